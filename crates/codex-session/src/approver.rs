@@ -1,0 +1,45 @@
+//! Whoever answers for a person.
+
+use std::future::Future;
+
+use codex_wire::answer::Answer;
+use codex_wire::request::{DynamicToolCall, ServerRequest};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::ask::Ask;
+use crate::decision::Decision;
+
+/// Decides what Codex asks. May take as long as it likes: no clock of the turn runs meanwhile, and the future is
+/// dropped when the question has become idle. A panic counts as a no.
+///
+/// Async closures are approvers:
+///
+/// ```
+/// use codex_session::{Approver, Ask, Decision};
+///
+/// fn takes(_: impl Approver) {}
+/// takes(|ask: Ask| async move {
+///     println!("{}", ask.text());
+///     Decision::Decline
+/// });
+/// ```
+pub trait Approver: Send + Sync + 'static {
+    /// What a person decides.
+    fn decide(&self, ask: Ask) -> BoxFuture<'static, Decision>;
+
+    /// Runs a tool that was offered to Codex at the start of the thread. Without one, the model is told so.
+    fn call_tool(&self, call: DynamicToolCall) -> BoxFuture<'static, Answer> {
+        std::future::ready(Answer::fail_closed(&ServerRequest::ToolCall(call))).boxed()
+    }
+}
+
+impl<F, D> Approver for F
+where
+    F: Fn(Ask) -> D + Send + Sync + 'static,
+    D: Future<Output = Decision> + Send + 'static,
+{
+    fn decide(&self, ask: Ask) -> BoxFuture<'static, Decision> {
+        self(ask).boxed()
+    }
+}

@@ -1,0 +1,240 @@
+//! What a person is asked: a request of Codex made readable, with everything that the decision covers.
+//!
+//! Texts come from a model, a repository or an MCP server and are data: deceptive characters are taken out, secrets
+//! are hidden and counted, lines of such a text are indented so that they cannot pose as ours. Nothing is cut: what
+//! is not shown cannot be agreed to. How an answer reaches Codex is not known here.
+
+mod changes;
+mod clean;
+mod draft;
+mod elicitation;
+mod permissions;
+
+use codex_wire::item::FileChange;
+use codex_wire::request::ServerRequest;
+use redact::Redactor;
+use serde::Serialize;
+
+use draft::Draft;
+
+/// A decision that a person is asked for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ask {
+    /// What it is about.
+    pub kind: Kind,
+    /// The question in one line.
+    pub title: String,
+    /// What the decision covers, in order.
+    pub details: Vec<Detail>,
+    /// What is asked of the person, for [`Kind::Questions`]. Same order as in the request.
+    pub questions: Vec<ShownQuestion>,
+    /// How many secrets are hidden in all of it.
+    pub hidden_secrets: usize,
+    /// Who asks.
+    pub asked_by: AskedBy,
+    /// The answers on offer.
+    pub offers: Vec<Offer>,
+}
+
+/// What an [`Ask`] is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A command is to run.
+    Command,
+    /// Something is to be typed into a running command.
+    CommandInput,
+    /// A host on the network is to be reached.
+    Network,
+    /// Files are to change.
+    FileChange,
+    /// The sandbox is to be widened.
+    Permissions,
+    /// The model wants to know something.
+    Questions,
+    /// An MCP server wants a form filled in.
+    Form,
+    /// An MCP server wants a page visited.
+    Page,
+    /// A tool of an MCP server is to run.
+    McpTool,
+}
+
+/// One fact that the decision covers. Readable and redacted; may have several lines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Detail {
+    /// What it is: `Command`, `Directory` …
+    pub label: &'static str,
+    /// The fact.
+    pub text: String,
+}
+
+/// A question of the model. Readable and redacted: an answer is given in the request's own words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ShownQuestion {
+    /// The key of its answer, as in the request.
+    pub id: String,
+    /// Heading and question.
+    pub text: String,
+    /// The choices.
+    pub options: Vec<ShownOption>,
+    /// Whether an answer of one's own will do.
+    pub is_free: bool,
+    /// Whether the answer is a secret: never stored, never shown.
+    pub is_secret: bool,
+}
+
+/// A choice of a [`ShownQuestion`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ShownOption {
+    /// The choice.
+    pub label: String,
+    /// What it means.
+    pub description: String,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskedBy {
+    /// The thread that the person talks to.
+    Thread,
+    /// A sub-agent of it.
+    SubAgent {
+        /// Its thread.
+        thread_id: String,
+    },
+}
+
+/// An answer on offer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offer {
+    /// Yes, once.
+    Accept,
+    /// Yes, and the same again in this thread without asking.
+    AcceptForSession,
+    /// Yes, and commands with this beginning in every thread for good.
+    AcceptAlways {
+        /// The beginning, argument by argument; readable and redacted.
+        prefix: Vec<String>,
+    },
+    /// All of it or a part, for this turn.
+    GrantForTurn,
+    /// All of it or a part, for this thread.
+    GrantForSession,
+    /// The answers to the questions, or the filled form.
+    Answer,
+    /// No; the turn goes on.
+    Decline,
+    /// No, and the turn ends.
+    Cancel,
+    /// Neither yes nor no to an MCP server; the turn goes on.
+    Dismiss,
+}
+
+/// What is known around a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// The session's own thread: a request of another one is a sub-agent's.
+    pub thread_id: &'a str,
+    /// The session's directory, for requests that name none.
+    pub cwd: &'a str,
+    /// The sandbox that holds, in Codex's words; none if Codex's own config decides.
+    pub sandbox: Option<&'a str>,
+    /// The approval policy that holds, in Codex's words; none if Codex's own config decides.
+    pub approval_policy: Option<&'a str>,
+    /// The file change item that a patch approval is about, from its `item/started`.
+    pub patch: Option<&'a FileChange>,
+    /// Whether the operator lets people allow commands for good: codex 0.166 writes that to its rules, for every
+    /// thread, and keeps it after a restart.
+    pub allow_permanent_rules: bool,
+}
+
+impl Ask {
+    /// What a person is asked; none for a request that is no person's business.
+    pub fn new(request: &ServerRequest, context: &Context<'_>, redactor: &Redactor) -> Option<Self> {
+        let draft = Draft::new(*context, redactor, request.thread_id());
+        Some(match request {
+            ServerRequest::Command(it) => draft.command(it),
+            ServerRequest::FileChange(it) => draft.file_change(it),
+            ServerRequest::Permissions(it) => draft.permissions(it),
+            ServerRequest::UserInput(it) => draft.questions(it),
+            ServerRequest::Elicitation(it) => draft.elicitation(it),
+            ServerRequest::LegacyCommand(it) => draft.legacy_command(it),
+            ServerRequest::LegacyPatch(it) => draft.legacy_patch(it),
+            ServerRequest::ToolCall(_)
+            | ServerRequest::RefreshTokens(_)
+            | ServerRequest::Attestation
+            | ServerRequest::CurrentTime
+            | ServerRequest::Unknown { .. } => return None,
+        })
+    }
+
+    /// All of it as plain text.
+    pub fn text(&self) -> String {
+        let mut lines = vec![self.title.clone()];
+        for Detail { label, text } in &self.details {
+            if text.contains('\n') {
+                lines.push(format!("{label}:"));
+                lines.extend(text.split('\n').map(|line| format!("  {line}")));
+            } else {
+                lines.push(format!("{label}: {text}"));
+            }
+        }
+        for (index, question) in self.questions.iter().enumerate() {
+            lines.extend(question.lines(index + 1));
+        }
+        match self.hidden_secrets {
+            0 => {}
+            1 => lines.push("1 secret is hidden.".to_owned()),
+            count => lines.push(format!("{count} secrets are hidden.")),
+        }
+        if let AskedBy::SubAgent { thread_id } = &self.asked_by {
+            lines.push(format!("Asked by a sub-agent, thread {thread_id}."));
+        }
+        let offers: Vec<String> = self.offers.iter().map(Offer::words).collect();
+        lines.push(format!("Answers: {}", offers.join(", ")));
+        lines.join("\n")
+    }
+}
+
+impl Offer {
+    fn words(&self) -> String {
+        match self {
+            Self::Accept => "accept".to_owned(),
+            Self::AcceptForSession => "accept for this session".to_owned(),
+            Self::AcceptAlways { prefix } => format!("accept `{}` always, in every thread", prefix.join(" ")),
+            Self::GrantForTurn => "grant all or a part for this turn".to_owned(),
+            Self::GrantForSession => "grant all or a part for this session".to_owned(),
+            Self::Answer => "answer".to_owned(),
+            Self::Decline => "decline".to_owned(),
+            Self::Cancel => "cancel the turn".to_owned(),
+            Self::Dismiss => "dismiss".to_owned(),
+        }
+    }
+}
+
+impl ShownQuestion {
+    fn lines(&self, number: usize) -> Vec<String> {
+        let secret = if self.is_secret { " (secret: the answer is neither stored nor shown)" } else { "" };
+        let mut lines: Vec<String> = self.text.split('\n').map(|line| format!("   {line}")).collect();
+        if let Some(first) = lines.first_mut() {
+            *first = format!("{number}. {}", first.trim_start());
+        }
+        if let Some(last) = lines.last_mut() {
+            last.push_str(secret);
+        }
+        for ShownOption { label, description } in &self.options {
+            let meaning = if description.is_empty() { String::new() } else { format!(": {description}") };
+            lines.push(format!("   - {label}{meaning}"));
+        }
+        if self.is_free && !self.options.is_empty() {
+            lines.push("   - or an answer of your own".to_owned());
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! Writes an [`Ask`], one kind of request after the other.
+
+use codex_wire::ThreadId;
+use codex_wire::item::Change;
+use codex_wire::request::{
+    CommandApproval, FileChangeApproval, LegacyCommandApproval, LegacyPatchApproval, PermissionsApproval,
+    Question, UserInputRequest,
+};
+use redact::Redactor;
+use serde_json::{Value, json};
+
+use super::clean::{self, Cleaner};
+use super::{Ask, AskedBy, Context, Detail, Kind, Offer, ShownOption, ShownQuestion, changes, permissions};
+
+/// An [`Ask`] in the making.
+pub(super) struct Draft<'a> {
+    context: Context<'a>,
+    pub(super) cleaner: Cleaner<'a>,
+    details: Vec<Detail>,
+    asked_by: AskedBy,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(context: Context<'a>, redactor: &'a Redactor, asking: Option<ThreadId>) -> Self {
+        let mut cleaner = Cleaner::new(redactor);
+        let asked_by = match asking {
+            Some(thread_id) if thread_id.as_str() != context.thread_id => {
+                AskedBy::SubAgent { thread_id: cleaner.line(thread_id.as_str()) }
+            }
+            _ => AskedBy::Thread,
+        };
+        Self { context, cleaner, details: Vec::new(), asked_by }
+    }
+
+    /// Adds a text that may have several lines; nothing if there is none.
+    pub(super) fn block(&mut self, label: &'static str, raw: Option<&str>) {
+        let text = self.cleaner.block(raw.unwrap_or_default());
+        if !text.is_empty() {
+            self.details.push(Detail { label, text });
+        }
+    }
+
+    /// Adds a text that is shown in one line; nothing if there is none.
+    pub(super) fn line(&mut self, label: &'static str, raw: Option<&str>) {
+        let text = self.cleaner.line(raw.unwrap_or_default());
+        if !text.is_empty() {
+            self.details.push(Detail { label, text });
+        }
+    }
+
+    /// Adds a text of ours, or one that is clean already.
+    pub(super) fn own(&mut self, label: &'static str, text: impl Into<String>) {
+        self.details.push(Detail { label, text: text.into() });
+    }
+
+    fn directory(&mut self, cwd: Option<&str>) {
+        let cwd = cwd.filter(|cwd| !cwd.is_empty()).unwrap_or(self.context.cwd);
+        self.line("Directory", Some(cwd));
+    }
+
+    pub(super) fn finish(self, kind: Kind, title: impl Into<String>, offers: Vec<Offer>) -> Ask {
+        Ask {
+            kind,
+            title: title.into(),
+            details: self.details,
+            questions: Vec::new(),
+            hidden_secrets: self.cleaner.hidden_secrets(),
+            asked_by: self.asked_by,
+            offers,
+        }
+    }
+
+    pub(super) fn command(mut self, it: &CommandApproval) -> Ask {
+        let kind = match (&it.command, &it.network_approval_context, it.kind.as_deref()) {
+            (_, _, Some("writeStdin")) => Kind::CommandInput,
+            (None, Some(_), _) => Kind::Network,
+            _ => Kind::Command,
+        };
+        if kind != Kind::Network {
+            self.block("Command", Some(it.command.as_deref().unwrap_or("(Codex did not say which)")));
+            self.directory(it.cwd.as_deref());
+        }
+        if let Some(network) = &it.network_approval_context {
+            self.line("Host", Some(&permissions::host(network)));
+        }
+        self.block("Reason", it.reason.as_deref());
+        if kind != Kind::Network {
+            self.own("Sandbox", sandbox(&self.context));
+        }
+        if let Some(extra) = &it.additional_permissions {
+            let opens = permissions::opens_raw(extra);
+            self.block("Also opens", Some(&opens.join("\n")));
+        }
+        let mut offers = vec![Offer::Accept, Offer::AcceptForSession];
+        offers.extend(self.amendment(it));
+        offers.extend([Offer::Decline, Offer::Cancel]);
+        let title = match kind {
+            Kind::CommandInput => "Let Codex type into a running command?",
+            Kind::Network => "Let Codex reach a host on the network?",
+            _ => "Let Codex run a command?",
+        };
+        self.finish(kind, title, offers)
+    }
+
+    /// The offer to allow the command for good, if Codex proposes it and the operator lets people do so.
+    fn amendment(&mut self, it: &CommandApproval) -> Option<Offer> {
+        let proposed = it.proposed_execpolicy_amendment.as_ref().filter(|prefix| !prefix.is_empty())?;
+        let is_listed = it.available_decisions.as_ref().is_none_or(|decisions| {
+            decisions.iter().any(|decision| decision.get("acceptWithExecpolicyAmendment").is_some())
+        });
+        if !self.context.allow_permanent_rules || !is_listed {
+            return None;
+        }
+        let prefix = proposed.iter().map(|word| self.cleaner.line(word)).collect();
+        Some(Offer::AcceptAlways { prefix })
+    }
+
+    pub(super) fn legacy_command(mut self, it: &LegacyCommandApproval) -> Ask {
+        self.block("Command", Some(&clean::shell_words(&it.command)));
+        self.directory(it.cwd.as_deref());
+        self.block("Reason", it.reason.as_deref());
+        self.own("Sandbox", sandbox(&self.context));
+        self.finish(Kind::Command, "Let Codex run a command?", verdicts())
+    }
+
+    pub(super) fn file_change(self, it: &FileChangeApproval) -> Ask {
+        let changes = self.context.patch.map(|patch| patch.changes.as_slice());
+        self.patch(changes, it.grant_root.as_deref(), it.reason.as_deref())
+    }
+
+    pub(super) fn legacy_patch(self, it: &LegacyPatchApproval) -> Ask {
+        let change = |(path, kind): (&String, &Value)| {
+            serde_json::from_value(json!({"path": path, "kind": kind})).ok()
+        };
+        let changes: Vec<Change> = it.file_changes.iter().filter_map(change).collect();
+        self.patch(Some(&changes), it.grant_root.as_deref(), it.reason.as_deref())
+    }
+
+    fn patch(mut self, changes: Option<&[Change]>, grant_root: Option<&str>, reason: Option<&str>) -> Ask {
+        let summary = changes::summary(changes.unwrap_or_default(), &mut self.cleaner);
+        self.own("Changes", summary);
+        if let Some(root) = grant_root {
+            let root = self.cleaner.line(root);
+            self.own("Also", format!("grants write to {root} for this session"));
+        }
+        self.block("Reason", reason);
+        self.finish(Kind::FileChange, "Let Codex change files?", verdicts())
+    }
+
+    pub(super) fn permissions(mut self, it: &PermissionsApproval) -> Ask {
+        let opens = permissions::opens(&it.permissions);
+        let opens = if opens.is_empty() { "nothing".to_owned() } else { opens.join("\n") };
+        self.block("Opens", Some(&opens));
+        self.directory(it.cwd.as_deref());
+        self.block("Reason", it.reason.as_deref());
+        let offers = vec![Offer::GrantForTurn, Offer::GrantForSession, Offer::Decline];
+        self.finish(Kind::Permissions, "Widen Codex's sandbox?", offers)
+    }
+
+    pub(super) fn questions(mut self, it: &UserInputRequest) -> Ask {
+        let questions: Vec<_> = it.questions.iter().map(|question| self.question(question)).collect();
+        let title = match questions.len() {
+            1 => "Codex asks a question".to_owned(),
+            count => format!("Codex asks {count} questions"),
+        };
+        let ask = self.finish(Kind::Questions, title, vec![Offer::Answer, Offer::Decline]);
+        Ask { questions, ..ask }
+    }
+
+    fn question(&mut self, question: &Question) -> ShownQuestion {
+        let options = question.options.as_deref().unwrap_or_default();
+        let header = self.cleaner.line(&question.header);
+        let text = self.cleaner.block(&question.question);
+        ShownQuestion {
+            id: question.id.clone(),
+            text: if header.is_empty() { text } else { format!("{header}: {text}") },
+            options: options
+                .iter()
+                .map(|option| ShownOption {
+                    label: self.cleaner.line(&option.label),
+                    description: self.cleaner.line(&option.description),
+                })
+                .collect(),
+            is_free: question.is_other || options.is_empty(),
+            is_secret: question.is_secret,
+        }
+    }
+}
+
+/// The four answers that approvals of commands and patches always know, listed by Codex or not.
+fn verdicts() -> Vec<Offer> {
+    vec![Offer::Accept, Offer::AcceptForSession, Offer::Decline, Offer::Cancel]
+}
+
+/// In which sandbox a command runs, and what accepting it may do beyond.
+fn sandbox(context: &Context<'_>) -> String {
+    let name = context.sandbox.unwrap_or("as Codex's own config says");
+    match (context.sandbox, context.approval_policy) {
+        (Some("danger-full-access"), _) => "none (danger-full-access)".to_owned(),
+        // codex 0.166 tries an accepted command in the sandbox and, blocked there, again outside.
+        (_, Some("untrusted") | None) => {
+            format!("{name}. If it blocks the command, Codex may run it again outside, without asking again.")
+        }
+        // Under the other policies it asks for what shall run outside, and for what looks dangerous.
+        _ => format!("{name}. Accepting may let the command run outside it."),
+    }
+}

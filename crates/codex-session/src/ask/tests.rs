@@ -1,0 +1,408 @@
+use codex_wire::item::Item;
+use codex_wire::request::{ServerRequest, method};
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use super::*;
+
+const CONTEXT: Context<'static> = Context {
+    thread_id: "thread-1",
+    cwd: "/home/me/project",
+    sandbox: Some("read-only"),
+    approval_policy: Some("untrusted"),
+    patch: None,
+    allow_permanent_rules: false,
+};
+
+fn ask_in(context: &Context<'_>, method: &str, mut params: Value) -> Ask {
+    if params.get("threadId").is_none() {
+        params["threadId"] = json!("thread-1");
+    }
+    let request = ServerRequest::parse(method, params);
+    assert!(request.is_for_a_person(), "{request:?}");
+    Ask::new(&request, context, &Redactor::default()).unwrap()
+}
+
+fn ask(method: &str, params: Value) -> Ask {
+    ask_in(&CONTEXT, method, params)
+}
+
+fn patch(changes: &Value) -> FileChange {
+    match Item::from_value(json!({"type": "fileChange", "id": "call_1", "changes": changes})) {
+        Item::FileChange(patch) => patch,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_command_is_shown_with_its_sandbox_and_the_repeat_outside() {
+    let ask = ask(
+        method::COMMAND,
+        json!({
+            "kind": "command", "turnId": "u", "itemId": "call_000003", "startedAtMs": 1_794_771_468_411_i64,
+            "environmentId": "local", "command": "/bin/bash -lc 'touch x && echo done'", "cwd": "/ws",
+            "reason": "a file is needed",
+            "commandActions": [{"type": "unknown", "command": "touch x && echo done"}],
+            "proposedExecpolicyAmendment": ["touch", "x"],
+            "availableDecisions": [
+                "accept", {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["touch", "x"]}}, "cancel",
+            ],
+        }),
+    );
+    assert_eq!(ask.kind, Kind::Command);
+    assert_snapshot!(ask.text(), @r"
+    Let Codex run a command?
+    Command: /bin/bash -lc 'touch x && echo done'
+    Directory: /ws
+    Reason: a file is needed
+    Sandbox: read-only. If it blocks the command, Codex may run it again outside, without asking again.
+    Answers: accept, accept for this session, decline, cancel the turn
+    ");
+}
+
+// peer: S39
+#[test]
+fn a_command_without_a_directory_shows_the_sessions() {
+    for cwd in [json!(null), json!("")] {
+        let text = ask(method::COMMAND, json!({"command": "ls", "cwd": cwd})).text();
+        assert!(text.contains("Directory: /home/me/project\n"), "{text}");
+        assert!(!text.contains("unknown"), "{text}");
+    }
+}
+
+#[test]
+fn deceptive_characters_are_taken_out_and_lines_cannot_pose_as_ours() {
+    let ask = ask(
+        method::COMMAND,
+        json!({
+            "command": "echo \u{1b}[31mred\u{1b}[0m\nrm -rf \u{202e}x\u{200b}y\nDirectory: /harmless",
+            "cwd": "/ws\nSandbox: none", "reason": "be\u{7}cause\n\u{2066}of it",
+        }),
+    );
+    assert_snapshot!(ask.text(), @r"
+    Let Codex run a command?
+    Command:
+      echo red
+      rm -rf xy
+      Directory: /harmless
+    Directory: /ws ⏎ Sandbox: none
+    Reason:
+      because
+      of it
+    Sandbox: read-only. If it blocks the command, Codex may run it again outside, without asking again.
+    Answers: accept, accept for this session, decline, cancel the turn
+    ");
+}
+
+#[test]
+fn secrets_are_hidden_and_counted() {
+    let secret = format!("sk-{}", "a1B2".repeat(12));
+    let broken = format!("sk-{}\u{200b}{}", "c3D4".repeat(6), "c3D4".repeat(6));
+    let ask = ask(
+        method::COMMAND,
+        json!({"command": format!("login {secret}"), "reason": format!("has {broken}")}),
+    );
+    assert_eq!(ask.hidden_secrets, 2);
+    let text = ask.text();
+    assert!(text.contains("2 secrets are hidden."), "{text}");
+    assert!(!text.contains("a1B2a1B2a1B2") && !text.contains("c3D4c3D4c3D4"), "{text}");
+}
+
+#[test]
+fn a_sub_agents_request_says_so() {
+    let ask = ask(method::COMMAND, json!({"threadId": "child-9", "command": "ls", "cwd": "/ws"}));
+    assert_eq!(ask.asked_by, AskedBy::SubAgent { thread_id: "child-9".to_owned() });
+    assert_snapshot!(ask.text(), @r"
+    Let Codex run a command?
+    Command: ls
+    Directory: /ws
+    Sandbox: read-only. If it blocks the command, Codex may run it again outside, without asking again.
+    Asked by a sub-agent, thread child-9.
+    Answers: accept, accept for this session, decline, cancel the turn
+    ");
+}
+
+#[test]
+fn the_sandbox_line_says_what_accepting_may_do() {
+    let line = |sandbox, approval_policy| {
+        let context = Context { sandbox, approval_policy, ..CONTEXT };
+        let ask = ask_in(&context, method::COMMAND, json!({"command": "ls"}));
+        ask.details.into_iter().find(|detail| detail.label == "Sandbox").unwrap().text
+    };
+    let repeats = "If it blocks the command, Codex may run it again outside, without asking again.";
+    assert_eq!(line(Some("workspace-write"), Some("untrusted")), format!("workspace-write. {repeats}"));
+    assert_eq!(line(None, None), format!("as Codex's own config says. {repeats}"));
+    let escalates = "read-only. Accepting may let the command run outside it.";
+    assert_eq!(line(Some("read-only"), Some("on-request")), escalates);
+    assert_eq!(line(Some("danger-full-access"), Some("untrusted")), "none (danger-full-access)");
+}
+
+#[test]
+fn accepting_for_good_is_offered_only_if_the_operator_and_codex_do() {
+    let offers = |allow_permanent_rules, decisions: Value| {
+        let context = Context { allow_permanent_rules, ..CONTEXT };
+        let params =
+            json!({"command": "ls", "proposedExecpolicyAmendment": ["ls"], "availableDecisions": decisions});
+        ask_in(&context, method::COMMAND, params).offers
+    };
+    let listed = json!(["accept", {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["ls"]}}]);
+    let always = Offer::AcceptAlways { prefix: vec!["ls".to_owned()] };
+    assert_eq!(
+        offers(true, listed.clone()),
+        [Offer::Accept, Offer::AcceptForSession, always.clone(), Offer::Decline, Offer::Cancel]
+    );
+    let four = [Offer::Accept, Offer::AcceptForSession, Offer::Decline, Offer::Cancel];
+    assert_eq!(offers(false, listed), four);
+    assert_eq!(offers(true, json!(["accept", "cancel"])), four);
+    assert!(offers(true, json!(null)).contains(&always));
+    assert_eq!(always.words(), "accept `ls` always, in every thread");
+}
+
+#[test]
+fn input_to_a_running_command_is_told_apart() {
+    let ask = ask(method::COMMAND, json!({"kind": "writeStdin", "command": "yes", "cwd": "/ws"}));
+    assert_eq!(
+        (ask.kind, ask.title.as_str()),
+        (Kind::CommandInput, "Let Codex type into a running command?")
+    );
+}
+
+#[test]
+fn a_host_on_the_network_is_named() {
+    let ask = ask(
+        method::COMMAND,
+        json!({"networkApprovalContext": {"host": "example.org", "protocol": "https"}, "reason": "to fetch"}),
+    );
+    assert_eq!(ask.kind, Kind::Network);
+    assert_snapshot!(ask.text(), @r"
+    Let Codex reach a host on the network?
+    Host: https://example.org
+    Reason: to fetch
+    Answers: accept, accept for this session, decline, cancel the turn
+    ");
+}
+
+#[test]
+fn permissions_that_come_with_a_command_are_shown() {
+    let extra = json!({"fileSystem": {"read": null, "write": ["/p"]}, "network": {"enabled": true}});
+    let text =
+        ask(method::COMMAND, json!({"command": "make", "cwd": "/ws", "additionalPermissions": extra})).text();
+    assert!(text.contains("Also opens:\n  write /p\n  the network\n"), "{text}");
+}
+
+// peer: S40
+#[test]
+fn a_patch_is_summed_up() {
+    let patch = patch(&json!([
+        {"path": "/ws/new.txt", "kind": {"type": "add"}, "diff": "SECRET CONTENT"},
+        {"path": "/ws/old.txt", "kind": {"type": "update", "move_path": null}, "diff": "@@"},
+        {"path": "/ws/two.txt", "kind": {"type": "add"}, "diff": ""},
+    ]));
+    let context = Context { patch: Some(&patch), ..CONTEXT };
+    let ask =
+        ask_in(&context, method::FILE_CHANGE, json!({"itemId": "call_1", "reason": null, "grantRoot": null}));
+    assert_snapshot!(ask.text(), @r"
+    Let Codex change files?
+    Changes: 2 add, 1 update: /ws/new.txt, /ws/old.txt, /ws/two.txt
+    Answers: accept, accept for this session, decline, cancel the turn
+    ");
+}
+
+#[test]
+fn a_large_patch_names_three_files_and_counts_the_rest() {
+    let change = |index: usize| json!({"path": format!("f{index}"), "kind": {"type": "delete"}, "diff": ""});
+    let mut changes: Vec<_> = (0..5).map(change).collect();
+    changes[1]["kind"] = json!({"type": "update", "move_path": "g\u{202e}1"});
+    changes.extend([json!({"path": "x", "kind": {"type": "chmod"}}), json!("unreadable")]);
+    let patch = patch(&json!(changes));
+    let context = Context { patch: Some(&patch), ..CONTEXT };
+    let ask = ask_in(&context, method::FILE_CHANGE, json!({"grantRoot": "/srv", "reason": "tidy up"}));
+    assert_snapshot!(ask.text(), @r"
+    Let Codex change files?
+    Changes: 1 update, 4 delete, 2 other: f0, f1 → g1, f2, +4 more
+    Also: grants write to /srv for this session
+    Reason: tidy up
+    Answers: accept, accept for this session, decline, cancel the turn
+    ");
+}
+
+// peer: S41
+#[test]
+fn a_patch_whose_item_was_not_seen_falls_back_to_its_reason() {
+    let ask = ask(method::FILE_CHANGE, json!({"reason": "needs write access"}));
+    assert_snapshot!(ask.text(), @r"
+    Let Codex change files?
+    Changes: 1 change pending
+    Reason: needs write access
+    Answers: accept, accept for this session, decline, cancel the turn
+    ");
+}
+
+#[test]
+fn permissions_say_what_they_open() {
+    let ask = ask(
+        method::PERMISSIONS,
+        json!({
+            "turnId": "u", "itemId": "call_1", "environmentId": "local", "cwd": "/ws", "reason": "to build",
+            "permissions": {
+                "network": {"enabled": true},
+                "fileSystem": {"read": ["/"], "write": ["/p"], "entries": [
+                    {"path": {"type": "path", "path": "/p"}, "access": "write"},
+                    {"path": {"type": "special", "value": {"kind": "root"}}, "access": "write"},
+                    {"path": {"type": "special", "value": {"kind": "project_roots", "subpath": ".git"}}, "access": "write"},
+                    {"path": {"type": "glob_pattern", "pattern": "**/*.key"}, "access": "deny"},
+                    {"path": {"type": "wormhole"}, "access": "write"},
+                ]},
+            },
+        }),
+    );
+    assert_snapshot!(ask.text(), @r#"
+    Widen Codex's sandbox?
+    Opens:
+      write /p
+      read / (the whole file system)
+      write / (the whole file system)
+      write .git in the workspace
+      deny all that matches **/*.key
+      {"access":"write","path":{"type":"wormhole"}}
+      the network
+    Directory: /ws
+    Reason: to build
+    Answers: grant all or a part for this turn, grant all or a part for this session, decline
+    "#);
+}
+
+#[test]
+fn questions_are_shown_with_their_choices_and_secret_ones_flagged() {
+    let ask = ask(
+        method::USER_INPUT,
+        json!({
+            "turnId": "u", "itemId": "call_1", "isBlocking": true, "autoResolutionMs": null,
+            "questions": [
+                {"id": "q1", "header": "Colour", "question": "Which one?\nThink well.", "isOther": true, "isSecret": false,
+                 "options": [{"label": "Red", "description": "warm"}, {"label": "Bl\u{200b}ue", "description": ""}]},
+                {"id": "q2", "header": "Token", "question": "Paste it", "isOther": false, "isSecret": true, "options": null},
+            ],
+        }),
+    );
+    assert_snapshot!(ask.text(), @r"
+    Codex asks 2 questions
+    1. Colour: Which one?
+       Think well.
+       - Red: warm
+       - Blue
+       - or an answer of your own
+    2. Token: Paste it (secret: the answer is neither stored nor shown)
+    Answers: answer, decline
+    ");
+    assert_eq!(ask.questions[1].id, "q2");
+    assert!(ask.questions[1].is_free && ask.questions[1].is_secret);
+}
+
+#[test]
+fn a_form_of_an_mcp_server_shows_its_fields() {
+    let ask = ask(
+        method::ELICITATION,
+        json!({
+            "turnId": "u", "serverName": "tracker", "mode": "form", "_meta": null, "message": "Who are you?",
+            "requestedSchema": {"type": "object", "required": ["name"], "properties": {
+                "age": {"type": "integer"}, "name": {"type": "string", "description": "your name"},
+            }},
+        }),
+    );
+    assert_eq!(ask.kind, Kind::Form);
+    assert_snapshot!(ask.text(), @r"
+    MCP server tracker asks for input
+    Message: Who are you?
+    Fields:
+      age (integer)
+      name (string, required): your name
+    Answers: answer, decline, dismiss
+    ");
+}
+
+#[test]
+fn a_page_of_an_mcp_server_is_shown_and_not_opened() {
+    let ask = ask(
+        method::ELICITATION,
+        json!({
+            "turnId": null, "serverName": "tracker", "mode": "url", "message": "Please log in",
+            "url": "https://example.org/login", "elicitationId": "e1",
+        }),
+    );
+    assert_snapshot!(ask.text(), @r"
+    MCP server tracker asks you to visit a page
+    Message: Please log in
+    Page: https://example.org/login
+    Note: the page is not opened for you; look at where it leads
+    Answers: accept, decline, dismiss
+    ");
+}
+
+#[test]
+fn a_tool_of_an_mcp_server_is_shown_with_its_arguments() {
+    let ask = ask(
+        method::ELICITATION,
+        json!({
+            "turnId": "u", "serverName": "tracker", "mode": "form", "message": "Allow tracker to run \"close\"?",
+            "requestedSchema": {"type": "object", "properties": {}},
+            "_meta": {
+                "codex_approval_kind": "mcp_tool_call", "persist": ["session", "always"],
+                "tool_description": "Closes a ticket.", "tool_params": {"id": 7, "note": "done\nAnswers: none"},
+                "tool_params_display": [],
+            },
+        }),
+    );
+    assert_eq!(ask.kind, Kind::McpTool);
+    assert_snapshot!(ask.text(), @r#"
+    Let MCP server tracker run a tool?
+    Message: Allow tracker to run "close"?
+    Description: Closes a ticket.
+    Arguments:
+      id: 7
+      note: "done\nAnswers: none"
+    Answers: accept, accept for this session, decline, dismiss
+    "#);
+}
+
+#[test]
+fn the_two_legacy_requests_are_shown_like_their_successors() {
+    let command = ask(
+        method::LEGACY_COMMAND,
+        json!({"conversationId": "thread-1", "callId": "c", "command": ["bash", "-lc", "echo it's"], "cwd": "/ws",
+               "reason": null, "parsedCmd": []}),
+    );
+    assert_snapshot!(command.text(), @r"
+    Let Codex run a command?
+    Command: bash -lc 'echo it'\''s'
+    Directory: /ws
+    Sandbox: read-only. If it blocks the command, Codex may run it again outside, without asking again.
+    Answers: accept, accept for this session, decline, cancel the turn
+    ");
+    let patch = ask(
+        method::LEGACY_PATCH,
+        json!({"conversationId": "thread-1", "callId": "c", "reason": null, "grantRoot": null, "fileChanges": {
+            "a.txt": {"type": "add", "content": "CONTENT"},
+            "b.txt": {"type": "update", "unified_diff": "CONTENT", "move_path": "c.txt"},
+        }}),
+    );
+    assert_snapshot!(patch.text(), @r"
+    Let Codex change files?
+    Changes: 1 add, 1 update: a.txt, b.txt → c.txt
+    Answers: accept, accept for this session, decline, cancel the turn
+    ");
+}
+
+#[test]
+fn what_is_no_persons_business_is_not_asked() {
+    for method in [
+        method::TOOL_CALL,
+        method::REFRESH_TOKENS,
+        method::ATTESTATION,
+        method::CURRENT_TIME,
+        "hologram/requestApproval",
+    ] {
+        let request = ServerRequest::parse(method, json!({"threadId": "thread-1"}));
+        assert_eq!(Ask::new(&request, &CONTEXT, &Redactor::default()), None, "{method}");
+    }
+}

@@ -1,0 +1,174 @@
+//! What was decided on a request, and the answer that says so in the request's own shape.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
+use codex_wire::answer::{Answer, CommandDecision, ElicitationAction, GrantScope, Verdict};
+use codex_wire::request::{FileSystemPermissions, Permissions, PermissionsApproval, ServerRequest};
+use codex_wire::{Epoch, RequestId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Names one request: its id is unique only within one start of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RequestKey {
+    /// The start of the host that asked.
+    pub epoch: Epoch,
+    /// The id that the answer must carry.
+    pub id: RequestId,
+}
+
+/// What a person, or a policy for one, decides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// Yes, once.
+    Accept,
+    /// Yes, and the same again in this thread without asking.
+    AcceptForSession,
+    /// Yes, and for good in every thread. Falls back to a single yes unless the operator allows it.
+    AcceptAlways,
+    /// No; the turn goes on.
+    Decline,
+    /// No, and the turn ends.
+    Cancel,
+    /// These permissions and no more; what was not asked for is left out.
+    Grant {
+        /// What is granted.
+        permissions: Permissions,
+        /// For how long.
+        scope: GrantScope,
+    },
+    /// Answers to questions, by question id.
+    Answers(BTreeMap<String, Vec<String>>),
+    /// A filled form.
+    Form(Value),
+}
+
+impl FromStr for Decision {
+    type Err = Infallible;
+
+    /// Reads what people type. Anything that is not clearly a yes is a no; `always` lasts for the session only.
+    ///
+    /// ```
+    /// use codex_session::Decision;
+    ///
+    /// assert_eq!("once".parse(), Ok(Decision::Accept));
+    /// assert_eq!("always".parse(), Ok(Decision::AcceptForSession));
+    /// assert_eq!("hm".parse(), Ok(Decision::Decline));
+    /// ```
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text.trim().to_ascii_lowercase().as_str() {
+            "once" | "accept" | "approve" | "yes" | "y" => Self::Accept,
+            "session" | "always" | "acceptforsession" => Self::AcceptForSession,
+            "cancel" | "abort" => Self::Cancel,
+            _ => Self::Decline,
+        })
+    }
+}
+
+/// Who decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "by", content = "detail")]
+pub enum Decider {
+    /// A person, by whatever name the door knows.
+    Person(String),
+    /// The operator's settings, with the reason.
+    Policy(String),
+    /// Nobody in time.
+    TimeLimit,
+}
+
+impl fmt::Display for Decider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Person(name) => f.write_str(name),
+            Self::Policy(reason) => write!(f, "policy: {reason}"),
+            Self::TimeLimit => f.write_str("nobody answered in time"),
+        }
+    }
+}
+
+/// The answer that tells Codex what was decided.
+pub fn answer(request: &ServerRequest, decision: &Decision, allow_permanent_rules: bool) -> Answer {
+    match request {
+        ServerRequest::Command(command) => {
+            let amendment = command.proposed_execpolicy_amendment.as_ref();
+            match (decision, amendment) {
+                (Decision::AcceptAlways, Some(prefix)) if allow_permanent_rules => {
+                    Answer::Command(CommandDecision::AmendExecpolicy(prefix.clone()))
+                }
+                _ => Answer::Command(CommandDecision::Plain(verdict(decision))),
+            }
+        }
+        ServerRequest::FileChange(_) => Answer::FileChange(verdict(decision)),
+        ServerRequest::LegacyCommand(_) | ServerRequest::LegacyPatch(_) => Answer::Legacy(verdict(decision)),
+        ServerRequest::Permissions(asked) => grant(asked, decision),
+        ServerRequest::UserInput(_) => match decision {
+            Decision::Answers(answers) => Answer::UserInput(answers.clone()),
+            _ => Answer::UserInput(BTreeMap::new()),
+        },
+        ServerRequest::Elicitation(asked) => {
+            let (action, content) = match decision {
+                Decision::Accept | Decision::AcceptForSession | Decision::AcceptAlways => {
+                    (ElicitationAction::Accept, None)
+                }
+                Decision::Form(content) => (ElicitationAction::Accept, Some(content.clone())),
+                Decision::Cancel => (ElicitationAction::Cancel, None),
+                _ => (ElicitationAction::Decline, None),
+            };
+            let for_session = *decision == Decision::AcceptForSession && asked.is_tool_approval();
+            Answer::Elicitation { action, content, meta: for_session.then(|| json!({"persist": "session"})) }
+        }
+        _ => Answer::fail_closed(request),
+    }
+}
+
+fn verdict(decision: &Decision) -> Verdict {
+    match decision {
+        Decision::Accept | Decision::AcceptAlways => Verdict::Accept,
+        Decision::AcceptForSession => Verdict::AcceptForSession,
+        Decision::Cancel => Verdict::Cancel,
+        Decision::Decline | Decision::Grant { .. } | Decision::Answers(_) | Decision::Form(_) => {
+            Verdict::Decline
+        }
+    }
+}
+
+fn grant(asked: &PermissionsApproval, decision: &Decision) -> Answer {
+    let (granted, scope) = match decision {
+        Decision::Accept | Decision::AcceptAlways => (asked.permissions.clone(), GrantScope::Turn),
+        Decision::AcceptForSession => (asked.permissions.clone(), GrantScope::Session),
+        Decision::Grant { permissions, scope } => (common(&asked.permissions, permissions), *scope),
+        _ => (Permissions::default(), GrantScope::Turn),
+    };
+    Answer::Permissions { granted, scope }
+}
+
+/// What is both asked for and granted.
+fn common(asked: &Permissions, granted: &Permissions) -> Permissions {
+    let network = asked.network.clone().filter(|network| Some(network) == granted.network.as_ref());
+    let file_system = match (&asked.file_system, &granted.file_system) {
+        (Some(asked), Some(granted)) => {
+            let both = FileSystemPermissions {
+                read: overlap(asked.read.as_ref(), granted.read.as_ref()),
+                write: overlap(asked.write.as_ref(), granted.write.as_ref()),
+                entries: overlap(asked.entries.as_ref(), granted.entries.as_ref()),
+            };
+            (both != FileSystemPermissions::default()).then_some(both)
+        }
+        _ => None,
+    };
+    Permissions { file_system, network }
+}
+
+fn overlap<T: PartialEq + Clone>(asked: Option<&Vec<T>>, granted: Option<&Vec<T>>) -> Option<Vec<T>> {
+    let both: Vec<T> =
+        asked?.iter().filter(|entry| granted.is_some_and(|it| it.contains(entry))).cloned().collect();
+    (!both.is_empty()).then_some(both)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Ways for a session to reach a Codex: one of its own on stdio, a host that outlives it, or an injected transport.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codex_wire::call::{ThreadLoadedList, ThreadRead};
+use codex_wire::connection::{self, Connection, Handshake};
+use codex_wire::host::{self, Found, Host, Launch, Stop};
+use codex_wire::transport::stdio::{self, Spawn, StdioChild};
+use codex_wire::transport::{DEFAULT_MESSAGE_LIMIT, Transport, unix};
+use codex_wire::{Epoch, ThreadId};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+/// How long a process whose connection ended may take to be seen as ended.
+const EXIT_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long a server may take to tell how its threads are.
+const STATUS_LIMIT: Duration = Duration::from_secs(2);
+
+/// Connects a session, as often as needed.
+pub trait Dial: Send + Sync + 'static {
+    /// Makes a connection. `initialize_limit` bounds the handshake.
+    fn dial(&self, initialize_limit: Duration) -> BoxFuture<'_, Result<Link, Error>>;
+}
+
+/// A connection and what stands behind it.
+pub struct Link {
+    /// The connection.
+    pub connection: Connection,
+    /// What stands behind it.
+    pub behind: Behind,
+}
+
+/// What stands behind a connection.
+#[derive(Clone)]
+pub enum Behind {
+    /// A child of ours, which ends with the session.
+    Child(Arc<StdioChild>),
+    /// A host, which outlives the session.
+    Host(Host),
+    /// The program that injected the transport knows.
+    Unknown,
+}
+
+/// Why no connection could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The child did not start.
+    #[error(transparent)]
+    Spawn(#[from] stdio::Error),
+    /// The host did not start, or cannot be reached.
+    #[error(transparent)]
+    Host(#[from] host::Error),
+    /// The transport did not come up.
+    #[error(transparent)]
+    Transport(#[from] codex_wire::transport::Error),
+    /// Codex did not shake hands.
+    #[error("{error}")]
+    Handshake {
+        /// Why.
+        error: connection::Error,
+        /// Its last words, redacted.
+        stderr_tail: Vec<String>,
+    },
+}
+
+/// A Codex of the session's own, on pipes. It ends with the session, and its turns with it.
+pub struct OwnCodex(pub Spawn);
+
+/// A Codex under a keeper, on a unix socket: found in its directory, or started there.
+pub struct OnHost(pub Launch);
+
+/// A transport made by the program.
+pub struct Injected<F>(pub F);
+
+impl Dial for OwnCodex {
+    fn dial(&self, initialize_limit: Duration) -> BoxFuture<'_, Result<Link, Error>> {
+        async move {
+            let (transport, child) = stdio::spawn(&self.0)?;
+            let handshake = Handshake {
+                limit: initialize_limit,
+                binary: Some(self.0.program.clone()),
+                backing: Some(child.clone()),
+                ..Handshake::new(fresh_epoch(child.pid()))
+            };
+            match Connection::open(transport, handshake).await {
+                Ok(connection) => Ok(Link { connection, behind: Behind::Child(child) }),
+                Err(error) => {
+                    let stderr_tail = last_words(&child).await;
+                    // It failed to start: nothing of it is worth a wait, and how it ends is no news.
+                    let _ = child.kill().await;
+                    Err(Error::Handshake { error, stderr_tail })
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+/// A process that is about to end may still be writing its reason.
+async fn last_words(child: &StdioChild) -> Vec<String> {
+    use codex_wire::backing::Backing;
+    let _ = child.wait(EXIT_LIMIT).await;
+    child.stderr_tail(host::STDERR_TAIL_LINES)
+}
+
+/// Every start of a child is a start of its own.
+fn fresh_epoch(pid: u32) -> Epoch {
+    Epoch(format!("stdio:{pid}:{}", crate::session::random_id()))
+}
+
+impl Dial for OnHost {
+    fn dial(&self, initialize_limit: Duration) -> BoxFuture<'_, Result<Link, Error>> {
+        async move {
+            let host = match host::find(&self.0.dir)? {
+                Some(Found::Alive(host) | Found::KeeperGone(host)) => host,
+                _ => Host::launch(&self.0).await?,
+            };
+            let transport = unix::connect(host.connect_stream().await?, DEFAULT_MESSAGE_LIMIT).await?;
+            let handshake = Handshake {
+                limit: initialize_limit,
+                binary: Some(self.0.codex.clone()),
+                backing: Some(Arc::new(host.clone())),
+                ..Handshake::new(host.epoch().clone())
+            };
+            match Connection::open(transport, handshake).await {
+                Ok(connection) => Ok(Link { connection, behind: Behind::Host(host) }),
+                Err(error) => {
+                    Err(Error::Handshake { error, stderr_tail: host.stderr_tail(host::STDERR_TAIL_LINES) })
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+impl<F, T> Dial for Injected<F>
+where
+    F: Fn() -> T + Send + Sync + 'static,
+    T: Future<Output = Result<Transport, codex_wire::transport::Error>> + Send,
+{
+    fn dial(&self, initialize_limit: Duration) -> BoxFuture<'_, Result<Link, Error>> {
+        async move {
+            let transport = (self.0)().await?;
+            let handshake = Handshake { limit: initialize_limit, ..Handshake::new(fresh_epoch(0)) };
+            match Connection::open(transport, handshake).await {
+                Ok(connection) => Ok(Link { connection, behind: Behind::Unknown }),
+                Err(error) => Err(Error::Handshake { error, stderr_tail: Vec::new() }),
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Link {
+    /// Whether the server goes on without this connection, so that it can be reached again.
+    pub async fn outlives_connection(&self) -> bool {
+        match &self.behind {
+            Behind::Host(host) => host.is_alive(),
+            Behind::Child(_) | Behind::Unknown => false,
+        }
+    }
+
+    /// How the server ended, in words.
+    pub async fn how_it_ended(&self) -> String {
+        if let Behind::Child(child) = &self.behind {
+            let _ = child.wait(EXIT_LIMIT).await;
+        }
+        let closed = self.connection.peer.closed();
+        match (self.connection.exit(), closed) {
+            (Some(exit), _) => exit,
+            (None, Some(closed)) => closed.to_string(),
+            (None, None) => "it no longer answers".to_owned(),
+        }
+    }
+
+    /// Ends a server that does not let go of a turn, unless another turn lives on it.
+    pub async fn end_unless_shared(&self, own_thread: &ThreadId) -> Result<(), String> {
+        match &self.behind {
+            Behind::Child(child) => child.kill().await,
+            Behind::Host(host) if !self.has_other_turns(own_thread).await => {
+                host.stop(Stop::Now).await.map_err(|error| error.to_string())
+            }
+            Behind::Host(_) | Behind::Unknown => Ok(()),
+        }
+    }
+
+    /// Whether a turn of another thread runs. A server that does not say counts as shared.
+    async fn has_other_turns(&self, own_thread: &ThreadId) -> bool {
+        let peer = &self.connection.peer;
+        let Ok(loaded) = peer.call(&ThreadLoadedList {}, STATUS_LIMIT).await else { return true };
+        for thread_id in loaded.data.into_iter().filter(|thread_id| thread_id != own_thread) {
+            let read = peer.call(&ThreadRead { thread_id, include_turns: false }, STATUS_LIMIT).await;
+            if read.is_ok_and(|read| read.thread.status.kind == "active") {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Leaves: closes the connection, and ends what is the session's own.
+    pub async fn leave(&self) -> Result<(), String> {
+        self.connection.peer.close();
+        match &self.behind {
+            Behind::Child(child) => child.end().await,
+            Behind::Host(_) | Behind::Unknown => Ok(()),
+        }
+    }
+}

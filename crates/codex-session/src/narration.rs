@@ -1,0 +1,188 @@
+//! What a session tells whoever listens: events of a turn, made readable and redacted.
+//!
+//! Text that is being written passes through a redactor of its own per item, so that a secret split over two pieces
+//! does not pass.
+
+use std::collections::HashMap;
+
+use codex_wire::event::{Delta, DeltaKind, Event};
+use codex_wire::thread::TokenUsage;
+use codex_wire::{ThreadId, TurnId};
+use redact::Redactor;
+use serde::Serialize;
+
+use crate::ask::Ask;
+use crate::decision::RequestKey;
+use crate::result::TurnOutcome;
+use crate::tool_display::{Display, Options, ToolDisplay};
+use crate::turn::{Closing, Millis, Notice};
+
+/// Something that happened in a session. Redacted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum SessionEvent {
+    /// The thread is open.
+    ThreadOpened {
+        /// Which.
+        thread_id: ThreadId,
+    },
+    /// A turn became active.
+    TurnStarted {
+        /// Which.
+        turn_id: TurnId,
+    },
+    /// Something to show: a tool call, text, a message.
+    Shown(Display),
+    /// A piece of a command's output.
+    Output {
+        /// The command's item.
+        item_id: String,
+        /// The piece.
+        text: String,
+    },
+    /// Someone is asked something.
+    Asked {
+        /// Names the request.
+        key: RequestKey,
+        /// What is asked.
+        ask: Box<Ask>,
+    },
+    /// A request needs no more asking.
+    RequestClosed {
+        /// Which.
+        key: RequestKey,
+        /// How it ended.
+        closing: Closing,
+    },
+    /// Tokens were counted.
+    Usage(TokenUsage),
+    /// The diff of the turn so far.
+    Diff {
+        /// The diff.
+        diff: String,
+    },
+    /// Codex tries again after an error.
+    Retrying {
+        /// Which error.
+        message: String,
+    },
+    /// Something to worry about.
+    Warning {
+        /// What.
+        message: String,
+    },
+    /// The listener was too slow and missed this many events.
+    Missed {
+        /// How many.
+        count: u64,
+    },
+    /// A turn ended; the result has the rest.
+    TurnEnded {
+        /// How.
+        outcome: TurnOutcome,
+    },
+}
+
+/// Tells one turn.
+pub(crate) struct Narrator {
+    redactor: Redactor,
+    display: ToolDisplay,
+    streams: HashMap<(String, DeltaKind), redact::Stream>,
+}
+
+impl Narrator {
+    pub(crate) fn new(turn_seed: &str, own_servers: Vec<String>, redactor: Redactor) -> Self {
+        let options = Options { own_servers, ..Options::default() };
+        Self { redactor, display: ToolDisplay::new(turn_seed, options), streams: HashMap::new() }
+    }
+
+    /// Tells a notice.
+    pub(crate) fn tell(&mut self, notice: Notice, now: Millis, out: &mut Vec<SessionEvent>) {
+        match notice {
+            Notice::Warning(message) => out.push(SessionEvent::Warning { message: self.redacted(&message) }),
+            Notice::Happened(Event::Delta(delta)) => self.tell_delta(delta, out),
+            Notice::Happened(event) => self.tell_event(&event, now, out),
+        }
+    }
+
+    /// Tells the end: what is still open is closed.
+    pub(crate) fn tell_end(&mut self, outcome: TurnOutcome, now: Millis, out: &mut Vec<SessionEvent>) {
+        let shown = self.display.close(now);
+        self.show(shown, out);
+        self.streams.clear();
+        out.push(SessionEvent::TurnEnded { outcome });
+    }
+
+    fn tell_delta(&mut self, delta: Delta, out: &mut Vec<SessionEvent>) {
+        let Delta { item_id, kind, text } = delta;
+        let redactor = &self.redactor;
+        let stream = self.streams.entry((item_id.clone(), kind)).or_insert_with(|| redactor.stream());
+        let text = stream.push(&text);
+        if !text.is_empty() {
+            out.push(piece(item_id, kind, text));
+        }
+    }
+
+    fn tell_event(&mut self, event: &Event, now: Millis, out: &mut Vec<SessionEvent>) {
+        if let Event::ItemCompleted(item) = event {
+            self.finish_streams(item.id().unwrap_or_default(), out);
+        }
+        let shown = self.display.observe(event, now);
+        self.show(shown, out);
+        match event {
+            Event::TurnStarted(turn) => out.push(SessionEvent::TurnStarted { turn_id: turn.id.clone() }),
+            Event::TokenUsage(usage) => out.push(SessionEvent::Usage(usage.clone())),
+            Event::DiffUpdated(diff) => out.push(SessionEvent::Diff { diff: self.redacted(diff) }),
+            Event::Warning(message) => out.push(SessionEvent::Warning { message: self.redacted(message) }),
+            Event::Error { error, will_retry: true } => {
+                let details = error.additional_details.as_deref().map(|details| format!(" ({details})"));
+                let message = format!("{}{}", error.message, details.unwrap_or_default());
+                out.push(SessionEvent::Retrying { message: self.redacted(&message) });
+            }
+            _ => {}
+        }
+    }
+
+    fn finish_streams(&mut self, item_id: &str, out: &mut Vec<SessionEvent>) {
+        for kind in [DeltaKind::Message, DeltaKind::Reasoning, DeltaKind::Output] {
+            let Some(mut stream) = self.streams.remove(&(item_id.to_owned(), kind)) else { continue };
+            let rest = stream.finish();
+            if !rest.is_empty() {
+                out.push(piece(item_id.to_owned(), kind, rest));
+            }
+        }
+    }
+
+    fn show(&self, shown: Vec<Display>, out: &mut Vec<SessionEvent>) {
+        out.extend(shown.into_iter().map(|display| SessionEvent::Shown(self.redacted_display(display))));
+    }
+
+    fn redacted_display(&self, display: Display) -> Display {
+        match display {
+            Display::ToolStarted(mut started) => {
+                started.preview = started.preview.map(|preview| self.redacted(&preview));
+                self.redactor.redact_json(&mut started.args);
+                Display::ToolStarted(started)
+            }
+            Display::ToolCompleted(mut completed) => {
+                completed.result = self.redacted(&completed.result);
+                Display::ToolCompleted(completed)
+            }
+            Display::Message { text, phase } => Display::Message { text: self.redacted(&text), phase },
+            // Pieces have passed their stream's redactor.
+            piece @ (Display::Text { .. } | Display::Reasoning { .. }) => piece,
+        }
+    }
+
+    fn redacted(&self, text: &str) -> String {
+        self.redactor.redact(text).into_owned()
+    }
+}
+
+fn piece(item_id: String, kind: DeltaKind, text: String) -> SessionEvent {
+    match kind {
+        DeltaKind::Message => SessionEvent::Shown(Display::Text { delta: text }),
+        DeltaKind::Reasoning => SessionEvent::Shown(Display::Reasoning { delta: text }),
+        DeltaKind::Output => SessionEvent::Output { item_id, text },
+    }
+}

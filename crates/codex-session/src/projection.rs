@@ -1,0 +1,268 @@
+//! Turns the finished items of one turn into chat messages and one result.
+//!
+//! Pure: no clock, no IO, and the same items give the same messages and ids again, so that a history built from a
+//! replay matches the one built live. What was running when the messages came is [`crate::tool_display`]'s business.
+//! Nothing is redacted here, except before a text is cut.
+
+pub(crate) mod call_id;
+pub(crate) mod cut;
+mod message;
+pub(crate) mod tool;
+
+use std::collections::HashSet;
+
+use codex_wire::event::Event;
+use codex_wire::item::{AgentMessage, Item, Phase, Reasoning, UserMessage};
+use redact::Redactor;
+use serde::Serialize;
+
+use call_id::CallIds;
+pub use message::{FunctionCall, Message, ToolCall};
+use tool::Tool;
+
+/// Collects the items of one turn.
+#[derive(Debug)]
+pub struct Projector {
+    redactor: Redactor,
+    echoes: Vec<Echo>,
+    started_ids: CallIds,
+    completed_ids: CallIds,
+    /// Completed items by type and id: Codex sends some twice, and a back-fill after a reconnect repeats them.
+    seen: HashSet<(String, String)>,
+    /// What the model thought since its last message.
+    reasoning: Vec<String>,
+    /// Tool calls that began and did not end yet, by call id.
+    open: Vec<(String, String)>,
+    has_final_answer: bool,
+    projection: Projection,
+}
+
+/// What one completed item added.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Projected<'a> {
+    /// The new messages: none, one, or a tool call and its result.
+    pub messages: &'a [Message],
+    /// Whether the model used a tool.
+    pub is_tool_iteration: bool,
+    /// The final text of the turn, if this item changed it.
+    pub final_text: Option<&'a str>,
+    /// The item itself, if it has no counterpart among chat messages.
+    pub opaque: Option<&'a Opaque>,
+}
+
+/// What the items of a turn come to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Projection {
+    /// The messages, in the order in which their items completed.
+    pub messages: Vec<Message>,
+    /// How many tool calls completed.
+    pub tool_iterations: u32,
+    /// The answer: the last message of phase `final_answer`, or else the last agent message.
+    pub final_text: Option<String>,
+    /// Whether the thread's history was shortened on the way.
+    pub compacted: bool,
+    /// Items without a counterpart among chat messages, in order.
+    pub opaque: Vec<Opaque>,
+    side_effects: Vec<String>,
+}
+
+/// An item that is no chat message: a plan, a web search, an item type of a later Codex.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Opaque {
+    /// The item's type as it stands on the wire; empty when it had none.
+    pub type_name: String,
+    /// The item.
+    pub item: Item,
+}
+
+/// Something that we said to Codex, which it will show again as a user message.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Echo {
+    /// The `clientUserMessageId` that it was sent with.
+    pub client_id: Option<String>,
+    /// Its text parts, joined by line breaks.
+    pub text: String,
+}
+
+impl Projector {
+    /// A projector for one turn. `turn_seed` (the turn's id) makes up ids for items that come without one.
+    pub fn new(turn_seed: impl Into<String>) -> Self {
+        let turn_seed = turn_seed.into();
+        Self {
+            redactor: Redactor::default(),
+            echoes: Vec::new(),
+            started_ids: CallIds::new(turn_seed.clone()),
+            completed_ids: CallIds::new(turn_seed),
+            seen: HashSet::new(),
+            reasoning: Vec::new(),
+            open: Vec::new(),
+            has_final_answer: false,
+            projection: Projection::default(),
+        }
+    }
+
+    /// Names the turn, once its id is known. Ids of items that came before stay as they are.
+    pub fn name_turn(&mut self, turn_id: &str) {
+        self.started_ids.name_turn(turn_id);
+        self.completed_ids.name_turn(turn_id);
+    }
+
+    /// Notes that the history was shortened, where that comes without an item.
+    pub fn note_compaction(&mut self) {
+        self.projection.compacted = true;
+    }
+
+    /// The final text so far.
+    pub fn final_text(&self) -> Option<&str> {
+        self.projection.final_text.as_deref()
+    }
+
+    /// Sets what hides secrets in texts that are too long to be kept whole. Other texts stay as they are.
+    #[must_use]
+    pub fn with_redactor(self, redactor: Redactor) -> Self {
+        Self { redactor, ..self }
+    }
+
+    /// Tells what was submitted (a prompt, a steer), so that its echo gives no second user message.
+    pub fn submitted(&mut self, echo: Echo) {
+        self.echoes.push(echo);
+    }
+
+    /// Takes an event of the turn. Only completed items give messages.
+    pub fn observe(&mut self, event: &Event) -> Projected<'_> {
+        match event {
+            Event::ItemCompleted(item) => self.complete(item),
+            Event::ItemStarted(item) => {
+                self.start(item);
+                Projected::default()
+            }
+            _ => Projected::default(),
+        }
+    }
+
+    /// Takes an item that began. It gives no message; it is remembered as something that may have had effects.
+    pub fn start(&mut self, item: &Item) {
+        if item.id().is_some_and(|id| self.seen.contains(&(item.type_name().to_owned(), id.to_owned()))) {
+            return;
+        }
+        let Some(effect) = tool::open_effect(item) else { return };
+        let Some(call_id) = self.started_ids.call_id(item) else { return };
+        if self.open.iter().all(|(open, _)| *open != call_id) {
+            self.open.push((call_id, effect));
+        }
+    }
+
+    /// Takes an item that completed. The same item again adds nothing.
+    pub fn complete(&mut self, item: &Item) -> Projected<'_> {
+        let messages_before = self.projection.messages.len();
+        let opaque_before = self.projection.opaque.len();
+        let tools_before = self.projection.tool_iterations;
+        let is_final_text = self.is_new(item) && self.project(item);
+        let projection = &self.projection;
+        Projected {
+            messages: &projection.messages[messages_before..],
+            is_tool_iteration: projection.tool_iterations > tools_before,
+            final_text: projection.final_text.as_deref().filter(|_| is_final_text),
+            opaque: projection.opaque.get(opaque_before),
+        }
+    }
+
+    /// What all of it comes to.
+    pub fn finish(self) -> Projection {
+        let mut projection = self.projection;
+        projection.side_effects.extend(self.open.into_iter().map(|(_, effect)| effect));
+        projection
+    }
+
+    fn is_new(&mut self, item: &Item) -> bool {
+        item.id().is_none_or(|id| self.seen.insert((item.type_name().to_owned(), id.to_owned())))
+    }
+
+    /// Adds an item; says whether it set the final text.
+    fn project(&mut self, item: &Item) -> bool {
+        match item {
+            Item::AgentMessage(message) => return self.agent_message(message),
+            Item::Reasoning(reasoning) => self.stash(reasoning),
+            Item::UserMessage(message) => self.user_message(item, message),
+            Item::ContextCompaction(_) => self.projection.compacted = true,
+            Item::CommandExecution(_)
+            | Item::FileChange(_)
+            | Item::McpToolCall(_)
+            | Item::DynamicToolCall(_) => {
+                self.tool(item);
+            }
+            Item::WebSearch(_) | Item::Plan(_) | Item::Other(_) => self.keep(item),
+        }
+        false
+    }
+
+    fn agent_message(&mut self, message: &AgentMessage) -> bool {
+        if message.text.trim().is_empty() {
+            return false;
+        }
+        let reasoning = self.take_reasoning();
+        self.projection.messages.push(Message::assistant(message.text.clone(), reasoning));
+        let is_final_answer = message.phase == Some(Phase::FinalAnswer);
+        if self.has_final_answer && !is_final_answer {
+            return false;
+        }
+        // Also between two final answers the last one counts: codex 0.166 leaves the cut-off message of a
+        // disconnected stream in the turn, completed, before the one of the retry.
+        self.has_final_answer = is_final_answer;
+        self.projection.final_text = Some(message.text.clone());
+        true
+    }
+
+    fn stash(&mut self, reasoning: &Reasoning) {
+        self.reasoning.extend(reasoning.summary.iter().chain(&reasoning.content).cloned());
+    }
+
+    fn take_reasoning(&mut self) -> Option<String> {
+        let parts = std::mem::take(&mut self.reasoning);
+        (!parts.is_empty()).then(|| parts.join("\n"))
+    }
+
+    fn user_message(&mut self, item: &Item, message: &UserMessage) {
+        let text = message.text();
+        let is_echo = |echo: &Echo| match (&echo.client_id, &message.client_id) {
+            (Some(sent), Some(shown)) => sent == shown,
+            _ => echo.text.trim() == text.trim(),
+        };
+        if let Some(position) = self.echoes.iter().position(is_echo) {
+            self.echoes.remove(position);
+        } else if text.is_empty() {
+            self.keep(item);
+        } else {
+            self.projection.messages.push(Message::User { content: text });
+        }
+    }
+
+    fn tool(&mut self, item: &Item) {
+        let (Some(tool), Some(call_id)) = (Tool::of(item), self.completed_ids.call_id(item)) else { return };
+        let reasoning = self.take_reasoning();
+        let call = ToolCall::new(call_id.clone(), tool.name(), tool::json_text(&tool.args()));
+        let content = tool.outcome(&self.redactor).result;
+        self.open.retain(|(open, _)| *open != call_id);
+        self.projection.side_effects.extend(tool::effects(item));
+        self.projection.messages.push(Message::tool_call(call, reasoning));
+        self.projection.messages.push(Message::Tool { tool_call_id: call_id, content });
+        self.projection.tool_iterations = self.projection.tool_iterations.saturating_add(1);
+    }
+
+    fn keep(&mut self, item: &Item) {
+        self.projection.opaque.push(Opaque { type_name: item.type_name().to_owned(), item: item.clone() });
+    }
+}
+
+impl Projection {
+    /// What the turn did to the world as far as was seen, for a turn whose outcome is unknown. One line each:
+    /// `ran: touch x (exit 0)`, `changed: a.txt (add)`, `called: mcp.server.tool`, `may have run: make`.
+    ///
+    /// Neither redacted nor cut: redact before showing.
+    pub fn side_effects(&self) -> &[String] {
+        &self.side_effects
+    }
+}
+
+#[cfg(test)]
+mod tests;

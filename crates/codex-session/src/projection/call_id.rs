@@ -1,0 +1,87 @@
+//! The ids of tool calls: made from the item alone, so that a replay and the live view give the same ones, and so
+//! that no two calls ever share one.
+//!
+//! An id whose parts could be read in two ways (`a__b` + `c`, `a` + `b__c`) is written with lengths instead. Items
+//! without an id, which the protocol forbids, are counted per type within their turn.
+
+use std::collections::HashMap;
+
+use codex_wire::item::Item;
+
+/// First words of the item ids that models and Codex make, as in `call_000003`. They only decide which ids look
+/// plain, never whether ids are unique.
+const ID_PREFIXES: [&str; 6] = ["call", "item", "fc", "exec", "mcp", "tool"];
+
+/// Gives items their call ids. One for each pass over a turn's items: it counts those without an id.
+#[derive(Debug)]
+pub(crate) struct CallIds {
+    turn_seed: String,
+    without_id: HashMap<&'static str, u64>,
+}
+
+impl CallIds {
+    pub(crate) fn new(turn_seed: String) -> Self {
+        Self { turn_seed, without_id: HashMap::new() }
+    }
+
+    /// The turn's id, once known.
+    pub(crate) fn name_turn(&mut self, turn_id: &str) {
+        turn_id.clone_into(&mut self.turn_seed);
+    }
+
+    /// The call id of a tool item; none for other items.
+    pub(crate) fn call_id(&mut self, item: &Item) -> Option<String> {
+        let kind = kind(item)?;
+        if let Some(id) = item.id() {
+            return Some(match item {
+                Item::McpToolCall(call) => mcp_call_id(&call.server, &call.tool, id),
+                Item::DynamicToolCall(call) => dynamic_call_id(&call.tool, id),
+                _ => format!("codex_{kind}_{id}"),
+            });
+        }
+        let ordinal = self.without_id.entry(kind).or_insert(0);
+        *ordinal += 1;
+        Some(format!("codex_noid_{kind}_{}_{ordinal}", self.turn_seed))
+    }
+}
+
+/// The word for a kind of tool item. None is the beginning of another, nor of `noid`: ids of two kinds never meet.
+fn kind(item: &Item) -> Option<&'static str> {
+    match item {
+        Item::CommandExecution(_) => Some("exec"),
+        Item::FileChange(_) => Some("apply_patch"),
+        Item::McpToolCall(_) => Some("mcp"),
+        Item::DynamicToolCall(_) => Some("dyn"),
+        Item::WebSearch(_) => Some("web_search"),
+        _ => None,
+    }
+}
+
+fn mcp_call_id(server: &str, tool: &str, item_id: &str) -> String {
+    let rest = format!("{server}__{tool}_{item_id}");
+    let read_back = rest.split_once("__").and_then(|(server, call)| Some((server, split_call(call)?)));
+    if read_back == Some((server, (tool, item_id))) {
+        format!("codex_mcp__{rest}")
+    } else {
+        format!("codex_mcp-{}-{}-{server}-{tool}-{item_id}", server.len(), tool.len())
+    }
+}
+
+fn dynamic_call_id(tool: &str, item_id: &str) -> String {
+    let call = format!("{tool}_{item_id}");
+    if split_call(&call) == Some((tool, item_id)) {
+        format!("codex_dyn_{call}")
+    } else {
+        format!("codex_dyn-{}-{tool}-{item_id}", tool.len())
+    }
+}
+
+/// Reads `read_file_call_7` as `read_file` and `call_7`, `read_file_exec-7` as `read_file` and `exec-7`. What does
+/// not read back as it was written is not plain.
+fn split_call(call: &str) -> Option<(&str, &str)> {
+    let (head, _) = call.rsplit_once('_')?;
+    match head.rsplit_once('_') {
+        Some((tool, prefix)) if ID_PREFIXES.contains(&prefix) => Some((tool, &call[tool.len() + 1..])),
+        _ => Some((head, &call[head.len() + 1..])),
+    }
+}

@@ -1,0 +1,547 @@
+//! The actor of a session: owns the connection and the running turn, and does what the turn's machine says.
+//!
+//! It never waits for a call, a person or a process inline: calls are posted, people are asked in tasks, opening is
+//! a future beside the others. So an interrupt, a steer or the death of Codex is seen at once.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codex_wire::ThreadId;
+use codex_wire::answer::Answer;
+use codex_wire::call::{ThreadFork, ThreadUnsubscribe, TurnStart, UserInput};
+use codex_wire::peer::{Closed, Delivery, IncomingRequest};
+use serde_json::Value;
+use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
+
+use super::opening::{self, Opened};
+use super::running::{Posted, Running};
+use super::{Command, Job, Session, Standing, random_id};
+use crate::approver::Approver;
+use crate::decision::{Decider, Decision, RequestKey};
+use crate::failure::{Failure, FailureKind};
+use crate::link::{Behind, Dial};
+use crate::narration::{Narrator, SessionEvent};
+use crate::result::{TurnOutcome, TurnResult};
+use crate::settings::{SessionConfig, TurnOptions};
+use crate::turn::{Begin, Effect, Input, Loss, Millis, Plan, SteerOutcome, Turn};
+
+/// Requests that wait for a turn to be joined.
+const HELD_REQUESTS: usize = 64;
+
+pub(super) struct Actor {
+    pub(super) config: Arc<SessionConfig>,
+    pub(super) dial: Arc<dyn Dial>,
+    pub(super) approver: Option<Arc<dyn Approver>>,
+    commands: mpsc::Receiver<Command>,
+    pub(super) events: broadcast::Sender<SessionEvent>,
+    origin: Instant,
+    /// The thread, once it exists; it is durable only after its first turn.
+    pub(super) thread_id: Option<ThreadId>,
+    pub(super) had_a_turn: bool,
+    pub(super) opened: Option<Opened>,
+    opening: Option<OpeningFuture>,
+    /// Whoever waits for the thread to be open.
+    openers: Vec<oneshot::Sender<Result<ThreadId, Failure>>>,
+    /// A turn that waits for the thread to be open.
+    waiting: Option<Waiting>,
+    pub(super) running: Option<Running>,
+    pub(super) reconnecting: Option<ReconnectFuture>,
+    pub(super) posted: HashMap<u64, Posted>,
+    pub(super) next_token: u64,
+    /// Requests of a turn that nobody has joined yet.
+    held: Vec<IncomingRequest>,
+    pub(super) answers: JoinSet<Answered>,
+    pub(super) asked: HashMap<RequestKey, AbortHandle>,
+    pub(super) farewells: JoinSet<()>,
+}
+
+type OpeningFuture = Pin<Box<dyn Future<Output = Result<Opened, Failure>> + Send>>;
+type ReconnectFuture = Pin<Box<dyn Future<Output = Result<Opened, String>> + Send>>;
+
+/// A turn that waits for the thread to be open.
+struct Waiting {
+    job: Job,
+    options: Box<TurnOptions>,
+    reply: oneshot::Sender<TurnResult>,
+}
+
+/// What a task that asked came back with.
+pub(super) enum Answered {
+    Person { key: RequestKey, decision: Decision },
+    Program { key: RequestKey, answer: Answer },
+}
+
+enum Wake {
+    Command(Option<Command>),
+    Delivery(Option<Delivery>),
+    Opened(Result<Opened, Failure>),
+    Reconnected(Result<Opened, String>),
+    Answered(Option<Result<Answered, tokio::task::JoinError>>),
+    Time,
+}
+
+impl Actor {
+    pub(super) fn new(
+        session: &Session,
+        commands: mpsc::Receiver<Command>,
+        thread_id: Option<ThreadId>,
+    ) -> Self {
+        Self {
+            config: Arc::clone(&session.config),
+            dial: Arc::clone(&session.dial),
+            approver: session.approver.clone(),
+            commands,
+            events: session.events.clone(),
+            origin: Instant::now(),
+            had_a_turn: thread_id.is_some(),
+            thread_id,
+            opened: None,
+            opening: None,
+            openers: Vec::new(),
+            waiting: None,
+            running: None,
+            reconnecting: None,
+            posted: HashMap::new(),
+            next_token: 0,
+            held: Vec::new(),
+            answers: JoinSet::new(),
+            asked: HashMap::new(),
+            farewells: JoinSet::new(),
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        let closer = loop {
+            match self.next_wake().await {
+                Wake::Command(Some(Command::Close { reply })) => break Some(reply),
+                // Every handle is gone.
+                Wake::Command(None) => break None,
+                Wake::Command(Some(command)) => self.on_command(command).await,
+                Wake::Delivery(Some(delivery)) => self.on_delivery(delivery).await,
+                Wake::Delivery(None) => self.on_delivery(Delivery::Closed(Closed::ByServer)).await,
+                Wake::Opened(result) => self.on_opened(result).await,
+                Wake::Reconnected(result) => self.on_reconnected(result).await,
+                Wake::Answered(answered) => self.on_answered(answered).await,
+                Wake::Time => self.step(Input::Time).await,
+            }
+        };
+        self.close().await;
+        if let Some(closer) = closer {
+            // Whoever closed may not wait for it.
+            let _ = closer.send(());
+        }
+    }
+
+    async fn next_wake(&mut self) -> Wake {
+        let deadline = self.running.as_ref().and_then(|running| running.turn.next_deadline(self.now()));
+        let wake_at = self.origin + Duration::from_millis(deadline.unwrap_or_default());
+        tokio::select! {
+            command = self.commands.recv() => Wake::Command(command),
+            delivery = async { self.opened.as_mut()?.inbox.recv().await }, if self.opened.is_some() => {
+                Wake::Delivery(delivery)
+            }
+            Some(result) = poll_optional(&mut self.opening) => Wake::Opened(result),
+            Some(result) = poll_optional(&mut self.reconnecting) => Wake::Reconnected(result),
+            answered = self.answers.join_next(), if !self.answers.is_empty() => Wake::Answered(answered),
+            () = tokio::time::sleep_until(wake_at), if deadline.is_some() => Wake::Time,
+        }
+    }
+
+    pub(super) fn now(&self) -> Millis {
+        u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    async fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Open { reply } => match self.live_thread() {
+                Some(thread_id) => drop(reply.send(Ok(thread_id))),
+                None => {
+                    self.openers.push(reply);
+                    self.begin_opening();
+                }
+            },
+            Command::Run { job, options, reply } => self.on_run(Waiting { job, options, reply }).await,
+            Command::Steer { input, reply } => self.on_steer(input, reply).await,
+            Command::Interrupt => self.on_interrupt().await,
+            Command::Standing { reply } => drop(reply.send(self.standing())),
+            Command::Fork { reply } => self.on_fork(reply),
+            Command::Close { .. } => {}
+        }
+    }
+
+    /// The thread, if it is open on a connection that stands.
+    fn live_thread(&self) -> Option<ThreadId> {
+        let opened = self.opened.as_ref()?;
+        opened.link.connection.peer.closed().is_none().then(|| opened.thread_id.clone())
+    }
+
+    fn standing(&self) -> Standing {
+        let child_pid = match self.opened.as_ref().map(|opened| &opened.link.behind) {
+            Some(Behind::Child(child)) => Some(child.pid()),
+            _ => None,
+        };
+        let unjoined_turn = self.opened.as_ref().and_then(|opened| opened.running_turn.clone());
+        Standing { thread_id: self.thread_id.clone(), unjoined_turn, child_pid }
+    }
+
+    fn begin_opening(&mut self) {
+        if self.opening.is_none() {
+            self.leave_link();
+            // A thread without a turn is not durable: a new one takes its place.
+            let thread_id = self.thread_id.clone().filter(|_| self.had_a_turn);
+            let opening = opening::open(Arc::clone(&self.config), Arc::clone(&self.dial), thread_id);
+            self.opening = Some(Box::pin(opening));
+        }
+    }
+
+    async fn on_opened(&mut self, result: Result<Opened, Failure>) {
+        self.opening = None;
+        match result {
+            Ok(opened) => {
+                self.thread_id = Some(opened.thread_id.clone());
+                let warning = opened.link.connection.server.warning.clone();
+                self.tell(SessionEvent::ThreadOpened { thread_id: opened.thread_id.clone() });
+                if let Some(message) = warning {
+                    self.tell(SessionEvent::Warning { message });
+                }
+                for opener in std::mem::take(&mut self.openers) {
+                    let _ = opener.send(Ok(opened.thread_id.clone()));
+                }
+                self.opened = Some(opened);
+                if let Some(waiting) = self.waiting.take() {
+                    self.begin_turn(waiting).await;
+                }
+            }
+            Err(failure) => {
+                for opener in std::mem::take(&mut self.openers) {
+                    let _ = opener.send(Err(failure.clone()));
+                }
+                if let Some(waiting) = self.waiting.take() {
+                    let mut result = TurnResult::not_begun(TurnOutcome::Failed, Some(failure));
+                    result.should_retire = true;
+                    result.redact(&self.config.redactor);
+                    let _ = waiting.reply.send(result);
+                }
+            }
+        }
+    }
+
+    async fn on_run(&mut self, waiting: Waiting) {
+        if self.running.is_some() || self.waiting.is_some() {
+            let failure =
+                Failure::new(FailureKind::Configuration, "a turn is already running in this session");
+            let _ = waiting.reply.send(TurnResult::not_begun(TurnOutcome::Failed, Some(failure)));
+        } else if self.live_thread().is_some() {
+            self.begin_turn(waiting).await;
+        } else {
+            self.waiting = Some(waiting);
+            self.begin_opening();
+        }
+    }
+
+    async fn begin_turn(&mut self, waiting: Waiting) {
+        let Waiting { job, options, reply } = waiting;
+        let (Some(opened), limits) = (self.opened.as_mut(), options.limits()) else { return };
+        let thread_id = opened.thread_id.clone();
+        let plan = limits.and_then(|limits| {
+            Ok(Plan {
+                begin: begin(&self.config, opened, job, &options)?,
+                epoch: opened.link.connection.epoch.clone(),
+                limits,
+                policy: self.config.approvals.clone(),
+                someone_answers: self.approver.is_some(),
+                thread_id: thread_id.clone(),
+            })
+        });
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(failure) => {
+                let _ = reply.send(TurnResult::not_begun(TurnOutcome::Failed, Some(failure)));
+                return;
+            }
+        };
+        let narrator = Narrator::new(
+            thread_id.as_str(),
+            self.config.own_mcp_servers.clone(),
+            self.config.redactor.clone(),
+        );
+        let mut effects = Vec::new();
+        let turn = Turn::begin(plan, self.now(), &mut effects);
+        self.running = Some(Running { turn, narrator, reply, steers: HashMap::new() });
+        self.perform(effects).await;
+        for IncomingRequest { id, request } in std::mem::take(&mut self.held) {
+            self.step(Input::Request { id, request: Box::new(request) }).await;
+        }
+    }
+
+    async fn on_steer(&mut self, input: Vec<UserInput>, reply: oneshot::Sender<SteerOutcome>) {
+        let token = self.new_token();
+        match &mut self.running {
+            Some(running) => {
+                running.steers.insert(token, reply);
+                self.step(Input::Steer { token, input }).await;
+            }
+            None => drop(reply.send(SteerOutcome::NoActiveTurn)),
+        }
+    }
+
+    async fn on_interrupt(&mut self) {
+        // A turn that has not begun need not begin.
+        if let Some(waiting) = self.waiting.take() {
+            let _ = waiting.reply.send(TurnResult::not_begun(TurnOutcome::Interrupted, None));
+        }
+        self.step(Input::Interrupt).await;
+    }
+
+    fn on_fork(&mut self, reply: oneshot::Sender<Result<ThreadId, Failure>>) {
+        let Some(opened) = &self.opened else {
+            let _ = reply.send(Err(Failure::new(
+                FailureKind::Configuration,
+                "the session has no open thread to fork",
+            )));
+            return;
+        };
+        let peer = opened.link.connection.peer.clone();
+        let fork = ThreadFork {
+            thread_id: opened.thread_id.clone(),
+            last_turn_id: None,
+            exclude_turns: true,
+            settings: self.config.thread_settings(),
+        };
+        let limit = self.config.call_limits.thread_start;
+        // Not awaited here: its reply comes through the reader, which may be waiting for us.
+        self.farewells.spawn(async move {
+            let forked =
+                peer.call(&fork, limit).await.map_err(|error| Failure::of_call("thread/fork", &error));
+            let forked = forked.and_then(|forked| {
+                forked
+                    .id()
+                    .ok_or_else(|| Failure::new(FailureKind::Protocol, "thread/fork gave no thread id"))
+            });
+            if let Ok(thread_id) = &forked {
+                // The fork is loaded here; its own session takes it up elsewhere.
+                let _ = peer.call(&ThreadUnsubscribe { thread_id: thread_id.clone() }, limit).await;
+            }
+            let _ = reply.send(forked);
+        });
+    }
+
+    async fn on_delivery(&mut self, delivery: Delivery) {
+        match delivery {
+            Delivery::Notification(note) => {
+                if self.running.is_some() {
+                    let event = note.event();
+                    let (thread_id, turn_id) = (note.thread_id.clone(), note.turn_id.clone());
+                    drop(note);
+                    self.step(Input::Event { thread_id, turn_id, event }).await;
+                }
+            }
+            Delivery::Request(request) => self.on_request(request).await,
+            Delivery::Reply { token, result } => {
+                if let Some(reply) = self.posted.remove(&token).and_then(|posted| posted.read(result)) {
+                    self.step(Input::Reply(reply)).await;
+                }
+            }
+            Delivery::Closed(reason) => self.on_closed(&reason).await,
+        }
+    }
+
+    async fn on_request(&mut self, incoming: IncomingRequest) {
+        if self.running.is_some() {
+            let IncomingRequest { id, request } = incoming;
+            return self.step(Input::Request { id, request: Box::new(request) }).await;
+        }
+        let Some(opened) = &self.opened else { return };
+        if opened.running_turn.is_some() && self.held.len() < HELD_REQUESTS {
+            return self.held.push(incoming);
+        }
+        let _ =
+            opened.link.connection.peer.respond(&incoming.id, Answer::fail_closed(&incoming.request)).await;
+    }
+
+    async fn on_closed(&mut self, reason: &Closed) {
+        self.posted.clear();
+        let Some(opened) = self.opened.take() else { return };
+        if self.running.is_some() {
+            let loss = match reason {
+                Closed::ByUs => Loss::ClosedByUs,
+                _ if opened.link.outlives_connection().await => Loss::HostLives,
+                _ => Loss::HostGone(opened.link.how_it_ended().await),
+            };
+            let stderr_tail = opened.link.connection.stderr_tail(self.config.stderr_tail_lines);
+            self.step_with_tail(Input::Lost(loss), stderr_tail).await;
+        }
+        self.held.clear();
+        self.farewells.spawn(async move { drop(opened.link.leave().await) });
+    }
+
+    async fn on_reconnected(&mut self, result: Result<Opened, String>) {
+        self.reconnecting = None;
+        match result {
+            Ok(opened) => {
+                let epoch = opened.link.connection.epoch.clone();
+                self.opened = Some(opened);
+                self.step(Input::Attached { epoch }).await;
+            }
+            Err(how) => self.step(Input::Lost(Loss::HostGone(how))).await,
+        }
+    }
+
+    async fn on_answered(&mut self, answered: Option<Result<Answered, tokio::task::JoinError>>) {
+        match answered {
+            Some(Ok(Answered::Person { key, decision })) => {
+                self.asked.remove(&key);
+                let by = Decider::Person("approver".to_owned());
+                self.step(Input::Decided { key, decision, by }).await;
+            }
+            Some(Ok(Answered::Program { key, answer })) => {
+                self.asked.remove(&key);
+                self.step(Input::ProgramAnswered { key, answer }).await;
+            }
+            Some(Err(error)) if error.is_panic() => {
+                // Its task is gone, but its question is not: whoever panicked did not say yes.
+                let id = error.id();
+                let key = self.asked.iter().find(|(_, task)| task.id() == id).map(|(key, _)| key.clone());
+                if let Some(key) = key {
+                    self.asked.remove(&key);
+                    let by = Decider::Policy("the approver failed".to_owned());
+                    self.step(Input::Decided { key, decision: Decision::Decline, by }).await;
+                }
+            }
+            Some(Err(_)) | None => {}
+        }
+    }
+
+    pub(super) async fn step(&mut self, input: Input) {
+        let stderr_tail = match &self.opened {
+            Some(opened) if matches!(input, Input::Reply(_) | Input::Time) => {
+                opened.link.connection.stderr_tail(self.config.stderr_tail_lines)
+            }
+            _ => Vec::new(),
+        };
+        self.step_with_tail(input, stderr_tail).await;
+    }
+
+    /// Steps the machine, and does what it says. `stderr_tail` goes into the error, should the turn end in one that
+    /// does not explain itself.
+    async fn step_with_tail(&mut self, input: Input, stderr_tail: Vec<String>) {
+        let now = self.now();
+        let Some(running) = &mut self.running else { return };
+        let mut effects = Vec::new();
+        running.turn.step(input, now, &mut effects);
+        for effect in &mut effects {
+            if let Effect::End(result) = effect
+                && let Some(error) = result.error.as_mut().filter(|error| error.wants_stderr())
+            {
+                error.stderr_tail.clone_from(&stderr_tail);
+            }
+        }
+        self.perform(effects).await;
+    }
+
+    pub(super) async fn end_turn(&mut self, mut result: TurnResult) {
+        let Some(mut running) = self.running.take() else { return };
+        self.reconnecting = None;
+        self.posted.clear();
+        self.answers.abort_all();
+        self.asked.clear();
+        let mut told = Vec::new();
+        running.narrator.tell_end(result.outcome, self.now(), &mut told);
+        told.into_iter().for_each(|event| self.tell(event));
+        result.redact(&self.config.redactor);
+        if result.should_retire {
+            self.leave_link();
+        }
+        if let Some(opened) = &mut self.opened {
+            opened.running_turn = None;
+        }
+        // Whoever started the turn may not wait for it.
+        let _ = running.reply.send(result);
+    }
+
+    /// Leaves the connection, and ends what is the session's own, beside everything else.
+    fn leave_link(&mut self) {
+        if let Some(opened) = self.opened.take() {
+            self.farewells.spawn(async move { drop(opened.link.leave().await) });
+        }
+    }
+
+    async fn close(mut self) {
+        self.step(Input::Lost(Loss::ClosedByUs)).await;
+        if let Some(waiting) = self.waiting.take() {
+            let failure = Failure::new(FailureKind::Closed, "the session was closed before the turn began");
+            let _ = waiting.reply.send(TurnResult::not_begun(TurnOutcome::Failed, Some(failure)));
+        }
+        if let Some(opening) = self.opening.take()
+            && let Ok(opened) = opening.await
+        {
+            self.opened = Some(opened);
+        }
+        if let Some(opened) = self.opened.take() {
+            if let Behind::Host(_) = opened.link.behind {
+                let unsubscribe = ThreadUnsubscribe { thread_id: opened.thread_id.clone() };
+                let _ =
+                    opened.link.connection.peer.call(&unsubscribe, self.config.call_limits.interrupt).await;
+            }
+            let _ = opened.link.leave().await;
+        }
+        while self.farewells.join_next().await.is_some() {}
+    }
+}
+
+async fn poll_optional<T>(future: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> Option<T> {
+    Some(future.as_mut()?.await)
+}
+
+fn begin(
+    config: &SessionConfig,
+    opened: &mut Opened,
+    job: Job,
+    options: &TurnOptions,
+) -> Result<Begin, Failure> {
+    match job {
+        Job::Prompt(input) => {
+            let start = turn_start(config, opened, input, options);
+            Ok(if options.may_have_been_sent {
+                Begin::PromptOnce {
+                    start: Box::new(start),
+                    host_lives: opened.link.connection.server_lives(),
+                }
+            } else {
+                Begin::Prompt(Box::new(start))
+            })
+        }
+        Job::Join => opened.running_turn.take().map(Begin::Attach).ok_or_else(|| {
+            Failure::new(FailureKind::Configuration, "no turn was running when the thread was taken up")
+        }),
+        Job::Compact => Ok(Begin::Compact),
+    }
+}
+
+fn turn_start(
+    config: &SessionConfig,
+    opened: &Opened,
+    input: Vec<UserInput>,
+    options: &TurnOptions,
+) -> TurnStart {
+    let settings = config.thread_settings();
+    // The sandbox as it was echoed, so that roots and network of the operator's config stay as they are.
+    let sandbox_policy: Option<Value> = opened.sandbox.clone().filter(|_| config.sandbox.is_some());
+    TurnStart {
+        thread_id: opened.thread_id.0.clone(),
+        input,
+        client_user_message_id: Some(options.client_id.clone().unwrap_or_else(random_id)),
+        cwd: settings.cwd,
+        approval_policy: settings.approval_policy,
+        approvals_reviewer: settings.approvals_reviewer,
+        sandbox_policy,
+        model: options.model.clone(),
+        effort: options.effort.clone(),
+        output_schema: options.output_schema.clone(),
+    }
+}

@@ -1,0 +1,184 @@
+//! What the actor does for a turn: calls, answers, questions to people, connecting again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codex_wire::answer::Answer;
+use codex_wire::call::{CleanBackgroundTerminals, CompactStart, TurnInterrupt, TurnSteer};
+use codex_wire::item::FileChange;
+use codex_wire::peer::CallError;
+use codex_wire::request::ServerRequest;
+
+use super::actor::{Actor, Answered};
+use super::opening::{self, list_turns};
+use super::running::Posted;
+use crate::ask::{Ask, Context};
+use crate::decision::RequestKey;
+use crate::failure::FailureKind;
+use crate::link::Link;
+use crate::narration::SessionEvent;
+use crate::turn::{Effect, Input, Outgoing};
+
+/// Pauses between tries to reach a living host again.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
+/// Turns that are read back to find ours among them.
+const READ_BACK_TURNS: u32 = 5;
+
+impl Actor {
+    pub(super) async fn perform(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Call(call) => self.post(call).await,
+                Effect::Answer { key, answer } => self.answer(&key, answer).await,
+                Effect::Ask { key, request, patch } => self.ask_person(key, &request, patch.as_deref()),
+                Effect::AskProgram { key, request } => self.ask_program(key, *request),
+                Effect::RequestClosed { key, closing } => {
+                    if let Some(task) = self.asked.remove(&key) {
+                        task.abort();
+                    }
+                    self.tell(SessionEvent::RequestClosed { key, closing });
+                }
+                Effect::Steered { token, outcome } => {
+                    let steer = self.running.as_mut().and_then(|running| running.steers.remove(&token));
+                    if let Some(steer) = steer {
+                        let _ = steer.send(outcome);
+                    }
+                }
+                Effect::Tell(notice) => {
+                    let now = self.now();
+                    let mut told = Vec::new();
+                    if let Some(running) = &mut self.running {
+                        running.narrator.tell(notice, now, &mut told);
+                    }
+                    told.into_iter().for_each(|event| self.tell(event));
+                }
+                Effect::Reconnect => self.reconnect(),
+                Effect::DrainHost => self.drain_host(),
+                Effect::End(result) => self.end_turn(*result).await,
+            }
+        }
+    }
+
+    pub(super) fn tell(&self, event: SessionEvent) {
+        // Nobody may be listening.
+        let _ = self.events.send(event);
+    }
+
+    pub(super) fn new_token(&mut self) -> u64 {
+        self.next_token += 1;
+        self.next_token
+    }
+
+    async fn post(&mut self, call: Outgoing) {
+        let token = self.new_token();
+        let Some(opened) = &self.opened else { return };
+        let (peer, inbox) = (&opened.link.connection.peer, opened.inbox_sender.clone());
+        let thread_id = opened.thread_id.clone();
+        let limits = self.config.call_limits;
+        let (posted, result) = match call {
+            Outgoing::Start(start) => {
+                self.had_a_turn = true;
+                (Posted::Start, peer.post(&*start, limits.turn_start, inbox, token).await)
+            }
+            Outgoing::Compact => (
+                Posted::Compact,
+                peer.post(&CompactStart { thread_id }, limits.turn_start, inbox, token).await,
+            ),
+            Outgoing::Steer { token: steer, turn_id, input } => {
+                let call = TurnSteer { thread_id, input, expected_turn_id: turn_id };
+                (Posted::Steer(steer), peer.post(&call, limits.turn_start, inbox, token).await)
+            }
+            Outgoing::Interrupt { turn_id } => {
+                let call = TurnInterrupt { thread_id, turn_id };
+                (Posted::Unwatched, peer.post(&call, limits.interrupt, inbox, token).await)
+            }
+            Outgoing::CleanTerminals => {
+                let call = CleanBackgroundTerminals { thread_id };
+                (Posted::Unwatched, peer.post(&call, limits.interrupt, inbox, token).await)
+            }
+            Outgoing::ListTurns => {
+                let call = list_turns(thread_id, READ_BACK_TURNS);
+                (Posted::Turns, peer.post(&call, limits.thread_resume, inbox, token).await)
+            }
+        };
+        match result {
+            Ok(()) => drop(self.posted.insert(token, posted)),
+            // The end of the connection is on its way through the inbox and tells the machine.
+            Err(CallError::Closed(_)) => {}
+            Err(error) => {
+                if let Some(reply) = posted.read(Err(error)) {
+                    Box::pin(self.step(Input::Reply(reply))).await;
+                }
+            }
+        }
+    }
+
+    async fn answer(&mut self, key: &RequestKey, answer: Answer) {
+        // Belt and braces: the machine never answers another epoch's question.
+        if let Some(opened) = self.opened.as_ref().filter(|opened| opened.link.connection.epoch == key.epoch)
+        {
+            let _ = opened.link.connection.peer.respond(&key.id, answer).await;
+        }
+    }
+
+    fn ask_person(&mut self, key: RequestKey, request: &ServerRequest, patch: Option<&FileChange>) {
+        let (Some(approver), Some(thread_id)) = (self.approver.clone(), &self.thread_id) else { return };
+        let context = Context {
+            thread_id: thread_id.as_str(),
+            cwd: &self.config.cwd.to_string_lossy(),
+            sandbox: self.config.sandbox.map(|sandbox| sandbox.as_str()),
+            approval_policy: self.config.approval_mode.map(|mode| mode.as_str()),
+            patch,
+            allow_permanent_rules: self.config.approvals.allow_permanent_rules,
+        };
+        let Some(ask) = Ask::new(request, &context, &self.config.redactor) else { return };
+        self.tell(SessionEvent::Asked { key: key.clone(), ask: Box::new(ask.clone()) });
+        let question = key.clone();
+        let task = self.answers.spawn(async move {
+            let decision = approver.decide(ask).await;
+            Answered::Person { key: question, decision }
+        });
+        self.asked.insert(key, task);
+    }
+
+    fn ask_program(&mut self, key: RequestKey, request: ServerRequest) {
+        let approver = self.approver.clone();
+        let question = key.clone();
+        let task = self.answers.spawn(async move {
+            let answer = match (request, approver) {
+                (ServerRequest::ToolCall(call), Some(approver)) => approver.call_tool(call).await,
+                (request, _) => Answer::fail_closed(&request),
+            };
+            Answered::Program { key: question, answer }
+        });
+        self.asked.insert(key, task);
+    }
+
+    /// Tries to reach the host again; the machine says when it has taken too long.
+    fn reconnect(&mut self) {
+        let (config, dial) = (Arc::clone(&self.config), Arc::clone(&self.dial));
+        let Some(thread_id) = self.thread_id.clone() else { return };
+        self.reconnecting = Some(Box::pin(async move {
+            loop {
+                match opening::open(Arc::clone(&config), Arc::clone(&dial), Some(thread_id.clone())).await {
+                    Ok(opened) => return Ok(opened),
+                    Err(failure) if failure.kind == FailureKind::Startup => {
+                        tokio::time::sleep(RECONNECT_PAUSE).await;
+                    }
+                    Err(failure) => return Err(failure.message),
+                }
+            }
+        }));
+    }
+
+    fn drain_host(&mut self) {
+        let Some(opened) = &self.opened else { return };
+        let (connection, behind) = (opened.link.connection.clone(), opened.link.behind.clone());
+        let thread_id = opened.thread_id.clone();
+        self.farewells.spawn(async move {
+            let link = Link { connection, behind };
+            // When it cannot be ended the machine gives the turn up in a moment, and says so.
+            let _ = link.end_unless_shared(&thread_id).await;
+        });
+    }
+}

@@ -1,0 +1,53 @@
+//! A turn that runs: the machine, whoever waits for its result, and what it has posted.
+
+use std::collections::HashMap;
+
+use codex_wire::call::{CompactStart, ThreadTurnsList, TurnStart, TurnSteer};
+use codex_wire::peer::{CallError, read_reply};
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use crate::narration::Narrator;
+use crate::result::TurnResult;
+use crate::turn::{Reply, SteerOutcome, Turn};
+
+pub(super) struct Running {
+    pub(super) turn: Turn,
+    pub(super) narrator: Narrator,
+    pub(super) reply: oneshot::Sender<TurnResult>,
+    pub(super) steers: HashMap<u64, oneshot::Sender<SteerOutcome>>,
+}
+
+/// A call that was posted for the turn, to read its reply by.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Posted {
+    Start,
+    Compact,
+    Steer(u64),
+    Turns,
+    /// Nobody waits for it.
+    Unwatched,
+}
+
+impl Posted {
+    /// The reply as the machine wants it.
+    pub(super) fn read(self, result: Result<Box<RawValue>, CallError>) -> Option<Reply> {
+        Some(match self {
+            Self::Start => Reply::Start(
+                result.and_then(|raw| read_reply::<TurnStart>(&raw)).map(|started| started.turn.id),
+            ),
+            Self::Compact => {
+                Reply::Compact(result.and_then(|raw| read_reply::<CompactStart>(&raw)).map(|_| ()))
+            }
+            Self::Steer(token) => {
+                let result =
+                    result.and_then(|raw| read_reply::<TurnSteer>(&raw)).map(|steered| steered.turn_id);
+                Reply::Steer { token, result }
+            }
+            Self::Turns => {
+                Reply::Turns(result.and_then(|raw| read_reply::<ThreadTurnsList>(&raw)).map(|page| page.data))
+            }
+            Self::Unwatched => return None,
+        })
+    }
+}

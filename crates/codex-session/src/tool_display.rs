@@ -1,0 +1,261 @@
+//! What a live view shows while a turn runs: tool calls that begin and end, text as it is written, messages said
+//! on the way.
+//!
+//! Pure: the caller says what time it is. Call ids are those of [`crate::projection`], so that a card in a live view
+//! and the stored history are the same thing. Nothing is redacted here, except before a text is cut.
+
+use std::collections::HashSet;
+
+use codex_wire::event::{DeltaKind, Event};
+use codex_wire::item::{AgentMessage, Item, Phase};
+use redact::Redactor;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::projection::call_id::CallIds;
+use crate::projection::cut::cut;
+use crate::projection::tool::{Tool, json_text};
+
+/// Longest preview of a tool call.
+const MAX_PREVIEW_CHARS: usize = 120;
+/// How many paths the preview of a patch names.
+const MAX_PREVIEW_PATHS: usize = 3;
+/// Stands for the type of an item that has none.
+const UNTYPED: &str = "unknown";
+/// The result of a call that the turn left open.
+const UNFINISHED: &str = "[unfinished]\nthe turn ended before a result came";
+
+/// What to show, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// MCP servers of our own: their tools are shown by their bare names.
+    pub own_servers: Vec<String>,
+    /// Whether finished agent messages are shown while the turn runs.
+    pub interim: Interim,
+    /// Hides secrets in texts that are too long to be shown whole. Other texts stay as they are.
+    pub redactor: Redactor,
+}
+
+/// Whether finished agent messages are shown while the turn runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Interim {
+    /// They are.
+    #[default]
+    Shown,
+    /// They are not; the answer comes with the turn's result.
+    Hidden,
+}
+
+/// One thing to show.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "show", rename_all = "snake_case")]
+pub enum Display {
+    /// A tool call began.
+    ToolStarted(ToolStarted),
+    /// A tool call ended; its start was shown before.
+    ToolCompleted(ToolCompleted),
+    /// A piece of the message that is being written.
+    Text {
+        /// The piece.
+        delta: String,
+    },
+    /// A piece of the reasoning that is being written.
+    Reasoning {
+        /// The piece.
+        delta: String,
+    },
+    /// A message is whole. The turn goes on, unless it was the answer.
+    Message {
+        /// All of it.
+        text: String,
+        /// What kind of text it is, if the model said so.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        phase: Option<Phase>,
+    },
+}
+
+/// A tool call that began.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ToolStarted {
+    /// The call, as in the projected messages.
+    pub call_id: String,
+    /// The tool.
+    pub name: String,
+    /// The call in at most 120 characters, if there is anything to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<String>,
+    /// Its arguments: an object.
+    pub args: Value,
+}
+
+/// A tool call that ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ToolCompleted {
+    /// The call, as in the projected messages.
+    pub call_id: String,
+    /// The tool.
+    pub name: String,
+    /// How long it took: by Codex's own count, else as long as we saw it run, else unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// Whether it failed or was declined.
+    pub is_error: bool,
+    /// What it gave.
+    pub result: String,
+}
+
+/// The live view of one turn.
+#[derive(Debug)]
+pub struct ToolDisplay {
+    options: Options,
+    started_ids: CallIds,
+    completed_ids: CallIds,
+    /// Calls shown as begun and not yet as ended, in order.
+    open: Vec<OpenCall>,
+    /// Calls shown as ended, and messages shown: Codex may report either again.
+    done: HashSet<String>,
+}
+
+#[derive(Debug)]
+struct OpenCall {
+    call_id: String,
+    name: String,
+    started_ms: u64,
+}
+
+impl ToolDisplay {
+    /// A view of one turn; `turn_seed` is the one that its [`crate::projection::Projector`] has. Like there, the
+    /// turn's own id takes its place once it is known.
+    pub fn new(turn_seed: impl Into<String>, options: Options) -> Self {
+        let turn_seed = turn_seed.into();
+        Self {
+            options,
+            started_ids: CallIds::new(turn_seed.clone()),
+            completed_ids: CallIds::new(turn_seed),
+            open: Vec::new(),
+            done: HashSet::new(),
+        }
+    }
+
+    /// What an event shows: nothing, one thing, or the start and the end of a call whose start was missed.
+    /// `now_ms` is on any clock that does not go back.
+    pub fn observe(&mut self, event: &Event, now_ms: u64) -> Vec<Display> {
+        match event {
+            Event::ItemStarted(item) => {
+                self.started(item, now_ms).into_iter().map(Display::ToolStarted).collect()
+            }
+            Event::ItemCompleted(Item::AgentMessage(message)) => self.message(message).into_iter().collect(),
+            Event::ItemCompleted(item) => self.completed(item, now_ms),
+            Event::Delta(delta) => match delta.kind {
+                DeltaKind::Message => vec![Display::Text { delta: delta.text.clone() }],
+                DeltaKind::Reasoning => vec![Display::Reasoning { delta: delta.text.clone() }],
+                DeltaKind::Output => Vec::new(),
+            },
+            Event::TurnStarted(turn) => {
+                self.started_ids.name_turn(turn.id.as_str());
+                self.completed_ids.name_turn(turn.id.as_str());
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Ends the calls that the turn left open. codex 0.166 sends no `item/completed` for what runs at an interrupt.
+    pub fn close(&mut self, now_ms: u64) -> Vec<Display> {
+        let open = std::mem::take(&mut self.open);
+        let end = |call: OpenCall| {
+            self.done.insert(call.call_id.clone());
+            Display::ToolCompleted(ToolCompleted {
+                duration_ms: Some(now_ms.saturating_sub(call.started_ms)),
+                call_id: call.call_id,
+                name: call.name,
+                is_error: true,
+                result: UNFINISHED.to_owned(),
+            })
+        };
+        open.into_iter().map(end).collect()
+    }
+
+    fn started(&mut self, item: &Item, now_ms: u64) -> Option<ToolStarted> {
+        let tool = Tool::of(item)?;
+        let call_id = self.started_ids.call_id(item)?;
+        if self.done.contains(&call_id) || self.open.iter().any(|call| call.call_id == call_id) {
+            return None;
+        }
+        let started = self.announce(call_id, item, tool);
+        let (call_id, name) = (started.call_id.clone(), started.name.clone());
+        self.open.push(OpenCall { call_id, name, started_ms: now_ms });
+        Some(started)
+    }
+
+    fn announce(&self, call_id: String, item: &Item, tool: Tool<'_>) -> ToolStarted {
+        let name = tool_name(item, &self.options.own_servers);
+        ToolStarted { call_id, name, preview: preview(tool, &self.options.redactor), args: tool.args() }
+    }
+
+    fn completed(&mut self, item: &Item, now_ms: u64) -> Vec<Display> {
+        let (Some(tool), Some(call_id)) = (Tool::of(item), self.completed_ids.call_id(item)) else {
+            return Vec::new();
+        };
+        if !self.done.insert(call_id.clone()) {
+            return Vec::new();
+        }
+        let mut shown = Vec::new();
+        let mut duration_ms = tool.duration_ms();
+        if let Some(position) = self.open.iter().position(|call| call.call_id == call_id) {
+            let call = self.open.remove(position);
+            duration_ms = duration_ms.or(Some(now_ms.saturating_sub(call.started_ms)));
+        } else {
+            shown.push(Display::ToolStarted(self.announce(call_id.clone(), item, tool)));
+        }
+        let name = tool_name(item, &self.options.own_servers);
+        let outcome = tool.outcome(&self.options.redactor);
+        let (is_error, result) = (outcome.is_error, outcome.result);
+        shown.push(Display::ToolCompleted(ToolCompleted { call_id, name, duration_ms, is_error, result }));
+        shown
+    }
+
+    fn message(&mut self, message: &AgentMessage) -> Option<Display> {
+        if self.options.interim == Interim::Hidden || message.text.trim().is_empty() {
+            return None;
+        }
+        let is_new = message.id.as_ref().is_none_or(|id| self.done.insert(format!("message {id}")));
+        is_new.then(|| Display::Message { text: message.text.clone(), phase: message.phase.clone() })
+    }
+}
+
+/// The name that a person sees for an item: the tool's, or the item's type.
+pub fn tool_name(item: &Item, own_servers: &[String]) -> String {
+    match (item, Tool::of(item)) {
+        (Item::McpToolCall(call), _) if own_servers.contains(&call.server) && !call.tool.is_empty() => {
+            call.tool.clone()
+        }
+        (_, Some(tool)) => tool.name(),
+        (item, None) if item.type_name().is_empty() => UNTYPED.to_owned(),
+        (item, None) => item.type_name().to_owned(),
+    }
+}
+
+fn preview(tool: Tool<'_>, redactor: &Redactor) -> Option<String> {
+    let text = match tool {
+        Tool::Command(it) => it.command.clone(),
+        Tool::Patch(it) => {
+            let paths: Vec<&str> =
+                it.changes.iter().map(|it| it.path.as_str()).filter(|it| !it.is_empty()).collect();
+            let named = paths.iter().take(MAX_PREVIEW_PATHS).copied().collect::<Vec<_>>().join(", ");
+            match paths.len().saturating_sub(MAX_PREVIEW_PATHS) {
+                0 => named,
+                more => format!("{named}, +{more} more"),
+            }
+        }
+        Tool::Mcp(_) | Tool::Dynamic(_) => match tool.args() {
+            Value::Object(args) if args.is_empty() => String::new(),
+            args => json_text(&args),
+        },
+        Tool::WebSearch(it) => it.query.clone(),
+    };
+    (!text.trim().is_empty()).then(|| cut(&text, MAX_PREVIEW_CHARS, redactor).into_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! The requests of a turn: asked, answered once, taken or orphaned.
+
+use std::collections::{BTreeMap, HashMap};
+
+use codex_wire::answer::Answer;
+use codex_wire::item::{FileChange, Item};
+use codex_wire::request::ServerRequest;
+use codex_wire::{Epoch, RequestId};
+use serde::Serialize;
+
+use super::{Effect, Input, Millis, Notice, Turn};
+use crate::decision::{Decider, Decision, RequestKey, answer};
+
+/// How a request ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "closing")]
+pub enum Closing {
+    /// Codex took our answer while the turn ran.
+    Taken {
+        /// What was decided.
+        decision: Decision,
+        /// By whom.
+        by: Decider,
+    },
+    /// Codex no longer waits, and it was not for our answer: someone else gave one.
+    AnsweredElsewhere,
+    /// The turn or the host ended first. A decision may or may not have counted.
+    Orphaned {
+        /// What had been decided, if anything.
+        decision: Option<Decision>,
+    },
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    open: BTreeMap<RequestKey, Open>,
+    /// File changes that began and did not end: the approval itself does not carry them.
+    patches: HashMap<String, FileChange>,
+}
+
+#[derive(Debug)]
+struct Open {
+    request: Box<ServerRequest>,
+    deadline: Option<Millis>,
+    given: Option<Given>,
+}
+
+/// An answer that went out, kept to be given again if the same host asks again.
+#[derive(Debug)]
+struct Given {
+    answer: Answer,
+    decided: Option<(Decision, Decider)>,
+}
+
+impl Requests {
+    /// Whether an answer of a person is open.
+    pub(super) fn wait_for_people(&self) -> bool {
+        self.open.values().any(|open| open.given.is_none() && open.request.is_for_a_person())
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Millis> {
+        self.open.values().filter(|open| open.given.is_none()).filter_map(|open| open.deadline).min()
+    }
+
+    fn expired(&self, now: Millis) -> Vec<RequestKey> {
+        let is_due =
+            |open: &Open| open.given.is_none() && open.deadline.is_some_and(|deadline| now >= deadline);
+        self.open.iter().filter(|(_, open)| is_due(open)).map(|(key, _)| key.clone()).collect()
+    }
+
+    pub(super) fn remember_patch(&mut self, item: &Item) {
+        if let Item::FileChange(patch) = item
+            && let Some(id) = &patch.id
+        {
+            self.patches.insert(id.clone(), patch.clone());
+        }
+    }
+
+    pub(super) fn forget_patch(&mut self, item: &Item) {
+        if let Item::FileChange(patch) = item
+            && let Some(id) = &patch.id
+        {
+            self.patches.remove(id);
+        }
+    }
+
+    fn patch_of(&self, request: &ServerRequest) -> Option<Box<FileChange>> {
+        match request {
+            ServerRequest::FileChange(approval) => self.patches.get(&approval.item_id).cloned().map(Box::new),
+            _ => None,
+        }
+    }
+
+    fn key_of(&self, id: &RequestId, epoch: &Epoch) -> Option<RequestKey> {
+        let key = RequestKey { epoch: epoch.clone(), id: id.clone() };
+        self.open.contains_key(&key).then_some(key)
+    }
+
+    /// Closes all that is open, for the end of the turn.
+    pub(super) fn orphan_all(&mut self, effects: &mut Vec<Effect>) {
+        for (key, open) in std::mem::take(&mut self.open) {
+            if !open.request.is_for_a_person() {
+                continue;
+            }
+            let decision = open.given.and_then(|given| given.decided).map(|(decision, _)| decision);
+            effects.push(Effect::RequestClosed { key, closing: Closing::Orphaned { decision } });
+        }
+    }
+}
+
+impl Turn {
+    pub(super) fn on_request(
+        &mut self,
+        id: RequestId,
+        request: Box<ServerRequest>,
+        now: Millis,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.clock.active(now);
+        let key = RequestKey { epoch: self.epoch.clone(), id };
+        if let Some(open) = self.requests.open.get(&key) {
+            // The same host asks again after a reconnect: the same answer, or still the same question.
+            if let Some(given) = &open.given {
+                effects.push(Effect::Answer { key, answer: given.answer.clone() });
+            }
+            return;
+        }
+        if let ServerRequest::Unknown { method, .. } = &*request {
+            effects.push(Effect::Tell(Notice::Warning(format!(
+                "refused an unknown request of Codex: {method}"
+            ))));
+            return effects.push(Effect::Answer { key, answer: Answer::unknown_method(method) });
+        }
+        let limit_ms =
+            self.policy.answer_limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+        let deadline = limit_ms.filter(|_| request.is_for_a_person()).map(|limit| now.saturating_add(limit));
+        self.requests.open.insert(key.clone(), Open { request: request.clone(), deadline, given: None });
+        self.ask_or_decide(key, request, effects);
+    }
+
+    fn ask_or_decide(&mut self, key: RequestKey, request: Box<ServerRequest>, effects: &mut Vec<Effect>) {
+        if !request.is_for_a_person() {
+            return effects.push(Effect::AskProgram { key, request });
+        }
+        if let Some((decision, reason)) = self.policy.standing_decision(&request) {
+            return self.on_decision(&key, &decision, Decider::Policy(reason), effects);
+        }
+        if self.someone_answers {
+            let patch = self.requests.patch_of(&request);
+            return effects.push(Effect::Ask { key, request, patch });
+        }
+        let method = request.method();
+        effects.push(Effect::Tell(Notice::Warning(format!("declined {method}: nobody is here to answer"))));
+        self.on_decision(
+            &key,
+            &Decision::Decline,
+            Decider::Policy("nobody is here to answer".to_owned()),
+            effects,
+        );
+    }
+
+    /// The first decision counts; later ones, and those of another epoch, do nothing.
+    pub(super) fn on_decision(
+        &mut self,
+        key: &RequestKey,
+        decision: &Decision,
+        by: Decider,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(open) = self.requests.open.get(key)
+            && open.given.is_none()
+        {
+            let answer = answer(&open.request, decision, self.policy.allow_permanent_rules);
+            self.give(key, answer, Some((decision.clone(), by)), effects);
+        }
+    }
+
+    pub(super) fn on_program_answer(&mut self, key: &RequestKey, answer: Answer, effects: &mut Vec<Effect>) {
+        if self.requests.open.get(key).is_some_and(|open| open.given.is_none()) {
+            self.give(key, answer, None, effects);
+        }
+    }
+
+    fn give(
+        &mut self,
+        key: &RequestKey,
+        answer: Answer,
+        decided: Option<(Decision, Decider)>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(open) = self.requests.open.get_mut(key) else { return };
+        // No `serverRequest/resolved` follows for what is not for people (codex 0.166), so nothing is reported of it.
+        open.given = Some(Given { answer: answer.clone(), decided });
+        if self.detached_since.is_none() {
+            effects.push(Effect::Answer { key: key.clone(), answer });
+        }
+    }
+
+    pub(super) fn on_resolved(&mut self, id: &RequestId, effects: &mut Vec<Effect>) {
+        let Some(key) = self.requests.key_of(id, &self.epoch) else { return };
+        let Some(open) = self.requests.open.remove(&key).filter(|open| open.request.is_for_a_person()) else {
+            return;
+        };
+        let closing = match open.given.and_then(|given| given.decided) {
+            Some((decision, by)) => Closing::Taken { decision, by },
+            None => Closing::AnsweredElsewhere,
+        };
+        effects.push(Effect::RequestClosed { key, closing });
+    }
+
+    pub(super) fn expire_requests(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        for key in self.requests.expired(now) {
+            self.on_decision(&key, &Decision::Decline, Decider::TimeLimit, effects);
+        }
+    }
+
+    /// After the end nothing is asked, but a living host still gets its refusals.
+    pub(super) fn refuse_after_end(&self, input: Input, effects: &mut Vec<Effect>) {
+        match input {
+            Input::Request { id, request } => {
+                let key = RequestKey { epoch: self.epoch.clone(), id };
+                effects.push(Effect::Answer { key, answer: Answer::fail_closed(&request) });
+            }
+            Input::Steer { token, .. } => {
+                effects.push(Effect::Steered { token, outcome: super::SteerOutcome::NoActiveTurn });
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What stands behind a connection, for error messages: the process, its last words, its end.
+
+use crate::host::Host;
+
+/// The process at the other end of a transport.
+pub trait Backing: Send + Sync {
+    /// The last lines that it wrote to stderr, redacted.
+    fn stderr_tail(&self, lines: usize) -> Vec<String>;
+
+    /// How it ended, if it has: `exit status: 3`, `signal: 9`.
+    fn exit(&self) -> Option<String>;
+
+    /// Whether it still runs.
+    fn is_alive(&self) -> bool;
+}
+
+impl Backing for Host {
+    fn stderr_tail(&self, lines: usize) -> Vec<String> {
+        Host::stderr_tail(self, lines)
+    }
+
+    fn exit(&self) -> Option<String> {
+        Host::exit(self).map(|exit| exit.to_string())
+    }
+
+    fn is_alive(&self) -> bool {
+        Host::is_alive(self)
+    }
+}

@@ -1,0 +1,358 @@
+//! The calls that we make, typed: what is sent and what comes back.
+//!
+//! `params` is always an object: codex 0.166 refuses a call without one.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::id::{ThreadId, TurnId};
+use crate::thread::{Thread, Turn};
+
+/// A method of the app-server.
+pub trait Call: Serialize {
+    /// Its name on the wire.
+    const METHOD: &'static str;
+    /// What it answers.
+    type Reply: DeserializeOwned;
+}
+
+macro_rules! call {
+    ($type:ident, $method:literal, $reply:ty) => {
+        impl Call for $type {
+            const METHOD: &'static str = $method;
+            type Reply = $reply;
+        }
+    };
+}
+
+/// Every method that we call, for the contract with the installed Codex.
+pub const METHODS: &[&str] = &[
+    Initialize::METHOD,
+    ThreadStart::METHOD,
+    ThreadResume::METHOD,
+    ThreadFork::METHOD,
+    ThreadUnsubscribe::METHOD,
+    ThreadTurnsList::METHOD,
+    ThreadLoadedList::METHOD,
+    ThreadRead::METHOD,
+    CompactStart::METHOD,
+    CleanBackgroundTerminals::METHOD,
+    TurnStart::METHOD,
+    TurnSteer::METHOD,
+    TurnInterrupt::METHOD,
+];
+
+/// `initialize`, exactly once per connection.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Initialize {
+    /// Who we are.
+    pub client_info: ClientInfo,
+    /// What we can do.
+    pub capabilities: Capabilities,
+}
+call!(Initialize, "initialize", Initialized);
+
+/// Who calls.
+#[derive(Debug, Clone, Serialize)]
+pub struct ClientInfo {
+    /// Must be a valid HTTP header value.
+    pub name: String,
+    /// For people.
+    pub title: String,
+    /// The program's version.
+    pub version: String,
+}
+
+/// What the client can do.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Capabilities {
+    /// Needed for `availableDecisions`, dynamic tools and `thread/backgroundTerminals/clean`.
+    pub experimental_api: bool,
+    /// Notifications that we never use.
+    pub opt_out_notification_methods: Vec<String>,
+}
+
+/// The server about itself.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Initialized {
+    /// `client/0.166.0 (…)`: the only place that tells the version.
+    pub user_agent: String,
+    /// Its CODEX_HOME.
+    pub codex_home: Option<String>,
+}
+
+/// Settings that `thread/start`, `thread/resume` and `thread/fork` share. `None` leaves it to Codex's own config.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadSettings {
+    /// The working directory; Codex does not check that it exists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// `read-only`, `workspace-write`, `danger-full-access`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
+    /// `untrusted`, `on-request`, `never`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_policy: Option<String>,
+    /// `user` or `auto_review`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approvals_reviewer: Option<String>,
+    /// The model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Instructions above the user's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub developer_instructions: Option<String>,
+    /// Overrides of config.toml.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<Map<String, Value>>,
+}
+
+/// `thread/start`.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadStart {
+    /// The settings.
+    #[serde(flatten)]
+    pub settings: ThreadSettings,
+    /// Tools that the client offers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dynamic_tools: Option<Vec<Value>>,
+}
+call!(ThreadStart, "thread/start", ThreadOpened);
+
+/// `thread/resume`.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadResume {
+    /// Which.
+    pub thread_id: ThreadId,
+    /// Full histories are deprecated for paginated threads: turns are listed apart.
+    pub exclude_turns: bool,
+    /// The settings.
+    #[serde(flatten)]
+    pub settings: ThreadSettings,
+}
+call!(ThreadResume, "thread/resume", ThreadOpened);
+
+/// `thread/fork`.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadFork {
+    /// Which thread to branch from.
+    pub thread_id: ThreadId,
+    /// The last turn to keep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_turn_id: Option<TurnId>,
+    /// As for resume.
+    pub exclude_turns: bool,
+    /// The settings.
+    #[serde(flatten)]
+    pub settings: ThreadSettings,
+}
+call!(ThreadFork, "thread/fork", ThreadOpened);
+
+/// A thread that was started, resumed or forked, with the settings that hold.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ThreadOpened {
+    /// The thread.
+    pub thread: Thread,
+    /// Where some servers wrote the id.
+    pub session_id: Option<String>,
+    /// Where others did.
+    pub thread_id: Option<String>,
+    /// The directory that holds.
+    pub cwd: Option<String>,
+    /// The sandbox that holds, `{"type": "readOnly", …}`.
+    pub sandbox: Option<Value>,
+    /// The policy that holds: a string, or an object for granular ones.
+    pub approval_policy: Option<Value>,
+    /// The reviewer that holds.
+    pub approvals_reviewer: Option<String>,
+    /// The model that holds.
+    pub model: Option<String>,
+}
+
+impl ThreadOpened {
+    /// The thread's id, under any of its known keys.
+    pub fn id(&self) -> Option<ThreadId> {
+        let outside = || self.session_id.as_ref().or(self.thread_id.as_ref()).filter(|id| !id.is_empty());
+        self.thread.any_id().or_else(|| outside().map(|id| ThreadId(id.clone())))
+    }
+}
+
+/// `thread/unsubscribe`.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadUnsubscribe {
+    /// Which.
+    pub thread_id: ThreadId,
+}
+call!(ThreadUnsubscribe, "thread/unsubscribe", Value);
+
+/// `thread/turns/list`.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadTurnsList {
+    /// Of which thread.
+    pub thread_id: ThreadId,
+    /// How many at most.
+    pub limit: u32,
+    /// `desc`: the newest first.
+    pub sort_direction: &'static str,
+    /// `summary` or `full`: how much of the items.
+    pub items_view: &'static str,
+}
+call!(ThreadTurnsList, "thread/turns/list", Page<Turn>);
+
+/// A page of a list.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Page<T> {
+    /// The entries.
+    pub data: Vec<T>,
+    /// Where to go on.
+    #[serde(default)]
+    pub next_cursor: Option<Value>,
+}
+
+/// `thread/loaded/list`: the threads that a server holds in memory.
+#[derive(Debug, Clone, Serialize)]
+pub struct ThreadLoadedList {}
+call!(ThreadLoadedList, "thread/loaded/list", Page<ThreadId>);
+
+/// `thread/read`, for a thread's status.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadRead {
+    /// Which.
+    pub thread_id: ThreadId,
+    /// Whether its turns come along.
+    pub include_turns: bool,
+}
+call!(ThreadRead, "thread/read", ThreadOpened);
+
+/// `thread/compact/start`.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompactStart {
+    /// Which.
+    pub thread_id: ThreadId,
+}
+call!(CompactStart, "thread/compact/start", Value);
+
+/// `thread/backgroundTerminals/clean`: ends the commands that an interrupt leaves running.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CleanBackgroundTerminals {
+    /// Of which thread.
+    pub thread_id: ThreadId,
+}
+call!(CleanBackgroundTerminals, "thread/backgroundTerminals/clean", Value);
+
+/// `turn/start`. While a turn runs this is a *steer* for Codex: the caller must know that none does.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnStart {
+    /// On which thread.
+    pub thread_id: String,
+    /// The prompt.
+    pub input: Vec<UserInput>,
+    /// Our own id of the prompt, shown again as `clientId`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_user_message_id: Option<String>,
+    /// As in [`ThreadSettings`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// As in [`ThreadSettings`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_policy: Option<String>,
+    /// As in [`ThreadSettings`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approvals_reviewer: Option<String>,
+    /// The sandbox in the turn's own spelling, `{"type": "readOnly"}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox_policy: Option<Value>,
+    /// The model, from this turn on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The reasoning effort, from this turn on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    /// A JSON schema for the final message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+}
+call!(TurnStart, "turn/start", TurnStarted);
+
+/// The turn that began.
+#[derive(Debug, Clone, Deserialize)]
+pub struct TurnStarted {
+    /// The turn.
+    pub turn: Turn,
+}
+
+/// A piece of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum UserInput {
+    /// Words. At most 1,048,576 characters in all (codex 0.166).
+    Text {
+        /// The words.
+        text: String,
+    },
+    /// A picture by address: `data:` or `http(s):`.
+    Image {
+        /// The address.
+        url: String,
+    },
+    /// A picture by file.
+    LocalImage {
+        /// The file.
+        path: String,
+    },
+}
+
+impl UserInput {
+    /// Words.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+}
+
+/// `turn/steer`.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnSteer {
+    /// Of which thread.
+    pub thread_id: ThreadId,
+    /// What to add.
+    pub input: Vec<UserInput>,
+    /// The turn that must be running.
+    pub expected_turn_id: TurnId,
+}
+call!(TurnSteer, "turn/steer", Steered);
+
+/// Which turn took the steer.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Steered {
+    /// Absent on older servers.
+    pub turn_id: Option<TurnId>,
+}
+
+/// `turn/interrupt`. An empty turn id means whatever runs; before `turn/started` only that works (codex 0.166).
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnInterrupt {
+    /// Of which thread.
+    pub thread_id: ThreadId,
+    /// Which turn, or "".
+    pub turn_id: String,
+}
+call!(TurnInterrupt, "turn/interrupt", Value);

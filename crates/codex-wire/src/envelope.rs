@@ -1,0 +1,212 @@
+//! The outside of one line: what kind of message, for which thread and turn. Parsed once, borrowed from the
+//! line, for every message; the inside is parsed only when someone wants it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::answer::RpcError;
+use crate::id::RequestId;
+
+/// One line's routing facts, borrowed from the line.
+///
+/// ```
+/// use codex_wire::envelope::{Envelope, Kind};
+///
+/// let line = br#"{"method":"turn/started","params":{"threadId":"t1","turn":{"id":"u1"}}}"#;
+/// let envelope = Envelope::parse(line).unwrap();
+/// assert_eq!(envelope.kind(), Some(Kind::Notification));
+/// assert_eq!(envelope.route.thread_id.as_deref(), Some("t1"));
+/// assert_eq!(envelope.route.turn_id.as_deref(), Some("u1"));
+/// ```
+#[derive(Debug, Default)]
+pub struct Envelope<'a> {
+    /// The method of a request or notification.
+    pub method: Option<Cow<'a, str>>,
+    /// The id of a request or reply, as it came.
+    pub id: Option<RequestId>,
+    /// Whose message it is.
+    pub route: Route<'a>,
+    /// A reply's result, unparsed.
+    pub result: Option<&'a RawValue>,
+    /// A reply's error.
+    pub error: Option<RpcError>,
+}
+
+/// Whose message it is: the ids found in `params`, wherever the method keeps them.
+#[derive(Debug, Default)]
+pub struct Route<'a> {
+    /// `threadId`, or `conversationId` of the legacy methods, or the id of a `thread` member.
+    pub thread_id: Option<Cow<'a, str>>,
+    /// `turnId`, or the id of a `turn` member.
+    pub turn_id: Option<Cow<'a, str>>,
+}
+
+/// The kinds of message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Wants no answer.
+    Notification,
+    /// Wants an answer from us.
+    Request,
+    /// Answers a call of ours.
+    Reply,
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads a line. Fails on what is not a JSON object.
+    pub fn parse(line: &'a [u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(line)
+    }
+
+    /// What it is, if it is anything that the protocol knows.
+    pub fn kind(&self) -> Option<Kind> {
+        match (&self.method, &self.id) {
+            (Some(_), Some(_)) => Some(Kind::Request),
+            (Some(_), None) => Some(Kind::Notification),
+            (None, Some(_)) if self.result.is_some() || self.error.is_some() => Some(Kind::Reply),
+            (None, _) => None,
+        }
+    }
+}
+
+/// A string that borrows from the line when it has no escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// `{"id": …}` of a nested `turn` or `thread`; anything else is skipped.
+struct NestedId<'a>(Option<Cow<'a, str>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(EnvelopeVisitor)
+    }
+}
+
+struct EnvelopeVisitor;
+
+impl<'de> Visitor<'de> for EnvelopeVisitor {
+    type Value = Envelope<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope<'de>, A::Error> {
+        let mut envelope = Envelope::default();
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            match &*key.0 {
+                "method" => envelope.method = Some(map.next_value::<Text<'de>>()?.0),
+                "id" => envelope.id = map.next_value::<Option<RequestId>>()?,
+                "params" => envelope.route = map.next_value()?,
+                "result" => envelope.result = Some(map.next_value()?),
+                "error" => envelope.error = map.next_value()?,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(envelope)
+    }
+}
+
+/// Implements the visits that let a borrowed reader skip whatever is not an object.
+macro_rules! skip_all_but_maps {
+    ($empty:expr) => {
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok($empty)
+        }
+        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+            Ok($empty)
+        }
+        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+            Ok($empty)
+        }
+        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+            Ok($empty)
+        }
+        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+            Ok($empty)
+        }
+        fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+            Ok($empty)
+        }
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok($empty)
+        }
+    };
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Route<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RouteVisitor)
+    }
+}
+
+struct RouteVisitor;
+
+impl<'de> Visitor<'de> for RouteVisitor {
+    type Value = Route<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("parameters")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Route<'de>, A::Error> {
+        let mut route = Route::default();
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            match &*key.0 {
+                "threadId" | "conversationId" => {
+                    route.thread_id = map.next_value::<Option<Text<'de>>>()?.map(|it| it.0)
+                }
+                "turnId" => route.turn_id = map.next_value::<Option<Text<'de>>>()?.map(|it| it.0),
+                "thread" => route.thread_id = map.next_value::<NestedId<'de>>()?.0,
+                "turn" => route.turn_id = map.next_value::<NestedId<'de>>()?.0,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(route)
+    }
+
+    skip_all_but_maps!(Route::default());
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for NestedId<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NestedIdVisitor)
+    }
+}
+
+struct NestedIdVisitor;
+
+impl<'de> Visitor<'de> for NestedIdVisitor {
+    type Value = NestedId<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with an id")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<NestedId<'de>, A::Error> {
+        let mut id = None;
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            if &*key.0 == "id" {
+                id = map.next_value::<Option<Text<'de>>>()?.map(|it| it.0);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(NestedId(id))
+    }
+
+    skip_all_but_maps!(NestedId(None));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! Notifications from Codex, typed where we act on them. What we do not know stays [`Event::Other`], with its
+//! line untouched beside it.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::id::RequestId;
+use crate::item::Item;
+use crate::thread::{RateLimits, Thread, ThreadStatus, TokenUsage, Turn, TurnError};
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A thread began, ours or a sub-agent's.
+    ThreadStarted(Thread),
+    /// A thread works, waits or failed.
+    ThreadStatus(ThreadStatus),
+    /// A turn became active. Interrupts are refused before this (codex 0.166).
+    TurnStarted(Turn),
+    /// A turn ended. The only proof of it.
+    TurnCompleted(Turn),
+    /// An item began.
+    ItemStarted(Item),
+    /// An item is whole.
+    ItemCompleted(Item),
+    /// A piece of an item that is being written.
+    Delta(Delta),
+    /// Tokens were counted.
+    TokenUsage(TokenUsage),
+    /// The diff of the turn so far.
+    DiffUpdated(String),
+    /// A request was answered, or cleared by the end of its turn.
+    RequestResolved(RequestId),
+    /// The model or its connection failed.
+    Error {
+        /// What.
+        error: TurnError,
+        /// Whether Codex tries again by itself.
+        will_retry: bool,
+    },
+    /// Something that the user should know.
+    Warning(String),
+    /// The account's limits.
+    RateLimits(RateLimits),
+    /// `thread/compacted`, deprecated: history was summarised.
+    Compacted,
+    /// Anything else.
+    Other,
+}
+
+/// A piece of text of an item that is being written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delta {
+    /// Of which item.
+    pub item_id: String,
+    /// Of which kind.
+    pub kind: DeltaKind,
+    /// The piece; never empty.
+    pub text: String,
+}
+
+/// What a [`Delta`] is a piece of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeltaKind {
+    /// The agent's message.
+    Message,
+    /// Its reasoning or the summary of it.
+    Reasoning,
+    /// The output of a command.
+    Output,
+}
+
+/// Every notification method that [`Event::parse`] reads, for the contract with the installed Codex.
+pub const METHODS: &[&str] = &[
+    "thread/started",
+    "thread/status/changed",
+    "turn/started",
+    "turn/completed",
+    "item/started",
+    "item/completed",
+    "item/agentMessage/delta",
+    "item/reasoning/textDelta",
+    "item/reasoning/summaryTextDelta",
+    "item/commandExecution/outputDelta",
+    "thread/tokenUsage/updated",
+    "turn/diff/updated",
+    "serverRequest/resolved",
+    "error",
+    "warning",
+    "account/rateLimits/updated",
+    "thread/compacted",
+];
+
+impl Event {
+    /// Reads a notification's parameters. Known methods whose parameters cannot be read are [`Event::Other`].
+    pub fn parse(method: &str, params: Option<&RawValue>) -> Self {
+        params.and_then(|params| Self::typed(method, params.get())).unwrap_or(Self::Other)
+    }
+
+    fn typed(method: &str, params: &str) -> Option<Self> {
+        fn read<'a, T: Deserialize<'a>>(params: &'a str) -> Option<T> {
+            serde_json::from_str(params).ok()
+        }
+        Some(match method {
+            "item/agentMessage/delta" => delta(DeltaKind::Message, read(params)?)?,
+            "item/commandExecution/outputDelta" => delta(DeltaKind::Output, read(params)?)?,
+            "item/reasoning/textDelta" | "item/reasoning/summaryTextDelta" | "item/reasoning/delta" => {
+                delta(DeltaKind::Reasoning, read(params)?)?
+            }
+            "item/started" => Self::ItemStarted(read::<WithItem>(params)?.item),
+            "item/completed" => Self::ItemCompleted(read::<WithItem>(params)?.item),
+            "turn/started" => Self::TurnStarted(read::<WithTurn>(params)?.turn),
+            "turn/completed" => Self::TurnCompleted(read::<WithTurn>(params)?.turn),
+            "thread/started" => Self::ThreadStarted(read::<WithThread>(params)?.thread),
+            "thread/status/changed" => Self::ThreadStatus(read::<WithStatus>(params)?.status),
+            "thread/tokenUsage/updated" => Self::TokenUsage(read::<WithUsage>(params)?.token_usage),
+            "turn/diff/updated" => Self::DiffUpdated(read::<WithDiff>(params)?.diff),
+            "serverRequest/resolved" => Self::RequestResolved(read::<WithRequest>(params)?.request_id),
+            "error" => {
+                let error: WithError = read(params)?;
+                Self::Error { error: error.error, will_retry: error.will_retry }
+            }
+            "warning" | "configWarning" | "guardianWarning" | "deprecationNotice" => {
+                let warning: WithMessage = read(params)?;
+                Self::Warning(warning.message.or(warning.summary)?)
+            }
+            "account/rateLimits/updated" => Self::RateLimits(read::<WithLimits>(params)?.rate_limits),
+            "thread/compacted" => Self::Compacted,
+            _ => return None,
+        })
+    }
+}
+
+fn delta(kind: DeltaKind, params: WithDelta) -> Option<Event> {
+    // Older servers wrote the piece under `text`.
+    let text = params.delta.or(params.text).filter(|text| !text.is_empty())?;
+    Some(Event::Delta(Delta { item_id: params.item_id, kind, text }))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WithDelta {
+    #[serde(default)]
+    item_id: String,
+    delta: Option<String>,
+    text: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct WithItem {
+    item: Item,
+}
+
+#[derive(Deserialize)]
+struct WithTurn {
+    turn: Turn,
+}
+
+#[derive(Deserialize)]
+struct WithThread {
+    thread: Thread,
+}
+
+#[derive(Deserialize)]
+struct WithStatus {
+    status: ThreadStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WithUsage {
+    token_usage: TokenUsage,
+}
+
+#[derive(Deserialize)]
+struct WithDiff {
+    diff: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WithRequest {
+    request_id: RequestId,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WithError {
+    error: TurnError,
+    #[serde(default)]
+    will_retry: bool,
+}
+
+#[derive(Deserialize)]
+struct WithMessage {
+    message: Option<String>,
+    summary: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WithLimits {
+    rate_limits: RateLimits,
+}

@@ -1,0 +1,70 @@
+//! Who keeps a thread from being written: names the process behind Codex's "already has an active writer".
+
+use std::fs;
+use std::path::Path;
+
+use redact::Redactor;
+
+use super::proc;
+
+/// How much of a command line is told.
+const COMMAND_MAX_BYTES: usize = 200;
+
+/// A process that has a thread's file open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number.
+    pub pid: u32,
+    /// Its command line, redacted and cut.
+    pub command: String,
+}
+
+/// The process that has a file of this thread open, as far as we may look.
+pub fn holder_of(thread_id: &str) -> Option<Holder> {
+    if thread_id.is_empty() {
+        return None;
+    }
+    let mut pids = proc::all().into_iter().filter(proc::Stat::is_running).map(|stat| stat.process.pid);
+    let pid = pids.find(|pid| has_thread_open(*pid, thread_id))?;
+    let command = proc::command_line(pid).unwrap_or_default();
+    let mut command = Redactor::default().redact(&command).to_string();
+    command.truncate(command.floor_char_boundary(COMMAND_MAX_BYTES));
+    Some(Holder { pid, command })
+}
+
+fn has_thread_open(pid: u32, thread_id: &str) -> bool {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    entries.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|path| belongs_to(&path, thread_id)))
+}
+
+/// codex 0.166: a loaded thread has `thread-writer-locks/<thread id>.lock` open and, from its first turn on,
+/// `sessions/2026/11/15/rollout-2026-11-15T19-29-23-<thread id>.jsonl`.
+fn belongs_to(path: &Path, thread_id: &str) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let is_rollout = name.starts_with("rollout-") && name.contains(thread_id);
+    let is_lock = name.strip_suffix(".lock") == Some(thread_id)
+        && path.parent().is_some_and(|dir| dir.ends_with("thread-writer-locks"));
+    is_rollout || is_lock
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_with_the_file_open_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let thread_id = proc::random_id().unwrap();
+        let path = dir.path().join(format!("rollout-2026-11-15T19-29-23-{thread_id}.jsonl"));
+        assert_eq!(holder_of(&thread_id), None);
+        let file = fs::File::create(path).unwrap();
+        let holder = holder_of(&thread_id).unwrap();
+        assert_eq!(holder.pid, std::process::id());
+        assert!(!holder.command.is_empty() && holder.command.len() <= COMMAND_MAX_BYTES);
+        drop(file);
+        assert_eq!(holder_of(&thread_id), None);
+        assert!(belongs_to(Path::new(&format!("/h/thread-writer-locks/{thread_id}.lock")), &thread_id));
+        assert!(!belongs_to(Path::new(&format!("/h/{thread_id}.lock")), &thread_id));
+        assert_eq!(holder_of(""), None);
+    }
+}

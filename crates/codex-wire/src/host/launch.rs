@@ -1,0 +1,212 @@
+//! Starts a host: a directory, a plan, a keeper with a clean environment, then patience until codex answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, geteuid};
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+use super::boot_lock::BootLock;
+use super::environment::{EnvPolicy, HostVariables, child_env, names_in_config};
+use super::find::{Found, find};
+use super::keeper::{QUICK_END_IN_ALL, remove_socket};
+use super::placement::Identity;
+use super::proc::Process;
+use super::record::{Exit, Files, Plan, Record, SOCKET_PATH_MAX_BYTES, read_json, write_json};
+use super::{Error, Host, STDERR_TAIL_LINES, in_thread, io_error, proc, stderr_log, stop};
+
+/// How often we look whether codex answers; it takes 50 to 400 ms.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// The program that runs [`super::keeper::run`]; `--plan FILE` is added to its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeeperCommand {
+    /// The executable.
+    pub program: PathBuf,
+    /// Its leading arguments, such as the name of a hidden subcommand.
+    pub args: Vec<OsString>,
+}
+
+/// All that is needed to start a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// What starts a keeper.
+    pub keeper: KeeperCommand,
+    /// The native codex executable (not the Node shim), from a place that stays for as long as the host lives.
+    pub codex: PathBuf,
+    /// Its version.
+    pub version: String,
+    /// Whom the host serves; the CODEX_HOME is in it.
+    pub identity: Identity,
+    /// The host's own directory: made if missing, otherwise to be closed to others (0700). Its name must be short enough
+    /// for a socket in it.
+    pub dir: PathBuf,
+    /// The environment to choose from, usually [`super::environment::of_this_process`].
+    pub parent_env: BTreeMap<String, String>,
+    /// What the operator adds to the allow-list.
+    pub env: EnvPolicy,
+    /// `key=value` overrides of Codex's configuration.
+    pub config: Vec<String>,
+    /// How long codex may take to answer; waiting for others that boot on the same home may take as long again.
+    pub ready_timeout: Duration,
+}
+
+pub(crate) async fn launch(launch: &Launch) -> Result<Host, Error> {
+    let files = Files(&launch.dir);
+    if files.socket().as_os_str().len() > SOCKET_PATH_MAX_BYTES {
+        return Err(Error::SocketPathTooLong { path: files.socket() });
+    }
+    let codex_home = effective_codex_home(launch)?;
+    let dir = launch.dir.clone();
+    in_thread("cannot prepare", &launch.dir, move || prepare_dir(&dir)).await?;
+    let lock = BootLock::acquire(&codex_home, Instant::now() + launch.ready_timeout).await?;
+    let plan = Plan {
+        id: proc::random_id().map_err(io_error("cannot make an id from", Path::new("/proc")))?,
+        dir: launch.dir.clone(),
+        codex: launch.codex.clone(),
+        version: launch.version.clone(),
+        identity: launch.identity.clone(),
+        codex_home,
+        config: launch.config.clone(),
+    };
+    write_json(&files.plan(), &plan).map_err(io_error("cannot write", &files.plan()))?;
+    let mut keeper = start_keeper(launch, &plan)?;
+    let outcome = until_ready(launch, &mut keeper).await;
+    drop(lock);
+    match outcome {
+        Ok(host) => Ok(host),
+        Err(unready) => Err(given_up(&plan, keeper, unready).await),
+    }
+}
+
+/// Codex's home, also when the choice is left to Codex: the boot lock is in it.
+fn effective_codex_home(launch: &Launch) -> Result<PathBuf, Error> {
+    match (&launch.identity.codex_home, launch.parent_env.get("HOME")) {
+        (Some(home), _) => Ok(home.clone()),
+        (None, Some(home)) => Ok(Path::new(home).join(".codex")),
+        (None, None) => Err(Error::NoHome),
+    }
+}
+
+/// Makes the directory for its owner alone and clears what an earlier host left in it.
+fn prepare_dir(dir: &Path) -> Result<(), Error> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io_error("cannot make", dir))?;
+    let found = fs::metadata(dir).map_err(io_error("cannot look at", dir))?;
+    // One that was there before may be somebody else's, or shared: it is not ours to lock others out of.
+    if found.uid() != geteuid().as_raw() || found.mode() & 0o077 != 0 {
+        return Err(Error::DirNotPrivate { dir: dir.to_owned() });
+    }
+    match find(dir)? {
+        Some(Found::Alive(host) | Found::KeeperGone(host)) => {
+            return Err(Error::Occupied { dir: dir.to_owned(), id: host.record.id.clone() });
+        }
+        Some(Found::Dead { record, .. }) => stop::sweep(&record)?,
+        Some(Found::Unfinished { id }) => stop::sweep_unfinished(&id)?,
+        None => {}
+    }
+    let files = Files(dir);
+    remove_socket(&files.socket());
+    let (log, older_log) = stderr_log::files(&files.stderr());
+    for path in [files.record(), files.exit(), files.plan(), files.draining(), log, older_log] {
+        remove_if_there(&path)?;
+    }
+    Ok(())
+}
+
+fn remove_if_there(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("cannot remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn start_keeper(launch: &Launch, plan: &Plan) -> Result<Child, Error> {
+    let config_file = plan.codex_home.join("config.toml");
+    let config_names: BTreeSet<String> =
+        fs::read_to_string(config_file).map(|text| names_in_config(&text)).unwrap_or_default();
+    let variables = HostVariables {
+        host_id: &plan.id,
+        codex_home: launch.identity.codex_home.as_deref(),
+        config_names: &config_names,
+    };
+    // No process group of its own: the keeper begins a session, which a group's leader may not. Dropping the handle
+    // leaves the keeper alone; when it ends, the runtime takes note, so that it is no zombie for as long as we live.
+    Command::new(&launch.keeper.program)
+        .args(&launch.keeper.args)
+        .arg("--plan")
+        .arg(Files(&plan.dir).plan())
+        .env_clear()
+        .envs(child_env(launch.parent_env.clone(), &launch.env, variables))
+        .current_dir(&plan.dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(io_error("cannot start", &launch.keeper.program))
+}
+
+/// Why a host did not become one.
+enum Unready {
+    Ended(Option<Exit>),
+    TimedOut(Duration),
+    Failed(Error),
+}
+
+async fn until_ready(launch: &Launch, keeper: &mut Child) -> Result<Host, Unready> {
+    let files = Files(&launch.dir);
+    let began = Instant::now();
+    loop {
+        let keeper_ended = !matches!(keeper.try_wait(), Ok(None));
+        let exit: Option<Exit> = read_json(&files.exit()).ok().flatten();
+        if keeper_ended || exit.is_some() {
+            return Err(Unready::Ended(exit));
+        }
+        if let Ok(Some(record)) = read_json::<Record>(&files.record()) {
+            let host = Host::new(&launch.dir, record);
+            let left = launch.ready_timeout.saturating_sub(began.elapsed());
+            match timeout(left, host.answers()).await {
+                Ok(Ok(())) => return Ok(host),
+                Ok(Err(error @ Error::WrongPeer { .. })) => return Err(Unready::Failed(error)),
+                // Not listening yet, or ended just now, which the next look tells.
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+        if began.elapsed() >= launch.ready_timeout {
+            return Err(Unready::TimedOut(began.elapsed()));
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Ends whatever a failed start has left and says what happened.
+async fn given_up(plan: &Plan, mut keeper: Child, why: Unready) -> Error {
+    if let Some(process) = keeper.id().and_then(Process::with_pid) {
+        let _ = process.signal(Signal::INT);
+        let _ = timeout(QUICK_END_IN_ALL, keeper.wait()).await;
+    }
+    let (dir, id) = (plan.dir.clone(), plan.id.clone());
+    let swept = in_thread("cannot sweep", &plan.dir, move || match find(&dir)? {
+        Some(Found::Alive(host) | Found::KeeperGone(host)) => stop::sweep(&host.record),
+        Some(Found::Dead { record, .. }) => stop::sweep(&record),
+        Some(Found::Unfinished { .. }) | None => stop::sweep_unfinished(&id),
+    });
+    if let Err(error) = swept.await {
+        return error;
+    }
+    let stderr_tail = stderr_log::tail(&Files(&plan.dir).stderr(), STDERR_TAIL_LINES);
+    match why {
+        Unready::Failed(error) => error,
+        Unready::TimedOut(waited) => Error::NotReady { waited_ms: waited.as_millis(), stderr_tail },
+        Unready::Ended(exit) => {
+            let cause = exit.map_or_else(|| "its keeper ended".to_owned(), |exit| exit.to_string());
+            Error::EndedAtStart { cause, stderr_tail }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! When a host has served long enough. Pure: facts in, reason out.
+
+use std::fmt;
+use std::time::Duration;
+
+/// How much one host may carry before it is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Older ones are replaced.
+    pub max_age: Duration,
+    /// Fatter ones are replaced.
+    pub max_rss_bytes: u64,
+    /// Threads that one host takes.
+    pub max_threads: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { max_age: Duration::from_hours(24), max_rss_bytes: 1 << 30, max_threads: 50 }
+    }
+}
+
+/// What is known of a running host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Since codex was started.
+    pub age: Duration,
+    /// Codex's resident memory; unknown while it cannot be read.
+    pub rss_bytes: Option<u64>,
+    /// The version that runs.
+    pub version: String,
+}
+
+/// Why a host takes no new threads and ends when it has none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// It has another version than the one that is wanted now.
+    Version {
+        /// What runs.
+        running: String,
+        /// What should run.
+        wanted: String,
+    },
+    /// It is older than the limit.
+    Age(Duration),
+    /// It uses more memory than the limit.
+    Memory {
+        /// Resident bytes.
+        rss_bytes: u64,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Version { running, wanted } => {
+                write!(formatter, "runs codex {running}, wanted is {wanted}")
+            }
+            Reason::Age(age) => write!(formatter, "has run for {} h", age.as_secs() / 3600),
+            Reason::Memory { rss_bytes } => write!(formatter, "uses {} MiB", rss_bytes >> 20),
+        }
+    }
+}
+
+/// Why this host should be retired, if it should.
+pub fn retire_reason(facts: &Facts, limits: &Limits, wanted_version: &str) -> Option<Reason> {
+    if facts.version != wanted_version {
+        return Some(Reason::Version { running: facts.version.clone(), wanted: wanted_version.to_owned() });
+    }
+    if facts.age >= limits.max_age {
+        return Some(Reason::Age(facts.age));
+    }
+    let rss_bytes = facts.rss_bytes.filter(|rss| *rss >= limits.max_rss_bytes)?;
+    Some(Reason::Memory { rss_bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(age_h: u64, rss_mib: Option<u64>, version: &str) -> Option<String> {
+        let age = Duration::from_hours(age_h);
+        let facts = Facts { age, rss_bytes: rss_mib.map(|mib| mib << 20), version: version.to_owned() };
+        retire_reason(&facts, &Limits::default(), "0.166.0").map(|reason| reason.to_string())
+    }
+
+    #[test]
+    fn a_young_slim_host_of_the_wanted_version_stays() {
+        assert_eq!(check(23, Some(1023), "0.166.0"), None);
+        assert_eq!(check(0, None, "0.166.0"), None);
+    }
+
+    #[test]
+    fn an_old_a_fat_and_an_outdated_host_go() {
+        assert_eq!(check(24, Some(90), "0.166.0").unwrap(), "has run for 24 h");
+        assert_eq!(check(0, Some(1024), "0.166.0").unwrap(), "uses 1024 MiB");
+        assert_eq!(check(0, Some(90), "0.165.0").unwrap(), "runs codex 0.165.0, wanted is 0.166.0");
+    }
+}

@@ -1,0 +1,227 @@
+//! Takes what Codex writes on stderr off its hands at any speed, and keeps the newest of it, redacted, in two small files.
+//!
+//! Seen on codex 0.166: an unread stderr pipe freezes the server once it is full. So one thread only reads, into a
+//! backlog of bounded size that forgets its oldest lines, and a second one redacts and writes at its own pace.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use redact::Redactor;
+
+/// More of one line is not read into memory.
+const LINE_MAX_BYTES: usize = 64 * 1024;
+/// More of one line is not written, counted after redaction.
+const WRITTEN_LINE_MAX_BYTES: usize = 8 * 1024;
+/// Lines that wait to be written, with what a line costs even when it is empty.
+const BACKLOG_MAX_BYTES: usize = 1024 * 1024;
+const LINE_COST_BYTES: usize = 64;
+/// Each of the two files.
+const FILE_MAX_BYTES: u64 = 1024 * 1024;
+
+/// The two threads at work on one stream.
+#[derive(Debug)]
+pub(crate) struct Drain {
+    written: Receiver<()>,
+}
+
+impl Drain {
+    /// Starts both threads. They end with the stream.
+    pub(crate) fn start(stream: impl Read + Send + 'static, path: PathBuf) -> io::Result<Drain> {
+        let backlog = Arc::new(Backlog::default());
+        let (done, written) = channel();
+        let filled = Arc::clone(&backlog);
+        thread::Builder::new().name("stderr-read".into()).spawn(move || {
+            read_lines(BufReader::with_capacity(LINE_MAX_BYTES, stream), |line| filled.push(line));
+            filled.close();
+        })?;
+        thread::Builder::new().name("stderr-write".into()).spawn(move || {
+            write_lines(&backlog, &path);
+            // Nobody waits any more when this fails.
+            let _ = done.send(());
+        })?;
+        Ok(Drain { written })
+    }
+
+    /// Waits until all is written. The limit is for a process that could not be ended and holds the stream open.
+    pub(crate) fn finish(&self, limit: Duration) {
+        let _ = self.written.recv_timeout(limit);
+    }
+}
+
+/// The file that is written to and the one that was before.
+pub(crate) fn files(path: &Path) -> (PathBuf, PathBuf) {
+    (path.to_owned(), path.with_extension("log.1"))
+}
+
+/// The last `count` lines of the log in this place, oldest first.
+pub(crate) fn tail(path: &Path, count: usize) -> Vec<String> {
+    let mut text = Vec::new();
+    let (newer, older) = files(path);
+    for part in [older, newer] {
+        // No file yet, or one that was moved away under us, is no line.
+        let _ = File::open(part).and_then(|mut file| file.read_to_end(&mut text));
+    }
+    let text = String::from_utf8_lossy(&text);
+    let mut lines: Vec<String> = text.lines().rev().take(count).map(str::to_owned).collect();
+    lines.reverse();
+    lines
+}
+
+#[derive(Default)]
+struct Backlog {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    lines: VecDeque<String>,
+    bytes: usize,
+    left_out: u64,
+    closed: bool,
+}
+
+/// What the writing thread takes off the backlog.
+struct Batch {
+    left_out: u64,
+    lines: VecDeque<String>,
+}
+
+impl Backlog {
+    fn push(&self, line: String) {
+        let mut state = self.lock();
+        state.bytes += line.len() + LINE_COST_BYTES;
+        state.lines.push_back(line);
+        while state.bytes > BACKLOG_MAX_BYTES {
+            let Some(oldest) = state.lines.pop_front() else { break };
+            state.bytes -= oldest.len() + LINE_COST_BYTES;
+            state.left_out += 1;
+        }
+        self.changed.notify_one();
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits for lines; `None` when the stream has ended and all lines are taken.
+    fn take(&self) -> Option<Batch> {
+        let waiting = |state: &mut State| state.lines.is_empty() && !state.closed;
+        let mut state = self.changed.wait_while(self.lock(), waiting).unwrap_or_else(PoisonError::into_inner);
+        if state.lines.is_empty() {
+            return None;
+        }
+        // A few at a time, so that in a flood the rest can still be replaced by what is newer.
+        let few = state.lines.len().min(64);
+        let lines: VecDeque<String> = state.lines.drain(..few).collect();
+        state.bytes -= lines.iter().map(|line| line.len() + LINE_COST_BYTES).sum::<usize>();
+        Some(Batch { left_out: std::mem::take(&mut state.left_out), lines })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Cuts a stream into lines, each at most [`LINE_MAX_BYTES`] long.
+fn read_lines(mut stream: impl BufRead, mut line_read: impl FnMut(String)) {
+    let mut line = Vec::new();
+    let mut too_long = false;
+    loop {
+        let chunk = match stream.fill_buf() {
+            Ok([]) => break,
+            Ok(chunk) => chunk,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        };
+        let end = chunk.iter().position(|byte| *byte == b'\n');
+        let part = &chunk[..end.unwrap_or(chunk.len())];
+        let room = LINE_MAX_BYTES - line.len();
+        line.extend_from_slice(&part[..part.len().min(room)]);
+        too_long |= part.len() > room;
+        let used = part.len() + usize::from(end.is_some());
+        stream.consume(used);
+        if end.is_some() {
+            line_read(readable(&line, too_long));
+            line.clear();
+            too_long = false;
+        }
+    }
+    if !line.is_empty() {
+        line_read(readable(&line, too_long));
+    }
+}
+
+/// The text of a line. One that was cut loses its last word as well: half a secret is not recognised as one.
+fn readable(line: &[u8], was_cut: bool) -> String {
+    let text = String::from_utf8_lossy(line).trim_end().to_owned();
+    if !was_cut {
+        return text;
+    }
+    let whole_words = text.rfind(char::is_whitespace).map_or("", |at| &text[..at]);
+    format!("{whole_words} [cut]")
+}
+
+fn write_lines(backlog: &Backlog, path: &Path) {
+    let redactor = Redactor::default();
+    let mut log = RotatingFile::new(path);
+    while let Some(batch) = backlog.take() {
+        if batch.left_out > 0 {
+            log.write_line(&format!("[{} lines left out]", batch.left_out));
+        }
+        for line in &batch.lines {
+            log.write_line(cut(&redactor.redact(line)));
+        }
+    }
+}
+
+fn cut(line: &str) -> &str {
+    &line[..line.floor_char_boundary(WRITTEN_LINE_MAX_BYTES)]
+}
+
+struct RotatingFile {
+    path: PathBuf,
+    file: Option<File>,
+    written_bytes: u64,
+}
+
+impl RotatingFile {
+    fn new(path: &Path) -> RotatingFile {
+        RotatingFile { path: path.to_owned(), file: None, written_bytes: 0 }
+    }
+
+    /// A full disk costs the line, never the reading of the stream.
+    fn write_line(&mut self, line: &str) {
+        if self.try_write_line(line).is_err() {
+            self.file = None;
+        }
+    }
+
+    fn try_write_line(&mut self, line: &str) -> io::Result<()> {
+        let line_bytes = line.len() as u64 + 1;
+        if self.written_bytes + line_bytes > FILE_MAX_BYTES {
+            self.file = None;
+            let (newer, older) = files(&self.path);
+            fs::rename(newer, older)?;
+        }
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?,
+        };
+        file.write_all(format!("{line}\n").as_bytes())?;
+        self.written_bytes = file.metadata()?.len();
+        self.file = Some(file);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

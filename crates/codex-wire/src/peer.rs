@@ -1,0 +1,439 @@
+//! One connection: calls and their replies, requests and notifications, in one ordered stream.
+//!
+//! The wire is not JSON-RPC 2.0 (no `jsonrpc` member) and both sides call each other, so this is ours.
+//! The peer knows ids, deadlines and routes; what a message means for a turn is not its business.
+//!
+//! Rules that hold here:
+//! - A message reaches the inbox of its thread in the order in which it came, replies of [`Peer::post`] included.
+//! - Every queue is bounded in messages; the inbound ones share a budget in bytes. An inbox whose owner does not
+//!   read stops the reader, so the owner of an inbox must never wait for a call of the same connection: it posts.
+//! - The end of the connection, whichever way, fails every pending call at once and says why.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use redact::Redactor;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use crate::answer::{Answer, RpcError};
+use crate::call::{Call, ThreadOpened};
+use crate::envelope::{Envelope, Kind};
+use crate::event::Event;
+use crate::id::{RequestId, ThreadId, TurnId};
+use crate::request::ServerRequest;
+use crate::transport::{Error as TransportError, Transport};
+
+mod pump;
+
+/// codex 0.166 leaves calls unanswered when hundreds are in flight, and begins to refuse at 256.
+const CALLS_IN_FLIGHT: usize = 64;
+/// Messages that wait to be written.
+const OUTGOING_MESSAGES: usize = 256;
+/// Messages that wait in one inbox.
+pub const INBOX_MESSAGES: usize = 1024;
+/// Bytes that wait in all inboxes of a connection together.
+const INBOUND_BYTES: usize = 128 * 1024 * 1024;
+/// The server is overloaded: try again later.
+const OVERLOADED: i64 = -32001;
+/// Tries of a call that meets an overloaded server.
+const OVERLOAD_TRIES: u32 = 6;
+/// The first pause between those tries; it doubles.
+const OVERLOAD_PAUSE: Duration = Duration::from_millis(50);
+/// Stray lines that are kept for diagnosis, and how much of each.
+const STRAY_LINES: usize = 16;
+const STRAY_LINE_CHARS: usize = 200;
+
+/// A connection to an app-server. Cheap to clone; the connection ends when [`Peer::close`] is called, or when
+/// the server goes.
+#[derive(Clone)]
+pub struct Peer {
+    shared: Arc<Shared>,
+}
+
+/// What an inbox gets.
+#[derive(Debug)]
+pub enum Delivery {
+    /// A notification of this thread, of a sub-agent's thread below it, or of no thread at all.
+    Notification(Notification),
+    /// A request of this thread or of one below it.
+    Request(IncomingRequest),
+    /// The reply to a posted call.
+    Reply {
+        /// What the poster called it.
+        token: u64,
+        /// What came of it.
+        result: Result<Box<RawValue>, CallError>,
+    },
+    /// The connection ended. Nothing follows.
+    Closed(Closed),
+}
+
+/// A notification, parsed no further than its envelope.
+#[derive(Debug)]
+pub struct Notification {
+    /// The method.
+    pub method: Box<str>,
+    /// Whose it is, if anyone's.
+    pub thread_id: Option<ThreadId>,
+    /// Which turn's, if any's.
+    pub turn_id: Option<TurnId>,
+    line: Bytes,
+    _budget: Option<OwnedSemaphorePermit>,
+}
+
+/// A request from the server, with the id that the answer must carry.
+#[derive(Debug)]
+pub struct IncomingRequest {
+    /// The id, as it came.
+    pub id: RequestId,
+    /// The request.
+    pub request: ServerRequest,
+}
+
+/// Why a call failed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CallError {
+    /// The server refused.
+    #[error("{0}")]
+    Refused(#[from] RpcError),
+    /// No reply in time. The call may have taken effect.
+    #[error("{method} timed out after {} ms", .after.as_millis())]
+    TimedOut {
+        /// The call.
+        method: &'static str,
+        /// Its limit.
+        after: Duration,
+    },
+    /// The connection ended first. The call may have taken effect.
+    #[error("connection lost: {0}")]
+    Closed(#[from] Closed),
+    /// The reply was not what the method promises.
+    #[error("unreadable reply to {method}: {message}")]
+    Unreadable {
+        /// The call.
+        method: &'static str,
+        /// What was wrong.
+        message: String,
+    },
+}
+
+/// Why a connection ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Closed {
+    /// The server closed it, or died.
+    #[error("the server closed the connection")]
+    ByServer,
+    /// We closed it.
+    #[error("closed by this side")]
+    ByUs,
+    /// The transport broke.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+}
+
+/// The receiving end of a thread's messages.
+pub type Inbox = mpsc::Receiver<Delivery>;
+/// The sending end, by which a peer is told where to deliver.
+pub type InboxSender = mpsc::Sender<Delivery>;
+
+/// A bounded inbox.
+pub fn inbox() -> (InboxSender, Inbox) {
+    mpsc::channel(INBOX_MESSAGES)
+}
+
+struct Shared {
+    next_id: AtomicI64,
+    state: Mutex<State>,
+    outgoing: mpsc::Sender<Bytes>,
+    in_flight: Arc<Semaphore>,
+    budget: Arc<Semaphore>,
+    closed: watch::Sender<Option<Closed>>,
+    redactor: Redactor,
+}
+
+#[derive(Default)]
+struct State {
+    pending: HashMap<i64, Pending>,
+    threads: HashMap<ThreadId, InboxSender>,
+    /// Threads of sub-agents, to the thread that they answer to.
+    parents: HashMap<ThreadId, ThreadId>,
+    stray: VecDeque<String>,
+    stray_count: u64,
+}
+
+/// A call that waits for its reply.
+struct Pending {
+    method: &'static str,
+    line: PendingLine,
+    reply_to: ReplyTo,
+    /// The inbox of the thread that the reply opens.
+    opens: Option<InboxSender>,
+    deadline: Instant,
+    limit: Duration,
+    tries: u32,
+    _slot: OwnedSemaphorePermit,
+    timer: AbortOnDrop,
+}
+
+/// The call's parameters, kept for another try.
+struct PendingLine {
+    params: Value,
+}
+
+enum ReplyTo {
+    Caller(oneshot::Sender<Result<Box<RawValue>, CallError>>),
+    Inbox { inbox: InboxSender, token: u64 },
+}
+
+struct AbortOnDrop(Option<tokio::task::AbortHandle>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        if let Some(task) = self.0.take() {
+            task.abort();
+        }
+    }
+}
+
+impl Peer {
+    /// Takes a transport into service: two tasks read and write it from now on.
+    pub fn new(transport: Transport) -> Self {
+        let (outgoing, queue) = mpsc::channel(OUTGOING_MESSAGES);
+        let (closed, _) = watch::channel(None);
+        let shared = Arc::new(Shared {
+            next_id: AtomicI64::new(1),
+            state: Mutex::default(),
+            outgoing,
+            in_flight: Arc::new(Semaphore::new(CALLS_IN_FLIGHT)),
+            budget: Arc::new(Semaphore::new(INBOUND_BYTES)),
+            closed,
+            redactor: Redactor::default(),
+        });
+        tokio::spawn(pump::write(Arc::clone(&shared), transport.outgoing, queue));
+        tokio::spawn(pump::read(Arc::clone(&shared), transport.incoming));
+        Self { shared }
+    }
+
+    /// Calls and waits for the reply. Not for owners of an inbox: they [`Peer::post`].
+    pub async fn call<C: Call>(&self, call: &C, limit: Duration) -> Result<C::Reply, CallError> {
+        let (reply_to, reply) = oneshot::channel();
+        self.send_call(call, limit, ReplyTo::Caller(reply_to), None).await?;
+        read_reply::<C>(&receive(reply).await?)
+    }
+
+    /// Calls `thread/start`, `thread/resume` or `thread/fork`. All that comes for the thread after the reply goes
+    /// to `inbox`, without a gap.
+    pub async fn open_thread<C>(
+        &self,
+        call: &C,
+        limit: Duration,
+        inbox: InboxSender,
+    ) -> Result<ThreadOpened, CallError>
+    where
+        C: Call<Reply = ThreadOpened>,
+    {
+        let (reply_to, reply) = oneshot::channel();
+        self.send_call(call, limit, ReplyTo::Caller(reply_to), Some(inbox)).await?;
+        read_reply::<C>(&receive(reply).await?)
+    }
+
+    /// Calls; the reply comes to `inbox` as [`Delivery::Reply`], in order with everything else.
+    pub async fn post<C: Call>(
+        &self,
+        call: &C,
+        limit: Duration,
+        inbox: InboxSender,
+        token: u64,
+    ) -> Result<(), CallError> {
+        self.send_call(call, limit, ReplyTo::Inbox { inbox, token }, None).await
+    }
+
+    /// Answers a request of the server.
+    pub async fn respond(&self, id: &RequestId, answer: Answer) -> Result<(), Closed> {
+        self.shared.respond(id, answer).await
+    }
+
+    /// Sends a notification without parameters, such as `initialized`.
+    pub async fn notify(&self, method: &str) -> Result<(), Closed> {
+        self.shared.write(&json!({ "method": method })).await
+    }
+
+    /// From now on, what comes for `thread` goes to `inbox`. Done before `thread/resume` on a live host, whose
+    /// replayed requests may overtake the reply.
+    pub fn route(&self, thread: ThreadId, inbox: InboxSender) {
+        self.shared.state().threads.insert(thread, inbox);
+    }
+
+    /// Nothing more for this thread.
+    pub fn unroute(&self, thread: &ThreadId) {
+        let mut state = self.shared.state();
+        state.threads.remove(thread);
+        let State { threads, parents, .. } = &mut *state;
+        parents.retain(|_, parent| threads.contains_key(parent));
+    }
+
+    /// Ends the connection. Every pending call fails at once; a stdio server leaves.
+    pub fn close(&self) {
+        self.shared.close(Closed::ByUs);
+    }
+
+    /// Why the connection ended, if it has.
+    pub fn closed(&self) -> Option<Closed> {
+        self.shared.closed.borrow().clone()
+    }
+
+    /// Waits for the end of the connection.
+    pub async fn wait_closed(&self) -> Closed {
+        let mut closed = self.shared.closed.subscribe();
+        match closed.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or(Closed::ByUs),
+            Err(_) => Closed::ByUs,
+        }
+    }
+
+    /// Lines that were no message: how many, and the last few, cut and redacted.
+    pub fn stray_lines(&self) -> (u64, Vec<String>) {
+        let state = self.shared.state();
+        (state.stray_count, state.stray.iter().cloned().collect())
+    }
+
+    async fn send_call<C: Call>(
+        &self,
+        call: &C,
+        limit: Duration,
+        reply_to: ReplyTo,
+        opens: Option<InboxSender>,
+    ) -> Result<(), CallError> {
+        let deadline = Instant::now() + limit;
+        let timed_out = CallError::TimedOut { method: C::METHOD, after: limit };
+        let slot = tokio::time::timeout_at(deadline, Arc::clone(&self.shared.in_flight).acquire_owned());
+        let slot = slot.await.map_err(|_| timed_out)?.map_err(|_| CallError::Closed(Closed::ByUs))?;
+        let params = serde_json::to_value(call)
+            .map_err(|error| CallError::Unreadable { method: C::METHOD, message: error.to_string() })?;
+        let pending = Pending {
+            method: C::METHOD,
+            line: PendingLine { params },
+            reply_to,
+            opens,
+            deadline,
+            limit,
+            tries: 1,
+            _slot: slot,
+            timer: AbortOnDrop(None),
+        };
+        self.shared.register_and_send(pending).await.map_err(CallError::Closed)
+    }
+}
+
+async fn receive(
+    reply: oneshot::Receiver<Result<Box<RawValue>, CallError>>,
+) -> Result<Box<RawValue>, CallError> {
+    reply.await.unwrap_or(Err(CallError::Closed(Closed::ByUs)))
+}
+
+/// Reads the result of a call.
+pub fn read_reply<C: Call>(result: &RawValue) -> Result<C::Reply, CallError> {
+    serde_json::from_str(result.get())
+        .map_err(|error| CallError::Unreadable { method: C::METHOD, message: error.to_string() })
+}
+
+impl Notification {
+    /// What happened, parsed now.
+    pub fn event(&self) -> Event {
+        #[derive(serde::Deserialize)]
+        struct WithParams<'a> {
+            #[serde(borrow)]
+            params: Option<&'a RawValue>,
+        }
+        let params = serde_json::from_slice::<WithParams<'_>>(&self.line).ok().and_then(|line| line.params);
+        Event::parse(&self.method, params)
+    }
+
+    /// The line as it came.
+    pub fn raw(&self) -> &[u8] {
+        &self.line
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn write(&self, message: &Value) -> Result<(), Closed> {
+        let line = Bytes::from(message.to_string());
+        self.outgoing.send(line).await.map_err(|_| self.reason())
+    }
+
+    async fn respond(&self, id: &RequestId, answer: Answer) -> Result<(), Closed> {
+        let reply = match answer.into_reply() {
+            Ok(result) => json!({ "id": id, "result": result }),
+            Err(error) => json!({ "id": id, "error": error }),
+        };
+        self.write(&reply).await
+    }
+
+    async fn register_and_send(self: &Arc<Self>, mut pending: Pending) -> Result<(), Closed> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let message = json!({ "id": id, "method": pending.method, "params": pending.line.params });
+        pending.timer = self.start_timer(id, pending.deadline);
+        {
+            let mut state = self.state();
+            if let Some(reason) = self.closed.borrow().clone() {
+                return Err(reason);
+            }
+            state.pending.insert(id, pending);
+        }
+        self.write(&message).await.inspect_err(|_| drop(self.state().pending.remove(&id)))
+    }
+
+    fn start_timer(self: &Arc<Self>, id: i64, deadline: Instant) -> AbortOnDrop {
+        let shared = Arc::clone(self);
+        let timer = tokio::spawn(async move {
+            tokio::time::sleep_until(deadline).await;
+            let pending = shared.state().pending.remove(&id);
+            if let Some(pending) = pending {
+                pending.time_out().await;
+            }
+        });
+        AbortOnDrop(Some(timer.abort_handle()))
+    }
+
+    /// Ends the connection for `reason`, unless it has ended.
+    fn close(&self, reason: Closed) {
+        self.closed.send_if_modified(|closed| {
+            let first = closed.is_none();
+            if first {
+                *closed = Some(reason);
+            }
+            first
+        });
+    }
+
+    fn reason(&self) -> Closed {
+        self.closed.borrow().clone().unwrap_or(Closed::ByServer)
+    }
+}
+
+impl Pending {
+    async fn time_out(mut self) {
+        // This runs on the timer's own task, which must not end itself before it has told the caller.
+        self.timer.0 = None;
+        let error = CallError::TimedOut { method: self.method, after: self.limit };
+        self.finish(Err(error)).await;
+    }
+
+    /// Whoever waited may be gone: then nobody needs to know.
+    async fn finish(self, result: Result<Box<RawValue>, CallError>) {
+        match self.reply_to {
+            ReplyTo::Caller(caller) => drop(caller.send(result)),
+            ReplyTo::Inbox { inbox, token } => drop(inbox.send(Delivery::Reply { token, result }).await),
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! What Codex asks of us: the server requests, typed. How each is answered is in [`crate::answer`].
+//!
+//! Shapes seen on codex 0.166 (the two legacy ones from its schema). Fields that we only pass on stay raw.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::id::{ThreadId, TurnId};
+
+/// A request from Codex, by method.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ServerRequest {
+    /// May this command run?
+    Command(CommandApproval),
+    /// May these files change?
+    FileChange(FileChangeApproval),
+    /// May the sandbox be widened?
+    Permissions(PermissionsApproval),
+    /// The model asks a person something.
+    UserInput(UserInputRequest),
+    /// An MCP server asks a person something, or Codex asks whether an MCP tool may run.
+    Elicitation(ElicitationRequest),
+    /// A tool that the client offered at `thread/start` is called.
+    ToolCall(DynamicToolCall),
+    /// Codex wants fresh ChatGPT tokens from a client that manages them.
+    RefreshTokens(TokenRefresh),
+    /// Codex wants an attestation from a client that promised them.
+    Attestation,
+    /// Codex wants to know the time. An error here fails the turn.
+    CurrentTime,
+    /// `execCommandApproval`, deprecated.
+    LegacyCommand(LegacyCommandApproval),
+    /// `applyPatchApproval`, deprecated.
+    LegacyPatch(LegacyPatchApproval),
+    /// A method that we do not know, or parameters that we cannot read.
+    Unknown {
+        /// The method as it came.
+        method: String,
+        /// The parameters as they came.
+        params: Value,
+    },
+}
+
+/// `item/commandExecution/requestApproval`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CommandApproval {
+    /// Thread that asks; a child thread's id for sub-agents.
+    pub thread_id: String,
+    /// Turn that asks.
+    pub turn_id: String,
+    /// The command's item.
+    pub item_id: String,
+    /// `command`, or `writeStdin` for input to a running one.
+    pub kind: Option<String>,
+    /// The full command line; absent for network approvals.
+    pub command: Option<String>,
+    /// Where it would run; absent means the thread's own directory.
+    pub cwd: Option<String>,
+    /// Why the model wants it.
+    pub reason: Option<String>,
+    /// What `acceptWithExecpolicyAmendment` would allow for good.
+    pub proposed_execpolicy_amendment: Option<Vec<String>>,
+    /// What a managed network asks about, instead of a command.
+    pub network_approval_context: Option<Value>,
+    /// Sandbox widening that comes with the command.
+    pub additional_permissions: Option<Value>,
+    /// Decisions that Codex lists. Accept, acceptForSession, decline and cancel work though not listed
+    /// (codex 0.166), so this only limits amendments.
+    pub available_decisions: Option<Vec<Value>>,
+}
+
+/// `item/fileChange/requestApproval`. The change itself came earlier, with the item.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FileChangeApproval {
+    /// Thread that asks.
+    pub thread_id: String,
+    /// Turn that asks.
+    pub turn_id: String,
+    /// The file change item that holds the diff.
+    pub item_id: String,
+    /// Why.
+    pub reason: Option<String>,
+    /// A root that would become writable for the rest of the session.
+    pub grant_root: Option<String>,
+}
+
+/// `item/permissions/requestApproval`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PermissionsApproval {
+    /// Thread that asks.
+    pub thread_id: String,
+    /// Turn that asks.
+    pub turn_id: String,
+    /// The item that needs them.
+    pub item_id: String,
+    /// Directory that relative paths are meant in.
+    pub cwd: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+    /// What is asked for.
+    pub permissions: Permissions,
+}
+
+/// A set of permissions: asked for, or granted as a subset.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Permissions {
+    /// Files that may be read or written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<FileSystemPermissions>,
+    /// Network access.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkPermissions>,
+}
+
+/// The file part of [`Permissions`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FileSystemPermissions {
+    /// Readable paths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<Vec<String>>,
+    /// Writable paths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write: Option<Vec<String>>,
+    /// The same and more, entry by entry (`{path, access}`), as Codex wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entries: Option<Vec<Value>>,
+}
+
+/// The network part of [`Permissions`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NetworkPermissions {
+    /// Whether the network is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// `item/tool/requestUserInput`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UserInputRequest {
+    /// Thread that asks.
+    pub thread_id: String,
+    /// Turn that asks.
+    pub turn_id: String,
+    /// The tool call's item.
+    pub item_id: String,
+    /// The questions, answered by id.
+    pub questions: Vec<Question>,
+}
+
+/// One question of a [`UserInputRequest`].
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Question {
+    /// The key of its answer.
+    pub id: String,
+    /// A short heading.
+    pub header: String,
+    /// The question.
+    pub question: String,
+    /// Whether a free answer is allowed beside the options.
+    pub is_other: bool,
+    /// Whether the answer is a secret: never stored, never shown.
+    pub is_secret: bool,
+    /// The choices, if any.
+    pub options: Option<Vec<QuestionOption>>,
+}
+
+/// One choice of a [`Question`].
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct QuestionOption {
+    /// What is answered.
+    pub label: String,
+    /// What it means.
+    pub description: String,
+}
+
+/// `mcpServer/elicitation/request`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ElicitationRequest {
+    /// Thread that asks.
+    pub thread_id: String,
+    /// Turn that asks, if one runs.
+    pub turn_id: Option<String>,
+    /// The MCP server behind it.
+    pub server_name: String,
+    /// `form` or `url`.
+    pub mode: String,
+    /// What the server says.
+    pub message: String,
+    /// The form, as JSON schema.
+    pub requested_schema: Option<Value>,
+    /// The page to open, in url mode.
+    pub url: Option<String>,
+    /// Codex's own notes, such as that this is the approval of a tool call.
+    #[serde(rename = "_meta")]
+    pub meta: Option<Value>,
+}
+
+impl ElicitationRequest {
+    /// Whether this is Codex asking if an MCP tool may run, rather than the server asking for input.
+    pub fn is_tool_approval(&self) -> bool {
+        let kind = self.meta.as_ref().and_then(|meta| meta.get("codex_approval_kind"));
+        kind.and_then(Value::as_str) == Some("mcp_tool_call")
+    }
+}
+
+/// `item/tool/call`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DynamicToolCall {
+    /// Thread that calls.
+    pub thread_id: String,
+    /// Turn that calls.
+    pub turn_id: String,
+    /// The call, also the item's id.
+    pub call_id: String,
+    /// The tool's namespace, if it has one.
+    pub namespace: Option<String>,
+    /// The tool.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Value,
+}
+
+/// `account/chatgptAuthTokens/refresh`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TokenRefresh {
+    /// Why, `unauthorized` so far.
+    pub reason: Option<String>,
+    /// The account whose token was refused.
+    pub previous_account_id: Option<String>,
+}
+
+/// `execCommandApproval`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LegacyCommandApproval {
+    /// The thread under its old name.
+    pub conversation_id: String,
+    /// The call.
+    pub call_id: String,
+    /// The argument vector.
+    pub command: Vec<String>,
+    /// Where it would run.
+    pub cwd: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// `applyPatchApproval`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LegacyPatchApproval {
+    /// The thread under its old name.
+    pub conversation_id: String,
+    /// The call.
+    pub call_id: String,
+    /// Changes by path: `{type: add | delete | update, …}`.
+    pub file_changes: serde_json::Map<String, Value>,
+    /// Why.
+    pub reason: Option<String>,
+    /// A root that would become writable.
+    pub grant_root: Option<String>,
+}
+
+/// The methods of [`ServerRequest`], as they stand on the wire.
+pub mod method {
+    /// [`super::CommandApproval`]
+    pub const COMMAND: &str = "item/commandExecution/requestApproval";
+    /// [`super::FileChangeApproval`]
+    pub const FILE_CHANGE: &str = "item/fileChange/requestApproval";
+    /// [`super::PermissionsApproval`]
+    pub const PERMISSIONS: &str = "item/permissions/requestApproval";
+    /// [`super::UserInputRequest`]
+    pub const USER_INPUT: &str = "item/tool/requestUserInput";
+    /// [`super::ElicitationRequest`]
+    pub const ELICITATION: &str = "mcpServer/elicitation/request";
+    /// [`super::DynamicToolCall`]
+    pub const TOOL_CALL: &str = "item/tool/call";
+    /// [`super::TokenRefresh`]
+    pub const REFRESH_TOKENS: &str = "account/chatgptAuthTokens/refresh";
+    /// [`super::ServerRequest::Attestation`]
+    pub const ATTESTATION: &str = "attestation/generate";
+    /// [`super::ServerRequest::CurrentTime`]
+    pub const CURRENT_TIME: &str = "currentTime/read";
+    /// [`super::LegacyCommandApproval`]
+    pub const LEGACY_COMMAND: &str = "execCommandApproval";
+    /// [`super::LegacyPatchApproval`]
+    pub const LEGACY_PATCH: &str = "applyPatchApproval";
+}
+
+impl ServerRequest {
+    /// Reads a request. Never fails: what cannot be read is [`ServerRequest::Unknown`], which is refused.
+    pub fn parse(method: &str, params: Value) -> Self {
+        fn typed<T: serde::de::DeserializeOwned>(params: &Value) -> Option<T> {
+            T::deserialize(params).ok()
+        }
+        let request = match method {
+            method::COMMAND => typed(&params).map(Self::Command),
+            method::FILE_CHANGE => typed(&params).map(Self::FileChange),
+            method::PERMISSIONS => typed(&params).map(Self::Permissions),
+            method::USER_INPUT => typed(&params).map(Self::UserInput),
+            method::ELICITATION => typed(&params).map(Self::Elicitation),
+            method::TOOL_CALL => typed(&params).map(Self::ToolCall),
+            method::REFRESH_TOKENS => typed(&params).map(Self::RefreshTokens),
+            method::ATTESTATION => Some(Self::Attestation),
+            method::CURRENT_TIME => Some(Self::CurrentTime),
+            method::LEGACY_COMMAND => typed(&params).map(Self::LegacyCommand),
+            method::LEGACY_PATCH => typed(&params).map(Self::LegacyPatch),
+            _ => None,
+        };
+        request.unwrap_or_else(|| Self::Unknown { method: method.to_owned(), params })
+    }
+
+    /// The method that it came under.
+    pub fn method(&self) -> &str {
+        match self {
+            Self::Command(_) => method::COMMAND,
+            Self::FileChange(_) => method::FILE_CHANGE,
+            Self::Permissions(_) => method::PERMISSIONS,
+            Self::UserInput(_) => method::USER_INPUT,
+            Self::Elicitation(_) => method::ELICITATION,
+            Self::ToolCall(_) => method::TOOL_CALL,
+            Self::RefreshTokens(_) => method::REFRESH_TOKENS,
+            Self::Attestation => method::ATTESTATION,
+            Self::CurrentTime => method::CURRENT_TIME,
+            Self::LegacyCommand(_) => method::LEGACY_COMMAND,
+            Self::LegacyPatch(_) => method::LEGACY_PATCH,
+            Self::Unknown { method, .. } => method,
+        }
+    }
+
+    /// The thread that asks, where the method says so.
+    pub fn thread_id(&self) -> Option<ThreadId> {
+        let id = match self {
+            Self::Command(it) => &it.thread_id,
+            Self::FileChange(it) => &it.thread_id,
+            Self::Permissions(it) => &it.thread_id,
+            Self::UserInput(it) => &it.thread_id,
+            Self::Elicitation(it) => &it.thread_id,
+            Self::ToolCall(it) => &it.thread_id,
+            Self::LegacyCommand(it) => &it.conversation_id,
+            Self::LegacyPatch(it) => &it.conversation_id,
+            Self::RefreshTokens(_) | Self::Attestation | Self::CurrentTime | Self::Unknown { .. } => {
+                return None;
+            }
+        };
+        (!id.is_empty()).then(|| ThreadId(id.clone()))
+    }
+
+    /// The turn that asks, where the method says so.
+    pub fn turn_id(&self) -> Option<TurnId> {
+        let id = match self {
+            Self::Command(it) => &it.turn_id,
+            Self::FileChange(it) => &it.turn_id,
+            Self::Permissions(it) => &it.turn_id,
+            Self::UserInput(it) => &it.turn_id,
+            Self::Elicitation(it) => it.turn_id.as_ref()?,
+            Self::ToolCall(it) => &it.turn_id,
+            _ => return None,
+        };
+        (!id.is_empty()).then(|| TurnId(id.clone()))
+    }
+
+    /// Whether a person should decide. The others are answered by the program at once.
+    pub fn is_for_a_person(&self) -> bool {
+        matches!(
+            self,
+            Self::Command(_)
+                | Self::FileChange(_)
+                | Self::Permissions(_)
+                | Self::UserInput(_)
+                | Self::Elicitation(_)
+                | Self::LegacyCommand(_)
+                | Self::LegacyPatch(_)
+        )
+    }
+}

@@ -1,0 +1,288 @@
+//! A name, an operator, a value: `API_KEY=…`, `"token": "…"`, `password: …`, `--secret …`, `?access_token=…`.
+//!
+//! Joins what the name announces with what the value looks like and where both stand. Knows nothing about keys
+//! that can be told by their own look.
+
+use crate::extent::{self, Extent};
+use crate::headers::{self, Header};
+use crate::names::{self, Name, Need};
+use crate::text::{Parsed, Span, Text, is_blank, is_quote, is_space, is_word};
+use crate::values;
+
+/// More blanks than this between an operator and its value are no assignment.
+const MOST_BLANKS: usize = 256;
+
+/// Longest stretch of quotes, brackets and blanks between a name and its operator.
+const LONGEST_GAP: usize = 24;
+
+/// An ordinary word of this length after a flag is taken for its value.
+const SHORTEST_FLAG_WORD: usize = 8;
+
+/// A run that may be a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// No letter stands before it on its line, so it may be a key of a configuration.
+    pub(crate) begins_line: bool,
+}
+
+/// An operator between a name and a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Operator {
+    pub(crate) at: usize,
+    /// 1, or 3 where it is percent-encoded.
+    pub(crate) width: usize,
+    pub(crate) is_colon: bool,
+}
+
+/// How name and value stand to each other.
+struct Site {
+    name: Name,
+    begins_line: bool,
+    is_key_quoted: bool,
+    /// Blanks around the operator, or a colon: prose is written like this too.
+    is_loose: bool,
+    is_colon: bool,
+    /// The quote right before the name, which closes behind the value (`-H 'x-api-key: …'`).
+    enclosing_quote: Option<u8>,
+    /// The name is of several words (`db.password`, `smtp_password`), as prose never has it.
+    is_compound: bool,
+}
+
+/// Whether only quotes, brackets and blanks lie between a name and an operator that would be its own.
+pub(crate) fn is_gap(gap: &[u8]) -> bool {
+    gap.len() <= LONGEST_GAP
+        && gap.iter().all(|byte| {
+            is_blank(*byte) || is_quote(*byte) || matches!(byte, b'\\' | b']' | b')' | b'?' | b'*')
+        })
+}
+
+/// Whether `run`, followed by an operator, could have a secret as its value.
+pub(crate) fn announces(run: &[u8]) -> bool {
+    names::classify(run).is_some() || names::is_signature(run)
+}
+
+/// The secret that `operator` gives to `key`.
+pub(crate) fn find(text: &Text, key: Key, operator: Operator) -> Parsed<Option<Span>> {
+    let run = text.slice(key.start, key.end);
+    let gap = text.slice(key.end, operator.at);
+    if !is_gap(gap) {
+        return Ok(None);
+    }
+    let Some((name, in_query)) = name_of(text, run, key) else { return Ok(None) };
+    let Some(after) = after_operator(text, operator)? else { return Ok(None) };
+    let is_key_quoted = gap.iter().any(|byte| is_quote(*byte));
+    let value_at = skip_blanks(text, after, is_key_quoted)?;
+    let is_spaced = value_at > after || gap.iter().any(|byte| is_blank(*byte));
+    let enclosing_quote = text.before(key.start).filter(|byte| is_quote(*byte) && !is_key_quoted);
+    let site = Site {
+        name: if is_key_quoted || in_query { name.likelier() } else { name },
+        begins_line: key.begins_line || enclosing_quote.is_some(),
+        enclosing_quote,
+        is_key_quoted,
+        is_loose: (is_spaced || operator.is_colon) && !in_query,
+        is_colon: operator.is_colon,
+        is_compound: run.iter().any(|byte| !byte.is_ascii_alphanumeric()),
+    };
+    if name.kind == names::AUTHORIZATION || name.kind == names::COOKIE {
+        let header =
+            Header { kind: name.kind, is_certain: site.begins_line || is_key_quoted, enclosing_quote };
+        return headers::find(text, value_at, header);
+    }
+    value(text, &site, value_at, operator.width > 1)
+}
+
+/// The secret that follows a command line flag (`--password hunter2`) after blanks.
+pub(crate) fn find_flag(text: &Text, start: usize, end: usize) -> Parsed<Option<Span>> {
+    let Some(name) = names::classify(text.slice(start, end)) else { return Ok(None) };
+    if name.kind == names::AUTHORIZATION || name.kind == names::COOKIE {
+        return Ok(None);
+    }
+    let value_at = text.skip_at_most(end, MOST_BLANKS, is_blank)?;
+    if value_at == end || matches!(text.get(value_at)?, None | Some(b'-' | b'=' | b':' | b'|')) {
+        return Ok(None);
+    }
+    let bare = extent::bare(text, value_at, false)?;
+    if extent::quoted(text, value_at)?.is_none() && is_prose(text, bare)? {
+        return Ok(None);
+    }
+    let site = Site {
+        name,
+        begins_line: false,
+        is_key_quoted: false,
+        is_loose: false,
+        is_colon: false,
+        enclosing_quote: None,
+        is_compound: false,
+    };
+    value(text, &site, value_at, false)
+}
+
+/// `use --password to log in`: a short ordinary word that neither another flag nor the end of the line follows.
+fn is_prose(text: &Text, bare: Extent) -> Parsed<bool> {
+    let value = text.slice(bare.start, bare.end);
+    if value.len() >= SHORTEST_FLAG_WORD
+        || !values::is_plain(value, true)
+        || extent::is_last_on_line(text, bare.end)?
+    {
+        return Ok(false);
+    }
+    let next = text.skip_at_most(bare.end, MOST_BLANKS, is_blank)?;
+    Ok(text.get(next)? != Some(b'-'))
+}
+
+/// What the run announces, and whether it is a parameter of a query or form.
+fn name_of(text: &Text, run: &[u8], key: Key) -> Option<(Name, bool)> {
+    let in_query = is_query_mark(text, key.start);
+    match names::classify(run) {
+        Some(name) => Some((name, in_query)),
+        None if in_query && names::is_signature(run) => {
+            Some((Name { kind: "signature", need: Need::AnyValue, is_env: false }, true))
+        }
+        None => None,
+    }
+}
+
+/// Whether a query parameter begins at `start`: after `?` or `&`, also percent-encoded, JSON- or HTML-escaped.
+fn is_query_mark(text: &Text, start: usize) -> bool {
+    const MARKS: [&[u8]; 8] = [b"?", b"&", b"%3F", b"%3f", b"%26", b"\\u0026", b"&amp;", b"\\u003f"];
+    let before = &text.bytes()[..start.min(text.bytes().len())];
+    MARKS.iter().any(|mark| before.ends_with(mark))
+}
+
+/// Where the operator is over; `None` where it compares or is part of something else.
+fn after_operator(text: &Text, operator: Operator) -> Parsed<Option<usize>> {
+    let after = operator.at + operator.width;
+    Ok(match (operator.is_colon, text.get(after)?) {
+        (false, Some(b'=' | b'~')) | (true, Some(b':')) => None,
+        (false, Some(b'>')) | (true, Some(b'=')) => Some(after + 1),
+        _ => Some(after),
+    })
+}
+
+/// JSON may break the line between a name and its value; nothing else may.
+fn skip_blanks(text: &Text, after: usize, may_break: bool) -> Parsed<usize> {
+    let start = text.skip_at_most(after, 2, |byte| byte == b'*')?;
+    text.skip_at_most(start, MOST_BLANKS, |byte| if may_break { is_space(byte) } else { is_blank(byte) })
+}
+
+fn value(text: &Text, site: &Site, at: usize, is_encoded: bool) -> Parsed<Option<Span>> {
+    if let Some(literal) = literal(text, at)? {
+        return Ok(judge_quoted(text, site, literal));
+    }
+    if matches!(text.get(at)?, None | Some(b'{' | b'[' | b'\n' | b'\r' | b'|' | b'>')) {
+        return next_line(text, site, at);
+    }
+    let bare = extent::bare(text, at, is_encoded)?;
+    if site.is_colon && !is_encoded {
+        // `password: str = "…"`: what follows the colon is a type, the value comes later.
+        let next = text.skip_at_most(bare.end, MOST_BLANKS, is_blank)?;
+        let is_typed = text.get(next)? == Some(b'=') && text.get(next + 1)? != Some(b'=') && next > bare.end;
+        if is_typed {
+            let typed = Site { is_colon: false, is_loose: true, ..*site };
+            return value(text, &typed, skip_blanks(text, next + 1, false)?, false);
+        }
+    }
+    let is_form = text.get(bare.end)? == Some(b'&') && text.get(bare.end + 1)?.is_some_and(is_word);
+    let name = if is_form { site.name.likelier() } else { site.name };
+    judge_bare(text, &Site { name, ..*site }, bare)
+}
+
+/// A quoted value, also behind the marks that languages put before one: `b"…"`, `String::from("…")`.
+fn literal(text: &Text, at: usize) -> Parsed<Option<Extent>> {
+    const WRAPPERS: [&[u8]; 6] =
+        [b"String::from(", b"Some(", b"SecretString::from(", b"SecretStr(", b"str(", b"bytes("];
+    if let Some(extent) = extent::quoted(text, at)? {
+        return Ok(Some(extent));
+    }
+    let prefix_end =
+        text.skip_at_most(at, 2, |byte| matches!(byte | 0x20, b'b' | b'r' | b'f' | b'u' | b'@'))?;
+    if prefix_end > at
+        && let Some(extent) = extent::quoted(text, prefix_end)?
+    {
+        return Ok(Some(extent));
+    }
+    for wrapper in WRAPPERS {
+        if text.starts_with(at, wrapper)? {
+            return extent::quoted(text, at + wrapper.len());
+        }
+    }
+    Ok(None)
+}
+
+/// YAML may put the value on the next line, indented, also behind `|` or `>`.
+fn next_line(text: &Text, site: &Site, at: usize) -> Parsed<Option<Span>> {
+    let is_candidate =
+        site.is_colon && site.begins_line && !site.is_key_quoted && site.name.need == Need::AnyValue;
+    if !is_candidate {
+        return Ok(None);
+    }
+    let mark_end = text.skip_at_most(at, 3, |byte| matches!(byte, b'|' | b'>' | b'-' | b'+'))?;
+    let line = text.skip_at_most(mark_end, 2, |byte| byte == b'\r' || is_blank(byte))?;
+    if text.get(line)? != Some(b'\n') {
+        return Ok(None);
+    }
+    let start = text.skip_at_most(line + 1, MOST_BLANKS, is_blank)?;
+    if start == line + 1 || matches!(text.get(start)?, None | Some(b'\n' | b'\r' | b'-' | b'#')) {
+        return Ok(None);
+    }
+    let bare = extent::bare(text, start, false)?;
+    let is_nested = text.get(bare.end)? == Some(b':');
+    let is_alone = !is_nested && extent::is_last_on_line(text, bare.end)?;
+    let value = text.slice(bare.start, bare.end);
+    Ok((is_alone && !values::is_harmless(value)).then(|| hide(site, bare)))
+}
+
+fn hide(site: &Site, extent: Extent) -> Span {
+    Span { start: extent.start, end: extent.end, kind: site.name.kind }
+}
+
+fn judge_quoted(text: &Text, site: &Site, extent: Extent) -> Option<Span> {
+    let value = text.slice(extent.start, extent.end);
+    let repeats_name = value.eq_ignore_ascii_case(site.name.kind.as_bytes());
+    if values::is_harmless(value) || repeats_name {
+        return None;
+    }
+    is_secret(&site.name, value).then(|| hide(site, extent))
+}
+
+/// Whether `value` satisfies what its name needs.
+pub(crate) fn is_secret(name: &Name, value: &[u8]) -> bool {
+    let is_password = name.is_password();
+    if !is_password && (values::is_location(value) || values::is_number(value)) {
+        return false;
+    }
+    match name.need {
+        Need::AnyValue => true,
+        Need::NotPlain => !values::is_plain(value, is_password),
+        Need::Opaque => values::is_opaque(value),
+    }
+}
+
+fn judge_bare(text: &Text, site: &Site, extent: Extent) -> Parsed<Option<Span>> {
+    let value = text.slice(extent.start, extent.end);
+    // `NAME=value` without blanks is a shell's or a file's, where there are no expressions.
+    let is_env = site.name.is_env && !site.is_loose;
+    if values::is_harmless(value)
+        || (!is_env && values::is_expression(value))
+        || !is_secret(&site.name, value)
+    {
+        return Ok(None);
+    }
+    if !site.is_loose || !values::is_plain(value, site.name.is_password()) {
+        return Ok(Some(hide(site, extent)));
+    }
+    // An ordinary word, written as prose might: hidden only where a configuration would have it.
+    if !site.begins_line {
+        return Ok(None);
+    }
+    if extent::is_last_on_line(text, extent.end)? {
+        return Ok(Some(hide(site, extent)));
+    }
+    // `smtp_password: correct horse battery` is a phrase; `password: the word you log in with` is prose.
+    let is_phrase = site.is_compound && site.is_colon && site.name.is_password();
+    let end =
+        if is_phrase { extent::line_end(text, extent.end, site.enclosing_quote)? } else { extent.start };
+    Ok(is_phrase.then(|| hide(site, Extent { end, ..extent })))
+}

@@ -1,0 +1,236 @@
+//! Takes secrets out of text, and characters that deceive the reader.
+//!
+//! Text goes through a [`Redactor`] before it is stored, logged, shown or sent. It works on strings and JSON values
+//! alone: no IO, no clock, no environment, no knowledge of who asks.
+//!
+//! A secret is found by its own look (`ghp_…`, a JSON Web Token, a private key), by the name it is given
+//! (`DB_PASSWORD=…`, `"apiKey": "…"`, `Authorization: …`), by its place in a URL, or because the program knows it.
+//! What is found is replaced by `[redacted:KIND]`. Nothing of the secret stays, not even its first letters: a
+//! masked key with head and tail looks like a key, so that an agent may write it back into a file; and what is
+//! shown of a short secret makes the rest easier to guess. A sentinel is never taken for a secret, so redacting
+//! twice changes nothing.
+//!
+//! All work is linear in the length of the text, whatever the text.
+
+mod assignments;
+mod extent;
+mod headers;
+mod json;
+mod known;
+mod names;
+mod pem;
+pub mod plain;
+mod rules;
+mod scan;
+mod stream;
+mod text;
+mod urls;
+mod values;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+pub use stream::Stream;
+
+use known::Known;
+use scan::{Found, Line, Until, scan};
+use text::{Span, Text};
+
+/// Hides secrets in text. Cheap to clone; the default knows all built-in rules.
+///
+/// ```
+/// use redact::Redactor;
+///
+/// let redactor = Redactor::default();
+/// assert_eq!(redactor.redact("export DB_PASSWORD=hunter2"), "export DB_PASSWORD=[redacted:password]");
+/// assert_eq!(redactor.redact("the secretary's tokenizer"), "the secretary's tokenizer");
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Redactor {
+    known: Arc<Known>,
+}
+
+/// The state of the current line, in the text as it is and in the text as it looks.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lines {
+    actual: Line,
+    visible: Line,
+}
+
+impl Lines {
+    /// The state after `passed`.
+    fn after(self, passed: &str) -> Self {
+        let actual = self.actual.after(passed.as_bytes());
+        let visible = match plain::visible(passed) {
+            Some((seen, _)) => self.visible.after(seen.text.as_bytes()),
+            None if self.actual == self.visible => actual,
+            None => self.visible.after(passed.as_bytes()),
+        };
+        Self { actual, visible }
+    }
+}
+
+impl Redactor {
+    /// The built-in rules, and exact values that the program itself knows to be secret.
+    ///
+    /// The values are also found escaped for JSON and percent-encoded. Values of fewer than 6 characters are
+    /// ignored: they would hide ordinary words.
+    ///
+    /// ```
+    /// use redact::Redactor;
+    ///
+    /// let redactor = Redactor::knowing(["correct \"horse\""]);
+    /// assert_eq!(redactor.redact(r#"say correct \"horse\""#), "say [redacted:known-secret]");
+    /// assert_eq!(redactor.redact("correct%20%22horse%22"), "[redacted:known-secret]");
+    /// ```
+    pub fn knowing(values: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { known: Arc::new(Known::new(values.into_iter().map(Into::into))) }
+    }
+
+    /// Returns `text` with every secret replaced by `[redacted:KIND]`; borrowed where there is none.
+    ///
+    /// ```
+    /// use std::borrow::Cow;
+    ///
+    /// let redactor = redact::Redactor::default();
+    /// assert!(matches!(redactor.redact("nothing to see"), Cow::Borrowed(_)));
+    /// assert_eq!(
+    ///     redactor.redact("postgres://app:s3cret@db/main"),
+    ///     "postgres://app:[redacted:url-password]@db/main",
+    /// );
+    /// ```
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.count_and_redact(text).0
+    }
+
+    /// As [`Redactor::redact`], and how many secrets were hidden.
+    ///
+    /// ```
+    /// let redactor = redact::Redactor::default();
+    /// let (text, hidden) = redactor.count_and_redact("A_TOKEN=a1b2c3d4 B_SECRET=e5f6g7h8");
+    /// assert_eq!((text.as_ref(), hidden), ("A_TOKEN=[redacted:token] B_SECRET=[redacted:secret]", 2));
+    /// ```
+    pub fn count_and_redact<'a>(&self, text: &'a str) -> (Cow<'a, str>, usize) {
+        let found = self.examine(text, 0, Lines::default(), Extent::Complete);
+        if found.spans.is_empty() {
+            return (Cow::Borrowed(text), 0);
+        }
+        let mut redacted = String::with_capacity(text.len());
+        render(text, 0, text.len(), &found.spans, &mut redacted);
+        (Cow::Owned(redacted), found.spans.len())
+    }
+
+    /// Hides the secrets in every string of `value`, and returns how many there were.
+    ///
+    /// Strings are examined as they are after unescaping. Under a field whose name announces a secret the whole
+    /// string goes, also inside an array; so does what follows such a name or flag in an array. The structure stays.
+    ///
+    /// ```
+    /// let mut value = serde_json::json!({"apiKey": "abc", "argv": ["psql", "--password", "s3cret"], "n": 1});
+    /// assert_eq!(redact::Redactor::default().redact_json(&mut value), 2);
+    /// assert_eq!(
+    ///     value,
+    ///     serde_json::json!({
+    ///         "apiKey": "[redacted:api-key]",
+    ///         "argv": ["psql", "--password", "[redacted:password]"],
+    ///         "n": 1,
+    ///     }),
+    /// );
+    /// ```
+    pub fn redact_json(&self, value: &mut serde_json::Value) -> usize {
+        json::redact(self, value)
+    }
+
+    /// A redactor for text that comes in pieces, such as the deltas of a message.
+    ///
+    /// ```
+    /// let mut stream = redact::Redactor::default().stream();
+    /// let mut shown = stream.push("the key is ghp_0123456");
+    /// assert_eq!(shown, "the key is ");
+    /// shown += &stream.push("789abcdef, keep it");
+    /// shown += &stream.finish();
+    /// assert_eq!(shown, "the key is [redacted:github-token], keep it");
+    /// ```
+    pub fn stream(&self) -> Stream {
+        Stream::new(self.clone())
+    }
+
+    /// Scans `text` from `from` on, as it is and, where that differs, as it looks.
+    fn examine(&self, text: &str, from: usize, lines: Lines, extent: Extent) -> Found {
+        let mut found = self.examine_one(text, from, lines.actual, extent);
+        if let Some((seen, cut)) = plain::visible(text) {
+            let in_seen = self.examine_one(&seen.text, seen.place_of(from), lines.visible, extent);
+            found.spans.extend(in_seen.spans.iter().map(|span| Span {
+                start: seen.origin(span.start),
+                end: seen.origin_of_end(span.end),
+                kind: span.kind,
+            }));
+            let settled = seen.origin(in_seen.settled);
+            if settled < found.settled {
+                found.settled = settled;
+                found.until = in_seen.until;
+            }
+            if extent == Extent::Growing {
+                found.settled = found.settled.min(cut.unwrap_or(usize::MAX));
+            }
+        }
+        merge(&mut found.spans);
+        found
+    }
+
+    fn examine_one(&self, text: &str, from: usize, line: Line, extent: Extent) -> Found {
+        let is_complete = extent == Extent::Complete;
+        let bytes = Text::new(text.as_bytes(), is_complete);
+        let mut found = scan(bytes, from, line);
+        if !self.known.is_empty() {
+            let open = self.known.find(&bytes, from, is_complete, &mut found.spans);
+            if open < found.settled {
+                found.settled = open;
+                found.until = Until::Space;
+            }
+        }
+        found
+    }
+}
+
+/// Whether more of a text may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Complete,
+    Growing,
+}
+
+/// Sorts the spans and joins those that overlap; the first to begin names the whole.
+fn merge(spans: &mut Vec<Span>) {
+    if spans.len() < 2 {
+        return;
+    }
+    spans.sort_by(|a, b| a.start.cmp(&b.start).then(b.end.cmp(&a.end)));
+    spans.dedup_by(|later, earlier| {
+        let overlaps = later.start < earlier.end;
+        if overlaps {
+            earlier.end = earlier.end.max(later.end);
+        }
+        overlaps
+    });
+}
+
+/// Writes `text[from..to]` with the spans replaced. No span crosses `to`.
+fn render(text: &str, from: usize, to: usize, spans: &[Span], into: &mut String) {
+    let mut at = from;
+    for span in spans.iter().take_while(|span| span.end <= to) {
+        into.push_str(&text[at..span.start]);
+        push_sentinel(span.kind, into);
+        at = span.end;
+    }
+    into.push_str(&text[at..to]);
+}
+
+fn push_sentinel(kind: &str, into: &mut String) {
+    into.push_str("[redacted:");
+    into.push_str(kind);
+    into.push(']');
+}
+
+#[cfg(test)]
+mod samples;

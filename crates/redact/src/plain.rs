@@ -1,0 +1,207 @@
+//! Text for a person who must decide: no escape sequences, no control, bidirectional or invisible characters.
+//!
+//! Nothing that could be *executed* is taken out with them: the payload of an operating system command (a window
+//! title, a link) stays visible, because a shell that runs the text would see it too. Knows nothing about secrets.
+
+use std::borrow::Cow;
+
+const ESCAPE: char = '\u{1b}';
+
+/// The longest parameters of a terminal sequence. Longer is no sequence, and stays visible.
+const LONGEST_PARAMETERS: usize = 32;
+
+/// Returns `text` without anything that could deceive the eye.
+///
+/// Escape sequences, control characters (except `\n` and `\t`), bidirectional controls, zero-width and other
+/// invisible characters are removed; `\r`, line and paragraph separators become `\n`, so that nothing can write
+/// over a line.
+///
+/// ```
+/// use redact::plain::plain;
+///
+/// assert_eq!(plain("\u{1b}[31mrm\u{1b}[0m -rf \u{202e}x\u{200b}"), "rm -rf x");
+/// assert_eq!(plain("rm -rf /\rls"), "rm -rf /\nls");
+/// assert_eq!(plain("größer, 日本語, 👍🏽"), "größer, 日本語, 👍🏽");
+/// ```
+pub fn plain(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|char| is_invisible(char) || is_line_break(char)) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(char) = rest.chars().next() {
+        let length = match char {
+            '\r' if rest.starts_with("\r\n") => 1,
+            _ if is_line_break(char) => {
+                shown.push('\n');
+                char.len_utf8()
+            }
+            '\u{fe0e}' | '\u{fe0f}' if shown.chars().next_back().is_some_and(is_picture) => {
+                shown.push(char);
+                char.len_utf8()
+            }
+            ESCAPE | '\u{9b}' => sequence_length(rest, Depth::Display),
+            _ if is_invisible(char) => char.len_utf8(),
+            _ => {
+                shown.push(char);
+                char.len_utf8()
+            }
+        };
+        rest = &rest[length..];
+    }
+    Cow::Owned(shown)
+}
+
+/// Characters that move to another line in a way that can hide one.
+fn is_line_break(char: char) -> bool {
+    matches!(char, '\r' | '\u{2028}' | '\u{2029}')
+}
+
+/// Pictures may choose between text and emoji form; on anything else a selector only hides.
+fn is_picture(char: char) -> bool {
+    char >= '\u{a9}' && !char.is_alphanumeric() && !is_invisible(char)
+}
+
+/// Characters that leave no mark, or that change how others are shown.
+pub(crate) fn is_invisible(char: char) -> bool {
+    match char {
+        '\n' | '\t' | '\r' | '\u{20}'..='\u{7e}' => false,
+        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' => true,
+        _ => {
+            char >= '\u{34f}'
+                && matches!(char,
+                    '\u{34f}' // combining grapheme joiner
+                    | '\u{61c}' // Arabic letter mark
+                    | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' // Hangul fillers
+                    | '\u{17b4}' | '\u{17b5}' // Khmer inherent vowels
+                    | '\u{180b}'..='\u{180f}' // Mongolian selectors and separator
+                    | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+                    | '\u{2800}' // blank Braille pattern
+                    | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+                    | '\u{13430}'..='\u{1345f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+                    | '\u{e0000}'..='\u{e0fff}') // tags and supplementary selectors
+        }
+    }
+}
+
+/// How much of an escape sequence is taken away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// For a reader: introducers and their numbers go.
+    Display,
+    /// For a search: only what a terminal surely swallows, since a secret may stand right behind.
+    Search,
+}
+
+/// The length of the terminal sequence that begins `text`; at least its first character.
+fn sequence_length(text: &str, depth: Depth) -> usize {
+    let bytes = text.as_bytes();
+    let (introducer, kind) = match bytes {
+        [0x1b, kind, ..] => (2, *kind),
+        [0xc2, 0x9b, ..] => (2, b'['),
+        _ => return text.chars().next().map_or(0, char::len_utf8),
+    };
+    let rest = &bytes[introducer..];
+    match kind {
+        b'[' => parameters(rest)
+            .map_or(if depth == Depth::Display { 1 } else { bytes_of_first(text) }, |n| introducer + n),
+        b' '..=b'/' => rest.first().filter(|last| matches!(last, b'0'..=b'~')).map_or(1, |_| introducer + 1),
+        b']' if depth == Depth::Display => {
+            introducer
+                + rest
+                    .iter()
+                    .take(LONGEST_PARAMETERS)
+                    .take_while(|byte| byte.is_ascii_digit() || **byte == b';')
+                    .count()
+        }
+        b'0'..=b'~' if depth == Depth::Display => introducer,
+        b'0'..=b'9' | b'=' | b'>' | b'c' | b'D' | b'E' | b'H' | b'M' | b'N' | b'O' | b'Z' => introducer,
+        _ => 1,
+    }
+}
+
+fn bytes_of_first(text: &str) -> usize {
+    text.chars().next().map_or(0, char::len_utf8)
+}
+
+/// The length of parameters and final byte of a control sequence.
+fn parameters(rest: &[u8]) -> Option<usize> {
+    let length = rest.iter().take(LONGEST_PARAMETERS).take_while(|byte| matches!(byte, b' '..=b'?')).count();
+    rest.get(length).filter(|last| matches!(last, b'@'..=b'~')).map(|_| length + 1)
+}
+
+/// A text as the eye sees it, with the way back to the text as it is.
+pub(crate) struct Visible {
+    pub(crate) text: String,
+    /// For each byte of `text`, and for its end, where it stands in the original.
+    origins: Vec<usize>,
+}
+
+impl Visible {
+    pub(crate) fn origin(&self, at: usize) -> usize {
+        self.origins.get(at).or(self.origins.last()).copied().unwrap_or(0)
+    }
+
+    /// Where a stretch that ends at `end` ends in the original: right behind its last visible character.
+    pub(crate) fn origin_of_end(&self, end: usize) -> usize {
+        end.checked_sub(1).map_or(0, |last| self.origin(last) + 1)
+    }
+
+    /// The first visible byte that stands at or behind `at` in the original.
+    pub(crate) fn place_of(&self, at: usize) -> usize {
+        self.origins.partition_point(|origin| *origin < at)
+    }
+}
+
+/// The text without what the eye does not see; `None` where that is the same.
+///
+/// A terminal sequence that is cut off at the end of a growing text counts as invisible, and `cut` says where it
+/// begins, so that it can be held back.
+pub(crate) fn visible(text: &str) -> Option<(Visible, Option<usize>)> {
+    if text.is_ascii() {
+        let is_hidden = |byte: u8| (byte < 0x20 && !matches!(byte, b'\n' | b'\t' | b'\r')) || byte == 0x7f;
+        if !text.bytes().any(is_hidden) {
+            return None;
+        }
+    } else if !text.chars().any(is_invisible) {
+        return None;
+    }
+    let mut seen =
+        Visible { text: String::with_capacity(text.len()), origins: Vec::with_capacity(text.len() + 1) };
+    let mut cut = None;
+    let mut at = 0;
+    while let Some(char) = text[at..].chars().next() {
+        let length = if matches!(char, ESCAPE | '\u{9b}') {
+            let length = sequence_length(&text[at..], Depth::Search);
+            if is_cut_off(&text[at..]) {
+                cut = Some(at);
+                text.len() - at
+            } else {
+                length
+            }
+        } else {
+            if !is_invisible(char) {
+                seen.text.push(char);
+                seen.origins.extend(at..at + char.len_utf8());
+            }
+            char.len_utf8()
+        };
+        at += length;
+    }
+    seen.origins.push(text.len());
+    Some((seen, cut))
+}
+
+/// Whether the sequence that begins `text` could still become one, were there more of it.
+fn is_cut_off(text: &str) -> bool {
+    let rest = match text.as_bytes() {
+        [0x1b] => return true,
+        [0x1b, b'[', rest @ ..] | [0xc2, 0x9b, rest @ ..] => rest,
+        [0x1b, b' '..=b'/'] => return true,
+        _ => return false,
+    };
+    rest.len() < LONGEST_PARAMETERS && rest.iter().all(|byte| matches!(byte, b' '..=b'?'))
+}
+
+#[cfg(test)]
+mod tests;

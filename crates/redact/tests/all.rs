@@ -1,0 +1,13 @@
+//! What the crate promises, seen from outside.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "all/agreement.rs"]
+mod agreement;
+#[path = "all/linear.rs"]
+mod linear;
+#[path = "all/peer.rs"]
+mod peer;
+#[path = "all/planted.rs"]
+mod planted;
+#[path = "all/unchanged.rs"]
+mod unchanged;

@@ -1,0 +1,11 @@
+//! The tests of what other tests stand on.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod client;
+mod faults;
+mod likeness;
+mod programs;
+mod real_codex;
+mod shapes;
+mod socket;
+mod turns;
