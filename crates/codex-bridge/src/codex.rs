@@ -1,0 +1,39 @@
+//! Which codex to run: the user's own if it is one that we know, else the pinned one, installed once.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use codex_binary::{Codex, Search, Support, find, pinned};
+
+/// A codex that is known to work, run from a linked copy that no update can move away under a live host.
+pub fn usable(explicit: Option<PathBuf>, data_dir: &Path) -> Result<Codex, Box<dyn std::error::Error>> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let codex = match explicit {
+        Some(explicit) => find(&Search { explicit: Some(explicit), ..Search::default() })?,
+        None => tested_on(&path).map_or_else(|| install(data_dir, &path), Ok)?,
+    };
+    Ok(codex.linked_copy(&data_dir.join("codex"))?)
+}
+
+fn tested_on(path: &OsString) -> Option<Codex> {
+    let codex = find(&Search { path: Some(path.clone()), ..Search::default() }).ok()?;
+    (codex.version.support() == Support::Supported).then_some(codex)
+}
+
+fn install(data_dir: &Path, path: &OsString) -> Result<Codex, pinned::Error> {
+    let into = data_dir.join("pinned");
+    if let Some(codex) = pinned::installed(&into) {
+        return Ok(codex);
+    }
+    eprintln!("installing codex {} from npm into {} …", pinned::PINNED_VERSION, into.display());
+    pinned::install(&into, path)
+}
+
+/// Where we keep what is not state: `$XDG_DATA_HOME/codex-bridge`, or `~/.local/share/codex-bridge`.
+pub fn data_dir() -> Result<PathBuf, String> {
+    let base = match std::env::var_os("XDG_DATA_HOME").filter(|dir| !dir.is_empty()) {
+        Some(dir) => PathBuf::from(dir),
+        None => std::env::home_dir().ok_or("HOME is not set: set it, or XDG_DATA_HOME")?.join(".local/share"),
+    };
+    Ok(base.join("codex-bridge"))
+}
