@@ -4,7 +4,8 @@ use crate::program::Program;
 use crate::steps::Steps;
 
 /// Short name, package, bench target.
-const BENCHES: &[(&str, &str, &str)] = &[("wire", "codex-wire", "wire")];
+const BENCHES: &[(&str, &str, &str)] =
+    &[("store", "codex-bridge-core", "store"), ("wire", "codex-session", "wire")];
 
 /// Runs the command.
 pub fn run(arguments: &[String]) -> Result<(), String> {
@@ -31,9 +32,10 @@ mod tests {
 
     #[test]
     fn a_benchmark_gets_its_arguments_and_an_unknown_one_lists_what_exists() {
-        assert_eq!(program("wire", &[]).unwrap().to_string(), "cargo bench -p codex-wire --bench wire");
+        assert_eq!(program("wire", &[]).unwrap().to_string(), "cargo bench -p codex-session --bench wire");
         let with = program("wire", &["--quick".to_owned()]).unwrap();
-        assert_eq!(with.to_string(), "cargo bench -p codex-wire --bench wire -- --quick");
-        assert_eq!(program("wine", &[]).unwrap_err(), "there is no benchmark `wine`; there is `wire`");
+        assert_eq!(with.to_string(), "cargo bench -p codex-session --bench wire -- --quick");
+        let unknown = program("wine", &[]).unwrap_err();
+        assert!(unknown.starts_with("there is no benchmark `wine`; there is `store`, "), "{unknown}");
     }
 }

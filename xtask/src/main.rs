@@ -18,7 +18,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 usage: cargo xtask COMMAND
 
-  setup          install the pinned codex from npm into .tools/codex (quick when it is there)
+  setup          install the pinned codex from npm into .tools/codex, and tmux (quick when they are there)
   test           setup, then format, clippy, all tests, doc tests, docs and promises
   promises       check docs/promises.md against the tests marked in the source and the last test run
   bench NAME     run a benchmark, further arguments go to it; without a name: list them

@@ -1,5 +1,8 @@
 //! `setup`: what the tests need and cargo does not bring.
 
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, Stdio};
+
 use codex_binary::Codex;
 use codex_binary::pinned;
 
@@ -11,7 +14,40 @@ pub const ALONE: &str = "cargo xtask setup";
 
 /// Runs the command.
 pub fn run() -> Result<(), String> {
-    Steps::default().step("setup", ALONE, codex).map(drop)
+    Steps::default().step("setup", ALONE, all)
+}
+
+/// All that the tests need.
+pub fn all() -> Result<(), String> {
+    tmux()?;
+    codex().map(drop)
+}
+
+/// Installs tmux, the terminal of the tests, if it is not there and we may.
+fn tmux() -> Result<(), String> {
+    let is_there = || quiet("tmux", &["-V"]);
+    if is_there() {
+        return Ok(());
+    }
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|this| this.uid() == 0);
+    if is_root {
+        println!("installing tmux …");
+        let _ = quiet("apt-get", &["update"]);
+        let _ = quiet("apt-get", &["install", "--yes", "--no-install-recommends", "tmux"]);
+    }
+    if is_there() {
+        Ok(())
+    } else {
+        Err("tmux is missing: install it, with `apt-get install tmux` on Debian".into())
+    }
+}
+
+/// Whether a program runs and succeeds; nothing is shown.
+fn quiet(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// Installs the pinned codex if it is not there, and says where it is.

@@ -9,7 +9,7 @@ use crate::steps::Steps;
 /// Runs the command.
 pub fn run() -> Result<(), String> {
     let mut steps = Steps::default();
-    steps.step("setup", setup::ALONE, setup::codex)?;
+    steps.step("setup", setup::ALONE, setup::all)?;
     steps.program("format", &Program::cargo("fmt --all --check"))?;
     steps.program("clippy", &Program::cargo("clippy --workspace --all-targets -- -D warnings"))?;
     let tests = Runner::installed().tests();

@@ -3,6 +3,7 @@
 //! ```sh
 //! cargo run -p codex-session --example run_turn -- "What does this project do?"
 //! cargo run -p codex-session --example run_turn -- --approve ask --transport unix "Run the tests"
+//! cargo run -p codex-session --example run_turn -- --resume 01a1e0af-… --events "And now?"
 //! ```
 
 use std::path::PathBuf;
@@ -13,9 +14,10 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use codex_binary::{Search, find};
 use codex_session::{
-    ApprovalPolicy, Approver, Ask, Decision, OnHost, OwnCodex, Session, SessionConfig, TurnOptions,
-    TurnOutcome, TurnResult, WorkLimit,
+    ApprovalPolicy, Approver, Ask, Decision, Dial, OnHost, OwnCodex, Sandbox, Session, SessionConfig,
+    SessionEvent, TurnOptions, TurnOutcome, TurnResult, WorkLimit,
 };
+use codex_wire::ThreadId;
 use codex_wire::host::environment::{HostVariables, child_env, names_in_config, of_this_process};
 use codex_wire::host::{EnvPolicy, Identity, KeeperCommand, Launch, keeper};
 use codex_wire::transport::stdio::Spawn;
@@ -26,7 +28,7 @@ use codex_wire::transport::stdio::Spawn;
     args_conflicts_with_subcommands = true
 )]
 struct Args {
-    /// What to ask.
+    /// What to ask; read from stdin if absent.
     prompt: Option<String>,
     /// Who answers when Codex asks: nobody (declined), everything accepted, or you.
     #[arg(long, value_enum, default_value_t = Approve::None)]
@@ -49,6 +51,21 @@ struct Args {
     /// Where Codex works.
     #[arg(long, default_value = ".")]
     cwd: PathBuf,
+    /// What commands may touch.
+    #[arg(long, value_enum, default_value_t = Writable::Nothing)]
+    sandbox: Writable,
+    /// Goes on with this thread; a new one if absent.
+    #[arg(long)]
+    resume: Option<String>,
+    /// Your own id of the prompt, which Codex keeps with it. Made up if absent.
+    #[arg(long)]
+    client_id: Option<String>,
+    /// A prompt with this client id may have been sent before: it is looked for, and sent only if it is not there.
+    #[arg(long, requires = "client_id")]
+    may_have_been_sent: bool,
+    /// Writes what happens on stderr, one JSON object a line.
+    #[arg(long)]
+    events: bool,
     #[command(subcommand)]
     keeper: Option<Keeper>,
 }
@@ -68,6 +85,14 @@ enum Approve {
     None,
     All,
     Ask,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Writable {
+    #[value(name = "read-only")]
+    Nothing,
+    #[value(name = "workspace-write")]
+    Workspace,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -97,15 +122,38 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn run(args: &Args) -> Result<(), Failed> {
-    let prompt = args
-        .prompt
-        .as_deref()
-        .ok_or("say what to ask, for example: run_turn \"What does this project do?\"")?;
+    let options = TurnOptions {
+        work_limit: WorkLimit::After(Duration::try_from_secs_f64(args.timeout)?),
+        client_id: args.client_id.clone(),
+        may_have_been_sent: args.may_have_been_sent,
+        ..TurnOptions::default()
+    };
     let session = open(args).await?;
-    let work_limit = WorkLimit::After(Duration::try_from_secs_f64(args.timeout)?);
-    let result = session.run_turn(prompt, TurnOptions { work_limit, ..TurnOptions::default() }).await;
+    if args.events {
+        let mut events = session.events();
+        if let Some(thread_id) = session.standing().await.thread_id {
+            show(&SessionEvent::ThreadOpened { thread_id });
+        }
+        tokio::spawn(async move {
+            while let Some(event) = events.next().await {
+                show(&event);
+            }
+        });
+    }
+    let prompt = match &args.prompt {
+        Some(prompt) => prompt.clone(),
+        None => tokio::task::spawn_blocking(|| std::io::read_to_string(std::io::stdin())).await??,
+    };
+    let result = session.run_turn(prompt, options).await;
     session.close().await;
     report(&result)
+}
+
+fn show(event: &SessionEvent) {
+    match serde_json::to_string(event) {
+        Ok(line) => eprintln!("{line}"),
+        Err(error) => eprintln!("an event could not be written: {error}"),
+    }
 }
 
 fn report(result: &TurnResult) -> Result<(), Failed> {
@@ -119,6 +167,10 @@ fn report(result: &TurnResult) -> Result<(), Failed> {
 
 async fn open(args: &Args) -> Result<Session, Failed> {
     let mut config = SessionConfig::new(args.cwd.canonicalize()?);
+    config.sandbox = Some(match args.sandbox {
+        Writable::Nothing => Sandbox::ReadOnly,
+        Writable::Workspace => Sandbox::WorkspaceWrite,
+    });
     let accept_all = args.approve == Approve::All;
     config.approvals = ApprovalPolicy {
         accept_commands: accept_all,
@@ -132,7 +184,7 @@ async fn open(args: &Args) -> Result<Session, Failed> {
     let search =
         Search { explicit: args.codex_bin.clone(), path: std::env::var_os("PATH"), ..Search::default() };
     let codex = find(&search)?;
-    Ok(match args.transport {
+    match args.transport {
         Transport::Stdio => {
             let config_names =
                 std::fs::read_to_string(codex_home(args).join("config.toml")).unwrap_or_default();
@@ -145,7 +197,7 @@ async fn open(args: &Args) -> Result<Session, Failed> {
                     config_names: &names_in_config(&config_names),
                 },
             );
-            Session::start(config, OwnCodex(Spawn::new(codex.executable, env)), approver).await
+            take_up(args, config, OwnCodex(Spawn::new(codex.executable, env)), approver).await
         }
         Transport::Unix => {
             let launch = Launch {
@@ -159,10 +211,22 @@ async fn open(args: &Args) -> Result<Session, Failed> {
                 config: Vec::new(),
                 ready_timeout: Duration::from_secs(20),
             };
-            Session::start(config, OnHost(launch), approver).await
+            take_up(args, config, OnHost(launch), approver).await
         }
     }
-    .map_err(|failure| failure.to_string())?)
+}
+
+async fn take_up(
+    args: &Args,
+    config: SessionConfig,
+    dial: impl Dial,
+    approver: Option<Arc<dyn Approver>>,
+) -> Result<Session, Failed> {
+    let session = match &args.resume {
+        Some(thread_id) => Session::resume(config, dial, approver, ThreadId(thread_id.clone())).await,
+        None => Session::start(config, dial, approver).await,
+    };
+    Ok(session.map_err(|failure| failure.to_string())?)
 }
 
 fn codex_home(args: &Args) -> PathBuf {

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use crate::ask::Ask;
-use crate::decision::Decision;
+use crate::decision::{Decider, Decision, RequestKey};
 
 /// Decides what Codex asks. May take as long as it likes: no clock of the turn runs meanwhile, and the future is
 /// dropped when the question has become idle. A panic counts as a no.
@@ -27,6 +27,12 @@ use crate::decision::Decision;
 pub trait Approver: Send + Sync + 'static {
     /// What a person decides.
     fn decide(&self, ask: Ask) -> BoxFuture<'static, Decision>;
+
+    /// The same for programs that remember requests by name and decisions with who made them.
+    fn decide_request(&self, key: RequestKey, ask: Ask) -> BoxFuture<'static, (Decision, Decider)> {
+        drop(key);
+        self.decide(ask).map(|decision| (decision, Decider::Person("approver".to_owned()))).boxed()
+    }
 
     /// Runs a tool that was offered to Codex at the start of the thread. Without one, the model is told so.
     fn call_tool(&self, call: DynamicToolCall) -> BoxFuture<'static, Answer> {

@@ -95,10 +95,10 @@ impl fmt::Display for Decider {
 pub fn answer(request: &ServerRequest, decision: &Decision, allow_permanent_rules: bool) -> Answer {
     match request {
         ServerRequest::Command(command) => {
-            let amendment = command.proposed_execpolicy_amendment.as_ref();
-            match (decision, amendment) {
-                (Decision::AcceptAlways, Some(prefix)) if allow_permanent_rules => {
-                    Answer::Command(CommandDecision::AmendExecpolicy(prefix.clone()))
+            let rule = command.permanent_rule().filter(|_| allow_permanent_rules);
+            match (decision, rule) {
+                (Decision::AcceptAlways, Some(prefix)) => {
+                    Answer::Command(CommandDecision::AmendExecpolicy(prefix.to_vec()))
                 }
                 _ => Answer::Command(CommandDecision::Plain(verdict(decision))),
             }

@@ -29,6 +29,11 @@ pub struct Failure {
 pub enum FailureKind {
     /// Codex could not be started, or did not open the thread.
     Startup,
+    /// Another process has the thread open for writing.
+    ThreadBusy {
+        /// That process, if it could be found.
+        holder_pid: Option<u32>,
+    },
     /// The login is missing or expired.
     Auth,
     /// The account's limit is used up.
@@ -95,6 +100,7 @@ impl Failure {
     pub fn retires_session(&self) -> bool {
         match self.kind {
             FailureKind::Startup
+            | FailureKind::ThreadBusy { .. }
             | FailureKind::Auth
             | FailureKind::Timeout
             | FailureKind::Unresponsive
@@ -140,12 +146,18 @@ fn kind_of_turn_error(error: &TurnError, resets_at: Option<i64>) -> FailureKind 
         (Some("usageLimitExceeded" | "sessionBudgetExceeded"), _) => FailureKind::UsageLimit { resets_at },
         (Some("rateLimitExceeded"), _) | (_, Some(429)) => FailureKind::RateLimit,
         (Some("contextWindowExceeded"), _) => FailureKind::ContextWindow,
-        (Some("serverOverloaded" | "internalServerError"), _) | (_, Some(500..=599)) => FailureKind::Provider,
         (None | Some("other"), None) if reads_as_auth_failure(&error.message) => FailureKind::Auth,
         (
-            Some("responseStreamDisconnected" | "responseStreamConnectionFailed" | "httpConnectionFailed"),
+            Some(
+                "serverOverloaded"
+                | "internalServerError"
+                | "responseStreamDisconnected"
+                | "responseStreamConnectionFailed"
+                | "httpConnectionFailed",
+            ),
             _,
-        ) => FailureKind::Provider,
+        )
+        | (_, Some(500..=599)) => FailureKind::Provider,
         _ => FailureKind::Model,
     }
 }

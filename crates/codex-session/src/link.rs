@@ -1,21 +1,31 @@
 //! Ways for a session to reach a Codex: one of its own on stdio, a host that outlives it, or an injected transport.
 
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use codex_wire::backing::Backing;
 use codex_wire::call::{ThreadLoadedList, ThreadRead};
 use codex_wire::connection::{self, Connection, Handshake};
+use codex_wire::host::boot_lock::{self, BootLock};
 use codex_wire::host::{self, Found, Host, Launch, Stop};
+use codex_wire::peer::Closed;
 use codex_wire::transport::stdio::{self, Spawn, StdioChild};
-use codex_wire::transport::{DEFAULT_MESSAGE_LIMIT, Transport, unix};
+use codex_wire::transport::{DEFAULT_MESSAGE_LIMIT, Error as TransportError, Transport, unix};
 use codex_wire::{Epoch, ThreadId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tokio::net::UnixStream;
 
 /// How long a process whose connection ended may take to be seen as ended.
 const EXIT_LIMIT: Duration = Duration::from_secs(1);
 
+/// How often we look whether a host that somebody else has started listens.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How long others may take to start Codex on the same home.
+const BOOT_LIMIT: Duration = Duration::from_secs(30);
 /// How long a server may take to tell how its threads are.
 const STATUS_LIMIT: Duration = Duration::from_secs(2);
 
@@ -53,6 +63,9 @@ pub enum Error {
     /// The host did not start, or cannot be reached.
     #[error(transparent)]
     Host(#[from] host::Error),
+    /// Others were starting Codex on the same home all the while.
+    #[error(transparent)]
+    Boot(#[from] boot_lock::Error),
     /// The transport did not come up.
     #[error(transparent)]
     Transport(#[from] codex_wire::transport::Error),
@@ -78,14 +91,20 @@ pub struct Injected<F>(pub F);
 impl Dial for OwnCodex {
     fn dial(&self, initialize_limit: Duration) -> BoxFuture<'_, Result<Link, Error>> {
         async move {
+            // Several first starts on one home kill each other on stdio (codex 0.166: 9 of 10).
+            let _lock = match codex_home(&self.0.env) {
+                Some(home) => Some(BootLock::acquire(&home, Instant::now() + BOOT_LIMIT).await?),
+                None => None,
+            };
             let (transport, child) = stdio::spawn(&self.0)?;
+            let mut guard = KillIfDropped(Some(child.clone()));
             let handshake = Handshake {
                 limit: initialize_limit,
                 binary: Some(self.0.program.clone()),
                 backing: Some(child.clone()),
                 ..Handshake::new(fresh_epoch(child.pid()))
             };
-            match Connection::open(transport, handshake).await {
+            let link = match Connection::open(transport, handshake).await {
                 Ok(connection) => Ok(Link { connection, behind: Behind::Child(child) }),
                 Err(error) => {
                     let stderr_tail = last_words(&child).await;
@@ -93,15 +112,33 @@ impl Dial for OwnCodex {
                     let _ = child.kill().await;
                     Err(Error::Handshake { error, stderr_tail })
                 }
-            }
+            };
+            guard.0 = None;
+            link
         }
         .boxed()
     }
 }
 
+/// A child whose handshake nobody waits for any more does not stay.
+struct KillIfDropped(Option<Arc<StdioChild>>);
+
+impl Drop for KillIfDropped {
+    fn drop(&mut self) {
+        // Without a runtime its pipes are closing, and codex leaves at the end of its input.
+        if let (Some(child), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move { child.kill().await });
+        }
+    }
+}
+
+fn codex_home(env: &BTreeMap<String, String>) -> Option<PathBuf> {
+    let default = || env.get("HOME").map(|home| PathBuf::from(home).join(".codex"));
+    env.get("CODEX_HOME").map(PathBuf::from).or_else(default)
+}
+
 /// A process that is about to end may still be writing its reason.
 async fn last_words(child: &StdioChild) -> Vec<String> {
-    use codex_wire::backing::Backing;
     let _ = child.wait(EXIT_LIMIT).await;
     child.stderr_tail(host::STDERR_TAIL_LINES)
 }
@@ -113,26 +150,51 @@ fn fresh_epoch(pid: u32) -> Epoch {
 
 impl Dial for OnHost {
     fn dial(&self, initialize_limit: Duration) -> BoxFuture<'_, Result<Link, Error>> {
-        async move {
-            let host = match host::find(&self.0.dir)? {
-                Some(Found::Alive(host) | Found::KeeperGone(host)) => host,
-                _ => Host::launch(&self.0).await?,
-            };
-            let transport = unix::connect(host.connect_stream().await?, DEFAULT_MESSAGE_LIMIT).await?;
-            let handshake = Handshake {
-                limit: initialize_limit,
-                binary: Some(self.0.codex.clone()),
-                backing: Some(Arc::new(host.clone())),
-                ..Handshake::new(host.epoch().clone())
-            };
-            match Connection::open(transport, handshake).await {
-                Ok(connection) => Ok(Link { connection, behind: Behind::Host(host) }),
-                Err(error) => {
-                    Err(Error::Handshake { error, stderr_tail: host.stderr_tail(host::STDERR_TAIL_LINES) })
-                }
-            }
+        async move { connect(self.find_or_launch().await?, &self.0.codex, initialize_limit).await }.boxed()
+    }
+}
+
+impl OnHost {
+    async fn find_or_launch(&self) -> Result<Host, host::Error> {
+        if let Some(Found::Alive(host) | Found::KeeperGone(host)) = host::find(&self.0.dir)? {
+            return Ok(host);
         }
-        .boxed()
+        let launched = Host::launch(&self.0).await;
+        match (launched, host::find(&self.0.dir)?) {
+            // Somebody else was quicker.
+            (Err(host::Error::Occupied { .. }), Some(Found::Alive(host) | Found::KeeperGone(host))) => {
+                Ok(host)
+            }
+            (launched, _) => launched,
+        }
+    }
+}
+
+/// Connects to a host that runs the codex at `binary`. One that was found while it boots is waited for.
+pub async fn connect(host: Host, binary: &Path, initialize_limit: Duration) -> Result<Link, Error> {
+    let transport = unix::connect(until_it_listens(&host).await?, DEFAULT_MESSAGE_LIMIT).await?;
+    let handshake = Handshake {
+        limit: initialize_limit,
+        binary: Some(binary.to_owned()),
+        backing: Some(Arc::new(host.clone())),
+        ..Handshake::new(host.epoch().clone())
+    };
+    match Connection::open(transport, handshake).await {
+        Ok(connection) => Ok(Link { connection, behind: Behind::Host(host) }),
+        Err(error) => Err(Error::Handshake { error, stderr_tail: host.stderr_tail(host::STDERR_TAIL_LINES) }),
+    }
+}
+
+/// Whoever started the host may have died before it listened.
+async fn until_it_listens(host: &Host) -> Result<UnixStream, host::Error> {
+    let give_up_at = Instant::now() + BOOT_LIMIT;
+    loop {
+        match host.connect_stream().await {
+            Err(host::Error::Io { .. }) if host.is_alive() && Instant::now() < give_up_at => {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            outcome => return outcome,
+        }
     }
 }
 
@@ -156,7 +218,7 @@ where
 
 impl Link {
     /// Whether the server goes on without this connection, so that it can be reached again.
-    pub async fn outlives_connection(&self) -> bool {
+    pub fn outlives_connection(&self) -> bool {
         match &self.behind {
             Behind::Host(host) => host.is_alive(),
             Behind::Child(_) | Behind::Unknown => false,
@@ -170,6 +232,8 @@ impl Link {
         }
         let closed = self.connection.peer.closed();
         match (self.connection.exit(), closed) {
+            // We left it for this; that it then went by itself is no reason.
+            (_, Some(Closed::Transport(error @ TransportError::MessageTooLong { .. }))) => error.to_string(),
             (Some(exit), _) => exit,
             (None, Some(closed)) => closed.to_string(),
             (None, None) => "it no longer answers".to_owned(),

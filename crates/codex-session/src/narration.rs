@@ -83,21 +83,22 @@ pub enum SessionEvent {
     },
 }
 
-/// Tells one turn.
-pub(crate) struct Narrator {
+/// Tells one turn: its notices in, redacted events out.
+pub struct Narrator {
     redactor: Redactor,
     display: ToolDisplay,
     streams: HashMap<(String, DeltaKind), redact::Stream>,
 }
 
 impl Narrator {
-    pub(crate) fn new(turn_seed: &str, own_servers: Vec<String>, redactor: Redactor) -> Self {
-        let options = Options { own_servers, ..Options::default() };
+    /// A narrator for the turn that `turn_seed` names. Tools of `own_servers` are shown by their bare names.
+    pub fn new(turn_seed: &str, own_servers: Vec<String>, redactor: Redactor) -> Self {
+        let options = Options { own_servers, redactor: redactor.clone(), ..Options::default() };
         Self { redactor, display: ToolDisplay::new(turn_seed, options), streams: HashMap::new() }
     }
 
     /// Tells a notice.
-    pub(crate) fn tell(&mut self, notice: Notice, now: Millis, out: &mut Vec<SessionEvent>) {
+    pub fn tell(&mut self, notice: Notice, now: Millis, out: &mut Vec<SessionEvent>) {
         match notice {
             Notice::Warning(message) => out.push(SessionEvent::Warning { message: self.redacted(&message) }),
             Notice::Happened(Event::Delta(delta)) => self.tell_delta(delta, out),
@@ -106,7 +107,7 @@ impl Narrator {
     }
 
     /// Tells the end: what is still open is closed.
-    pub(crate) fn tell_end(&mut self, outcome: TurnOutcome, now: Millis, out: &mut Vec<SessionEvent>) {
+    pub fn tell_end(&mut self, outcome: TurnOutcome, now: Millis, out: &mut Vec<SessionEvent>) {
         let shown = self.display.close(now);
         self.show(shown, out);
         self.streams.clear();

@@ -35,6 +35,8 @@ pub struct TurnResult {
     pub thread_id: Option<ThreadId>,
     /// Tokens, as last reported.
     pub usage: Option<TokenUsage>,
+    /// Milliseconds in which Codex could work, not counting waits for people.
+    pub work_ms: u64,
     /// Whether the session should be replaced; the next turn does it by itself.
     pub should_retire: bool,
     /// Whether the turn may have gone on, or have had effects, unseen.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use codex_wire::call::UserInput;
-use codex_wire::{ThreadId, TurnId};
+use codex_wire::{Epoch, ThreadId, TurnId};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::approver::Approver;
@@ -19,6 +19,8 @@ mod actor;
 mod opening;
 mod performing;
 mod running;
+
+use opening::Source;
 
 /// Commands that wait for the actor.
 const COMMANDS: usize = 64;
@@ -59,7 +61,6 @@ enum Command {
     Steer { input: Vec<UserInput>, reply: oneshot::Sender<SteerOutcome> },
     Interrupt,
     Standing { reply: oneshot::Sender<Standing> },
-    Fork { reply: oneshot::Sender<Result<ThreadId, Failure>> },
     Close { reply: oneshot::Sender<()> },
 }
 
@@ -80,6 +81,10 @@ pub struct Standing {
     pub unjoined_turn: Option<TurnId>,
     /// The process id of a Codex of the session's own, while it runs.
     pub child_pid: Option<u32>,
+    /// The start of the server that the thread is open on.
+    pub epoch: Option<Epoch>,
+    /// The host that the thread is open on, if it is on one.
+    pub host: Option<String>,
 }
 
 /// The events of a session, from the moment of asking on.
@@ -99,7 +104,7 @@ impl Events {
 impl Session {
     /// A session that connects when it is first used.
     pub fn new(config: SessionConfig, dial: impl Dial, approver: Option<Arc<dyn Approver>>) -> Self {
-        Self::with_thread(Arc::new(config), Arc::new(dial), approver, None)
+        Self::with_thread(Arc::new(config), Arc::new(dial), approver, Source::New)
     }
 
     /// A session with a new thread, connected.
@@ -121,7 +126,8 @@ impl Session {
         approver: Option<Arc<dyn Approver>>,
         thread_id: ThreadId,
     ) -> Result<Self, Failure> {
-        let session = Self::with_thread(Arc::new(config), Arc::new(dial), approver, Some(thread_id));
+        let session =
+            Self::with_thread(Arc::new(config), Arc::new(dial), approver, Source::Resume(thread_id));
         session.open().await?;
         Ok(session)
     }
@@ -130,12 +136,12 @@ impl Session {
         config: Arc<SessionConfig>,
         dial: Arc<dyn Dial>,
         approver: Option<Arc<dyn Approver>>,
-        thread_id: Option<ThreadId>,
+        source: Source,
     ) -> Self {
         let (commands, queue) = mpsc::channel(COMMANDS);
         let (events, _) = broadcast::channel(EVENTS);
         let session = Self { commands, events, config, dial, approver };
-        let actor = actor::Actor::new(&session, queue, thread_id);
+        let actor = actor::Actor::new(&session, queue, source);
         tokio::spawn(actor.run());
         session
     }
@@ -194,12 +200,14 @@ impl Session {
 
     /// Branches the thread: a session of its own that knows everything up to now.
     pub async fn fork(&self) -> Result<Session, Failure> {
-        let thread_id = self.ask(|reply| Command::Fork { reply }).await.unwrap_or_else(|| Err(closed()))?;
+        let trunk = self.standing().await.thread_id.ok_or_else(|| {
+            Failure::new(FailureKind::Configuration, "the session has no open thread to fork")
+        })?;
         let session = Self::with_thread(
             Arc::clone(&self.config),
             Arc::clone(&self.dial),
             self.approver.clone(),
-            Some(thread_id),
+            Source::Fork(trunk),
         );
         session.open().await?;
         Ok(session)

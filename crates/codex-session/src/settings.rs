@@ -7,14 +7,16 @@ use codex_wire::call::{ThreadOpened, ThreadSettings};
 use redact::Redactor;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Failure, FailureKind};
+use crate::narration::SessionEvent;
 use crate::policy::ApprovalPolicy;
 use crate::turn::{Limits, Millis};
 
 /// A turn may work this long unless told otherwise.
-const DEFAULT_WORK_LIMIT: Duration = Duration::from_secs(600);
+const DEFAULT_WORK_LIMIT: Duration = Duration::from_mins(10);
 
 /// How a session is set up.
 #[derive(Clone)]
@@ -43,6 +45,8 @@ pub struct SessionConfig {
     pub stderr_tail_lines: usize,
     /// Hides secrets in all that comes out.
     pub redactor: Redactor,
+    /// A listener that must miss nothing, such as a store: the session waits for it.
+    pub journal: Option<mpsc::Sender<SessionEvent>>,
 }
 
 impl SessionConfig {
@@ -61,6 +65,7 @@ impl SessionConfig {
             call_limits: CallLimits::default(),
             stderr_tail_lines: 12,
             redactor: Redactor::default(),
+            journal: None,
         }
     }
 

@@ -133,11 +133,25 @@ pub struct ThreadResume {
     pub thread_id: ThreadId,
     /// Full histories are deprecated for paginated threads: turns are listed apart.
     pub exclude_turns: bool,
+    /// The newest turns, to come with the reply. Only here items that have begun and not ended are among theirs:
+    /// `thread/turns/list` leaves them out (codex 0.166).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_turns_page: Option<InitialTurnsPage>,
     /// The settings.
     #[serde(flatten)]
     pub settings: ThreadSettings,
 }
 call!(ThreadResume, "thread/resume", ThreadOpened);
+
+/// How much of the newest turns comes with a resumed thread.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InitialTurnsPage {
+    /// How many turns at most.
+    pub limit: u32,
+    /// `summary` or `full`: how much of the items.
+    pub items_view: &'static str,
+}
 
 /// `thread/fork`.
 #[derive(Debug, Clone, Serialize)]
@@ -176,6 +190,8 @@ pub struct ThreadOpened {
     pub approvals_reviewer: Option<String>,
     /// The model that holds.
     pub model: Option<String>,
+    /// The newest turns, if a resume asked for them.
+    pub initial_turns_page: Option<Page<Turn>>,
 }
 
 impl ThreadOpened {
@@ -194,6 +210,24 @@ pub struct ThreadUnsubscribe {
     pub thread_id: ThreadId,
 }
 call!(ThreadUnsubscribe, "thread/unsubscribe", Value);
+
+/// `thread/archive`. codex 0.166 unloads the thread at once, which frees it for other programs.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadArchive {
+    /// Which.
+    pub thread_id: ThreadId,
+}
+call!(ThreadArchive, "thread/archive", Value);
+
+/// `thread/unarchive`: puts the thread back among the others, without loading it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadUnarchive {
+    /// Which.
+    pub thread_id: ThreadId,
+}
+call!(ThreadUnarchive, "thread/unarchive", Value);
 
 /// `thread/turns/list`.
 #[derive(Debug, Clone, Serialize)]
@@ -356,3 +390,6 @@ pub struct TurnInterrupt {
     pub turn_id: String,
 }
 call!(TurnInterrupt, "turn/interrupt", Value);
+
+#[cfg(test)]
+mod tests;

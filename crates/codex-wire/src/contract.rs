@@ -3,11 +3,15 @@
 //! Two users: a test fails when the pinned Codex no longer keeps to it, and the handshake refuses a Codex that is
 //! newer than tested if its approvals have changed.
 
-use std::path::Path;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::host::proc::random_id;
 use crate::{call, event};
 
 mod reliance;
@@ -23,6 +27,9 @@ pub async fn generate_schema(binary: &Path, folder: &Path) -> Result<(), String>
     command
         .args(["app-server", "generate-json-schema", "--experimental", "--out"])
         .arg(folder)
+        // The schema depends on no configuration, and the user's must not be touched for it.
+        .env("CODEX_HOME", folder)
+        .stdin(Stdio::null())
         .kill_on_drop(true);
     let output = tokio::time::timeout(GENERATE_LIMIT, command.output())
         .await
@@ -49,7 +56,10 @@ pub fn check(folder: &Path) -> Vec<String> {
 
 /// What changed in the approvals of the Codex at `binary`. A schema that cannot be had counts as a change.
 pub async fn drifted_approvals(binary: &Path) -> Vec<String> {
-    let folder = std::env::temp_dir().join(format!("codex-bridge-schema-{}", std::process::id()));
+    let folder = match make_private_folder() {
+        Ok(folder) => folder,
+        Err(error) => return vec![format!("no folder for codex's schema: {error}")],
+    };
     let mut broken = Vec::new();
     match generate_schema(binary, &folder).await {
         Ok(()) => check_approvals(&folder, &mut broken),
@@ -58,6 +68,13 @@ pub async fn drifted_approvals(binary: &Path) -> Vec<String> {
     // A left-over folder is litter, not a fault.
     let _ = std::fs::remove_dir_all(&folder);
     broken
+}
+
+/// A new folder that nobody else can have prepared or can write to.
+fn make_private_folder() -> std::io::Result<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("codex-bridge-schema-{}", random_id()?));
+    DirBuilder::new().mode(0o700).create(&folder)?;
+    Ok(folder)
 }
 
 fn check_approvals(folder: &Path, broken: &mut Vec<String>) {
@@ -93,9 +110,14 @@ fn check_reliance(folder: &Path, reliance: &Reliance, broken: &mut Vec<String>) 
         Ok(schema) => schema,
         Err(error) => return broken.push(error),
     };
-    let part = if definition.is_empty() { Some(&schema) } else { schema["definitions"].get(definition) };
-    let Some(part) = part else { return broken.push(format!("{file}: no type {definition}")) };
+    let whole = if definition.is_empty() { Some(&schema) } else { schema["definitions"].get(definition) };
+    let Some(whole) = whole else { return broken.push(format!("{file}: no type {definition}")) };
     let name = if definition.is_empty() { file } else { definition };
+    let (part, name) = match reliance.variant {
+        "" => (Some(whole), (*name).to_owned()),
+        tag => (alternatives(whole).find(|it| has_tag(it, tag)), format!("{name} {tag}")),
+    };
+    let Some(part) = part else { return broken.push(format!("{file}: no {name}")) };
     for field in reliance.fields {
         if !has_field(part, field) {
             broken.push(format!("{name}: no field {field}"));
@@ -126,11 +148,16 @@ fn has_field(part: &Value, field: &str) -> bool {
 /// Whether the type allows this value: in an enum, or as the key of a one-key object.
 fn has_value(part: &Value, value: &str) -> bool {
     let in_enum = part["enum"].as_array().is_some_and(|values| values.iter().any(|it| it == value));
-    let as_tag = part["properties"]["type"]["enum"]
-        .as_array()
-        .is_some_and(|values| values.iter().any(|it| it == value));
     let as_key = part["properties"].get(value).is_some();
-    in_enum || as_tag || as_key || alternatives(part).any(|alternative| has_value(alternative, value))
+    in_enum
+        || has_tag(part, value)
+        || as_key
+        || alternatives(part).any(|alternative| has_value(alternative, value))
+}
+
+/// Whether the type is the alternative with this `type`.
+fn has_tag(part: &Value, tag: &str) -> bool {
+    part["properties"]["type"]["enum"].as_array().is_some_and(|values| values.iter().any(|it| it == tag))
 }
 
 fn alternatives(part: &Value) -> impl Iterator<Item = &Value> {

@@ -59,7 +59,9 @@ pub enum Kind {
 impl<'a> Envelope<'a> {
     /// Reads a line. Fails on what is not a JSON object.
     pub fn parse(line: &'a [u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(line)
+        // Checked as a whole, which is faster than text by text.
+        let line = std::str::from_utf8(line).map_err(serde::de::Error::custom)?;
+        serde_json::from_str(line)
     }
 
     /// What it is, if it is anything that the protocol knows.
@@ -78,8 +80,8 @@ impl<'a> Envelope<'a> {
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// `{"id": …}` of a nested `turn` or `thread`; anything else is skipped.
-struct NestedId<'a>(Option<Cow<'a, str>>);
+/// An id: a text, or the `id` of a nested `turn` or `thread`. Anything else is none.
+struct IdOf<'a>(Option<Cow<'a, str>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -104,7 +106,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
                 "id" => envelope.id = map.next_value::<Option<RequestId>>()?,
                 "params" => envelope.route = map.next_value()?,
                 "result" => envelope.result = Some(map.next_value()?),
-                "error" => envelope.error = map.next_value()?,
+                "error" => envelope.error = map.next_value::<Option<&RawValue>>()?.map(read_error),
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -114,8 +116,14 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
     }
 }
 
-/// Implements the visits that let a borrowed reader skip whatever is not an object.
-macro_rules! skip_all_but_maps {
+/// An error of an odd shape still fails its call: silence would leave the caller waiting.
+fn read_error(raw: &RawValue) -> RpcError {
+    let odd = |_| RpcError { code: 0, message: raw.get().to_owned(), data: None };
+    serde_json::from_str(raw.get()).unwrap_or_else(odd)
+}
+
+/// Implements the visits that let a borrowed reader skip what is of no use to it.
+macro_rules! skip_scalars_and_lists {
     ($empty:expr) => {
         fn visit_unit<E>(self) -> Result<Self::Value, E> {
             Ok($empty)
@@ -130,9 +138,6 @@ macro_rules! skip_all_but_maps {
             Ok($empty)
         }
         fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-            Ok($empty)
-        }
-        fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
             Ok($empty)
         }
         fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
@@ -160,52 +165,63 @@ impl<'de> Visitor<'de> for RouteVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Route<'de>, A::Error> {
         let mut route = Route::default();
         while let Some(key) = map.next_key::<Text<'de>>()? {
-            match &*key.0 {
-                "threadId" | "conversationId" => {
-                    route.thread_id = map.next_value::<Option<Text<'de>>>()?.map(|it| it.0)
-                }
-                "turnId" => route.turn_id = map.next_value::<Option<Text<'de>>>()?.map(|it| it.0),
-                "thread" => route.thread_id = map.next_value::<NestedId<'de>>()?.0,
-                "turn" => route.turn_id = map.next_value::<NestedId<'de>>()?.0,
+            let place = match &*key.0 {
+                "threadId" | "conversationId" | "thread" => &mut route.thread_id,
+                "turnId" | "turn" => &mut route.turn_id,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
+                    continue;
                 }
-            }
+            };
+            let id = map.next_value::<IdOf<'de>>()?.0;
+            *place = place.take().or(id);
         }
         Ok(route)
     }
 
-    skip_all_but_maps!(Route::default());
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(Route::default())
+    }
+
+    skip_scalars_and_lists!(Route::default());
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for NestedId<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for IdOf<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NestedIdVisitor)
+        deserializer.deserialize_any(IdVisitor)
     }
 }
 
-struct NestedIdVisitor;
+struct IdVisitor;
 
-impl<'de> Visitor<'de> for NestedIdVisitor {
-    type Value = NestedId<'de>;
+impl<'de> Visitor<'de> for IdVisitor {
+    type Value = IdOf<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with an id")
+        f.write_str("an id, or an object with one")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<NestedId<'de>, A::Error> {
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<IdOf<'de>, E> {
+        Ok(IdOf(Some(Cow::Borrowed(text))))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<IdOf<'de>, E> {
+        Ok(IdOf(Some(Cow::Owned(text.to_owned()))))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<IdOf<'de>, A::Error> {
         let mut id = None;
         while let Some(key) = map.next_key::<Text<'de>>()? {
             if &*key.0 == "id" {
-                id = map.next_value::<Option<Text<'de>>>()?.map(|it| it.0);
+                id = map.next_value::<IdOf<'de>>()?.0;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
         }
-        Ok(NestedId(id))
+        Ok(IdOf(id))
     }
 
-    skip_all_but_maps!(NestedId(None));
+    skip_scalars_and_lists!(IdOf(None));
 }
 
 #[cfg(test)]

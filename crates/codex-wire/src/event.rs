@@ -2,6 +2,7 @@
 //! line untouched beside it.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::id::RequestId;
@@ -94,40 +95,70 @@ pub const METHODS: &[&str] = &[
 impl Event {
     /// Reads a notification's parameters. Known methods whose parameters cannot be read are [`Event::Other`].
     pub fn parse(method: &str, params: Option<&RawValue>) -> Self {
-        params.and_then(|params| Self::typed(method, params.get())).unwrap_or(Self::Other)
+        params.and_then(|params| Self::typed(method, &Params(params.get()))).unwrap_or(Self::Other)
     }
 
-    fn typed(method: &str, params: &str) -> Option<Self> {
-        fn read<'a, T: Deserialize<'a>>(params: &'a str) -> Option<T> {
-            serde_json::from_str(params).ok()
-        }
+    /// The same from the whole line, in one go.
+    pub fn parse_line(method: &str, line: &[u8]) -> Self {
+        let line = std::str::from_utf8(line).ok();
+        line.and_then(|line| Self::typed(method, &Line(line))).unwrap_or(Self::Other)
+    }
+
+    fn typed(method: &str, source: &impl Source) -> Option<Self> {
         Some(match method {
-            "item/agentMessage/delta" => delta(DeltaKind::Message, read(params)?)?,
-            "item/commandExecution/outputDelta" => delta(DeltaKind::Output, read(params)?)?,
+            "item/agentMessage/delta" => delta(DeltaKind::Message, source.read()?)?,
+            "item/commandExecution/outputDelta" => delta(DeltaKind::Output, source.read()?)?,
             "item/reasoning/textDelta" | "item/reasoning/summaryTextDelta" | "item/reasoning/delta" => {
-                delta(DeltaKind::Reasoning, read(params)?)?
+                delta(DeltaKind::Reasoning, source.read()?)?
             }
-            "item/started" => Self::ItemStarted(read::<WithItem>(params)?.item),
-            "item/completed" => Self::ItemCompleted(read::<WithItem>(params)?.item),
-            "turn/started" => Self::TurnStarted(read::<WithTurn>(params)?.turn),
-            "turn/completed" => Self::TurnCompleted(read::<WithTurn>(params)?.turn),
-            "thread/started" => Self::ThreadStarted(read::<WithThread>(params)?.thread),
-            "thread/status/changed" => Self::ThreadStatus(read::<WithStatus>(params)?.status),
-            "thread/tokenUsage/updated" => Self::TokenUsage(read::<WithUsage>(params)?.token_usage),
-            "turn/diff/updated" => Self::DiffUpdated(read::<WithDiff>(params)?.diff),
-            "serverRequest/resolved" => Self::RequestResolved(read::<WithRequest>(params)?.request_id),
+            "item/started" => Self::ItemStarted(source.read::<WithItem>()?.item),
+            "item/completed" => Self::ItemCompleted(source.read::<WithItem>()?.item),
+            "turn/started" => Self::TurnStarted(source.read::<WithTurn>()?.turn),
+            "turn/completed" => Self::TurnCompleted(source.read::<WithTurn>()?.turn),
+            "thread/started" => Self::ThreadStarted(source.read::<WithThread>()?.thread),
+            "thread/status/changed" => Self::ThreadStatus(source.read::<WithStatus>()?.status),
+            "thread/tokenUsage/updated" => Self::TokenUsage(source.read::<WithUsage>()?.token_usage),
+            "turn/diff/updated" => Self::DiffUpdated(source.read::<WithDiff>()?.diff),
+            "serverRequest/resolved" => Self::RequestResolved(source.read::<WithRequest>()?.request_id),
             "error" => {
-                let error: WithError = read(params)?;
+                let error: WithError = source.read()?;
                 Self::Error { error: error.error, will_retry: error.will_retry }
             }
             "warning" | "configWarning" | "guardianWarning" | "deprecationNotice" => {
-                let warning: WithMessage = read(params)?;
+                let warning: WithMessage = source.read()?;
                 Self::Warning(warning.message.or(warning.summary)?)
             }
-            "account/rateLimits/updated" => Self::RateLimits(read::<WithLimits>(params)?.rate_limits),
+            "account/rateLimits/updated" => Self::RateLimits(source.read::<WithLimits>()?.rate_limits),
             "thread/compacted" => Self::Compacted,
             _ => return None,
         })
+    }
+}
+
+/// Where parameters are read from.
+trait Source {
+    fn read<T: DeserializeOwned>(&self) -> Option<T>;
+}
+
+/// The parameters alone.
+struct Params<'a>(&'a str);
+
+/// A line with the parameters in it.
+struct Line<'a>(&'a str);
+
+impl Source for Params<'_> {
+    fn read<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_str(self.0).ok()
+    }
+}
+
+impl Source for Line<'_> {
+    fn read<T: DeserializeOwned>(&self) -> Option<T> {
+        #[derive(Deserialize)]
+        struct WithParams<T> {
+            params: T,
+        }
+        serde_json::from_str::<WithParams<T>>(self.0).ok().map(|line| line.params)
     }
 }
 
@@ -202,3 +233,6 @@ struct WithMessage {
 struct WithLimits {
     rate_limits: RateLimits,
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,9 @@
 //!
 //! Rules that hold here:
 //! - A message reaches the inbox of its thread in the order in which it came, replies of [`Peer::post`] included.
-//! - Every queue is bounded in messages; the inbound ones share a budget in bytes. An inbox whose owner does not
-//!   read stops the reader, so the owner of an inbox must never wait for a call of the same connection: it posts.
+//! - Every queue is bounded in messages; the notifications in all inboxes share a budget in bytes. An inbox whose
+//!   owner does not read stops the reader, so the owner of an inbox must never wait for a call of the same connection:
+//!   it posts.
 //! - The end of the connection, whichever way, fails every pending call at once and says why.
 
 use std::collections::{HashMap, VecDeque};
@@ -16,14 +17,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use redact::Redactor;
+use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::answer::{Answer, RpcError};
 use crate::call::{Call, ThreadOpened};
-use crate::envelope::{Envelope, Kind};
 use crate::event::Event;
 use crate::id::{RequestId, ThreadId, TurnId};
 use crate::request::ServerRequest;
@@ -70,12 +71,12 @@ pub enum Delivery {
         /// What came of it.
         result: Result<Box<RawValue>, CallError>,
     },
-    /// The connection ended. Nothing follows.
+    /// The connection ended. Nothing follows, and an inbox is told once, however many threads it is of.
     Closed(Closed),
 }
 
 /// A notification, parsed no further than its envelope.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Notification {
     /// The method.
     pub method: Box<str>,
@@ -84,7 +85,8 @@ pub struct Notification {
     /// Which turn's, if any's.
     pub turn_id: Option<TurnId>,
     line: Bytes,
-    _budget: Option<OwnedSemaphorePermit>,
+    /// Its share of what may wait in all inboxes together; copies for several threads share it, as they do the line.
+    _budget: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 /// A request from the server, with the id that the answer must carry.
@@ -170,7 +172,8 @@ struct State {
 /// A call that waits for its reply.
 struct Pending {
     method: &'static str,
-    line: PendingLine,
+    /// Kept for another try.
+    params: Box<RawValue>,
     reply_to: ReplyTo,
     /// The inbox of the thread that the reply opens.
     opens: Option<InboxSender>,
@@ -181,9 +184,12 @@ struct Pending {
     timer: AbortOnDrop,
 }
 
-/// The call's parameters, kept for another try.
-struct PendingLine {
-    params: Value,
+/// A call as it stands on the wire.
+#[derive(Serialize)]
+struct CallLine<'a> {
+    id: i64,
+    method: &'static str,
+    params: &'a RawValue,
 }
 
 enum ReplyTo {
@@ -261,21 +267,29 @@ impl Peer {
 
     /// Sends a notification without parameters, such as `initialized`.
     pub async fn notify(&self, method: &str) -> Result<(), Closed> {
-        self.shared.write(&json!({ "method": method })).await
+        self.shared.write(Bytes::from(json!({ "method": method }).to_string())).await
     }
 
     /// From now on, what comes for `thread` goes to `inbox`. Done before `thread/resume` on a live host, whose
     /// replayed requests may overtake the reply.
     pub fn route(&self, thread: ThreadId, inbox: InboxSender) {
-        self.shared.state().threads.insert(thread, inbox);
+        let mut state = self.shared.state();
+        match self.closed() {
+            // Everyone else has been told. A full inbox belongs to someone who has more to read than this.
+            Some(reason) => drop(inbox.try_send(Delivery::Closed(reason))),
+            None => drop(state.threads.insert(thread, inbox)),
+        }
     }
 
     /// Nothing more for this thread.
     pub fn unroute(&self, thread: &ThreadId) {
         let mut state = self.shared.state();
         state.threads.remove(thread);
-        let State { threads, parents, .. } = &mut *state;
-        parents.retain(|_, parent| threads.contains_key(parent));
+        let children = state.parents.keys();
+        let lost: Vec<_> = children.filter(|child| state.inbox_of(child).is_none()).cloned().collect();
+        for child in lost {
+            state.parents.remove(&child);
+        }
     }
 
     /// Ends the connection. Every pending call fails at once; a stdio server leaves.
@@ -290,11 +304,7 @@ impl Peer {
 
     /// Waits for the end of the connection.
     pub async fn wait_closed(&self) -> Closed {
-        let mut closed = self.shared.closed.subscribe();
-        match closed.wait_for(Option::is_some).await {
-            Ok(reason) => reason.clone().unwrap_or(Closed::ByUs),
-            Err(_) => Closed::ByUs,
-        }
+        self.shared.wait_closed().await
     }
 
     /// Lines that were no message: how many, and the last few, cut and redacted.
@@ -314,11 +324,11 @@ impl Peer {
         let timed_out = CallError::TimedOut { method: C::METHOD, after: limit };
         let slot = tokio::time::timeout_at(deadline, Arc::clone(&self.shared.in_flight).acquire_owned());
         let slot = slot.await.map_err(|_| timed_out)?.map_err(|_| CallError::Closed(Closed::ByUs))?;
-        let params = serde_json::to_value(call)
+        let params = serde_json::value::to_raw_value(call)
             .map_err(|error| CallError::Unreadable { method: C::METHOD, message: error.to_string() })?;
         let pending = Pending {
             method: C::METHOD,
-            line: PendingLine { params },
+            params,
             reply_to,
             opens,
             deadline,
@@ -327,7 +337,7 @@ impl Peer {
             _slot: slot,
             timer: AbortOnDrop(None),
         };
-        self.shared.register_and_send(pending).await.map_err(CallError::Closed)
+        self.shared.register_and_send(pending).await
     }
 }
 
@@ -346,13 +356,7 @@ pub fn read_reply<C: Call>(result: &RawValue) -> Result<C::Reply, CallError> {
 impl Notification {
     /// What happened, parsed now.
     pub fn event(&self) -> Event {
-        #[derive(serde::Deserialize)]
-        struct WithParams<'a> {
-            #[serde(borrow)]
-            params: Option<&'a RawValue>,
-        }
-        let params = serde_json::from_slice::<WithParams<'_>>(&self.line).ok().and_then(|line| line.params);
-        Event::parse(&self.method, params)
+        Event::parse_line(&self.method, &self.line)
     }
 
     /// The line as it came.
@@ -366,9 +370,21 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn write(&self, message: &Value) -> Result<(), Closed> {
-        let line = Bytes::from(message.to_string());
-        self.outgoing.send(line).await.map_err(|_| self.reason())
+    /// Queues a line. Waits while the queue is full, but not beyond the end of the connection.
+    async fn write(&self, line: Bytes) -> Result<(), Closed> {
+        tokio::select! {
+            biased;
+            reason = self.wait_closed() => Err(reason),
+            sent = self.outgoing.send(line) => sent.map_err(|_| self.reason()),
+        }
+    }
+
+    async fn wait_closed(&self) -> Closed {
+        let mut closed = self.closed.subscribe();
+        match closed.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or(Closed::ByUs),
+            Err(_) => Closed::ByUs,
+        }
     }
 
     async fn respond(&self, id: &RequestId, answer: Answer) -> Result<(), Closed> {
@@ -376,21 +392,36 @@ impl Shared {
             Ok(result) => json!({ "id": id, "result": result }),
             Err(error) => json!({ "id": id, "error": error }),
         };
-        self.write(&reply).await
+        self.write(Bytes::from(reply.to_string())).await
     }
 
-    async fn register_and_send(self: &Arc<Self>, mut pending: Pending) -> Result<(), Closed> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let message = json!({ "id": id, "method": pending.method, "params": pending.line.params });
-        pending.timer = self.start_timer(id, pending.deadline);
-        {
+    async fn register_and_send(self: &Arc<Self>, pending: Pending) -> Result<(), CallError> {
+        let (deadline, timed_out) = (pending.deadline, pending.timed_out());
+        let (id, line) = {
             let mut state = self.state();
             if let Some(reason) = self.closed.borrow().clone() {
-                return Err(reason);
+                return Err(CallError::Closed(reason));
             }
-            state.pending.insert(id, pending);
-        }
-        self.write(&message).await.inspect_err(|_| drop(self.state().pending.remove(&id)))
+            self.register(&mut state, pending)
+        };
+        let error = match tokio::time::timeout_at(deadline, self.write(line)).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(closed)) => CallError::Closed(closed),
+            Err(_) => timed_out,
+        };
+        // Whoever takes the call off the list tells what came of it, once.
+        self.state().pending.remove(&id).map_or(Ok(()), |_| Err(error))
+    }
+
+    /// Puts a call on the list under a new id; the line is still to be written.
+    fn register(self: &Arc<Self>, state: &mut State, mut pending: Pending) -> (i64, Bytes) {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let line = CallLine { id, method: pending.method, params: &pending.params };
+        // Text, a number and JSON that stands: this cannot fail.
+        let line = Bytes::from(serde_json::to_vec(&line).unwrap_or_default());
+        pending.timer = self.start_timer(id, pending.deadline);
+        state.pending.insert(id, pending);
+        (id, line)
     }
 
     fn start_timer(self: &Arc<Self>, id: i64, deadline: Instant) -> AbortOnDrop {
@@ -421,11 +452,30 @@ impl Shared {
     }
 }
 
+impl State {
+    /// The inbox of a thread, or of the nearest thread above it that has one.
+    fn inbox_of(&self, thread: &ThreadId) -> Option<&InboxSender> {
+        let mut thread = thread;
+        // Bounded: a chain longer than the map has a loop.
+        for _ in 0..=self.parents.len() {
+            if let Some(inbox) = self.threads.get(thread) {
+                return Some(inbox);
+            }
+            thread = self.parents.get(thread)?;
+        }
+        None
+    }
+}
+
 impl Pending {
+    fn timed_out(&self) -> CallError {
+        CallError::TimedOut { method: self.method, after: self.limit }
+    }
+
     async fn time_out(mut self) {
         // This runs on the timer's own task, which must not end itself before it has told the caller.
         self.timer.0 = None;
-        let error = CallError::TimedOut { method: self.method, after: self.limit };
+        let error = self.timed_out();
         self.finish(Err(error)).await;
     }
 

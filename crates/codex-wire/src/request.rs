@@ -70,6 +70,16 @@ pub struct CommandApproval {
     pub available_decisions: Option<Vec<Value>>,
 }
 
+impl CommandApproval {
+    /// The rule that may be made of this command for good: proposed by Codex and among its decisions.
+    pub fn permanent_rule(&self) -> Option<&[String]> {
+        let is_listed = self.available_decisions.as_ref().is_none_or(|decisions| {
+            decisions.iter().any(|decision| decision.get("acceptWithExecpolicyAmendment").is_some())
+        });
+        self.proposed_execpolicy_amendment.as_deref().filter(|prefix| is_listed && !prefix.is_empty())
+    }
+}
+
 /// `item/fileChange/requestApproval`. The change itself came earlier, with the item.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -386,3 +396,6 @@ impl ServerRequest {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -178,3 +178,6 @@ impl Thread {
             .map(|id| ThreadId(id.clone()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 //! Joins what the name announces with what the value looks like and where both stand. Knows nothing about keys
 //! that can be told by their own look.
 
-use crate::extent::{self, Extent};
+use crate::extent::{self, Extent, Within};
 use crate::headers::{self, Header};
 use crate::names::{self, Name, Need};
 use crate::text::{Parsed, Span, Text, is_blank, is_quote, is_space, is_word};
@@ -15,6 +15,13 @@ const MOST_BLANKS: usize = 256;
 /// Longest stretch of quotes, brackets and blanks between a name and its operator.
 const LONGEST_GAP: usize = 24;
 
+/// Bounds of a type between a name and its value.
+const MOST_TYPE_WORDS: usize = 2;
+const LONGEST_TYPE: usize = 64;
+
+const LONGEST_USER: usize = 64;
+const LONGEST_IN_TAG: usize = 512;
+
 /// An ordinary word of this length after a flag is taken for its value.
 const SHORTEST_FLAG_WORD: usize = 8;
 
@@ -25,6 +32,8 @@ pub(crate) struct Key {
     pub(crate) end: usize,
     /// No letter stands before it on its line, so it may be a key of a configuration.
     pub(crate) begins_line: bool,
+    /// Before this place something was hidden: no rule may look at it again.
+    pub(crate) hidden_to: usize,
 }
 
 /// An operator between a name and a value.
@@ -44,18 +53,18 @@ struct Site {
     /// Blanks around the operator, or a colon: prose is written like this too.
     is_loose: bool,
     is_colon: bool,
+    within: Within,
     /// The quote right before the name, which closes behind the value (`-H 'x-api-key: …'`).
     enclosing_quote: Option<u8>,
     /// The name is of several words (`db.password`, `smtp_password`), as prose never has it.
     is_compound: bool,
 }
 
-/// Whether only quotes, brackets and blanks lie between a name and an operator that would be its own.
+/// Whether only quotes and brackets, and then blanks, lie between a name and an operator that would be its own.
 pub(crate) fn is_gap(gap: &[u8]) -> bool {
-    gap.len() <= LONGEST_GAP
-        && gap.iter().all(|byte| {
-            is_blank(*byte) || is_quote(*byte) || matches!(byte, b'\\' | b']' | b')' | b'?' | b'*')
-        })
+    let is_mark = |byte: &u8| is_quote(*byte) || matches!(byte, b'\\' | b']' | b')' | b'?' | b'*');
+    let marks = gap.iter().take_while(|byte| is_mark(byte)).count();
+    gap.len() <= LONGEST_GAP && gap[marks..].iter().all(|byte| is_blank(*byte))
 }
 
 /// Whether `run`, followed by an operator, could have a secret as its value.
@@ -67,22 +76,36 @@ pub(crate) fn announces(run: &[u8]) -> bool {
 pub(crate) fn find(text: &Text, key: Key, operator: Operator) -> Parsed<Option<Span>> {
     let run = text.slice(key.start, key.end);
     let gap = text.slice(key.end, operator.at);
-    if !is_gap(gap) {
+    // "[`name`]: target" defines a link
+    if !is_gap(gap) || (operator.is_colon && gap.contains(&b']')) {
         return Ok(None);
     }
-    let Some((name, in_query)) = name_of(text, run, key) else { return Ok(None) };
+    let Some((name, in_query)) = name_of(text, run, key, operator) else { return Ok(None) };
     let Some(after) = after_operator(text, operator)? else { return Ok(None) };
     let is_key_quoted = gap.iter().any(|byte| is_quote(*byte));
     let value_at = skip_blanks(text, after, is_key_quoted)?;
     let is_spaced = value_at > after || gap.iter().any(|byte| is_blank(*byte));
-    let enclosing_quote = text.before(key.start).filter(|byte| is_quote(*byte) && !is_key_quoted);
+    let enclosing_quote =
+        text.slice(key.hidden_to, key.start).last().copied().filter(|byte| is_quote(*byte) && !is_key_quoted);
+    // `prompt='Password: '`: the quote closes what encloses the name; `Pass :meth:` is no assignment either
+    let is_closed = enclosing_quote.is_some() && text.get(value_at)? == enclosing_quote;
+    let is_tight = value_at == after;
+    if is_closed || (operator.is_colon && is_tight && gap.last().is_some_and(|byte| is_blank(*byte))) {
+        return Ok(None);
+    }
     let site = Site {
         name: if is_key_quoted || in_query { name.likelier() } else { name },
-        begins_line: key.begins_line || enclosing_quote.is_some(),
+        // "passwd:dir" in quotes is a name of two words
+        begins_line: if enclosing_quote.is_some() { !is_tight } else { key.begins_line },
         enclosing_quote,
         is_key_quoted,
         is_loose: (is_spaced || operator.is_colon) && !in_query,
         is_colon: operator.is_colon,
+        within: match operator.width {
+            1 if in_query => Within::Query,
+            1 => Within::Text,
+            _ => Within::Percent,
+        },
         is_compound: run.iter().any(|byte| !byte.is_ascii_alphanumeric()),
     };
     if name.kind == names::AUTHORIZATION || name.kind == names::COOKIE {
@@ -90,7 +113,7 @@ pub(crate) fn find(text: &Text, key: Key, operator: Operator) -> Parsed<Option<S
             Header { kind: name.kind, is_certain: site.begins_line || is_key_quoted, enclosing_quote };
         return headers::find(text, value_at, header);
     }
-    value(text, &site, value_at, operator.width > 1)
+    value(text, &site, value_at)
 }
 
 /// The secret that follows a command line flag (`--password hunter2`) after blanks.
@@ -103,7 +126,7 @@ pub(crate) fn find_flag(text: &Text, start: usize, end: usize) -> Parsed<Option<
     if value_at == end || matches!(text.get(value_at)?, None | Some(b'-' | b'=' | b':' | b'|')) {
         return Ok(None);
     }
-    let bare = extent::bare(text, value_at, false)?;
+    let bare = extent::bare(text, value_at, Within::Text)?;
     if extent::quoted(text, value_at)?.is_none() && is_prose(text, bare)? {
         return Ok(None);
     }
@@ -113,10 +136,37 @@ pub(crate) fn find_flag(text: &Text, start: usize, end: usize) -> Parsed<Option<
         is_key_quoted: false,
         is_loose: false,
         is_colon: false,
+        within: Within::Text,
         enclosing_quote: None,
         is_compound: false,
     };
-    value(text, &site, value_at, false)
+    value(text, &site, value_at)
+}
+
+/// The password of `-u name:password`. A user and a group of ordinary words or numbers are kept.
+pub(crate) fn find_user(text: &Text, flag_end: usize) -> Parsed<Option<Span>> {
+    let start = text.skip_at_most(flag_end, MOST_BLANKS, is_blank)?;
+    let name = text.skip_at_most(start, 1, is_quote)?;
+    let name_end = text.skip_at_most(name, LONGEST_USER, |byte| is_word(byte) || b"-.@+$".contains(&byte))?;
+    if start == flag_end || name_end == name || text.get(name_end)? != Some(b':') {
+        return Ok(None);
+    }
+    let password = extent::bare(text, name_end + 1, Within::Text)?;
+    let value = text.slice(password.start, password.end);
+    let is_secret = !values::is_harmless(value) && !values::is_plain(value, true);
+    Ok(is_secret.then_some(Span { start: password.start, end: password.end, kind: "password" }))
+}
+
+/// The secret between tags: `<password>hunter2</password>`. `close` is where the tag's `>` stands.
+pub(crate) fn find_tag(text: &Text, key: Key, close: usize) -> Parsed<Option<Span>> {
+    let is_tag = key.end == close && text.slice(key.hidden_to, key.start).last() == Some(&b'<');
+    let name = names::classify(text.slice(key.start, key.end)).filter(|_| is_tag);
+    let Some(name) = name else { return Ok(None) };
+    let start = close + 1;
+    let end = text.skip_at_most(start, LONGEST_IN_TAG, |byte| byte != b'<' && !is_space(byte))?;
+    let value = text.slice(start, end);
+    let is_secret = text.starts_with(end, b"</")? && !values::is_harmless(value) && is_secret(&name, value);
+    Ok(is_secret.then_some(Span { start, end, kind: name.kind }))
 }
 
 /// `use --password to log in`: a short ordinary word that neither another flag nor the end of the line follows.
@@ -133,8 +183,8 @@ fn is_prose(text: &Text, bare: Extent) -> Parsed<bool> {
 }
 
 /// What the run announces, and whether it is a parameter of a query or form.
-fn name_of(text: &Text, run: &[u8], key: Key) -> Option<(Name, bool)> {
-    let in_query = is_query_mark(text, key.start);
+fn name_of(text: &Text, run: &[u8], key: Key, operator: Operator) -> Option<(Name, bool)> {
+    let in_query = !operator.is_colon && key.end == operator.at && is_query_mark(text, key);
     match names::classify(run) {
         Some(name) => Some((name, in_query)),
         None if in_query && names::is_signature(run) => {
@@ -145,10 +195,9 @@ fn name_of(text: &Text, run: &[u8], key: Key) -> Option<(Name, bool)> {
 }
 
 /// Whether a query parameter begins at `start`: after `?` or `&`, also percent-encoded, JSON- or HTML-escaped.
-fn is_query_mark(text: &Text, start: usize) -> bool {
+fn is_query_mark(text: &Text, key: Key) -> bool {
     const MARKS: [&[u8]; 8] = [b"?", b"&", b"%3F", b"%3f", b"%26", b"\\u0026", b"&amp;", b"\\u003f"];
-    let before = &text.bytes()[..start.min(text.bytes().len())];
-    MARKS.iter().any(|mark| before.ends_with(mark))
+    MARKS.iter().any(|mark| text.slice(key.hidden_to, key.start).ends_with(mark))
 }
 
 /// Where the operator is over; `None` where it compares or is part of something else.
@@ -167,46 +216,47 @@ fn skip_blanks(text: &Text, after: usize, may_break: bool) -> Parsed<usize> {
     text.skip_at_most(start, MOST_BLANKS, |byte| if may_break { is_space(byte) } else { is_blank(byte) })
 }
 
-fn value(text: &Text, site: &Site, at: usize, is_encoded: bool) -> Parsed<Option<Span>> {
-    if let Some(literal) = literal(text, at)? {
+fn value(text: &Text, site: &Site, at: usize) -> Parsed<Option<Span>> {
+    if let Some(literal) = extent::literal(text, at)? {
+        // `ask('New password: ')`: the quote closes what it stands in
+        let closes = matches!(text.get(literal.start)?, Some(b')' | b',' | b';' | b']' | b'}' | b'\n'));
+        if closes && site.is_colon && !site.is_key_quoted {
+            return Ok(None);
+        }
         return Ok(judge_quoted(text, site, literal));
     }
-    if matches!(text.get(at)?, None | Some(b'{' | b'[' | b'\n' | b'\r' | b'|' | b'>')) {
+    if matches!(text.get(at)?, None | Some(b'{' | b'[' | b'\n' | b'\r' | b'\\' | b'|' | b'>')) {
         return next_line(text, site, at);
     }
-    let bare = extent::bare(text, at, is_encoded)?;
-    if site.is_colon && !is_encoded {
-        // `password: str = "…"`: what follows the colon is a type, the value comes later.
-        let next = text.skip_at_most(bare.end, MOST_BLANKS, is_blank)?;
-        let is_typed = text.get(next)? == Some(b'=') && text.get(next + 1)? != Some(b'=') && next > bare.end;
-        if is_typed {
-            let typed = Site { is_colon: false, is_loose: true, ..*site };
-            return value(text, &typed, skip_blanks(text, next + 1, false)?, false);
-        }
+    if site.is_colon
+        && site.within == Within::Text
+        && let Some(after) = after_type(text, at)?
+    {
+        let typed = Site { is_colon: false, is_loose: true, ..*site };
+        return value(text, &typed, skip_blanks(text, after, false)?);
     }
+    let bare = extent::bare(text, at, site.within)?;
     let is_form = text.get(bare.end)? == Some(b'&') && text.get(bare.end + 1)?.is_some_and(is_word);
-    let name = if is_form { site.name.likelier() } else { site.name };
-    judge_bare(text, &Site { name, ..*site }, bare)
+    if !is_form {
+        return judge_bare(text, site, bare);
+    }
+    judge_bare(text, &Site { name: site.name.likelier(), within: Within::Query, ..*site }, bare)
 }
 
-/// A quoted value, also behind the marks that languages put before one: `b"…"`, `String::from("…")`.
-fn literal(text: &Text, at: usize) -> Parsed<Option<Extent>> {
-    const WRAPPERS: [&[u8]; 6] =
-        [b"String::from(", b"Some(", b"SecretString::from(", b"SecretStr(", b"str(", b"bytes("];
-    if let Some(extent) = extent::quoted(text, at)? {
-        return Ok(Some(extent));
-    }
-    let prefix_end =
-        text.skip_at_most(at, 2, |byte| matches!(byte | 0x20, b'b' | b'r' | b'f' | b'u' | b'@'))?;
-    if prefix_end > at
-        && let Some(extent) = extent::quoted(text, prefix_end)?
-    {
-        return Ok(Some(extent));
-    }
-    for wrapper in WRAPPERS {
-        if text.starts_with(at, wrapper)? {
-            return extent::quoted(text, at + wrapper.len());
+/// `password: &'a str = "…"`: what follows the colon is a type, the value comes behind the next operator.
+fn after_type(text: &Text, at: usize) -> Parsed<Option<usize>> {
+    let is_type = |byte: u8| is_word(byte) || b"&'<>:.[]|?*,".contains(&byte);
+    let mut end = at;
+    for _ in 0..MOST_TYPE_WORDS {
+        let word_end = text.skip_at_most(end, LONGEST_TYPE, is_type)?;
+        let next = text.skip_at_most(word_end, 2, is_blank)?;
+        if word_end == end || next == word_end {
+            return Ok(None);
         }
+        if text.get(next)? == Some(b'=') {
+            return Ok((text.get(next + 1)? != Some(b'=')).then_some(next + 1));
+        }
+        end = next;
     }
     Ok(None)
 }
@@ -220,18 +270,17 @@ fn next_line(text: &Text, site: &Site, at: usize) -> Parsed<Option<Span>> {
     }
     let mark_end = text.skip_at_most(at, 3, |byte| matches!(byte, b'|' | b'>' | b'-' | b'+'))?;
     let line = text.skip_at_most(mark_end, 2, |byte| byte == b'\r' || is_blank(byte))?;
-    if text.get(line)? != Some(b'\n') {
+    let Some(indent) = extent::line_break_end(text, line)? else { return Ok(None) };
+    let start = text.skip_at_most(indent, MOST_BLANKS, is_blank)?;
+    if start == indent || matches!(text.get(start)?, None | Some(b'\n' | b'\r' | b'\\' | b'-' | b'#')) {
         return Ok(None);
     }
-    let start = text.skip_at_most(line + 1, MOST_BLANKS, is_blank)?;
-    if start == line + 1 || matches!(text.get(start)?, None | Some(b'\n' | b'\r' | b'-' | b'#')) {
-        return Ok(None);
-    }
-    let bare = extent::bare(text, start, false)?;
+    let bare = extent::bare(text, start, Within::Text)?;
     let is_nested = text.get(bare.end)? == Some(b':');
     let is_alone = !is_nested && extent::is_last_on_line(text, bare.end)?;
     let value = text.slice(bare.start, bare.end);
-    Ok((is_alone && !values::is_harmless(value)).then(|| hide(site, bare)))
+    let is_secret = is_alone && !values::is_harmless(value) && !values::is_expression(value);
+    Ok(is_secret.then(|| hide(site, bare)))
 }
 
 fn hide(site: &Site, extent: Extent) -> Span {
@@ -241,7 +290,8 @@ fn hide(site: &Site, extent: Extent) -> Span {
 fn judge_quoted(text: &Text, site: &Site, extent: Extent) -> Option<Span> {
     let value = text.slice(extent.start, extent.end);
     let repeats_name = value.eq_ignore_ascii_case(site.name.kind.as_bytes());
-    if values::is_harmless(value) || repeats_name {
+    // a private key has lines, and its own rule
+    if values::is_harmless(value) || repeats_name || value.starts_with(b"-----BEGIN") {
         return None;
     }
     is_secret(&site.name, value).then(|| hide(site, extent))
@@ -250,7 +300,8 @@ fn judge_quoted(text: &Text, site: &Site, extent: Extent) -> Option<Span> {
 /// Whether `value` satisfies what its name needs.
 pub(crate) fn is_secret(name: &Name, value: &[u8]) -> bool {
     let is_password = name.is_password();
-    if !is_password && (values::is_location(value) || values::is_number(value)) {
+    let is_harmless_number = values::is_number(value) && !(is_password && values::is_pin(value));
+    if is_harmless_number || (!is_password && values::is_location(value)) {
         return false;
     }
     match name.need {
@@ -262,10 +313,10 @@ pub(crate) fn is_secret(name: &Name, value: &[u8]) -> bool {
 
 fn judge_bare(text: &Text, site: &Site, extent: Extent) -> Parsed<Option<Span>> {
     let value = text.slice(extent.start, extent.end);
-    // `NAME=value` without blanks is a shell's or a file's, where there are no expressions.
-    let is_env = site.name.is_env && !site.is_loose;
+    // `NAME=value` without blanks is a shell's or a file's; there, and in queries, are no expressions.
+    let may_be_code = site.within == Within::Text && (!site.name.is_env || site.is_loose);
     if values::is_harmless(value)
-        || (!is_env && values::is_expression(value))
+        || (may_be_code && values::is_expression(value))
         || !is_secret(&site.name, value)
     {
         return Ok(None);

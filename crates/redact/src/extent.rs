@@ -2,6 +2,7 @@
 //!
 //! Knows quotes, escapes and separators; nothing about which values are secret.
 
+use crate::scan::sentinel_end;
 use crate::text::{More, Parsed, Text, is_blank, is_quote, is_space, is_word};
 
 /// How far to look behind a separator for the next `name=`.
@@ -32,6 +33,28 @@ pub(crate) fn quoted(text: &Text, at: usize) -> Parsed<Option<Extent>> {
     Ok(Some(Extent { start, end, is_quoted: true }))
 }
 
+/// A quoted value, also behind the marks that languages put before one: `b"…"`, `String::from("…")`.
+pub(crate) fn literal(text: &Text, at: usize) -> Parsed<Option<Extent>> {
+    const WRAPPERS: [&[u8]; 6] =
+        [b"String::from(", b"Some(", b"SecretString::from(", b"SecretStr(", b"str(", b"bytes("];
+    if let Some(extent) = quoted(text, at)? {
+        return Ok(Some(extent));
+    }
+    let prefix_end =
+        text.skip_at_most(at, 2, |byte| matches!(byte | 0x20, b'b' | b'r' | b'f' | b'u' | b'@'))?;
+    if prefix_end > at
+        && let Some(extent) = quoted(text, prefix_end)?
+    {
+        return Ok(Some(extent));
+    }
+    for wrapper in WRAPPERS {
+        if text.starts_with(at, wrapper)? {
+            return quoted(text, at + wrapper.len());
+        }
+    }
+    Ok(None)
+}
+
 fn closing(text: &Text, start: usize, quote: u8, depth: usize) -> Parsed<usize> {
     let mut index = start;
     loop {
@@ -57,17 +80,34 @@ fn closing(text: &Text, start: usize, quote: u8, depth: usize) -> Parsed<usize> 
     }
 }
 
-/// The bare value that begins at `at`. `ends_at_escape` is for values inside percent-encoded text.
-pub(crate) fn bare(text: &Text, at: usize, ends_at_escape: bool) -> Parsed<Extent> {
-    let mut index = at;
+/// In what a bare value stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Within {
+    Text,
+    /// A query, where `#` ends it.
+    Query,
+    /// Percent-encoded text, where `%` ends it.
+    Percent,
+}
+
+/// The bare value that begins at `at`.
+pub(crate) fn bare(text: &Text, at: usize, within: Within) -> Parsed<Extent> {
+    let mut index = placeholder_end(text, at)?;
     while let Some(byte) = text.get(index)? {
+        if byte == b'[' {
+            // what was hidden before counts as a part of the value, whole
+            index = sentinel_end(text, index)?.max(index + 1);
+            continue;
+        }
         let ends = match byte {
             b' ' | b'\t' | b'\n' | b'\r' => true,
+            b'>' if index > at && text.get(at)? == Some(b'<') => false,
             b'"' | b'\'' | b'`' | b')' | b']' | b'}' | b'>' => !is_followed_by_word(text, index + 1)?,
             b',' | b';' | b'&' => is_separator(text, index)?,
             b'<' => text.get(index + 1)? == Some(b'/'),
             b'\\' => is_escape(text, index)?,
-            b'%' => ends_at_escape,
+            b'%' => within == Within::Percent,
+            b'#' => within == Within::Query,
             _ => false,
         };
         if ends {
@@ -78,8 +118,23 @@ pub(crate) fn bare(text: &Text, at: usize, ends_at_escape: bool) -> Parsed<Exten
     Ok(Extent { start: at, end: without_full_stop(text, at, index), is_quoted: false })
 }
 
+/// `<your password>` is one value, blanks and all. Returns `at` where no such thing begins.
+fn placeholder_end(text: &Text, at: usize) -> Parsed<usize> {
+    if text.get(at)? != Some(b'<') {
+        return Ok(at);
+    }
+    let is_inside = |byte: u8| is_word(byte) || matches!(byte, b' ' | b'-' | b'.');
+    let end = text.skip_at_most(at + 1, LONGEST_NEXT_NAME, is_inside)?;
+    Ok(if text.get(end)? == Some(b'>') { end } else { at })
+}
+
+/// Whether a word follows, or something that is hidden or would be: a value means the same before and after.
 fn is_followed_by_word(text: &Text, index: usize) -> Parsed<bool> {
-    Ok(text.get(index)?.is_some_and(|byte| is_word(byte) || byte >= 0x80))
+    Ok(match text.get(index)? {
+        Some(b'[') => sentinel_end(text, index)? > index,
+        Some(b'-') => text.starts_with(index, b"-----BEGIN")?,
+        next => next.is_some_and(|byte| is_word(byte) || byte == b'+' || byte >= 0x80),
+    })
 }
 
 /// A comma, semicolon or ampersand ends a value only where something else visibly begins.
@@ -117,6 +172,16 @@ pub(crate) fn is_last_on_line(text: &Text, end: usize) -> Parsed<bool> {
             is_quote(byte)
                 || matches!(byte, b'\n' | b'#' | b',' | b';' | b'}' | b')' | b']' | b'|' | b'\\' | b'<')
         }
+    })
+}
+
+/// The end of the line break that stands at `at`, written out or escaped.
+pub(crate) fn line_break_end(text: &Text, at: usize) -> Parsed<Option<usize>> {
+    let after = text.skip(at, |byte| byte == b'\\')?;
+    Ok(match text.get(after)? {
+        Some(b'\n') if after == at => Some(at + 1),
+        Some(b'n') if after > at => Some(after + 1),
+        _ => None,
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The scheme stays, what follows it goes. Other headers that carry keys (`x-api-key` …) are ordinary assignments.
 
-use crate::extent;
+use crate::extent::{self, Within};
 use crate::names::COOKIE;
 use crate::text::{Parsed, Span, Text, is_blank, is_quote};
 use crate::values;
@@ -21,7 +21,7 @@ pub(crate) struct Header {
 
 /// The secret in the value that begins at `at`.
 pub(crate) fn find(text: &Text, at: usize, header: Header) -> Parsed<Option<Span>> {
-    let quoted = extent::quoted(text, at)?;
+    let quoted = extent::literal(text, at)?;
     let limit = quoted.map(|extent| extent.end);
     let start = quoted.map_or(at, |extent| extent.start);
     let header = Header { is_certain: header.is_certain || quoted.is_some(), ..header };
@@ -35,8 +35,10 @@ pub(crate) fn find(text: &Text, at: usize, header: Header) -> Parsed<Option<Span
         return Ok(lone(text, start, first_end, header));
     }
     let word = text.slice(second, second_end);
-    let is_secret = is_hidden(word);
-    let end = match scheme(text.slice(start, first_end)) {
+    let first = text.slice(start, first_end);
+    let is_code = limit.is_none() && (values::is_expression(first) || values::is_expression(word));
+    let is_secret = is_hidden(word) && !is_code;
+    let end = match scheme(first) {
         Scheme::Parameters if word.contains(&b'=') => rest_end(text, second, limit, header)?,
         Scheme::Token if is_secret => second_end,
         // `Authorization: Bearer abc` is a header, `Authorization: bearer tokens are used` is prose.
@@ -86,7 +88,11 @@ fn scheme(word: &[u8]) -> Scheme {
 fn lone(text: &Text, start: usize, end: usize, header: Header) -> Option<Span> {
     let value = text.slice(start, end);
     let is_secret = is_hidden(value) && (header.is_certain || values::is_opaque(value));
-    (is_secret && !values::is_expression(value)).then_some(Span { start, end, kind: header.kind })
+    (is_secret && !values::is_expression(value) && !values::is_location(value)).then_some(Span {
+        start,
+        end,
+        kind: header.kind,
+    })
 }
 
 fn is_hidden(value: &[u8]) -> bool {
@@ -100,7 +106,7 @@ fn word_end(text: &Text, start: usize, limit: Option<usize>) -> Parsed<usize> {
             .iter()
             .position(|byte| is_blank(*byte))
             .map_or(limit, |at| start + at)),
-        None => Ok(extent::bare(text, start, false)?.end),
+        None => Ok(extent::bare(text, start, Within::Text)?.end),
     }
 }
 
@@ -117,7 +123,7 @@ fn cookies(text: &Text, start: usize, limit: Option<usize>, header: Header) -> P
         return Ok(None);
     }
     let end = rest_end(text, value, limit, header)?;
-    let first = extent::bare(text, value, false)?.end;
+    let first = extent::bare(text, value, Within::Text)?.end;
     let is_secret = !values::is_harmless(text.slice(value, first.min(end)));
     Ok(is_secret.then_some(Span { start: value, end, kind: COOKIE }))
 }
@@ -136,6 +142,3 @@ pub(crate) fn bearer(text: &Text, end: usize) -> Parsed<Option<Span>> {
     let is_secret = token.len() >= SHORTEST_BEARER && token.iter().any(u8::is_ascii_digit);
     Ok(is_secret.then_some(Span { start, end: token_end, kind: "bearer-token" }))
 }
-
-#[cfg(test)]
-mod tests;

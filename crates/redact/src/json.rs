@@ -6,11 +6,22 @@ use crate::assignments::is_secret;
 use crate::headers::{self, Header};
 use crate::names::{self, Name};
 use crate::text::Text;
-use crate::{Redactor, push_sentinel, values};
+use crate::{MOST_ROUNDS, Redactor, push_sentinel, values};
+
+/// A longer argument is not the name of anything.
+const LONGEST_FLAG: usize = 40;
 
 /// Hides the secrets in `value`; returns how many.
 pub(crate) fn redact(redactor: &Redactor, value: &mut Value) -> usize {
-    redact_under(redactor, None, value)
+    let mut hidden = 0;
+    for _ in 0..MOST_ROUNDS {
+        let found = redact_under(redactor, None, value);
+        hidden += found;
+        if found == 0 {
+            break;
+        }
+    }
+    hidden
 }
 
 /// `name` is what the field or the flag before announces.
@@ -60,9 +71,9 @@ fn redact_array(redactor: &Redactor, name: Option<Name>, items: &mut [Value]) ->
     let mut hidden = 0;
     let mut before = None;
     for item in items {
-        let next = item.as_str().and_then(announced);
-        hidden += redact_under(redactor, before.or(name), item);
-        before = next;
+        let count = redact_under(redactor, name.or(before), item);
+        before = item.as_str().filter(|_| count == 0).and_then(announced);
+        hidden += count;
     }
     hidden
 }
@@ -101,16 +112,18 @@ fn redact_names(redactor: &Redactor, fields: &mut Map<String, Value>) -> usize {
 
 /// What a field's name announces. JSON fields are named on purpose, so less proof is needed of the value.
 fn field_name(field: &str) -> Option<Name> {
+    if field.contains("[redacted:") {
+        return None;
+    }
     names::classify(field.as_bytes()).map(Name::likelier)
 }
 
 /// What an argument announces about the next one.
 fn announced(argument: &str) -> Option<Name> {
-    let is_flag = argument.starts_with("--");
-    let is_header = argument.len() <= 40
+    let is_flag_or_header = argument.len() <= LONGEST_FLAG
         && argument.contains('-')
         && argument.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if !is_flag && !is_header {
+    if !is_flag_or_header {
         return None;
     }
     names::classify(argument.as_bytes())

@@ -4,11 +4,15 @@
 
 use std::fmt;
 
-use crate::scan::sentinel_end;
-use crate::text::{Span, Text};
+use crate::plain::visible;
+use crate::scan::{Found, Until, sentinel_end};
+use crate::text::{More, Span, Text};
 
 /// Shorter values would hide ordinary words.
 const SHORTEST_VALUE: usize = 6;
+
+/// How often a value may have been escaped for JSON.
+const MOST_ESCAPES: usize = 4;
 
 const KIND: &str = "known-secret";
 
@@ -19,6 +23,7 @@ pub(crate) struct Known {
     forms: Vec<Vec<u8>>,
     /// Which bytes a form may begin with.
     firsts: Option<Box<[bool; 256]>>,
+    longest: usize,
 }
 
 impl fmt::Debug for Known {
@@ -41,55 +46,71 @@ impl Known {
         for first in forms.iter().filter_map(|form| form.first()) {
             firsts[usize::from(*first)] = true;
         }
-        Self { firsts: (!forms.is_empty()).then_some(firsts), forms }
+        let longest = forms.first().map_or(0, Vec::len);
+        Self { firsts: (!forms.is_empty()).then_some(firsts), forms, longest }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.firsts.is_none()
     }
 
-    /// Adds the values that stand in `text` from `from` on, and returns where one might begin that is not yet complete.
-    pub(crate) fn find(&self, text: &Text, from: usize, complete: bool, spans: &mut Vec<Span>) -> usize {
+    /// The values that stand in `text` from `from` on. What may be the beginning of one is not settled.
+    pub(crate) fn find(&self, text: Text, from: usize) -> Found {
         let bytes = text.bytes();
-        let Some(firsts) = &self.firsts else { return bytes.len() };
-        let mut open = bytes.len();
+        let mut spans = Vec::new();
+        let is_growing = text.get(bytes.len()).is_err();
+        let mut settled = bytes.len();
         let mut at = from;
         while let Some(&byte) = bytes.get(at) {
-            if byte == b'['
-                && let Ok(after) = sentinel_end(text, at)
-                && after > at
-            {
-                at = after;
-                continue;
-            }
-            if !firsts[usize::from(byte)] {
+            if byte != b'[' && !self.may_begin(byte) {
                 at += 1;
                 continue;
             }
             let rest = &bytes[at..];
-            if !complete
-                && open == bytes.len()
-                && self.forms.iter().any(|form| form.len() > rest.len() && form.starts_with(rest))
-            {
-                open = at;
+            if is_growing && self.may_become_value(rest) {
+                settled = settled.min(at);
             }
-            match self.forms.iter().find(|form| rest.starts_with(form)) {
-                Some(form) => {
-                    spans.push(Span { start: at, end: at + form.len(), kind: KIND });
-                    at += form.len();
+            at = match sentinel_end(&text, at) {
+                Err(More) => {
+                    settled = settled.min(at);
+                    break;
                 }
-                None => at += 1,
-            }
+                Ok(after) if after > at => after,
+                Ok(_) => match self.forms.iter().find(|form| rest.starts_with(form)) {
+                    Some(form) => {
+                        spans.push(Span { start: at, end: at + form.len(), kind: KIND });
+                        at + form.len()
+                    }
+                    None => at + 1,
+                },
+            };
         }
-        open
+        // a value that was found is not cut in two because another may begin within it
+        let within = spans.iter().find(|span| span.start < settled && settled < span.end);
+        Found { settled: within.map_or(settled, |span| span.start), spans, until: Until::Space }
+    }
+
+    fn may_begin(&self, byte: u8) -> bool {
+        self.firsts.as_ref().is_some_and(|firsts| firsts[usize::from(byte)])
+    }
+
+    /// Whether all of `rest` is the beginning of a value that is longer.
+    fn may_become_value(&self, rest: &[u8]) -> bool {
+        rest.len() < self.longest
+            && self.forms.iter().any(|form| form.len() > rest.len() && form.starts_with(rest))
     }
 }
 
-/// As it is, escaped for JSON once and twice, and percent-encoded in the ways that are in use.
+/// As it is, escaped for JSON (also JSON within JSON), and percent-encoded in the ways that are in use.
 fn forms_of(value: &str) -> Vec<String> {
+    // the search is over visible text
+    let value = &*visible(value).text;
     let once = json_escaped(value);
-    let twice = json_escaped(&once);
-    let mut forms = vec![value.to_owned(), once.replace('/', "\\/"), once, twice];
+    let mut forms = vec![value.to_owned(), once.replace('/', "\\/"), once];
+    for _ in 1..MOST_ESCAPES {
+        let again = forms.last().map(|form| json_escaped(form));
+        forms.extend(again);
+    }
     for is_upper in [true, false] {
         let strict = percent_encoded(value, b"-_.~", is_upper);
         forms.push(strict.replace("%20", "+"));
@@ -106,14 +127,14 @@ fn json_escaped(value: &str) -> String {
 }
 
 fn percent_encoded(value: &str, kept: &[u8], is_upper: bool) -> String {
+    let digits: &[u8; 16] = if is_upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
+    let digit = |value: u8| char::from(digits[usize::from(value)]);
     let mut encoded = String::with_capacity(value.len());
     for byte in value.bytes() {
         if byte.is_ascii_alphanumeric() || kept.contains(&byte) {
             encoded.push(char::from(byte));
-        } else if is_upper {
-            encoded.push_str(&format!("%{byte:02X}"));
         } else {
-            encoded.push_str(&format!("%{byte:02x}"));
+            encoded.extend(['%', digit(byte >> 4), digit(byte & 15)]);
         }
     }
     encoded

@@ -17,6 +17,7 @@ mod extent;
 mod headers;
 mod json;
 mod known;
+mod look;
 mod names;
 mod pem;
 pub mod plain;
@@ -33,8 +34,13 @@ use std::sync::Arc;
 pub use stream::Stream;
 
 use known::Known;
-use scan::{Found, Line, Until, scan};
-use text::{Span, Text};
+use look::{Ending, Look};
+use scan::Line;
+use text::Span;
+
+/// What is hidden changes what stands next to it, so a text in which something was found is looked at again until
+/// nothing is. Two rounds are the rule; the bound is for texts made to need more.
+const MOST_ROUNDS: usize = 8;
 
 /// Hides secrets in text. Cheap to clone; the default knows all built-in rules.
 ///
@@ -48,26 +54,6 @@ use text::{Span, Text};
 #[derive(Debug, Clone, Default)]
 pub struct Redactor {
     known: Arc<Known>,
-}
-
-/// The state of the current line, in the text as it is and in the text as it looks.
-#[derive(Debug, Clone, Copy, Default)]
-struct Lines {
-    actual: Line,
-    visible: Line,
-}
-
-impl Lines {
-    /// The state after `passed`.
-    fn after(self, passed: &str) -> Self {
-        let actual = self.actual.after(passed.as_bytes());
-        let visible = match plain::visible(passed) {
-            Some((seen, _)) => self.visible.after(seen.text.as_bytes()),
-            None if self.actual == self.visible => actual,
-            None => self.visible.after(passed.as_bytes()),
-        };
-        Self { actual, visible }
-    }
 }
 
 impl Redactor {
@@ -111,13 +97,35 @@ impl Redactor {
     /// assert_eq!((text.as_ref(), hidden), ("A_TOKEN=[redacted:token] B_SECRET=[redacted:secret]", 2));
     /// ```
     pub fn count_and_redact<'a>(&self, text: &'a str) -> (Cow<'a, str>, usize) {
-        let found = self.examine(text, 0, Lines::default(), Extent::Complete);
-        if found.spans.is_empty() {
-            return (Cow::Borrowed(text), 0);
+        let mut shown = Cow::Borrowed(text);
+        let mut hidden = 0;
+        for _ in 0..MOST_ROUNDS {
+            let found = self.round(&mut shown);
+            hidden += found;
+            if found == 0 {
+                break;
+            }
         }
-        let mut redacted = String::with_capacity(text.len());
-        render(text, 0, text.len(), &found.spans, &mut redacted);
-        (Cow::Owned(redacted), found.spans.len())
+        (shown, hidden)
+    }
+
+    /// All looks once; returns how many secrets they hid.
+    fn round(&self, shown: &mut Cow<'_, str>) -> usize {
+        let mut hidden = 0;
+        for look in Look::all(&self.known) {
+            if !look.is_needed(shown) {
+                continue;
+            }
+            let found = look.examine(shown, 0, Line::default(), Ending::Complete);
+            if found.spans.is_empty() {
+                continue;
+            }
+            let mut redacted = String::with_capacity(shown.len());
+            render(shown, 0, shown.len(), &found.spans, &mut redacted);
+            hidden += found.spans.len();
+            *shown = Cow::Owned(redacted);
+        }
+        hidden
     }
 
     /// Hides the secrets in every string of `value`, and returns how many there were.
@@ -152,67 +160,8 @@ impl Redactor {
     /// assert_eq!(shown, "the key is [redacted:github-token], keep it");
     /// ```
     pub fn stream(&self) -> Stream {
-        Stream::new(self.clone())
+        Stream::new(Arc::clone(&self.known))
     }
-
-    /// Scans `text` from `from` on, as it is and, where that differs, as it looks.
-    fn examine(&self, text: &str, from: usize, lines: Lines, extent: Extent) -> Found {
-        let mut found = self.examine_one(text, from, lines.actual, extent);
-        if let Some((seen, cut)) = plain::visible(text) {
-            let in_seen = self.examine_one(&seen.text, seen.place_of(from), lines.visible, extent);
-            found.spans.extend(in_seen.spans.iter().map(|span| Span {
-                start: seen.origin(span.start),
-                end: seen.origin_of_end(span.end),
-                kind: span.kind,
-            }));
-            let settled = seen.origin(in_seen.settled);
-            if settled < found.settled {
-                found.settled = settled;
-                found.until = in_seen.until;
-            }
-            if extent == Extent::Growing {
-                found.settled = found.settled.min(cut.unwrap_or(usize::MAX));
-            }
-        }
-        merge(&mut found.spans);
-        found
-    }
-
-    fn examine_one(&self, text: &str, from: usize, line: Line, extent: Extent) -> Found {
-        let is_complete = extent == Extent::Complete;
-        let bytes = Text::new(text.as_bytes(), is_complete);
-        let mut found = scan(bytes, from, line);
-        if !self.known.is_empty() {
-            let open = self.known.find(&bytes, from, is_complete, &mut found.spans);
-            if open < found.settled {
-                found.settled = open;
-                found.until = Until::Space;
-            }
-        }
-        found
-    }
-}
-
-/// Whether more of a text may come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
-    Complete,
-    Growing,
-}
-
-/// Sorts the spans and joins those that overlap; the first to begin names the whole.
-fn merge(spans: &mut Vec<Span>) {
-    if spans.len() < 2 {
-        return;
-    }
-    spans.sort_by(|a, b| a.start.cmp(&b.start).then(b.end.cmp(&a.end)));
-    spans.dedup_by(|later, earlier| {
-        let overlaps = later.start < earlier.end;
-        if overlaps {
-            earlier.end = earlier.end.max(later.end);
-        }
-        overlaps
-    });
 }
 
 /// Writes `text[from..to]` with the spans replaced. No span crosses `to`.
@@ -232,5 +181,7 @@ fn push_sentinel(kind: &str, into: &mut String) {
     into.push(']');
 }
 
+#[cfg(test)]
+mod linear;
 #[cfg(test)]
 mod samples;

@@ -90,29 +90,17 @@ pub(crate) fn classify(run: &[u8]) -> Option<Name> {
     let is_env = !run.iter().any(u8::is_ascii_lowercase);
     let (kind, need) = decide(words)?;
     let name = Name { kind, need, is_env };
-    Some(if is_env && count_is_last(words) { name.likelier() } else { name })
+    Some(if is_env && announcement_is_last(words) { name.likelier() } else { name })
 }
 
 /// Cheap first look: nearly all names in a text hold none of these.
 fn may_announce(run: &[u8]) -> bool {
-    run.len() >= 2
-        && run.windows(2).any(|pair| {
-            matches!(
-                [pair[0] | 0x20, pair[1] | 0x20],
-                [b'p', b'a' | b'w']
-                    | [b's', b'e']
-                    | [b't', b'o']
-                    | [b'k', b'e']
-                    | [b'a', b'u']
-                    | [b'c', b'r' | b'o']
-                    | [b'b', b'e']
-                    | [b'j', b'w']
-            )
-        })
+    const PAIRS: [&[u8; 2]; 10] = [b"pa", b"pw", b"se", b"to", b"ke", b"au", b"cr", b"co", b"be", b"jw"];
+    run.windows(2).any(|pair| PAIRS.contains(&&[pair[0] | 0x20, pair[1] | 0x20]))
 }
 
 /// Whether the announcing word is the last that matters. `TOKEN_STYLE=…` is not made likelier by upper case.
-fn count_is_last(words: &[Word]) -> bool {
+fn announcement_is_last(words: &[Word]) -> bool {
     head(words).is_some_and(|(role, _)| !matches!(role, Role::Other | Role::About))
 }
 
@@ -166,7 +154,7 @@ fn qualified_token(qualifier: Option<&[u8]>) -> Need {
     match qualifier {
         Some(
             b"access" | b"refresh" | b"auth" | b"api" | b"session" | b"bearer" | b"oauth" | b"bot"
-            | b"secret" | b"security" | b"id" | b"vault" | b"private" | b"personal" | b"deploy",
+            | b"secret" | b"security" | b"vault" | b"private" | b"personal" | b"deploy",
         ) => Need::AnyValue,
         _ => Need::NotPlain,
     }
@@ -200,8 +188,9 @@ fn role(word: &[u8]) -> Role {
         | b"endpoint" | b"ttl" | b"expiry" | b"expires" | b"expiration" | b"field" | b"label" | b"index"
         | b"usage" | b"budget" | b"env" | b"var" | b"format" | b"algorithm" | b"version" | b"hash"
         | b"checksum" | b"fingerprint" | b"digest" | b"policy" | b"mode" | b"method" | b"scheme"
-        | b"required" | b"enabled" | b"manager" | b"store" | b"provider" | b"placeholder" | b"hint"
-        | b"reset" | b"error" | b"message" => Role::About,
+        | b"required" | b"enabled" | b"manager" | b"store" | b"provider" | b"placeholder" | b"json"
+        | b"yaml" | b"yml" | b"toml" | b"txt" | b"html" | b"pem" | b"pub" | b"lock" | b"hint" | b"reset"
+        | b"error" | b"message" => Role::About,
         _ => compound(word),
     }
 }

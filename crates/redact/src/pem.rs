@@ -8,8 +8,9 @@ use crate::text::{Parsed, Span, Text, is_blank, is_space};
 /// A word this long of base64 characters is key material wherever it stands in the body.
 const LONGEST_PROSE_WORD: usize = 24;
 
-/// A bound, so that many beginnings on one endless line stay linear.
+/// Bounds, so that many beginnings behind each other stay linear.
 const LONGEST_HEADER: usize = 256;
+const MOST_HEADERS: usize = 8;
 
 const LONGEST_LABEL: usize = 48;
 
@@ -51,6 +52,7 @@ enum Piece {
 fn body_end(text: &Text, start: usize) -> Parsed<usize> {
     let mut end = start;
     let mut shorts = 0;
+    let mut headers = 0;
     let mut at = start;
     loop {
         at = skip_glue(text, at)?;
@@ -64,13 +66,16 @@ fn body_end(text: &Text, start: usize) -> Parsed<usize> {
                 end = after;
                 after
             }
-            Piece::Header(after) => after,
+            Piece::Header(after) if headers < MOST_HEADERS => {
+                headers += 1;
+                after
+            }
             Piece::Short(after) | Piece::Alone(after) if shorts < 2 => {
                 shorts += 1;
                 after
             }
             Piece::End(after) => return Ok(if end > start { after } else { end }),
-            Piece::Alone(_) | Piece::Short(_) | Piece::Foreign => return Ok(end),
+            Piece::Header(_) | Piece::Alone(_) | Piece::Short(_) | Piece::Foreign => return Ok(end),
         };
     }
 }

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use crate::values::SENTINEL_START;
+
 const ESCAPE: char = '\u{1b}';
 
 /// The longest parameters of a terminal sequence. Longer is no sequence, and stays visible.
@@ -103,6 +105,7 @@ fn sequence_length(text: &str, depth: Depth) -> usize {
     };
     let rest = &bytes[introducer..];
     match kind {
+        b'[' if bytes[1..].starts_with(SENTINEL_START) => 1,
         b'[' => parameters(rest)
             .map_or(if depth == Depth::Display { 1 } else { bytes_of_first(text) }, |n| introducer + n),
         b' '..=b'/' => rest.first().filter(|last| matches!(last, b'0'..=b'~')).map_or(1, |_| introducer + 1),
@@ -127,7 +130,8 @@ fn bytes_of_first(text: &str) -> usize {
 /// The length of parameters and final byte of a control sequence.
 fn parameters(rest: &[u8]) -> Option<usize> {
     let length = rest.iter().take(LONGEST_PARAMETERS).take_while(|byte| matches!(byte, b' '..=b'?')).count();
-    rest.get(length).filter(|last| matches!(last, b'@'..=b'~')).map(|_| length + 1)
+    // `[` may end a sequence too, but then it would swallow the beginning of a sentinel
+    rest.get(length).filter(|last| matches!(last, b'@'..=b'Z' | b'\\'..=b'~')).map(|_| length + 1)
 }
 
 /// A text as the eye sees it, with the way back to the text as it is.
@@ -135,6 +139,8 @@ pub(crate) struct Visible {
     pub(crate) text: String,
     /// For each byte of `text`, and for its end, where it stands in the original.
     origins: Vec<usize>,
+    /// Where a terminal sequence begins that the end of the text cuts off. It counts as invisible.
+    pub(crate) cut_off: Option<usize>,
 }
 
 impl Visible {
@@ -153,53 +159,52 @@ impl Visible {
     }
 }
 
-/// The text without what the eye does not see; `None` where that is the same.
-///
-/// A terminal sequence that is cut off at the end of a growing text counts as invisible, and `cut` says where it
-/// begins, so that it can be held back.
-pub(crate) fn visible(text: &str) -> Option<(Visible, Option<usize>)> {
-    if text.is_ascii() {
-        let is_hidden = |byte: u8| (byte < 0x20 && !matches!(byte, b'\n' | b'\t' | b'\r')) || byte == 0x7f;
-        if !text.bytes().any(is_hidden) {
-            return None;
-        }
-    } else if !text.chars().any(is_invisible) {
-        return None;
-    }
-    let mut seen =
-        Visible { text: String::with_capacity(text.len()), origins: Vec::with_capacity(text.len() + 1) };
-    let mut cut = None;
+/// Whether [`visible`] would differ from `text`.
+pub(crate) fn hides_something(text: &str) -> bool {
+    let is_hidden = |byte: u8| (byte < 0x20 && !matches!(byte, b'\n' | b'\t' | b'\r')) || byte == 0x7f;
+    // without an early end the loop is vectorised: nearly all texts hide nothing
+    text.bytes().fold(false, |found, byte| found | is_hidden(byte))
+        || (!text.is_ascii() && text.chars().any(is_invisible))
+}
+
+/// The text without what the eye does not see.
+pub(crate) fn visible(text: &str) -> Visible {
+    let mut seen = Visible {
+        text: String::with_capacity(text.len()),
+        origins: Vec::with_capacity(text.len() + 1),
+        cut_off: None,
+    };
     let mut at = 0;
     while let Some(char) = text[at..].chars().next() {
-        let length = if matches!(char, ESCAPE | '\u{9b}') {
-            let length = sequence_length(&text[at..], Depth::Search);
-            if is_cut_off(&text[at..]) {
-                cut = Some(at);
+        at += match char {
+            ESCAPE | '\u{9b}' if is_cut_off(&text[at..]) => {
+                seen.cut_off = Some(at);
                 text.len() - at
-            } else {
-                length
             }
-        } else {
-            if !is_invisible(char) {
-                seen.text.push(char);
-                seen.origins.extend(at..at + char.len_utf8());
+            ESCAPE | '\u{9b}' => sequence_length(&text[at..], Depth::Search),
+            _ => {
+                if !is_invisible(char) {
+                    seen.text.push(char);
+                    seen.origins.extend(at..at + char.len_utf8());
+                }
+                char.len_utf8()
             }
-            char.len_utf8()
         };
-        at += length;
     }
     seen.origins.push(text.len());
-    Some((seen, cut))
+    seen
 }
 
 /// Whether the sequence that begins `text` could still become one, were there more of it.
 fn is_cut_off(text: &str) -> bool {
     let rest = match text.as_bytes() {
-        [0x1b] => return true,
+        [0x1b] | [0x1b, b' '..=b'/'] => return true,
         [0x1b, b'[', rest @ ..] | [0xc2, 0x9b, rest @ ..] => rest,
-        [0x1b, b' '..=b'/'] => return true,
         _ => return false,
     };
+    if text.len() <= SENTINEL_START.len() && SENTINEL_START.starts_with(&text.as_bytes()[1..]) {
+        return true;
+    }
     rest.len() < LONGEST_PARAMETERS && rest.iter().all(|byte| matches!(byte, b' '..=b'?'))
 }
 

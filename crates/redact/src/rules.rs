@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use crate::text::{Span, is_run, is_word};
+use crate::text::{Span, is_run, is_word, looked_at};
 
 /// No key in the table is shorter than this, so shorter runs need no look.
 pub(crate) const SHORTEST_KEY: usize = 13;
@@ -45,7 +45,7 @@ impl Body {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Proof {
     /// Nothing else begins like this.
-    Beginning,
+    Unmistakable,
     /// Names begin like this too (`sk_buff_head`, `fc-cache-list`): a digit or a long unbroken word is needed.
     Random,
 }
@@ -83,28 +83,28 @@ const GITLAB_STARTS: &[&str] = &[
 ];
 
 use Body::{Alnum, Dashed, Dotted, Upper, Word};
-use Proof::{Beginning, Random};
+use Proof::{Random, Unmistakable};
 
 /// Where two rows could match, the first wins: a longer beginning stands before a shorter one.
 #[rustfmt::skip]
 static RULES: &[Rule] = &[
-    Rule { kind: "anthropic-key", starts: &["sk-ant-"], body: Dashed, least: 10, proof: Beginning,
+    Rule { kind: "anthropic-key", starts: &["sk-ant-"], body: Dashed, least: 10, proof: Unmistakable,
         body_sample: "api03-aB3dE5gH7jK9mN1pQ", keeps: &["sk-ant-x", "task-ant-api03-aB3dE5gH7jK9"] },
     Rule { kind: "openai-key", starts: &["sk-"], body: Dotted, least: 10, proof: Random,
         body_sample: "proj-aB3dE5gH7jK9.mN1pQ_x-z", keeps: &["sk-abc", "sk-learn-contrib-tools", "disk-aB3dE5gH7jK9mN1"] },
-    Rule { kind: "stripe-key", starts: &["sk_live_", "sk_test_", "rk_live_", "rk_test_"], body: Alnum, least: 10, proof: Beginning,
+    Rule { kind: "stripe-key", starts: &["sk_live_", "sk_test_", "rk_live_", "rk_test_"], body: Alnum, least: 10, proof: Unmistakable,
         body_sample: "aB3dE5gH7jK9mN1pQ", keeps: &["sk_live_abc", "task_live_aB3dE5gH7jK9"] },
-    Rule { kind: "elevenlabs-key", starts: &["sk_"], body: Word, least: 20, proof: Random,
-        body_sample: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", keeps: &["sk_buff_head_init_class_name", "sk_1234", "risk_0f1e2d3c4b5a69788796a5b4"] },
-    Rule { kind: "github-token", starts: &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], body: Word, least: 10, proof: Beginning,
+    Rule { kind: "elevenlabs-key", starts: &["sk_"], body: Alnum, least: 20, proof: Random,
+        body_sample: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", keeps: &["sk_buff_head_init_class_name", "sk_X509_EXTENSION_new_null", "sk_1234", "risk_0f1e2d3c4b5a69788796a5b4"] },
+    Rule { kind: "github-token", starts: &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], body: Word, least: 10, proof: Unmistakable,
         body_sample: "aB3dE5gH7jK9mN1pQrS2tU4vW6xY8zA0bC2d", keeps: &["ghp_short", "xghp_aB3dE5gH7jK9mN1pQ"] },
-    Rule { kind: "github-token", starts: &["github_pat_"], body: Word, least: 10, proof: Beginning,
+    Rule { kind: "github-token", starts: &["github_pat_"], body: Word, least: 10, proof: Unmistakable,
         body_sample: "11AB3dE5gH7jK9mN1pQ_rS2tU4vW6xY8zA0bC2d", keeps: &["github_pat_x", "github_path_to_file_2"] },
-    Rule { kind: "slack-token", starts: &["xoxb-", "xoxa-", "xoxp-", "xoxr-", "xoxs-"], body: Dashed, least: 10, proof: Beginning,
+    Rule { kind: "slack-token", starts: &["xoxb-", "xoxa-", "xoxp-", "xoxr-", "xoxs-"], body: Dashed, least: 10, proof: Unmistakable,
         body_sample: "123456789012-aB3dE5gH7jK9mN1pQ", keeps: &["xoxb-1", "xoxz-123456789012-aB3dE5gH7"] },
     Rule { kind: "slack-token", starts: &["xapp-"], body: Dashed, least: 10, proof: Random,
         body_sample: "1-A0B1C2D3E4F-123456789012-aB3dE5gH7jK9", keeps: &["xapp-1", "xapp-settings-page"] },
-    Rule { kind: "google-key", starts: &["AIza"], body: Dashed, least: 30, proof: Beginning,
+    Rule { kind: "google-key", starts: &["AIza"], body: Dashed, least: 30, proof: Unmistakable,
         body_sample: "SyA1b2C3d4E5f6G7h8I9j0K-L_M1n2O3p4Q", keeps: &["AIzawa", "AIzaSyA1b2C3d4E5f6G7h8"] },
     Rule { kind: "perplexity-key", starts: &["pplx-"], body: Dashed, least: 10, proof: Random,
         body_sample: "aB3dE5gH7jK9mN1pQ", keeps: &["pplx-api", "pplx-online-large-model"] },
@@ -112,31 +112,31 @@ static RULES: &[Rule] = &[
         body_sample: "aB3dE5gH7jK9mN1pQ", keeps: &["fal_abc", "fal_client_config_path"] },
     Rule { kind: "firecrawl-key", starts: &["fc-"], body: Dashed, least: 10, proof: Random,
         body_sample: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", keeps: &["fc-cache", "fc-cache-list-families", "kfc-0f1e2d3c4b5a69788796"] },
-    Rule { kind: "browserbase-key", starts: &["bb_live_"], body: Dashed, least: 10, proof: Beginning,
+    Rule { kind: "browserbase-key", starts: &["bb_live_"], body: Dashed, least: 10, proof: Unmistakable,
         body_sample: "aB3dE5gH7jK9mN1pQ", keeps: &["bb_live_x"] },
-    Rule { kind: "fernet-token", starts: &["gAAAA"], body: Dashed, least: 20, proof: Beginning,
+    Rule { kind: "fernet-token", starts: &["gAAAA"], body: Dashed, least: 20, proof: Unmistakable,
         body_sample: "ABmN1pQrS2tU4vW6xY8zA0bC2d_e-f", keeps: &["gAAAAABmN1"] },
-    Rule { kind: "aws-key", starts: &["AKIA", "ASIA"], body: Upper, least: 16, proof: Beginning,
+    Rule { kind: "aws-key", starts: &["AKIA", "ASIA"], body: Upper, least: 16, proof: Unmistakable,
         body_sample: "IOSFODNN7EXAMPLE", keeps: &["AKIA", "ASIAPACIFIC", "AKIAiosfodnn7example"] },
     Rule { kind: "sendgrid-key", starts: &["SG."], body: Dotted, least: 10, proof: Random,
         body_sample: "aB3dE5gH7jK9mN1pQ.rS2tU4vW6xY8zA0bC2d", keeps: &["SG.x", "SG.Singapore.region", "MSG.aB3dE5gH7jK9mN1pQ"] },
     Rule { kind: "huggingface-token", starts: &["hf_"], body: Alnum, least: 10, proof: Random,
         body_sample: "aB3dE5gH7jK9mN1pQrS2tU4vW6xY8zA0bC", keeps: &["hf_hub", "hf_transformers_cache_dir", "shelf_aB3dE5gH7jK9mN1pQ"] },
-    Rule { kind: "replicate-token", starts: &["r8_"], body: Alnum, least: 10, proof: Beginning,
+    Rule { kind: "replicate-token", starts: &["r8_"], body: Alnum, least: 10, proof: Unmistakable,
         body_sample: "aB3dE5gH7jK9mN1pQrS2tU4vW6xY8zA0bC2dE", keeps: &["r8_short", "var8_aB3dE5gH7jK9mN1pQ"] },
     Rule { kind: "npm-token", starts: &["npm_"], body: Alnum, least: 10, proof: Random,
         body_sample: "aB3dE5gH7jK9mN1pQrS2tU4vW6xY8zA0bC2d", keeps: &["npm_package_version", "npm_config_registry", "npm_lifecycle"] },
     Rule { kind: "pypi-token", starts: &["pypi-"], body: Dashed, least: 10, proof: Random,
         body_sample: "AgEIcHlwaS5vcmcCJDB3dE5gH7jK9", keeps: &["pypi-publish", "pypi-publish-action"] },
-    Rule { kind: "digitalocean-token", starts: &["dop_v1_", "doo_v1_", "dor_v1_"], body: Alnum, least: 10, proof: Beginning,
+    Rule { kind: "digitalocean-token", starts: &["dop_v1_", "doo_v1_", "dor_v1_"], body: Alnum, least: 10, proof: Unmistakable,
         body_sample: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", keeps: &["dop_v1_x"] },
     Rule { kind: "agentmail-key", starts: &["am_org_", "am_"], body: Word, least: 20, proof: Random,
         body_sample: "aB3dE5gH7jK9mN1pQrS2tU4v", keeps: &["am_not_sure_about_this_name", "am_aB3dE5gH7", "team_aB3dE5gH7jK9mN1pQrS2tU4v"] },
-    Rule { kind: "tavily-key", starts: &["tvly-"], body: Dashed, least: 10, proof: Beginning,
+    Rule { kind: "tavily-key", starts: &["tvly-"], body: Dashed, least: 10, proof: Unmistakable,
         body_sample: "dev-aB3dE5gH7jK9mN1pQ", keeps: &["tvly-x"] },
     Rule { kind: "exa-key", starts: &["exa_"], body: Dashed, least: 10, proof: Random,
         body_sample: "aB3dE5gH7jK9mN1pQ", keeps: &["exa_search", "exa_search_result_list", "hexa_aB3dE5gH7jK9mN1pQ"] },
-    Rule { kind: "groq-key", starts: &["gsk_"], body: Alnum, least: 10, proof: Beginning,
+    Rule { kind: "groq-key", starts: &["gsk_"], body: Alnum, least: 10, proof: Unmistakable,
         body_sample: "aB3dE5gH7jK9mN1pQrS2tU4vW6xY8zA0bC2dE4f", keeps: &["gsk_x"] },
     Rule { kind: "matrix-token", starts: &["syt_"], body: Dashed, least: 10, proof: Random,
         body_sample: "Ym9i_aB3dE5gH7jK9mN1pQ_1a2b3c", keeps: &["syt_x", "syt_config_loader"] },
@@ -160,8 +160,11 @@ static RULES: &[Rule] = &[
         body_sample: "aB3dE5gH7jK9mN1pQrS2", keeps: &["glpat-x", "glft-lexicon-tool"] },
 ];
 
+/// A row and one of its beginnings.
+type Beginning = (&'static Rule, &'static [u8]);
+
 /// For each first byte of a beginning, the rows (and which of their beginnings) to try, in the table's order.
-static BY_FIRST_BYTE: LazyLock<Vec<Vec<(&'static Rule, &'static [u8])>>> = LazyLock::new(|| {
+static BY_FIRST_BYTE: LazyLock<Vec<Vec<Beginning>>> = LazyLock::new(|| {
     let mut index = vec![Vec::new(); 128];
     for rule in RULES {
         for start in rule.starts {
@@ -177,9 +180,11 @@ static BY_FIRST_BYTE: LazyLock<Vec<Vec<(&'static Rule, &'static [u8])>>> = LazyL
 pub(crate) fn find(bytes: &[u8], start: usize, end: usize) -> Option<Span> {
     let mut next_dot = None;
     let last_start = end.checked_sub(SHORTEST_KEY)?;
-    (start..=last_start)
+    let found = (start..=last_start)
         .filter(|&at| at == start || !is_word(bytes[at - 1]))
-        .find_map(|at| key_at(bytes, at, end, &mut next_dot))
+        .find_map(|at| key_at(bytes, at, end, &mut next_dot));
+    looked_at(found.map_or(end, |span| span.start) - start);
+    found
 }
 
 /// The key that begins exactly at `at` within the run that ends at `end`.
@@ -209,6 +214,7 @@ impl Rule {
             return None;
         }
         let length = body.iter().position(|&byte| !self.body.takes(byte)).unwrap_or(body.len());
+        looked_at(PROOF_WINDOW + length);
         Some(start.len() + without_trailing_dots(&body[..length]))
     }
 }
@@ -246,6 +252,7 @@ fn zhipu_length(run: &[u8]) -> Option<usize> {
 fn jwt_length(run: &[u8], dot: usize) -> Option<usize> {
     let payload = run.get(dot + 1..dot + 5)?;
     let is_token = dot >= 13 && !payload.contains(&b'.');
+    looked_at(if is_token { run.len() } else { 0 });
     is_token.then(|| without_trailing_dots(run))
 }
 
@@ -253,6 +260,7 @@ fn jwt_length(run: &[u8], dot: usize) -> Option<usize> {
 fn dot_after(bytes: &[u8], at: usize, end: usize, next_dot: &mut Option<usize>) -> Option<usize> {
     let known = next_dot.filter(|&dot| dot >= at);
     let dot = known.unwrap_or_else(|| {
+        looked_at(end - at);
         bytes[at..end].iter().position(|&byte| byte == b'.').map_or(end, |offset| at + offset)
     });
     *next_dot = Some(dot);

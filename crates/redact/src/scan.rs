@@ -83,6 +83,8 @@ struct Pass<'a> {
     spans: Vec<Span>,
     line: Line,
     last: Option<Key>,
+    /// Where the last escape began and ended: right behind it a word may begin.
+    escape: Option<(usize, usize)>,
     /// Where the run ends that the pass is in: a run of many keys is measured once.
     run_end: usize,
     until: Until,
@@ -97,6 +99,7 @@ pub(crate) fn scan(text: Text, from: usize, line: Line) -> Found {
         spans: Vec::new(),
         line,
         last: None,
+        escape: None,
         run_end: from,
         until: Until::Space,
         open_from: from,
@@ -119,6 +122,7 @@ impl Pass<'_> {
                     at + 1
                 }
                 Action::Run => self.run(at)?,
+                Action::TagEnd => self.tag_end(at)?,
                 Action::Operator => self.operator(at, 1, byte == b':')?,
                 Action::Backslash => self.backslash(at)?,
                 Action::Percent => self.percent(at)?,
@@ -127,7 +131,17 @@ impl Pass<'_> {
             };
         }
         self.open_name(bytes)?;
+        self.open_escape(bytes.len())?;
         Ok(bytes.len())
+    }
+
+    /// What comes right behind an escape must still know of it.
+    fn open_escape(&mut self, end: usize) -> Parsed<()> {
+        if let Some((start, _)) = self.escape.filter(|(_, escape_end)| *escape_end == end) {
+            self.open(start, Until::Space);
+            self.text.get(end)?;
+        }
+        Ok(())
     }
 
     /// A name at the very end may still get its operator.
@@ -148,10 +162,21 @@ impl Pass<'_> {
         self.until = until;
     }
 
+    /// As `open`, but with the name to which `at` may still belong.
+    fn open_with_name(&mut self, at: usize) {
+        let name = self.last.filter(|key| assignments::is_gap(self.text.slice(key.end, at)));
+        self.open(name.map_or(at, |key| key.start), Until::Space);
+    }
+
     fn hide(&mut self, span: Span) -> usize {
         self.line = self.line.after(self.text.slice(span.start, span.end));
         self.last = None;
-        self.spans.push(span);
+        // a complete text never asks for more
+        let is_hidden_already = sentinel_end(&Text::new(self.text.slice(span.start, span.end), true), 0)
+            .is_ok_and(|end| end == span.end - span.start);
+        if !is_hidden_already {
+            self.spans.push(span);
+        }
         span.end
     }
 
@@ -163,7 +188,8 @@ impl Pass<'_> {
         let run = &bytes[start..end];
         let begins_line = !self.line.has_letter;
         self.line.has_letter |= run.iter().any(u8::is_ascii_alphabetic);
-        self.last = Some(Key { start, end, begins_line });
+        let hidden_to = self.spans.last().map_or(0, |span| span.end);
+        self.last = Some(Key { start, end, begins_line, hidden_to });
         if let Some(span) = rules::find(bytes, start, end) {
             return Ok(self.hide(span));
         }
@@ -171,6 +197,10 @@ impl Pass<'_> {
             _ if run.ends_with(b"-----BEGIN") => {
                 self.open(start, Until::PrivateKeyEnd);
                 pem::find(&self.text, end)?
+            }
+            b"-u" | b"--user" => {
+                self.open(start, Until::Line);
+                assignments::find_user(&self.text, end)?
             }
             [b'-', b'-', name, ..] if name.is_ascii_alphabetic() => {
                 self.open(start, Until::Line);
@@ -202,6 +232,13 @@ impl Pass<'_> {
         Ok(found.map_or(at + width, |span| self.hide(span)))
     }
 
+    fn tag_end(&mut self, at: usize) -> Parsed<usize> {
+        let Some(key) = self.last else { return Ok(at + 1) };
+        self.open(key.start, Until::Line);
+        let found = assignments::find_tag(&self.text, key, at)?;
+        Ok(found.map_or(at + 1, |span| self.hide(span)))
+    }
+
     /// A bot token of Telegram: 8 to 10 digits, a colon, at least 30 characters that are not a mere hash.
     fn telegram(&self, key: Key, after: usize) -> Parsed<Option<Span>> {
         let run = self.text.slice(key.start, key.end);
@@ -222,23 +259,22 @@ impl Pass<'_> {
 
     /// Text inside JSON inside JSON: what follows an escape begins anew, and `\n` begins a line.
     fn backslash(&mut self, at: usize) -> Parsed<usize> {
-        if !self.last.is_some_and(|key| assignments::is_gap(self.text.slice(key.end, at))) {
-            self.open(at, Until::Space);
-        } else if let Some(key) = self.last {
-            self.open(key.start, Until::Space);
-        }
+        self.open_with_name(at);
         let escape = escape(&self.text, at)?;
+        self.escape = Some((at, escape.end));
         Ok(self.line.pass_escape(&escape))
     }
 
     /// A percent-encoded byte is a boundary; `%3D` and `%3A` are operators.
     fn percent(&mut self, at: usize) -> Parsed<usize> {
-        self.open(self.last.filter(|key| key.end == at).map_or(at, |key| key.start), Until::Space);
+        self.open_with_name(at);
         let is_hex = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_hexdigit());
         let (high, low) = (self.text.get(at + 1)?, self.text.get(at + 2));
         if !is_hex(high) || !is_hex(low?) {
             return Ok(at + 1);
         }
+        self.line = self.line.after(self.text.slice(at, at + 3));
+        self.escape = Some((at, at + 3));
         match (high, low?.map(|byte| byte.to_ascii_uppercase())) {
             (Some(b'3'), Some(b'D')) => self.operator(at, 3, false),
             (Some(b'3'), Some(b'A')) => self.operator(at, 3, true),
@@ -248,15 +284,23 @@ impl Pass<'_> {
 
     /// A telephone number as E.164 has it: `+`, then 8 to 15 digits.
     fn plus(&mut self, at: usize) -> Parsed<usize> {
-        self.open(at, Until::Space);
-        let joins =
-            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'/' | b'=' | b'-');
-        if self.text.before(at).is_some_and(|byte| joins(byte) && byte != b'=') {
+        // restarted from the escape, so that a second look knows it too
+        let escape = self.escape.filter(|(_, end)| *end == at);
+        let is_after_escape = escape.is_some();
+        self.open(escape.map_or(at, |(start, _)| start), Until::Space);
+        let joins = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'=' | b'-');
+        let is_after_hidden = self.spans.last().is_some_and(|span| span.end == at);
+        if !is_after_hidden
+            && !is_after_escape
+            && self.text.before(at).is_some_and(|byte| joins(byte) && byte != b'=')
+        {
             return Ok(at + 1);
         }
         let end = self.text.skip_at_most(at + 1, 16, |byte| byte.is_ascii_digit())?;
         let digits = end - at - 1;
-        let ends_well = self.text.get(end)?.is_none_or(|byte| !joins(byte));
+        let is_fraction = self.text.get(end)? == Some(b'.')
+            && self.text.get(end + 1)?.is_some_and(|byte| byte.is_ascii_digit());
+        let ends_well = !is_fraction && self.text.get(end)?.is_none_or(|byte| !joins(byte));
         let is_phone = (8..=15).contains(&digits) && ends_well && self.text.get(at + 1)? != Some(b'0');
         if !is_phone {
             return Ok(at + 1);
@@ -334,6 +378,7 @@ enum Action {
     Pass,
     Line,
     Run,
+    TagEnd,
     Operator,
     Backslash,
     Percent,
@@ -343,26 +388,22 @@ enum Action {
 
 /// What to do at each byte: most need nothing.
 static ACTIONS: [Action; 256] = {
-    let mut actions = [Action::Pass; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        #[expect(clippy::cast_possible_truncation, reason = "the loop ends at 256")]
-        let value = byte as u8;
-        actions[byte] = match value {
+    let mut actions = [Action::Line; 256];
+    let mut value: u8 = 0;
+    while value < 128 {
+        actions[value as usize] = match value {
             b'=' | b':' => Action::Operator,
+            b'>' => Action::TagEnd,
             b'\\' => Action::Backslash,
             b'%' => Action::Percent,
             b'+' => Action::Plus,
             b'[' => Action::Bracket,
-            b'\n' | b'\r' | 0x80.. => Action::Line,
+            b'\n' | b'\r' => Action::Line,
             b'_' | b'-' | b'.' => Action::Run,
             _ if value.is_ascii_alphanumeric() => Action::Run,
             _ => Action::Pass,
         };
-        byte += 1;
+        value += 1;
     }
     actions
 };
-
-#[cfg(test)]
-mod tests;

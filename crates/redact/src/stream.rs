@@ -2,11 +2,15 @@
 //!
 //! What is held back is the last run of letters and digits, or the construct that is still open (a name and its
 //! operator, an unfinished quoted value, a private key). Scanning starts again exactly there, so the output is that
-//! of [`Redactor::redact`] on the whole. Only the bound is different: what stays undecided for more than
+//! of [`Redactor::redact`](crate::Redactor::redact) on the whole. Only the bound is different: what stays undecided for more than
 //! 16 KiB counts as a secret.
 
-use crate::scan::Until;
-use crate::{Extent, Lines, Redactor, push_sentinel, render};
+use std::sync::Arc;
+
+use crate::known::Known;
+use crate::look::{Ending, Look};
+use crate::scan::{Line, Until};
+use crate::{push_sentinel, render};
 
 /// The most that is held back undecided.
 const MOST_HELD_BACK: usize = 16 * 1024;
@@ -17,36 +21,74 @@ const PATIENCE_FROM: usize = 256;
 /// How much of what was passed on is kept for rules that look at what stands before.
 const CONTEXT: usize = 16;
 
+/// A line with the end of a private key is no longer than this.
+const LONGEST_END_LINE: usize = 256;
+
 const PRIVATE_KEY_END: &str = "-----END";
 
-/// Redacts a text piece by piece. Made by [`Redactor::stream`].
+/// Redacts a text piece by piece. Made by [`Redactor::stream`](crate::Redactor::stream).
 #[derive(Debug)]
 pub struct Stream {
-    redactor: Redactor,
+    known: Arc<Known>,
+    stages: Vec<Stage>,
+}
+
+impl Stream {
+    pub(crate) fn new(known: Arc<Known>) -> Self {
+        let looks = Look::all(&known).into_iter();
+        let stages = looks
+            .filter(|look| !matches!(look, Look::Known(known) if known.is_empty()))
+            .map(Stage::new)
+            .collect();
+        Self { known, stages }
+    }
+
+    /// Takes the next piece and returns the text that is now safe to pass on (often less, sometimes more).
+    pub fn push(&mut self, chunk: &str) -> String {
+        let mut stages = self.stages.iter_mut();
+        let first = stages.next().map_or_else(String::new, |stage| stage.push(chunk));
+        stages.fold(first, |passed, stage| if passed.is_empty() { passed } else { stage.push(&passed) })
+    }
+
+    /// Ends the text: returns what was held back. The stream is then as new.
+    pub fn finish(&mut self) -> String {
+        let rest = self.stages.iter_mut().fold(String::new(), |passed, stage| {
+            let mut rest = stage.push(&passed);
+            rest.push_str(&stage.finish());
+            rest
+        });
+        *self = Self::new(Arc::clone(&self.known));
+        rest
+    }
+}
+
+/// One look at a growing text.
+#[derive(Debug)]
+struct Stage {
+    look: Look,
     /// Up to `CONTEXT` bytes that were passed on, then what is held back.
     buffer: String,
     held_from: usize,
-    lines: Lines,
+    line: Line,
     /// The length of what is held back at which another look is worth it.
     next_look: usize,
     /// Set while an endless secret is being dropped.
     dropping: Option<Until>,
 }
 
-impl Stream {
-    pub(crate) fn new(redactor: Redactor) -> Self {
+impl Stage {
+    fn new(look: Look) -> Self {
         Self {
-            redactor,
+            look,
             buffer: String::new(),
             held_from: 0,
-            lines: Lines::default(),
+            line: Line::default(),
             next_look: 0,
             dropping: None,
         }
     }
 
-    /// Takes the next piece and returns the text that is now safe to pass on (often less, sometimes more).
-    pub fn push(&mut self, chunk: &str) -> String {
+    fn push(&mut self, chunk: &str) -> String {
         self.buffer.push_str(chunk);
         if self.dropping.is_some() && !self.drop_secret() {
             return String::new();
@@ -56,7 +98,7 @@ impl Stream {
             return String::new();
         }
         let mut passed = String::new();
-        let until = self.pass_on(Extent::Growing, &mut passed);
+        let until = self.pass_on(Ending::Growing, &mut passed);
         let held = self.buffer.len() - self.held_from;
         self.next_look = if held < PATIENCE_FROM { 0 } else { held + held / 4 };
         if held > MOST_HELD_BACK {
@@ -67,37 +109,34 @@ impl Stream {
         passed
     }
 
-    /// Ends the text: returns what was held back. The stream is then as new.
-    pub fn finish(&mut self) -> String {
+    fn finish(&mut self) -> String {
         let mut passed = String::new();
         if self.dropping.is_none() {
-            self.pass_on(Extent::Complete, &mut passed);
+            self.pass_on(Ending::Complete, &mut passed);
         }
-        *self = Self::new(self.redactor.clone());
         passed
     }
 
     /// Moves what is certain from the buffer to `passed`; returns what would end the construct that is not.
-    fn pass_on(&mut self, extent: Extent, passed: &mut String) -> Until {
-        let found = self.redactor.examine(&self.buffer, self.held_from, self.lines, extent);
-        let mut settled = if extent == Extent::Complete { self.buffer.len() } else { found.settled };
-        // joined spans may reach over the border: then all of them wait
-        for span in found.spans.iter().rev() {
-            if span.start < settled && settled < span.end {
-                settled = span.start;
-            }
-        }
+    fn pass_on(&mut self, ending: Ending, passed: &mut String) -> Until {
+        let found = self.look.examine(&self.buffer, self.held_from, self.line, ending);
+        let settled = if ending == Ending::Complete { self.buffer.len() } else { found.settled };
         render(&self.buffer, self.held_from, settled, &found.spans, passed);
-        self.advance(settled);
+        let hidden_to = found.spans.iter().rev().map(|span| span.end).find(|end| *end <= settled);
+        self.advance(settled, hidden_to);
         found.until
     }
 
-    /// Forgets what was passed on, except for a little context.
-    fn advance(&mut self, settled: usize) {
-        self.lines = self.lines.after(&self.buffer[self.held_from..settled]);
+    /// Forgets what was passed on, except for a little context, in which what was hidden stays so.
+    fn advance(&mut self, settled: usize, hidden_to: Option<usize>) {
+        self.line = self.look.line_after(self.line, &self.buffer[self.held_from..settled]);
         let context = self.buffer.floor_char_boundary(settled.saturating_sub(CONTEXT));
-        self.buffer.drain(..context);
-        self.held_from = settled - context;
+        let (context, mark) = match hidden_to {
+            Some(end) if end >= context => (end, "]"),
+            _ => (context, ""),
+        };
+        self.buffer.replace_range(..context, mark);
+        self.held_from = mark.len() + settled - context;
         self.next_look = 0;
     }
 
@@ -112,29 +151,26 @@ impl Stream {
                 .find(PRIVATE_KEY_END)
                 .and_then(|marker| held[marker..].find('\n').map(|line| marker + line)),
         };
-        let Some(end) = end else {
-            self.drop_undecided();
-            return false;
-        };
-        let rest = self.held_from + end;
-        self.dropping = None;
-        self.advance(rest);
-        true
+        if let Some(end) = end {
+            self.dropping = None;
+            self.advance(self.held_from + end, Some(self.held_from + end));
+        } else {
+            let dropped = self.first_of_end_marker();
+            self.advance(dropped, Some(dropped));
+        }
+        end.is_some()
     }
 
-    /// Keeps only as much as could be the beginning of the end marker.
-    fn drop_undecided(&mut self) {
+    /// All that may go while the end has not come: everything but what could be the beginning of its marker.
+    fn first_of_end_marker(&self) -> usize {
+        let held = &self.buffer[self.held_from..];
         let kept = match self.dropping {
-            Some(Until::PrivateKeyEnd) => {
-                let held = &self.buffer[self.held_from..];
-                held.rfind(PRIVATE_KEY_END)
-                    .map_or(PRIVATE_KEY_END.len(), |marker| (held.len() - marker).min(256))
-            }
+            Some(Until::PrivateKeyEnd) => held
+                .rfind(PRIVATE_KEY_END)
+                .map_or(PRIVATE_KEY_END.len(), |marker| (held.len() - marker).min(LONGEST_END_LINE)),
             _ => 0,
         };
-        let keep_from =
-            self.buffer.floor_char_boundary(self.buffer.len().saturating_sub(kept)).max(self.held_from);
-        self.advance(keep_from);
+        self.buffer.floor_char_boundary(self.buffer.len().saturating_sub(kept)).max(self.held_from)
     }
 }
 

@@ -4,6 +4,34 @@
 //! of more. That is what makes the stream exact: a rule cannot decide on bytes that have not come.
 //! Knows nothing about secrets.
 
+/// Counts the bytes that rules look at, so that tests can tell linear work from quadratic without a clock.
+#[cfg(test)]
+pub(crate) mod work {
+    use std::cell::Cell;
+
+    thread_local! {
+        static BYTES: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(crate) fn add(bytes: usize) {
+        BYTES.with(|total| total.set(total.get() + bytes));
+    }
+
+    /// What was counted since the last call.
+    pub(crate) fn take() -> usize {
+        BYTES.with(Cell::take)
+    }
+}
+
+/// Where work is counted in tests, nothing happens otherwise.
+#[inline]
+pub(crate) fn looked_at(bytes: usize) {
+    #[cfg(test)]
+    work::add(bytes);
+    #[cfg(not(test))]
+    let _ = bytes;
+}
+
 /// A rule ran into the end of a text that is still growing: it can say nothing yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct More;
@@ -42,6 +70,7 @@ impl<'a> Text<'a> {
     /// The byte at `index`; `None` is the end of a complete text.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Parsed<Option<u8>> {
+        looked_at(1);
         match self.bytes.get(index) {
             Some(&byte) => Ok(Some(byte)),
             None if self.complete => Ok(None),
@@ -57,14 +86,14 @@ impl<'a> Text<'a> {
     /// The first index from `start` on whose byte is not `wanted`.
     #[inline]
     pub(crate) fn skip(&self, start: usize, wanted: impl Fn(u8) -> bool) -> Parsed<usize> {
-        let mut index = start;
-        while let Some(byte) = self.get(index)? {
-            if !wanted(byte) {
-                break;
-            }
-            index += 1;
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        let length = rest.iter().position(|byte| !wanted(*byte));
+        looked_at(length.unwrap_or(rest.len()));
+        match length {
+            Some(length) => Ok(start + length),
+            None if self.complete => Ok(start + rest.len()),
+            None => Err(More),
         }
-        Ok(index)
     }
 
     /// As [`Text::skip`], but looks at no more than `most` bytes.
@@ -98,8 +127,18 @@ impl<'a> Text<'a> {
 /// Bytes of which tokens, names and numbers are made: a *run* is an unbroken sequence of them.
 #[inline]
 pub(crate) fn is_run(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
+    RUN[usize::from(byte)]
 }
+
+static RUN: [bool; 256] = {
+    let mut run = [false; 256];
+    let mut byte: u8 = 0;
+    while byte < 128 {
+        run[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        byte += 1;
+    }
+    run
+};
 
 #[inline]
 pub(crate) fn is_word(byte: u8) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! Secrets in a query are assignments and handled there.
 
+use crate::scan::sentinel_end;
 use crate::text::{Parsed, Span, Text, is_quote, is_space};
 use crate::values;
 
@@ -16,10 +17,10 @@ pub(crate) fn find(text: &Text, scheme: &[u8], start: usize) -> Parsed<Option<Sp
     let end = authority_end(text, start, |byte| matches!(byte, b'/' | b'?' | b'#'))?;
     let authority = text.slice(start, end);
     let at = authority.iter().rposition(|byte| *byte == b'@');
-    if is_web(scheme) || !may_hold_slashed_password(authority) {
+    if !may_hold_slashed_password(authority, is_web(scheme)) || (at.is_some() && is_web(scheme)) {
         return Ok(at.and_then(|at| credential(&authority[..at], start)));
     }
-    // Database passwords are often pasted raw, with slashes and marks that a web address could not have.
+    // Passwords are often pasted raw, with slashes and marks that should have been encoded.
     let end = authority_end(text, start, |byte| byte == b'?')?;
     let rest = text.slice(start, end);
     Ok(rest.iter().rposition(|byte| *byte == b'@').and_then(|at| credential(&rest[..at], start)))
@@ -37,14 +38,16 @@ fn is_web(scheme: &[u8]) -> bool {
         .any(|web| scheme.eq_ignore_ascii_case(web))
 }
 
-/// `user:pa` of `user:pa/ss@host`, but not `host:5432` of `host:5432/database`.
-fn may_hold_slashed_password(authority: &[u8]) -> bool {
-    let mut parts = authority.splitn(2, |byte| *byte == b':');
-    parts.next().is_some() && parts.next().is_some_and(|rest| !rest.iter().all(u8::is_ascii_digit))
+/// `user:pa` of `user:pa/ss@host`, but not `git@host:owner` of an address, nor, on the web, `host:8080` of `host:8080/a@b`.
+fn may_hold_slashed_password(authority: &[u8], is_web: bool) -> bool {
+    let colon = authority.iter().position(|byte| matches!(byte, b':' | b'@' | b'['));
+    let is_port = |rest: &[u8]| is_web && rest.iter().all(u8::is_ascii_digit);
+    colon.is_some_and(|colon| authority[colon] == b':' && !is_port(&authority[colon + 1..]))
 }
 
 fn credential(info: &[u8], start: usize) -> Option<Span> {
-    match info.iter().position(|byte| *byte == b':') {
+    let hidden = sentinel_end(&Text::new(info, true), 0).unwrap_or(0);
+    match info[hidden..].iter().position(|byte| *byte == b':').map(|colon| hidden + colon) {
         Some(colon) => {
             let password = &info[colon + 1..];
             let at = start + colon + 1;
@@ -60,6 +63,3 @@ fn credential(info: &[u8], start: usize) -> Option<Span> {
         None => None,
     }
 }
-
-#[cfg(test)]
-mod tests;

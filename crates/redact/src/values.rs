@@ -2,48 +2,83 @@
 //!
 //! Decides on the value alone, given what its name needs. Knows nothing about where it stands.
 
-use crate::names;
+use std::borrow::Cow;
 
-/// The beginning of what this crate puts in place of a secret. A value that begins so has been dealt with.
+use crate::names;
+use crate::scan::sentinel_end;
+use crate::text::{Text, is_run, is_space, is_word};
+
+/// The beginning of what this crate puts in place of a secret.
 pub(crate) const SENTINEL_START: &[u8] = b"[redacted:";
+
+const LONGEST_SCHEME: usize = 12;
+const SHORTEST_PIN: usize = 4;
+
+/// No word is as long as this.
+const SHORTEST_WORDLESS: usize = 24;
+
+/// No number that counts something is longer; a private key may be.
+const LONGEST_NUMBER: usize = 24;
 
 /// Nothing to hide: empty, already hidden, or a mere pointer to where the secret is.
 pub(crate) fn is_harmless(value: &[u8]) -> bool {
     value.is_empty() || is_hidden_already(value) || is_reference(value) || is_constant(value)
 }
 
-/// `***`, `xxxx`, `...`, `[redacted:x]`, `<redacted>`.
+/// `***`, `xxxx`, `••••`, `[redacted:x]`, `<redacted>`. What is only partly hidden is not.
 fn is_hidden_already(value: &[u8]) -> bool {
     let first = value[0];
     let is_filler = matches!(first, b'*' | b'x' | b'X' | b'.' | b'-' | b'_' | b'#');
-    // ••••, ●●●●, ……: the same character of three bytes again and again
+    // the same character of three bytes again and again
     let is_wide_filler =
         first == 0xe2 && value.chunks(3).all(|character| character == &value[..3.min(value.len())]);
-    let says_so = value.len() >= 8 && {
-        let inner = if matches!(first, b'[' | b'<') { &value[1..] } else { value };
-        inner.get(..8).is_some_and(|word| word.eq_ignore_ascii_case(b"redacted"))
-    };
-    says_so
-        || (is_filler && value.iter().all(|byte| *byte == first))
-        || value.windows(3).any(|three| three == b"***")
+    (is_filler && value.len() >= 3 && value.iter().all(|byte| *byte == first))
         || is_wide_filler
+        || is_mark(value)
+}
+
+/// One or more marks of a redaction, ours or another's, and nothing else.
+fn is_mark(value: &[u8]) -> bool {
+    let says_so = |mark: &[u8]| {
+        mark.get(..8).is_some_and(|word| word.eq_ignore_ascii_case(b"redacted"))
+            && mark.iter().all(|byte| is_run(*byte) || matches!(byte, b' ' | b':'))
+    };
+    if says_so(value) {
+        return true;
+    }
+    let mut parts = value.split(|byte| matches!(byte, b']' | b'>'));
+    let is_last_closed = matches!(value.last(), Some(b']' | b'>'));
+    let count = value.iter().filter(|byte| matches!(byte, b']' | b'>')).count();
+    let is_open_mark = |part: &[u8]| matches!(part.first(), Some(b'[' | b'<')) && says_so(&part[1..]);
+    // a bare value loses its last bracket
+    (is_last_closed && parts.by_ref().take(count).all(is_open_mark)) || (count == 0 && is_open_mark(value))
 }
 
 /// `$VAR`, `${…}`, `$(…)`, `{{ … }}`, `{name}`, `<your key>`, `%VAR%`, `os.getenv(…)`, `process.env.X` …
 pub(crate) fn is_reference(value: &[u8]) -> bool {
     match value {
-        [b'$', b'{' | b'(', ..] | [b'{', b'{', ..] | [b'#' | b'@' | b'%', b'{' | b'(', ..] => true,
+        [b'$' | b'#' | b'@' | b'%', b'{' | b'(', ..]
+        | [b'{', b'{', ..]
+        | [b'{', .., b'}']
+        | [b'<', .., b'>'] => true,
         [b'$', name @ ..] => is_variable(name),
-        [b'{', .., b'}'] | [b'<', .., b'>'] | [b'%', b's' | b'd' | b'v' | b'@'] => true,
-        [b'%', name @ .., b'%'] => !name.is_empty() && name.iter().all(|byte| crate::text::is_word(*byte)),
-        _ => LOOKUPS.iter().any(|lookup| value.starts_with(lookup)),
+        [b'[', name @ .., b']'] => name.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'_'),
+        [b'%', name @ .., b'%'] => !name.is_empty() && name.iter().all(|byte| is_word(*byte)),
+        [b'%', format] => format.is_ascii_alphabetic(),
+        _ => LOOKUPS.iter().any(|lookup| value.strip_prefix(*lookup).is_some_and(is_rest_of_lookup)),
     }
+}
+
+/// What may follow in code. `config.2024!` in quotes is a password, not a lookup.
+fn is_rest_of_lookup(rest: &[u8]) -> bool {
+    rest.first().is_none_or(|byte| !byte.is_ascii_digit())
+        && rest.iter().all(|byte| is_run(*byte) || b"()[]{}'\"`,: ?/;\\".contains(byte))
 }
 
 /// A variable is written in capitals, or is itself named like a secret, or is a step on the way (`$config->x`).
 /// Anything else after a dollar sign may well be a password.
 fn is_variable(name: &[u8]) -> bool {
-    let length = name.iter().take_while(|byte| crate::text::is_word(**byte)).count();
+    let length = name.iter().take_while(|byte| is_word(**byte)).count();
     let (word, rest) = name.split_at(length);
     let starts_well = word.first().is_some_and(|byte| !byte.is_ascii_digit());
     let is_capital = starts_well && !word.iter().any(u8::is_ascii_lowercase);
@@ -113,26 +148,62 @@ fn is_constant(value: &[u8]) -> bool {
     value.len() <= 9 && CONSTANTS.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
+/// The value with a dash for each sentinel. What was hidden no longer has a say, so that a second pass judges like the first.
+fn without_sentinels(value: &[u8]) -> Cow<'_, [u8]> {
+    if !value.contains(&b'[') {
+        return Cow::Borrowed(value);
+    }
+    let text = Text::new(value, true);
+    let mut rest = Vec::with_capacity(value.len());
+    let mut at = 0;
+    while let Some(&byte) = value.get(at) {
+        // a complete text never asks for more
+        let after = sentinel_end(&text, at).unwrap_or(at);
+        rest.push(if after == at { byte } else { b'-' });
+        at = after.max(at + 1);
+    }
+    Cow::Owned(rest)
+}
+
 /// Whether an unquoted value is code: a call, a path through an object, a type, or a name for a value.
 pub(crate) fn is_expression(value: &[u8]) -> bool {
-    let value = value.trim_prefix_bytes(b"&*!(");
-    let length = value.iter().take_while(|byte| crate::text::is_word(**byte) || **byte == b'$').count();
-    let (first, rest) = value.split_at(length);
+    let trimmed = value.trim_prefix_bytes(b"&*!(");
+    // `&mut`, `*const`, `&[u8`, `*anchor`
+    let is_pointer = matches!(value, [b'&' | b'*', ..])
+        && trimmed
+            .iter()
+            .all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'\'' | b'[' | b':' | b','));
+    let is_code = matches!(value, [b'&' | b'*', b'[', ..] | [b':', b':', ..] | [b'(', ..])
+        || matches!(value, [b'<' | b':', first, ..] if first.is_ascii_alphabetic());
+    if is_pointer || is_code {
+        return true;
+    }
+    let value = trimmed;
+    let sentinel = sentinel_end(&Text::new(value, true), 0).unwrap_or(0);
+    let length = value[sentinel..].iter().take_while(|byte| is_word(**byte) || **byte == b'$').count();
+    let (first, rest) = value.split_at(sentinel + length);
     if first.first().is_none_or(u8::is_ascii_digit) {
         return false;
     }
     match rest {
+        _ if rest.starts_with(SENTINEL_START) => false,
         [] | [b',' | b';' | b')' | b']' | b'}' | b'|', ..] => is_code_word(first),
         [b'(' | b'[' | b'<', ..]
         | [b':', b':', ..]
         | [b'-', b'>', ..]
         | [b'?', b'.', ..]
-        | [b'!', b'(', ..] => true,
+        | [b'!', b'(' | b'[' | b'{', ..] => !is_mixed(first),
         [b'.', after @ ..] => {
-            after.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_') && !is_opaque(value)
+            after.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
+                && !value.split(|byte| !byte.is_ascii_alphanumeric()).any(is_mixed)
         }
         _ => false,
     }
+}
+
+/// Letters and digits that change more often than those of a name do (`b64encode`, `win32api`).
+fn is_mixed(word: &[u8]) -> bool {
+    changes(word) >= 3
 }
 
 /// Names that code gives to a value on its way, and names of types. A secret's own name counts (`token=token`).
@@ -145,15 +216,35 @@ fn is_code_word(word: &[u8]) -> bool {
         "ret", "return", "row", "self", "str", "string", "super", "text", "this", "unknown", "user", "value",
         "varchar", "void", "yield",
     ];
+    if is_machine_type(word) {
+        return true;
+    }
+    // a name with a digit may as well be a password
+    if word.iter().any(u8::is_ascii_digit) {
+        return false;
+    }
     let is_listed = |part: &[u8]| WORDS.iter().any(|word| part.eq_ignore_ascii_case(word.as_bytes()));
+    let is_constant_name = word.contains(&b'_') && !word.iter().any(u8::is_ascii_lowercase);
     is_listed(word)
+        || is_constant_name
         || names::classify(word).is_some()
         || (word.contains(&b'_') && word.split(|byte| *byte == b'_').any(is_listed))
 }
 
+/// `u32`, `__u64`, `uint8_t`, `size_t`, `c_char`, `float64`.
+fn is_machine_type(word: &[u8]) -> bool {
+    let name = word.trim_prefix_bytes(b"_");
+    let stem = name.strip_suffix(b"_t").unwrap_or(name);
+    let bits = [&b"8"[..], b"16", b"32", b"64", b"128"].into_iter().find_map(|bits| stem.strip_suffix(bits));
+    let is_lower = |part: &[u8]| part.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_');
+    (name.ends_with(b"_t") && is_lower(stem))
+        || (name.starts_with(b"c_") && is_lower(name))
+        || bits.is_some_and(|name| matches!(name, b"u" | b"i" | b"f" | b"int" | b"uint" | b"float"))
+}
+
 /// Looks generated: letters and digits mixed within one unbroken stretch.
 pub(crate) fn is_opaque(value: &[u8]) -> bool {
-    value.split(|byte| !byte.is_ascii_alphanumeric()).any(|stretch| {
+    without_sentinels(value).split(|byte| !byte.is_ascii_alphanumeric()).any(|stretch| {
         let digits = stretch.iter().filter(|byte| byte.is_ascii_digit()).count();
         let has_both = digits > 0 && digits < stretch.len();
         has_both && (stretch.len() >= 16 || (stretch.len() >= 8 && changes(stretch) >= 2))
@@ -167,25 +258,92 @@ fn changes(stretch: &[u8]) -> usize {
 
 /// An ordinary word, several of them, a number, or a word with a number behind (`oauth2`, `sha256`).
 pub(crate) fn is_plain(value: &[u8], is_password: bool) -> bool {
-    if value.contains(&b' ') {
-        return !value.split(|byte| *byte == b' ').any(is_opaque);
+    let value = &*without_sentinels(value);
+    if !value.iter().any(|byte| byte.is_ascii_alphanumeric() || *byte >= 0x80) {
+        return true;
+    }
+    if value.iter().any(|byte| is_space(*byte)) {
+        return !value.split(|byte| is_space(*byte)).any(is_opaque);
+    }
+    if value.contains(&b'/') {
+        return value.split(|byte| *byte == b'/').all(|part| is_plain(part, is_password));
     }
     let is_joined_letters = value.iter().all(|byte| {
         byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_' | b'.' | b'\'' | b':') || *byte >= 0x80
     });
     let longest = value.split(|byte| !byte.is_ascii_alphabetic()).map(<[u8]>::len).max().unwrap_or(0);
-    if is_number(value) || (is_joined_letters && longest < 20) {
+    if is_number(value) || (is_joined_letters && longest < SHORTEST_WORDLESS) {
         return true;
     }
-    !is_password && is_word_with_number(value)
+    !is_password
+        && (is_word_with_number(value)
+            || is_word_path(value)
+            || is_colour(value)
+            || is_pattern(value)
+            || is_version(value))
 }
 
+/// `^3.1.0`, `>=2.0`, `v1.2.3`: which version, as lists of packages have it.
+fn is_version(value: &[u8]) -> bool {
+    let number = value.trim_prefix_bytes(b"^~<>=v");
+    number.len() < value.len()
+        && number.first().is_some_and(u8::is_ascii_digit)
+        && number.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'x' | b'*'))
+}
+
+/// `#d8dee9`
+fn is_colour(value: &[u8]) -> bool {
+    matches!(value, [b'#', digits @ ..] if matches!(digits.len(), 3 | 6 | 8) && digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// A regular expression, as lexers have under the name of a token.
+fn is_pattern(value: &[u8]) -> bool {
+    value.windows(2).any(|pair| matches!(pair, b"(?" | b"[^" | b"\\w" | b"\\d" | b"\\s"))
+}
+
+/// `tuple.0.1`, `quote!`: words and numbers of code, which a password may look like but a token does not.
+fn is_word_path(value: &[u8]) -> bool {
+    value.strip_suffix(b"!").unwrap_or(value).split(|byte| *byte == b'.').all(|part| {
+        part.len() < SHORTEST_WORDLESS
+            && (part.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
+                || part.iter().all(u8::is_ascii_digit))
+    })
+}
+
+/// Digits with what belongs to numbers, also as code writes them: `0x1f_u32`, `16384i32`, `1.5e3`.
 pub(crate) fn is_number(value: &[u8]) -> bool {
-    value.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b',' | b'_' | b'-' | b'+' | b'%'))
+    let value = &*without_sentinels(value);
+    if value.len() > LONGEST_NUMBER {
+        return false;
+    }
+    if let [b'0', b'x' | b'X', digits @ ..] = value {
+        let end =
+            digits.iter().position(|byte| matches!(byte, b'u' | b'i' | b'U' | b'L')).unwrap_or(digits.len());
+        return digits[..end].iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'_')
+            && is_number_suffix(&digits[end..]);
+    }
+    let is_digit =
+        |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b',' | b'_' | b'-' | b'+' | b'%');
+    let end = value.iter().position(|byte| !is_digit(byte)).unwrap_or(value.len());
+    is_number_suffix(&value[end..]) && (end == value.len() || end > 0)
+}
+
+fn is_number_suffix(suffix: &[u8]) -> bool {
+    const SUFFIXES: [&[u8]; 20] = [
+        b"", b"u8", b"u16", b"u32", b"u64", b"u128", b"usize", b"i8", b"i16", b"i32", b"i64", b"i128",
+        b"isize", b"f32", b"f64", b"L", b"UL", b"U", b"ULL", b"n",
+    ];
+    SUFFIXES.contains(&suffix)
+}
+
+/// A number that may be a password: four digits or more and nothing else.
+pub(crate) fn is_pin(value: &[u8]) -> bool {
+    value.len() >= SHORTEST_PIN && value.iter().all(u8::is_ascii_digit)
 }
 
 fn is_word_with_number(value: &[u8]) -> bool {
-    let letters = value.iter().take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'-').count();
+    let letters =
+        value.iter().take_while(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_')).count();
     let rest = &value[letters..];
     letters > 0 && rest.len() <= 3 && value.len() <= 12 && is_number(rest)
 }
@@ -197,8 +355,13 @@ pub(crate) fn is_location(value: &[u8]) -> bool {
         || value.starts_with(b"../")
         || value.starts_with(b"~/")
         || value.get(1..3).is_some_and(|drive| matches!(drive, b":\\" | b":/"))
-        || value.windows(3).any(|three| three == b"://");
+        || has_scheme(value);
     starts && !is_opaque(value)
+}
+
+fn has_scheme(value: &[u8]) -> bool {
+    let length = value.iter().take(LONGEST_SCHEME).take_while(|byte| byte.is_ascii_lowercase()).count();
+    length > 0 && value[length..].starts_with(b"://")
 }
 
 /// `trim_start_matches` for bytes.

@@ -3,8 +3,6 @@
 
 #[path = "all/agreement.rs"]
 mod agreement;
-#[path = "all/linear.rs"]
-mod linear;
 #[path = "all/peer.rs"]
 mod peer;
 #[path = "all/planted.rs"]

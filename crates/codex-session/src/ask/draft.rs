@@ -104,13 +104,7 @@ impl<'a> Draft<'a> {
 
     /// The offer to allow the command for good, if Codex proposes it and the operator lets people do so.
     fn amendment(&mut self, it: &CommandApproval) -> Option<Offer> {
-        let proposed = it.proposed_execpolicy_amendment.as_ref().filter(|prefix| !prefix.is_empty())?;
-        let is_listed = it.available_decisions.as_ref().is_none_or(|decisions| {
-            decisions.iter().any(|decision| decision.get("acceptWithExecpolicyAmendment").is_some())
-        });
-        if !self.context.allow_permanent_rules || !is_listed {
-            return None;
-        }
+        let proposed = it.permanent_rule().filter(|_| self.context.allow_permanent_rules)?;
         let prefix = proposed.iter().map(|word| self.cleaner.line(word)).collect();
         Some(Offer::AcceptAlways { prefix })
     }

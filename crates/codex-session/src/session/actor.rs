@@ -11,14 +11,17 @@ use std::time::Duration;
 
 use codex_wire::ThreadId;
 use codex_wire::answer::Answer;
-use codex_wire::call::{ThreadFork, ThreadUnsubscribe, TurnStart, UserInput};
+use codex_wire::call::{ThreadUnsubscribe, TurnStart, UserInput};
+use codex_wire::event::Event;
+use codex_wire::host::Host;
 use codex_wire::peer::{Closed, Delivery, IncomingRequest};
 use serde_json::Value;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::opening::{self, Opened};
+use super::opening::{self, Opened, Source, UnderWay};
 use super::running::{Posted, Running};
 use super::{Command, Job, Session, Standing, random_id};
 use crate::approver::Approver;
@@ -40,6 +43,8 @@ pub(super) struct Actor {
     commands: mpsc::Receiver<Command>,
     pub(super) events: broadcast::Sender<SessionEvent>,
     origin: Instant,
+    /// Where the thread comes from.
+    source: Source,
     /// The thread, once it exists; it is durable only after its first turn.
     pub(super) thread_id: Option<ThreadId>,
     pub(super) had_a_turn: bool,
@@ -58,6 +63,10 @@ pub(super) struct Actor {
     pub(super) answers: JoinSet<Answered>,
     pub(super) asked: HashMap<RequestKey, AbortHandle>,
     pub(super) farewells: JoinSet<()>,
+    /// The host whose connection was lost in a turn.
+    pub(super) lost_host: Option<Host>,
+    /// Cancelled when the session is closed.
+    pub(super) closing: CancellationToken,
 }
 
 type OpeningFuture = Pin<Box<dyn Future<Output = Result<Opened, Failure>> + Send>>;
@@ -72,7 +81,7 @@ struct Waiting {
 
 /// What a task that asked came back with.
 pub(super) enum Answered {
-    Person { key: RequestKey, decision: Decision },
+    Person { key: RequestKey, decision: Decision, by: Decider },
     Program { key: RequestKey, answer: Answer },
 }
 
@@ -86,11 +95,7 @@ enum Wake {
 }
 
 impl Actor {
-    pub(super) fn new(
-        session: &Session,
-        commands: mpsc::Receiver<Command>,
-        thread_id: Option<ThreadId>,
-    ) -> Self {
+    pub(super) fn new(session: &Session, commands: mpsc::Receiver<Command>, source: Source) -> Self {
         Self {
             config: Arc::clone(&session.config),
             dial: Arc::clone(&session.dial),
@@ -98,8 +103,12 @@ impl Actor {
             commands,
             events: session.events.clone(),
             origin: Instant::now(),
-            had_a_turn: thread_id.is_some(),
-            thread_id,
+            had_a_turn: matches!(source, Source::Resume(_)),
+            thread_id: match &source {
+                Source::Resume(thread_id) => Some(thread_id.clone()),
+                Source::New | Source::Fork(_) => None,
+            },
+            source,
             opened: None,
             opening: None,
             openers: Vec::new(),
@@ -112,6 +121,8 @@ impl Actor {
             answers: JoinSet::new(),
             asked: HashMap::new(),
             farewells: JoinSet::new(),
+            lost_host: None,
+            closing: CancellationToken::new(),
         }
     }
 
@@ -158,19 +169,22 @@ impl Actor {
 
     async fn on_command(&mut self, command: Command) {
         match command {
-            Command::Open { reply } => match self.live_thread() {
-                Some(thread_id) => drop(reply.send(Ok(thread_id))),
-                None => {
-                    self.openers.push(reply);
-                    self.begin_opening();
-                }
-            },
+            Command::Open { reply } => self.on_open(reply),
             Command::Run { job, options, reply } => self.on_run(Waiting { job, options, reply }).await,
             Command::Steer { input, reply } => self.on_steer(input, reply).await,
             Command::Interrupt => self.on_interrupt().await,
             Command::Standing { reply } => drop(reply.send(self.standing())),
-            Command::Fork { reply } => self.on_fork(reply),
             Command::Close { .. } => {}
+        }
+    }
+
+    fn on_open(&mut self, reply: oneshot::Sender<Result<ThreadId, Failure>>) {
+        if let Some(thread_id) = self.live_thread() {
+            // Whoever opened may not wait for it.
+            let _ = reply.send(Ok(thread_id));
+        } else {
+            self.openers.push(reply);
+            self.begin_opening();
         }
     }
 
@@ -181,21 +195,37 @@ impl Actor {
     }
 
     fn standing(&self) -> Standing {
-        let child_pid = match self.opened.as_ref().map(|opened| &opened.link.behind) {
-            Some(Behind::Child(child)) => Some(child.pid()),
-            _ => None,
+        let link = self.opened.as_ref().map(|opened| &opened.link);
+        let (child_pid, host) = match link.map(|link| &link.behind) {
+            Some(Behind::Child(child)) => (Some(child.pid()), None),
+            Some(Behind::Host(host)) => (None, Some(host.id().to_owned())),
+            Some(Behind::Unknown) | None => (None, None),
         };
-        let unjoined_turn = self.opened.as_ref().and_then(|opened| opened.running_turn.clone());
-        Standing { thread_id: self.thread_id.clone(), unjoined_turn, child_pid }
+        Standing {
+            thread_id: self.thread_id.clone(),
+            unjoined_turn: self.opened.as_ref().and_then(|opened| opened.running_turn.clone()),
+            child_pid,
+            epoch: link.map(|link| link.connection.epoch.clone()),
+            host,
+        }
     }
 
     fn begin_opening(&mut self) {
         if self.opening.is_none() {
             self.leave_link();
             // A thread without a turn is not durable: a new one takes its place.
-            let thread_id = self.thread_id.clone().filter(|_| self.had_a_turn);
-            let opening = opening::open(Arc::clone(&self.config), Arc::clone(&self.dial), thread_id);
-            self.opening = Some(Box::pin(opening));
+            let source = match &self.thread_id {
+                Some(thread_id) if self.had_a_turn => Source::Resume(thread_id.clone()),
+                _ => self.source.clone(),
+            };
+            let (config, dial) = (Arc::clone(&self.config), Arc::clone(&self.dial));
+            let opening = opening::open(config, dial, source, self.closing.clone());
+            let mut farewells = std::mem::take(&mut self.farewells);
+            self.opening = Some(Box::pin(async move {
+                // A thread has one writer: a Codex of ours that had it may still be ending (codex 0.166: up to 5 s).
+                while farewells.join_next().await.is_some() {}
+                opening.await
+            }));
         }
     }
 
@@ -204,10 +234,12 @@ impl Actor {
         match result {
             Ok(opened) => {
                 self.thread_id = Some(opened.thread_id.clone());
+                // A branch is on disk from the start (codex 0.166), unlike a new thread.
+                self.had_a_turn |= matches!(self.source, Source::Fork(_));
                 let warning = opened.link.connection.server.warning.clone();
-                self.tell(SessionEvent::ThreadOpened { thread_id: opened.thread_id.clone() });
+                self.tell(SessionEvent::ThreadOpened { thread_id: opened.thread_id.clone() }).await;
                 if let Some(message) = warning {
-                    self.tell(SessionEvent::Warning { message });
+                    self.tell(SessionEvent::Warning { message }).await;
                 }
                 for opener in std::mem::take(&mut self.openers) {
                     let _ = opener.send(Ok(opened.thread_id.clone()));
@@ -247,13 +279,14 @@ impl Actor {
     async fn begin_turn(&mut self, waiting: Waiting) {
         let Waiting { job, options, reply } = waiting;
         let (Some(opened), limits) = (self.opened.as_mut(), options.limits()) else { return };
-        let thread_id = opened.thread_id.clone();
+        let (thread_id, connection) = (opened.thread_id.clone(), opened.link.connection.clone());
         let plan = limits.and_then(|limits| {
             Ok(Plan {
                 begin: begin(&self.config, opened, job, &options)?,
                 epoch: opened.link.connection.epoch.clone(),
                 limits,
                 policy: self.config.approvals.clone(),
+                redactor: self.config.redactor.clone(),
                 someone_answers: self.approver.is_some(),
                 thread_id: thread_id.clone(),
             })
@@ -272,10 +305,22 @@ impl Actor {
         );
         let mut effects = Vec::new();
         let turn = Turn::begin(plan, self.now(), &mut effects);
-        self.running = Some(Running { turn, narrator, reply, steers: HashMap::new() });
+        self.running = Some(Running { turn, narrator, connection, reply, steers: HashMap::new() });
         self.perform(effects).await;
+        self.tell_of_what_is_under_way().await;
         for IncomingRequest { id, request } in std::mem::take(&mut self.held) {
             self.step(Input::Request { id, request: Box::new(request) }).await;
+        }
+    }
+
+    /// Before the requests that are about it.
+    async fn tell_of_what_is_under_way(&mut self) {
+        let Some(opened) = &mut self.opened else { return };
+        let (thread_id, under_way) = (opened.thread_id.clone(), opened.under_way.take());
+        let Some(UnderWay { turn_id, items }) = under_way else { return };
+        for item in items {
+            let (thread_id, turn_id) = (Some(thread_id.clone()), Some(turn_id.clone()));
+            self.step(Input::Event { thread_id, turn_id, event: Event::ItemStarted(item) }).await;
         }
     }
 
@@ -296,39 +341,6 @@ impl Actor {
             let _ = waiting.reply.send(TurnResult::not_begun(TurnOutcome::Interrupted, None));
         }
         self.step(Input::Interrupt).await;
-    }
-
-    fn on_fork(&mut self, reply: oneshot::Sender<Result<ThreadId, Failure>>) {
-        let Some(opened) = &self.opened else {
-            let _ = reply.send(Err(Failure::new(
-                FailureKind::Configuration,
-                "the session has no open thread to fork",
-            )));
-            return;
-        };
-        let peer = opened.link.connection.peer.clone();
-        let fork = ThreadFork {
-            thread_id: opened.thread_id.clone(),
-            last_turn_id: None,
-            exclude_turns: true,
-            settings: self.config.thread_settings(),
-        };
-        let limit = self.config.call_limits.thread_start;
-        // Not awaited here: its reply comes through the reader, which may be waiting for us.
-        self.farewells.spawn(async move {
-            let forked =
-                peer.call(&fork, limit).await.map_err(|error| Failure::of_call("thread/fork", &error));
-            let forked = forked.and_then(|forked| {
-                forked
-                    .id()
-                    .ok_or_else(|| Failure::new(FailureKind::Protocol, "thread/fork gave no thread id"))
-            });
-            if let Ok(thread_id) = &forked {
-                // The fork is loaded here; its own session takes it up elsewhere.
-                let _ = peer.call(&ThreadUnsubscribe { thread_id: thread_id.clone() }, limit).await;
-            }
-            let _ = reply.send(forked);
-        });
     }
 
     async fn on_delivery(&mut self, delivery: Delivery) {
@@ -368,13 +380,16 @@ impl Actor {
         self.posted.clear();
         let Some(opened) = self.opened.take() else { return };
         if self.running.is_some() {
+            self.lost_host = match &opened.link.behind {
+                Behind::Host(host) => Some(host.clone()),
+                Behind::Child(_) | Behind::Unknown => None,
+            };
             let loss = match reason {
                 Closed::ByUs => Loss::ClosedByUs,
-                _ if opened.link.outlives_connection().await => Loss::HostLives,
+                _ if opened.link.outlives_connection() => Loss::HostLives,
                 _ => Loss::HostGone(opened.link.how_it_ended().await),
             };
-            let stderr_tail = opened.link.connection.stderr_tail(self.config.stderr_tail_lines);
-            self.step_with_tail(Input::Lost(loss), stderr_tail).await;
+            self.step(Input::Lost(loss)).await;
         }
         self.held.clear();
         self.farewells.spawn(async move { drop(opened.link.leave().await) });
@@ -385,8 +400,12 @@ impl Actor {
         match result {
             Ok(opened) => {
                 let epoch = opened.link.connection.epoch.clone();
+                if let Some(running) = &mut self.running {
+                    running.connection = opened.link.connection.clone();
+                }
                 self.opened = Some(opened);
                 self.step(Input::Attached { epoch }).await;
+                self.tell_of_what_is_under_way().await;
             }
             Err(how) => self.step(Input::Lost(Loss::HostGone(how))).await,
         }
@@ -394,9 +413,8 @@ impl Actor {
 
     async fn on_answered(&mut self, answered: Option<Result<Answered, tokio::task::JoinError>>) {
         match answered {
-            Some(Ok(Answered::Person { key, decision })) => {
+            Some(Ok(Answered::Person { key, decision, by })) => {
                 self.asked.remove(&key);
-                let by = Decider::Person("approver".to_owned());
                 self.step(Input::Decided { key, decision, by }).await;
             }
             Some(Ok(Answered::Program { key, answer })) => {
@@ -417,19 +435,8 @@ impl Actor {
         }
     }
 
+    /// Steps the machine, and does what it says.
     pub(super) async fn step(&mut self, input: Input) {
-        let stderr_tail = match &self.opened {
-            Some(opened) if matches!(input, Input::Reply(_) | Input::Time) => {
-                opened.link.connection.stderr_tail(self.config.stderr_tail_lines)
-            }
-            _ => Vec::new(),
-        };
-        self.step_with_tail(input, stderr_tail).await;
-    }
-
-    /// Steps the machine, and does what it says. `stderr_tail` goes into the error, should the turn end in one that
-    /// does not explain itself.
-    async fn step_with_tail(&mut self, input: Input, stderr_tail: Vec<String>) {
         let now = self.now();
         let Some(running) = &mut self.running else { return };
         let mut effects = Vec::new();
@@ -438,7 +445,7 @@ impl Actor {
             if let Effect::End(result) = effect
                 && let Some(error) = result.error.as_mut().filter(|error| error.wants_stderr())
             {
-                error.stderr_tail.clone_from(&stderr_tail);
+                error.stderr_tail = running.connection.stderr_tail(self.config.stderr_tail_lines);
             }
         }
         self.perform(effects).await;
@@ -452,7 +459,8 @@ impl Actor {
         self.asked.clear();
         let mut told = Vec::new();
         running.narrator.tell_end(result.outcome, self.now(), &mut told);
-        told.into_iter().for_each(|event| self.tell(event));
+        self.tell_all(told).await;
+        result.work_ms = running.turn.worked_ms(self.now());
         result.redact(&self.config.redactor);
         if result.should_retire {
             self.leave_link();
@@ -472,6 +480,7 @@ impl Actor {
     }
 
     async fn close(mut self) {
+        self.closing.cancel();
         self.step(Input::Lost(Loss::ClosedByUs)).await;
         if let Some(waiting) = self.waiting.take() {
             let failure = Failure::new(FailureKind::Closed, "the session was closed before the turn began");

@@ -2,15 +2,23 @@
 
 use std::sync::Arc;
 
-use codex_wire::call::{Page, ThreadOpened, ThreadResume, ThreadStart, ThreadTurnsList};
-use codex_wire::peer::{self, CallError, Inbox, InboxSender};
+use codex_wire::call::{
+    InitialTurnsPage, ThreadFork, ThreadOpened, ThreadResume, ThreadStart, ThreadTurnsList,
+};
+use codex_wire::host::holder::{Holder, holder_of};
+use codex_wire::item::Item;
+use codex_wire::peer::{self, CallError, Inbox, InboxSender, Peer};
 use codex_wire::thread::{Turn, TurnStatus};
 use codex_wire::{ThreadId, TurnId};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Failure, FailureKind};
 use crate::link::{Dial, Error as DialError, Link};
 use crate::settings::SessionConfig;
+
+/// How codex 0.166 says that another process writes the thread.
+const BUSY: &str = "already has an active writer";
 
 /// A thread that is open on a connection.
 pub(super) struct Opened {
@@ -20,22 +28,60 @@ pub(super) struct Opened {
     pub(super) thread_id: ThreadId,
     /// A turn that runs there already.
     pub(super) running_turn: Option<TurnId>,
+    /// What that turn has begun.
+    pub(super) under_way: Option<UnderWay>,
     /// The sandbox that holds, in the turn's own spelling.
     pub(super) sandbox: Option<Value>,
 }
 
-/// Connects and opens: the given thread, or a new one.
+/// Items that had begun and not ended when the thread was taken up: nothing else tells of them.
+pub(super) struct UnderWay {
+    pub(super) turn_id: TurnId,
+    pub(super) items: Vec<Item>,
+}
+
+impl UnderWay {
+    fn of(turn: Turn) -> Self {
+        let has_begun = |item: &Item| item.is_in_progress() == Some(true);
+        Self { turn_id: turn.id, items: turn.items.into_iter().filter(has_begun).collect() }
+    }
+}
+
+/// Which thread to open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A new one.
+    New,
+    /// This one, to go on with.
+    Resume(ThreadId),
+    /// A branch of this one. It may be open elsewhere: only its file is read.
+    Fork(ThreadId),
+}
+
+/// Connects and opens a thread, unless it is no longer wanted: then nothing is left of it.
 pub(super) async fn open(
     config: Arc<SessionConfig>,
     dial: Arc<dyn Dial>,
-    thread_id: Option<ThreadId>,
+    source: Source,
+    unwanted: CancellationToken,
 ) -> Result<Opened, Failure> {
-    let link = dial.dial(config.call_limits.initialize).await.map_err(dial_failure)?;
-    match open_on(&config, &link, thread_id).await {
+    let link = tokio::select! {
+        link = dial.dial(config.call_limits.initialize) => link.map_err(dial_failure)?,
+        () = unwanted.cancelled() => return Err(no_longer_wanted()),
+    };
+    let mut guard = CloseIfDropped(Some(link.connection.peer.clone()));
+    let opened = tokio::select! {
+        opened = open_on(&config, &link, &source) => opened,
+        () = unwanted.cancelled() => Err(no_longer_wanted()),
+    };
+    let opened = match opened {
         Ok((opened, inbox, inbox_sender)) => {
-            let running_turn = running_turn(&config, &link, &opened).await;
+            let running = running_turn(&config, &link, &opened).await;
             let Some(thread_id) = opened.id() else { return Err(no_thread_id()) };
-            Ok(Opened { link, inbox, inbox_sender, thread_id, running_turn, sandbox: opened.sandbox })
+            let running_turn = running.as_ref().map(|turn| turn.id.clone());
+            let under_way = running.map(UnderWay::of);
+            let sandbox = opened.sandbox;
+            Ok(Opened { link, inbox, inbox_sender, thread_id, running_turn, under_way, sandbox })
         }
         Err(mut failure) => {
             failure.stderr_tail = link.connection.stderr_tail(config.stderr_tail_lines);
@@ -43,14 +89,31 @@ pub(super) async fn open(
             let _ = link.leave().await;
             Err(failure)
         }
+    };
+    guard.0 = None;
+    opened
+}
+
+/// A connection that nobody waits for any more does not stay open.
+struct CloseIfDropped(Option<Peer>);
+
+impl Drop for CloseIfDropped {
+    fn drop(&mut self) {
+        if let Some(peer) = &self.0 {
+            peer.close();
+        }
     }
+}
+
+fn no_longer_wanted() -> Failure {
+    Failure::new(FailureKind::Closed, "the session was closed before its thread was open")
 }
 
 fn dial_failure(error: DialError) -> Failure {
     let message = format!("codex app-server startup failed: {error}");
     let stderr_tail = match error {
         DialError::Handshake { stderr_tail, .. } => stderr_tail,
-        DialError::Spawn(_) | DialError::Host(_) | DialError::Transport(_) => Vec::new(),
+        DialError::Spawn(_) | DialError::Host(_) | DialError::Boot(_) | DialError::Transport(_) => Vec::new(),
     };
     Failure { stderr_tail, ..Failure::new(FailureKind::Startup, message) }
 }
@@ -58,30 +121,45 @@ fn dial_failure(error: DialError) -> Failure {
 async fn open_on(
     config: &SessionConfig,
     link: &Link,
-    thread_id: Option<ThreadId>,
+    source: &Source,
 ) -> Result<(ThreadOpened, Inbox, InboxSender), Failure> {
     let (sender, inbox) = peer::inbox();
     let peer = &link.connection.peer;
     let settings = config.thread_settings();
-    let (what, opened) = match &thread_id {
-        None => {
+    let (what, opened) = match source {
+        Source::New => {
             let dynamic_tools = (!config.dynamic_tools.is_empty()).then(|| config.dynamic_tools.clone());
             let start = ThreadStart { settings, dynamic_tools };
             ("thread/start", peer.open_thread(&start, config.call_limits.thread_start, sender.clone()).await)
         }
-        Some(thread_id) => {
+        Source::Resume(thread_id) => {
             // Requests that waited are sent again, perhaps before the reply.
             peer.route(thread_id.clone(), sender.clone());
-            let resume = ThreadResume { thread_id: thread_id.clone(), exclude_turns: true, settings };
+            let resume = ThreadResume {
+                thread_id: thread_id.clone(),
+                exclude_turns: true,
+                initial_turns_page: Some(InitialTurnsPage { limit: 1, items_view: "full" }),
+                settings,
+            };
             (
                 "thread/resume",
                 peer.open_thread(&resume, config.call_limits.thread_resume, sender.clone()).await,
             )
         }
+        Source::Fork(trunk) => {
+            let fork =
+                ThreadFork { thread_id: trunk.clone(), last_turn_id: None, exclude_turns: true, settings };
+            ("thread/fork", peer.open_thread(&fork, config.call_limits.thread_start, sender.clone()).await)
+        }
     };
-    let opened = opened.map_err(|error| open_failure(what, &error))?;
+    let opened = match opened {
+        Ok(opened) => opened,
+        Err(error) => return Err(open_failure(what, &error, source).await),
+    };
     let got = opened.id().ok_or_else(no_thread_id)?;
-    if let Some(wanted) = thread_id.filter(|wanted| *wanted != got) {
+    if let Source::Resume(wanted) = source
+        && *wanted != got
+    {
         let message = format!("codex opened thread {got} when asked for {wanted}");
         return Err(Failure::new(FailureKind::Protocol, message));
     }
@@ -94,22 +172,41 @@ fn no_thread_id() -> Failure {
 }
 
 /// The words of the refusal, with the holder of the thread if another process has it.
-fn open_failure(what: &str, error: &CallError) -> Failure {
+async fn open_failure(what: &str, error: &CallError, source: &Source) -> Failure {
     let failure = Failure::of_call(what, error);
     if failure.kind == FailureKind::Auth {
         return failure;
     }
     let message = format!("codex app-server startup failed: {}", failure.message);
-    Failure::new(FailureKind::Startup, message)
+    match (error, source) {
+        (CallError::Refused(refusal), Source::Resume(thread_id)) if refusal.message.contains(BUSY) => {
+            thread_busy(message, thread_id.clone()).await
+        }
+        _ => Failure::new(FailureKind::Startup, message),
+    }
 }
 
-async fn running_turn(config: &SessionConfig, link: &Link, opened: &ThreadOpened) -> Option<TurnId> {
+async fn thread_busy(message: String, thread_id: ThreadId) -> Failure {
+    // Looking through all processes takes a moment.
+    let holder = tokio::task::spawn_blocking(move || holder_of(thread_id.as_str())).await.ok().flatten();
+    let message = match &holder {
+        Some(Holder { pid, command }) => format!("{message}; process {pid} has it: {command}"),
+        None => message,
+    };
+    Failure::new(FailureKind::ThreadBusy { holder_pid: holder.map(|holder| holder.pid) }, message)
+}
+
+async fn running_turn(config: &SessionConfig, link: &Link, opened: &ThreadOpened) -> Option<Turn> {
     if opened.thread.status.kind != "active" {
         return None;
     }
-    let newest = list_turns(opened.id()?, 1);
-    let page: Page<Turn> = link.connection.peer.call(&newest, config.call_limits.thread_start).await.ok()?;
-    page.data.into_iter().find(|turn| turn.status == TurnStatus::InProgress).map(|turn| turn.id)
+    let page = if let Some(page) = &opened.initial_turns_page {
+        page.clone()
+    } else {
+        let newest = list_turns(opened.id()?, 1);
+        link.connection.peer.call(&newest, config.call_limits.thread_start).await.ok()?
+    };
+    page.data.into_iter().find(|turn| turn.status == TurnStatus::InProgress)
 }
 
 /// The newest turns with all their items.

@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codex_wire::answer::Answer;
+use codex_wire::backing::Backing;
 use codex_wire::call::{CleanBackgroundTerminals, CompactStart, TurnInterrupt, TurnSteer};
 use codex_wire::item::FileChange;
 use codex_wire::peer::CallError;
 use codex_wire::request::ServerRequest;
 
 use super::actor::{Actor, Answered};
-use super::opening::{self, list_turns};
+use super::opening::{self, Source, list_turns};
 use super::running::Posted;
 use crate::ask::{Ask, Context};
 use crate::decision::RequestKey;
 use crate::failure::FailureKind;
 use crate::link::Link;
 use crate::narration::SessionEvent;
+use crate::settings::{ApprovalMode, Sandbox};
 use crate::turn::{Effect, Input, Outgoing};
 
 /// Pauses between tries to reach a living host again.
@@ -30,13 +32,13 @@ impl Actor {
             match effect {
                 Effect::Call(call) => self.post(call).await,
                 Effect::Answer { key, answer } => self.answer(&key, answer).await,
-                Effect::Ask { key, request, patch } => self.ask_person(key, &request, patch.as_deref()),
+                Effect::Ask { key, request, patch } => self.ask_person(key, &request, patch.as_deref()).await,
                 Effect::AskProgram { key, request } => self.ask_program(key, *request),
                 Effect::RequestClosed { key, closing } => {
                     if let Some(task) = self.asked.remove(&key) {
                         task.abort();
                     }
-                    self.tell(SessionEvent::RequestClosed { key, closing });
+                    self.tell(SessionEvent::RequestClosed { key, closing }).await;
                 }
                 Effect::Steered { token, outcome } => {
                     let steer = self.running.as_mut().and_then(|running| running.steers.remove(&token));
@@ -50,7 +52,7 @@ impl Actor {
                     if let Some(running) = &mut self.running {
                         running.narrator.tell(notice, now, &mut told);
                     }
-                    told.into_iter().for_each(|event| self.tell(event));
+                    self.tell_all(told).await;
                 }
                 Effect::Reconnect => self.reconnect(),
                 Effect::DrainHost => self.drain_host(),
@@ -59,9 +61,19 @@ impl Actor {
         }
     }
 
-    pub(super) fn tell(&self, event: SessionEvent) {
+    pub(super) async fn tell(&mut self, event: SessionEvent) {
+        if let Some(journal) = &self.config.journal {
+            // Its reader may be gone; then nobody needs to know.
+            let _ = journal.send(event.clone()).await;
+        }
         // Nobody may be listening.
         let _ = self.events.send(event);
+    }
+
+    pub(super) async fn tell_all(&mut self, events: Vec<SessionEvent>) {
+        for event in events {
+            self.tell(event).await;
+        }
     }
 
     pub(super) fn new_token(&mut self) -> u64 {
@@ -121,22 +133,22 @@ impl Actor {
         }
     }
 
-    fn ask_person(&mut self, key: RequestKey, request: &ServerRequest, patch: Option<&FileChange>) {
+    async fn ask_person(&mut self, key: RequestKey, request: &ServerRequest, patch: Option<&FileChange>) {
         let (Some(approver), Some(thread_id)) = (self.approver.clone(), &self.thread_id) else { return };
         let context = Context {
             thread_id: thread_id.as_str(),
             cwd: &self.config.cwd.to_string_lossy(),
-            sandbox: self.config.sandbox.map(|sandbox| sandbox.as_str()),
-            approval_policy: self.config.approval_mode.map(|mode| mode.as_str()),
+            sandbox: self.config.sandbox.map(Sandbox::as_str),
+            approval_policy: self.config.approval_mode.map(ApprovalMode::as_str),
             patch,
             allow_permanent_rules: self.config.approvals.allow_permanent_rules,
         };
         let Some(ask) = Ask::new(request, &context, &self.config.redactor) else { return };
-        self.tell(SessionEvent::Asked { key: key.clone(), ask: Box::new(ask.clone()) });
+        self.tell(SessionEvent::Asked { key: key.clone(), ask: Box::new(ask.clone()) }).await;
         let question = key.clone();
         let task = self.answers.spawn(async move {
-            let decision = approver.decide(ask).await;
-            Answered::Person { key: question, decision }
+            let (decision, by) = approver.decide_request(question.clone(), ask).await;
+            Answered::Person { key: question, decision, by }
         });
         self.asked.insert(key, task);
     }
@@ -156,18 +168,24 @@ impl Actor {
 
     /// Tries to reach the host again; the machine says when it has taken too long.
     fn reconnect(&mut self) {
-        let (config, dial) = (Arc::clone(&self.config), Arc::clone(&self.dial));
-        let Some(thread_id) = self.thread_id.clone() else { return };
+        let (Some(thread_id), Some(host)) = (self.thread_id.clone(), self.lost_host.take()) else { return };
+        let (config, dial, closing) =
+            (Arc::clone(&self.config), Arc::clone(&self.dial), self.closing.clone());
         self.reconnecting = Some(Box::pin(async move {
-            loop {
-                match opening::open(Arc::clone(&config), Arc::clone(&dial), Some(thread_id.clone())).await {
-                    Ok(opened) => return Ok(opened),
-                    Err(failure) if failure.kind == FailureKind::Startup => {
-                        tokio::time::sleep(RECONNECT_PAUSE).await;
+            while host.is_alive() {
+                // A host that is just dying is alive for another moment, and dialling then starts one in its place.
+                if host.connect_stream().await.is_ok() {
+                    let (config, dial) = (Arc::clone(&config), Arc::clone(&dial));
+                    let source = Source::Resume(thread_id.clone());
+                    match opening::open(config, dial, source, closing.clone()).await {
+                        Ok(opened) => return Ok(opened),
+                        Err(failure) if failure.kind == FailureKind::Startup => {}
+                        Err(failure) => return Err(failure.message),
                     }
-                    Err(failure) => return Err(failure.message),
                 }
+                tokio::time::sleep(RECONNECT_PAUSE).await;
             }
+            Err(Backing::exit(&host).unwrap_or_else(|| "its host is gone".to_owned()))
         }));
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use codex_wire::call::{CompactStart, ThreadTurnsList, TurnStart, TurnSteer};
+use codex_wire::connection::Connection;
 use codex_wire::peer::{CallError, read_reply};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -14,6 +15,8 @@ use crate::turn::{Reply, SteerOutcome, Turn};
 pub(super) struct Running {
     pub(super) turn: Turn,
     pub(super) narrator: Narrator,
+    /// The connection that it runs on, or ran on last: its server's last words explain an error.
+    pub(super) connection: Connection,
     pub(super) reply: oneshot::Sender<TurnResult>,
     pub(super) steers: HashMap<u64, oneshot::Sender<SteerOutcome>>,
 }

@@ -46,11 +46,11 @@ impl WorkClock {
 
     /// When the work reaches `limit`, if the clock runs on.
     pub(super) fn work_reaches(&self, limit: Millis, now: Millis) -> Option<Millis> {
-        self.running_since.map(|_| now + limit.saturating_sub(self.worked_ms(now)))
+        self.running_since.map(|_| now.saturating_add(limit.saturating_sub(self.worked_ms(now))))
     }
 
     /// When the idle time reaches `limit`, if the clock runs on.
     pub(super) fn idle_reaches(&self, limit: Millis) -> Option<Millis> {
-        self.running_since.map(|_| self.last_activity + limit)
+        self.running_since.map(|_| self.last_activity.saturating_add(limit))
     }
 }

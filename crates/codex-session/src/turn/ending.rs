@@ -2,7 +2,8 @@
 
 use codex_wire::thread::{Turn as WireTurn, TurnStatus};
 
-use super::{Effect, Outgoing, Phase, SteerOutcome, Turn, is_abort_marker};
+use super::looking::is_finished;
+use super::{Effect, Outgoing, Phase, Turn, is_abort_marker};
 use crate::failure::{Failure, FailureKind};
 use crate::projection::Projector;
 use crate::result::{TurnOutcome, TurnResult};
@@ -16,11 +17,14 @@ struct Ending {
 
 impl Turn {
     /// Codex says that the turn is over.
-    pub(super) fn end_as_reported(&mut self, turn: WireTurn, effects: &mut Vec<Effect>) {
-        for item in &turn.items {
+    pub(super) fn end_as_reported(&mut self, turn: &WireTurn, effects: &mut Vec<Effect>) {
+        if self.has_ended() {
+            return;
+        }
+        for item in turn.items.iter().filter(|item| is_finished(item, &turn.status, true)) {
             self.projector.complete(item);
         }
-        match turn.status {
+        match &turn.status {
             TurnStatus::Completed => self.end(Ending::completed(), effects),
             TurnStatus::Interrupted => self.end_interrupted(effects),
             TurnStatus::Failed => {
@@ -53,7 +57,7 @@ impl Turn {
         };
         // An interrupt leaves the commands of the turn running in the background (codex 0.166).
         if self.stop.is_some() && self.turn_id().is_some() {
-            effects.push(Effect::Call(Outgoing::CleanTerminals));
+            self.call(Outgoing::CleanTerminals, effects);
         }
         self.end(Ending { outcome: TurnOutcome::Interrupted, error, outcome_unknown: false }, effects);
     }
@@ -83,10 +87,13 @@ impl Turn {
         }
         let turn_id = self.turn_id().cloned();
         self.phase = Phase::Ended;
-        self.requests.orphan_all(effects);
-        for (token, _) in std::mem::take(&mut self.waiting_steers) {
-            effects.push(Effect::Steered { token, outcome: SteerOutcome::NoActiveTurn });
+        if ending.outcome_unknown {
+            self.refuse_open_requests(effects);
         }
+        self.requests.orphan_all(effects);
+        self.refuse_held(effects);
+        self.refuse_waiting_steers(effects);
+        self.fail_sent_steers("the turn ended before Codex answered", effects);
         let projection = std::mem::replace(&mut self.projector, Projector::new("")).finish();
         let should_retire = ending.error.as_ref().is_some_and(Failure::retires_session);
         effects.push(Effect::End(Box::new(TurnResult {
@@ -106,6 +113,7 @@ impl Turn {
             turn_id,
             thread_id: Some(self.thread_id.clone()),
             usage: self.usage.take(),
+            work_ms: 0,
             should_retire,
             outcome_unknown: ending.outcome_unknown,
         })));

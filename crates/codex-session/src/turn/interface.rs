@@ -8,6 +8,7 @@ use codex_wire::peer::CallError;
 use codex_wire::request::ServerRequest;
 use codex_wire::thread::Turn as WireTurn;
 use codex_wire::{Epoch, RequestId, ThreadId, TurnId};
+use redact::Redactor;
 
 use super::{Closing, Millis};
 use crate::decision::{Decider, Decision, RequestKey};
@@ -27,6 +28,8 @@ pub struct Plan {
     pub limits: Limits,
     /// What is answered without asking.
     pub policy: ApprovalPolicy,
+    /// Hides secrets before a long text is cut for the result.
+    pub redactor: Redactor,
     /// Whether there is anyone to ask. If not, what a person would be asked is declined at once.
     pub someone_answers: bool,
 }

@@ -1,34 +1,87 @@
 //! Looking before repeating: was the prompt taken, how did the turn go on while we were away.
 
-use codex_wire::TurnId;
-use codex_wire::event::Event;
+use codex_wire::answer::METHOD_NOT_FOUND;
 use codex_wire::item::Item;
 use codex_wire::peer::CallError;
 use codex_wire::thread::{Turn as WireTurn, TurnStatus};
 
-use super::{ABORT_MARKER_QUIET, Effect, Input, Millis, Outgoing, Phase, Turn};
+use super::events::Stage;
+use super::{Effect, Input, Millis, Outgoing, Phase, Turn, warn};
 use crate::failure::Failure;
 
 /// On a living host a prompt may still be on its way: up to 60 ms were seen.
 const SECOND_LOOK_AFTER: Millis = 1_000;
+/// How long after a read-back that did not work the next is tried, should the turn stay silent.
+const READ_BACK_RETRY: Millis = 10_000;
+/// Events that are held at most. What goes beyond is read back.
+const HELD_EVENTS: usize = 1_024;
 
-/// Events that came while the turn is being read back. They are taken after what was missed, in order.
+/// What came while it could not be taken: before our turn's id was known, or while the turn is being read back.
+/// It is taken afterwards, in order.
 #[derive(Debug, Default)]
-pub(super) struct CatchUp {
-    held_back: Vec<(Option<TurnId>, Event)>,
-}
-
-impl CatchUp {
-    pub(super) fn hold_back(&mut self, turn_id: Option<TurnId>, event: Event) {
-        self.held_back.push((turn_id, event));
-    }
+pub(super) struct Held {
+    inputs: Vec<Input>,
+    overflowed: bool,
 }
 
 impl Turn {
+    /// Whether what comes has to wait for what is being looked up.
+    pub(super) fn is_looking(&self) -> bool {
+        self.reading_back || matches!(self.phase, Phase::Looking { .. })
+    }
+
+    /// Events have a bound; requests have none, since each must be answered.
+    pub(super) fn hold(&mut self, input: Input, now: Millis) {
+        self.clock.active(now);
+        if matches!(input, Input::Event { .. }) && self.held.inputs.len() >= HELD_EVENTS {
+            self.held.overflowed = true;
+        } else {
+            self.held.inputs.push(input);
+        }
+    }
+
+    /// Takes what was held; what is still nobody's is held again.
+    pub(super) fn take_held(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        let Held { inputs, overflowed } = std::mem::take(&mut self.held);
+        self.held.overflowed = overflowed;
+        for input in inputs {
+            self.take(input, now, effects);
+        }
+    }
+
+    /// Nothing has to wait for a look any more.
+    pub(super) fn release_held(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        self.take_held(now, effects);
+        if self.held.overflowed && self.turn_id().is_some() {
+            self.held.overflowed = false;
+            self.read_back(effects);
+        }
+        self.send_unsent_answers(effects);
+        self.send_waiting_steers(effects);
+    }
+
+    /// The connection is lost. What it brought counts as far as it can be told whose it is; the rest will be read
+    /// back, and a host that lives asks its requests again.
+    pub(super) fn let_go_of_held(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        if std::mem::take(&mut self.reading_back) {
+            self.held.inputs.retain(|input| matches!(input, Input::Event { .. }));
+            self.take_held(now, effects);
+        }
+        self.held = Held::default();
+    }
+
+    /// The turn is over: who still asks is refused.
+    pub(super) fn refuse_held(&mut self, effects: &mut Vec<Effect>) {
+        for input in std::mem::take(&mut self.held).inputs {
+            self.refuse_after_end(input, effects);
+        }
+    }
+
     pub(super) fn look_for_prompt(&mut self, host_lives: bool, effects: &mut Vec<Effect>) {
-        let Some(start) = self.prompt.clone() else { return };
-        self.phase = Phase::Looking { start, looks_left: u8::from(host_lives), next_look: None };
-        effects.push(Effect::Call(Outgoing::ListTurns));
+        if self.prompt.is_some() {
+            self.phase = Phase::Looking { looks_left: u8::from(host_lives), next_look: None };
+            self.call(Outgoing::ListTurns, effects);
+        }
     }
 
     pub(super) fn look_again_if_due(&mut self, now: Millis, effects: &mut Vec<Effect>) {
@@ -36,20 +89,20 @@ impl Turn {
             && next_look.is_some_and(|due| now >= due)
         {
             *next_look = None;
-            effects.push(Effect::Call(Outgoing::ListTurns));
+            self.call(Outgoing::ListTurns, effects);
         }
     }
 
-    pub(super) fn begin_catch_up(&mut self, effects: &mut Vec<Effect>) {
-        self.catch_up = Some(CatchUp::default());
-        effects.push(Effect::Call(Outgoing::ListTurns));
+    pub(super) fn read_back(&mut self, effects: &mut Vec<Effect>) {
+        self.reading_back = true;
+        self.read_back_at = None;
+        self.call(Outgoing::ListTurns, effects);
     }
 
     /// Some servers leave a marker instead of a `turn/completed`. The turn itself tells whether it ended.
-    pub(super) fn check_abort_marker(&mut self, now: Millis, effects: &mut Vec<Effect>) {
-        if self.abort_marker_at.is_some_and(|at| now >= at + ABORT_MARKER_QUIET) {
-            self.abort_marker_at = None;
-            self.begin_catch_up(effects);
+    pub(super) fn read_back_if_due(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        if self.read_back_at.is_some_and(|due| now >= due) {
+            self.read_back(effects);
         }
     }
 
@@ -59,80 +112,88 @@ impl Turn {
         now: Millis,
         effects: &mut Vec<Effect>,
     ) {
-        match (&self.phase, result) {
-            (_, Err(CallError::Closed(_))) => {}
-            (Phase::Looking { .. }, Ok(turns)) => self.on_looked(turns, now, effects),
-            (Phase::Looking { .. }, Err(error)) if is_without_history(&error) => {
-                self.on_looked(Vec::new(), now, effects)
+        match result {
+            // The end of the connection is about to be told.
+            Err(CallError::Closed(_)) => {}
+            result if matches!(self.phase, Phase::Looking { .. }) => match result {
+                Ok(turns) => self.on_looked(turns, now, effects),
+                Err(error) if is_without_history(&error) => self.on_looked(Vec::new(), now, effects),
+                Err(error) => self.end_unknown(Failure::of_call("thread/turns/list", &error), effects),
+            },
+            result if self.reading_back => {
+                self.reading_back = false;
+                match result {
+                    Ok(turns) => self.on_read_back(turns, now, effects),
+                    Err(error) => self.on_not_read_back(&error.to_string(), now, effects),
+                }
             }
-            (Phase::Looking { .. }, Err(error)) => {
-                self.end_unknown(Failure::of_call("thread/turns/list", &error), effects)
-            }
-            (_, Ok(turns)) => self.on_caught_up(turns, now, effects),
-            (_, Err(_)) => self.on_caught_up(Vec::new(), now, effects),
+            _ => {}
         }
     }
 
     fn on_looked(&mut self, turns: Vec<WireTurn>, now: Millis, effects: &mut Vec<Effect>) {
-        let Phase::Looking { start, looks_left, next_look } = &mut self.phase else { return };
+        let (Phase::Looking { looks_left, next_look }, Some(start)) = (&mut self.phase, &self.prompt) else {
+            return;
+        };
         let client_id = start.client_user_message_id.as_deref();
         if let Some(turn) = turns.into_iter().find(|turn| carries_prompt(turn, client_id)) {
-            self.phase = Phase::Active(turn.id.clone());
-            self.catch_up = None;
-            self.take_read_back(turn, effects);
-            return self.interrupt_if_stopping(now, effects);
+            self.projector.name_turn(turn.id.as_str());
+            self.phase = Phase::Accepted(turn.id.clone());
+            return self.take_read_back(&turn, now, effects);
         }
         if *looks_left > 0 {
             *looks_left -= 1;
             *next_look = Some(now + SECOND_LOOK_AFTER);
             return;
         }
-        let start = start.clone();
-        match &self.stop {
+        if self.stop.is_some() {
             // It never ran, and now it need not.
-            Some(_) => self.end_interrupted(effects),
-            None => {
-                self.phase = Phase::Starting;
-                effects.push(Effect::Call(Outgoing::Start(start)));
-            }
+            return self.end_interrupted(effects);
+        }
+        let start = start.clone();
+        self.phase = Phase::Starting;
+        self.call(Outgoing::Start(start), effects);
+        self.release_held(now, effects);
+    }
+
+    fn on_read_back(&mut self, turns: Vec<WireTurn>, now: Millis, effects: &mut Vec<Effect>) {
+        match turns.into_iter().find(|turn| Some(&turn.id) == self.turn_id()) {
+            Some(turn) => self.take_read_back(&turn, now, effects),
+            None => self.on_not_read_back("it is not among the latest turns of its thread", now, effects),
         }
     }
 
-    fn on_caught_up(&mut self, turns: Vec<WireTurn>, now: Millis, effects: &mut Vec<Effect>) {
-        let Some(catch_up) = self.catch_up.take() else { return };
-        if let Some(turn) = turns.into_iter().find(|turn| Some(&turn.id) == self.turn_id()) {
-            self.take_read_back(turn, effects);
-        }
-        let thread_id = self.thread_id.clone();
-        for (turn_id, event) in catch_up.held_back {
-            self.step(Input::Event { thread_id: Some(thread_id.clone()), turn_id, event }, now, effects);
-        }
-        self.interrupt_if_stopping(now, effects);
+    /// What was missed stays unknown, and the end may be among it: asked again unless the turn is heard of.
+    fn on_not_read_back(&mut self, why: &str, now: Millis, effects: &mut Vec<Effect>) {
+        warn(format!("could not read the turn back: {why}"), effects);
+        self.read_back_at = Some(now + READ_BACK_RETRY);
+        self.release_held(now, effects);
     }
 
-    /// Takes the items that were missed, and the end if there was one.
-    fn take_read_back(&mut self, turn: WireTurn, effects: &mut Vec<Effect>) {
-        for item in &turn.items {
-            if is_finished(item, &turn.status) {
-                self.requests.forget_patch(item);
-                self.projector.complete(item);
-            } else {
-                self.requests.remember_patch(item);
-                self.projector.start(item);
-            }
+    /// Takes the items that were missed, then what came meanwhile, then the end if there was one.
+    fn take_read_back(&mut self, turn: &WireTurn, now: Millis, effects: &mut Vec<Effect>) {
+        for (index, item) in turn.items.iter().enumerate() {
+            let is_last = index + 1 == turn.items.len();
+            let is_whole = is_finished(item, &turn.status, is_last);
+            self.take_item(item, if is_whole { Stage::Completed } else { Stage::Started }, now, effects);
         }
-        if turn.status != TurnStatus::InProgress {
-            self.end_as_reported(turn, effects);
-        } else if let Phase::Accepted(turn_id) = &self.phase {
-            self.phase = Phase::Active(turn_id.clone());
+        // The past is no reason to warn or to look again.
+        self.tool_result_at = None;
+        self.read_back_at = None;
+        if matches!(turn.status, TurnStatus::Completed | TurnStatus::Interrupted | TurnStatus::Failed) {
+            self.take_held(now, effects);
+            return self.end_as_reported(turn, effects);
         }
+        self.activate(now, effects);
+        self.release_held(now, effects);
     }
 }
 
 /// A thread that never had a turn has no history to list: the prompt is not in it.
 fn is_without_history(error: &CallError) -> bool {
-    matches!(error, CallError::Refused(refusal)
-        if ["no rollout", "not loaded", "not found", "not materialized"].iter().any(|sign| refusal.message.contains(sign)))
+    const SIGNS: [&str; 4] = ["no rollout", "not loaded", "not found", "not materialized"];
+    matches!(error, CallError::Refused(refusal) if refusal.code != METHOD_NOT_FOUND
+        && SIGNS.iter().any(|sign| refusal.message.contains(sign)))
 }
 
 fn carries_prompt(turn: &WireTurn, client_id: Option<&str>) -> bool {
@@ -144,13 +205,9 @@ fn carries_prompt(turn: &WireTurn, client_id: Option<&str>) -> bool {
     })
 }
 
-/// Whether an item of a read-back is complete: items with a status say so, the others are complete unless the turn
+/// Whether an item of a turn is complete: items with a status say so, the others are complete unless the turn
 /// still runs and they may be growing.
-fn is_finished(item: &Item, turn: &TurnStatus) -> bool {
-    match item.is_in_progress() {
-        Some(in_progress) => !in_progress,
-        None => {
-            *turn != TurnStatus::InProgress || !matches!(item, Item::AgentMessage(_) | Item::Reasoning(_))
-        }
-    }
+pub(super) fn is_finished(item: &Item, turn: &TurnStatus, is_last: bool) -> bool {
+    let may_grow = matches!(item, Item::AgentMessage(_) | Item::Reasoning(_));
+    !item.is_in_progress().unwrap_or(may_grow && is_last && *turn == TurnStatus::InProgress)
 }

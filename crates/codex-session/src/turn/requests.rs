@@ -8,7 +8,7 @@ use codex_wire::request::ServerRequest;
 use codex_wire::{Epoch, RequestId};
 use serde::Serialize;
 
-use super::{Effect, Input, Millis, Notice, Turn};
+use super::{Effect, Input, Millis, SteerOutcome, Turn, warn};
 use crate::decision::{Decider, Decision, RequestKey, answer};
 
 /// How a request ended.
@@ -45,11 +45,13 @@ struct Open {
     given: Option<Given>,
 }
 
-/// An answer that went out, kept to be given again if the same host asks again.
+/// An answer, kept to be given again if the same host asks again.
 #[derive(Debug)]
 struct Given {
     answer: Answer,
     decided: Option<(Decision, Decider)>,
+    /// Not while there is no connection.
+    is_sent: bool,
 }
 
 impl Requests {
@@ -117,18 +119,14 @@ impl Turn {
         effects: &mut Vec<Effect>,
     ) {
         self.clock.active(now);
+        self.tool_result_at = None;
         let key = RequestKey { epoch: self.epoch.clone(), id };
-        if let Some(open) = self.requests.open.get(&key) {
+        if self.requests.open.contains_key(&key) {
             // The same host asks again after a reconnect: the same answer, or still the same question.
-            if let Some(given) = &open.given {
-                effects.push(Effect::Answer { key, answer: given.answer.clone() });
-            }
-            return;
+            return self.send_answer(&key, effects);
         }
         if let ServerRequest::Unknown { method, .. } = &*request {
-            effects.push(Effect::Tell(Notice::Warning(format!(
-                "refused an unknown request of Codex: {method}"
-            ))));
+            warn(format!("refused an unknown request of Codex: {method}"), effects);
             return effects.push(Effect::Answer { key, answer: Answer::unknown_method(method) });
         }
         let limit_ms =
@@ -150,7 +148,7 @@ impl Turn {
             return effects.push(Effect::Ask { key, request, patch });
         }
         let method = request.method();
-        effects.push(Effect::Tell(Notice::Warning(format!("declined {method}: nobody is here to answer"))));
+        warn(format!("declined {method}: nobody is here to answer"), effects);
         self.on_decision(
             &key,
             &Decision::Decline,
@@ -175,8 +173,10 @@ impl Turn {
         }
     }
 
+    /// The first answer counts, and only to what is no person's to decide.
     pub(super) fn on_program_answer(&mut self, key: &RequestKey, answer: Answer, effects: &mut Vec<Effect>) {
-        if self.requests.open.get(key).is_some_and(|open| open.given.is_none()) {
+        let is_open = |open: &Open| open.given.is_none() && !open.request.is_for_a_person();
+        if self.requests.open.get(key).is_some_and(is_open) {
             self.give(key, answer, None, effects);
         }
     }
@@ -188,11 +188,30 @@ impl Turn {
         decided: Option<(Decision, Decider)>,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(open) = self.requests.open.get_mut(key) else { return };
-        // No `serverRequest/resolved` follows for what is not for people (codex 0.166), so nothing is reported of it.
-        open.given = Some(Given { answer: answer.clone(), decided });
-        if self.detached_since.is_none() {
-            effects.push(Effect::Answer { key: key.clone(), answer });
+        if let Some(open) = self.requests.open.get_mut(key) {
+            open.given = Some(Given { answer, decided, is_sent: false });
+            self.send_answer(key, effects);
+        }
+    }
+
+    /// Sends the answer to a request, if there is one and a connection to send it on.
+    fn send_answer(&mut self, key: &RequestKey, effects: &mut Vec<Effect>) {
+        if self.is_attached()
+            && let Some(given) = self.requests.open.get_mut(key).and_then(|open| open.given.as_mut())
+        {
+            given.is_sent = true;
+            effects.push(Effect::Answer { key: key.clone(), answer: given.answer.clone() });
+        }
+    }
+
+    /// Sends what was decided without a connection. A host that asks again is answered again; one that does not
+    /// (a sub-agent's question is not repeated) would wait for ever.
+    pub(super) fn send_unsent_answers(&mut self, effects: &mut Vec<Effect>) {
+        let is_unsent = |open: &Open| open.given.as_ref().is_some_and(|given| !given.is_sent);
+        let open = self.requests.open.iter();
+        let unsent: Vec<_> = open.filter(|(_, open)| is_unsent(open)).map(|(key, _)| key.clone()).collect();
+        for key in unsent {
+            self.send_answer(&key, effects);
         }
     }
 
@@ -201,7 +220,8 @@ impl Turn {
         let Some(open) = self.requests.open.remove(&key).filter(|open| open.request.is_for_a_person()) else {
             return;
         };
-        let closing = match open.given.and_then(|given| given.decided) {
+        // Nothing is reported of what is not for people.
+        let closing = match open.given.filter(|given| given.is_sent).and_then(|given| given.decided) {
             Some((decision, by)) => Closing::Taken { decision, by },
             None => Closing::AnsweredElsewhere,
         };
@@ -214,15 +234,23 @@ impl Turn {
         }
     }
 
+    /// The turn is given up, and may run on: a host that can still be reached gets a no to what it asked.
+    pub(super) fn refuse_open_requests(&self, effects: &mut Vec<Effect>) {
+        let unanswered = self.requests.open.iter().filter(|(_, open)| open.given.is_none());
+        for (key, open) in unanswered.filter(|(key, _)| self.is_attached() && key.epoch == self.epoch) {
+            effects.push(Effect::Answer { key: key.clone(), answer: Answer::fail_closed(&open.request) });
+        }
+    }
+
     /// After the end nothing is asked, but a living host still gets its refusals.
     pub(super) fn refuse_after_end(&self, input: Input, effects: &mut Vec<Effect>) {
         match input {
-            Input::Request { id, request } => {
+            Input::Request { id, request } if self.is_attached() => {
                 let key = RequestKey { epoch: self.epoch.clone(), id };
                 effects.push(Effect::Answer { key, answer: Answer::fail_closed(&request) });
             }
             Input::Steer { token, .. } => {
-                effects.push(Effect::Steered { token, outcome: super::SteerOutcome::NoActiveTurn });
+                effects.push(Effect::Steered { token, outcome: SteerOutcome::NoActiveTurn });
             }
             _ => {}
         }

@@ -60,6 +60,12 @@ impl StopCause {
         };
         Some(Failure::new(FailureKind::Timeout, message))
     }
+
+    /// What the caller is told when Codex never said that the turn has stopped.
+    fn unconfirmed(self) -> Failure {
+        let message = "codex did not confirm the interrupt; its host is drained";
+        self.failure().unwrap_or_else(|| Failure::new(FailureKind::Unresponsive, message))
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for people; limits are far below 2^52 ms")]
@@ -72,22 +78,40 @@ impl Turn {
         if self.stop.is_some() {
             return;
         }
-        for (token, _) in std::mem::take(&mut self.waiting_steers) {
-            effects.push(Effect::Steered { token, outcome: super::SteerOutcome::NoActiveTurn });
-        }
+        self.refuse_waiting_steers(effects);
         self.stop = Some(Stop { cause, rung: Rung::Waiting, until: None });
         self.await_activity_to_stop(now);
         self.interrupt_if_stopping(now, effects);
     }
 
-    /// A turn that was just accepted becomes active in a moment; only then it can be interrupted by its id.
+    /// A turn that was just accepted becomes active in a moment; only then it can be interrupted by its id. The
+    /// reply to a prompt is waited for, as its call has a limit; that to a compaction tells nothing.
     pub(super) fn await_activity_to_stop(&mut self, now: Millis) {
-        if let Some(stop) = &mut self.stop
-            && stop.rung == Rung::Waiting
-            && matches!(self.phase, Phase::Accepted(_))
-        {
+        let is_about_to_run = match self.phase {
+            _ if !self.is_attached() => false,
+            Phase::Accepted(_) => true,
+            Phase::Starting => self.is_compaction,
+            Phase::Looking { .. } | Phase::Active(_) | Phase::Ended => false,
+        };
+        if let Some(stop) = self.stop.as_mut().filter(|stop| stop.rung == Rung::Waiting && is_about_to_run) {
             stop.until = Some(now + ACTIVE_LIMIT);
         }
+    }
+
+    /// Nothing can be asked without a connection.
+    pub(super) fn pause_stop(&mut self) {
+        if let Some(stop) = &mut self.stop {
+            stop.until = None;
+        }
+    }
+
+    /// The connection is back, and what was asked on the old one may be lost: asked again from the beginning.
+    pub(super) fn take_up_stop(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        if let Some(stop) = &mut self.stop {
+            (stop.rung, stop.until) = (Rung::Waiting, None);
+        }
+        self.await_activity_to_stop(now);
+        self.interrupt_if_stopping(now, effects);
     }
 
     pub(super) fn interrupt_if_stopping(&mut self, now: Millis, effects: &mut Vec<Effect>) {
@@ -120,14 +144,19 @@ impl Turn {
                 effects.push(Effect::DrainHost);
             }
             Rung::Draining => {
-                let failure = stop.cause.failure().unwrap_or_else(|| {
-                    Failure::new(
-                        FailureKind::Unresponsive,
-                        "codex did not confirm the interrupt; its host is drained",
-                    )
-                });
+                let failure = stop.cause.unconfirmed();
+                // Its end may be among what is held.
+                self.let_go_of_held(now, effects);
                 self.end_unknown(failure, effects);
             }
+        }
+    }
+
+    /// The host is gone, and the turn with it: at our wish, if we were ending it.
+    pub(super) fn end_with_host(&mut self, how: &str, effects: &mut Vec<Effect>) {
+        match self.stop.as_ref().filter(|stop| stop.rung == Rung::Draining) {
+            Some(stop) => self.end_unknown(stop.cause.unconfirmed(), effects),
+            None => self.end_lost(how, effects),
         }
     }
 }

@@ -8,6 +8,8 @@ pub struct Reliance {
     pub file: &'static str,
     /// The type in it; empty for the file's own.
     pub definition: &'static str,
+    /// The one alternative of the type, by its tag; empty for the type as a whole.
+    pub variant: &'static str,
     /// The server request whose parameters it is, if any.
     pub method: Option<&'static str>,
     /// Fields that we read or write.
@@ -22,6 +24,7 @@ const fn asked(definition: &'static str, method: &'static str, fields: &'static 
     Reliance {
         file: "ServerRequest.json",
         definition,
+        variant: "",
         method: Some(method),
         fields,
         values: &[],
@@ -35,7 +38,7 @@ const fn answered(
     fields: &'static [&'static str],
     values: &'static [&'static str],
 ) -> Reliance {
-    Reliance { file, definition, method: None, fields, values, sent: true }
+    Reliance { file, definition, variant: "", method: None, fields, values, sent: true }
 }
 
 const fn read(
@@ -44,7 +47,7 @@ const fn read(
     fields: &'static [&'static str],
     values: &'static [&'static str],
 ) -> Reliance {
-    Reliance { file, definition, method: None, fields, values, sent: false }
+    Reliance { file, definition, variant: "", method: None, fields, values, sent: false }
 }
 
 const fn sent(
@@ -52,7 +55,27 @@ const fn sent(
     fields: &'static [&'static str],
     values: &'static [&'static str],
 ) -> Reliance {
-    Reliance { file: "ClientRequest.json", definition, method: None, fields, values, sent: true }
+    Reliance { file: "ClientRequest.json", definition, variant: "", method: None, fields, values, sent: true }
+}
+
+const fn sent_as(
+    definition: &'static str,
+    variant: &'static str,
+    fields: &'static [&'static str],
+) -> Reliance {
+    Reliance { variant, ..sent(definition, fields, &[]) }
+}
+
+const fn told(definition: &'static str, fields: &'static [&'static str]) -> Reliance {
+    read("ServerNotification.json", definition, fields, &[])
+}
+
+const fn item(variant: &'static str, fields: &'static [&'static str]) -> Reliance {
+    Reliance { variant, ..told("ThreadItem", fields) }
+}
+
+const fn words(definition: &'static str, values: &'static [&'static str]) -> Reliance {
+    read("ServerNotification.json", definition, &[], values)
 }
 
 /// Requests of the server and our answers.
@@ -135,7 +158,10 @@ pub const APPROVALS: &[Reliance] = &[
         &["threadId", "turnId", "callId", "namespace", "tool", "arguments"],
     ),
     answered("DynamicToolCallResponse.json", "", &["contentItems", "success"], &[]),
-    read("DynamicToolCallResponse.json", "DynamicToolCallOutputContentItem", &["text"], &["inputText"]),
+    Reliance {
+        variant: "inputText",
+        ..answered("DynamicToolCallResponse.json", "DynamicToolCallOutputContentItem", &["type", "text"], &[])
+    },
     asked("ChatgptAuthTokensRefreshParams", method::REFRESH_TOKENS, &["reason", "previousAccountId"]),
     answered(
         "ChatgptAuthTokensRefreshResponse.json",
@@ -158,6 +184,7 @@ pub const APPROVALS: &[Reliance] = &[
         method::LEGACY_PATCH,
         &["conversationId", "callId", "fileChanges", "reason", "grantRoot"],
     ),
+    answered("ApplyPatchApprovalResponse.json", "", &["decision"], &[]),
     read(
         "ApplyPatchApprovalResponse.json",
         "ReviewDecision",
@@ -166,20 +193,67 @@ pub const APPROVALS: &[Reliance] = &[
     ),
 ];
 
-const SETTINGS: &[&str] =
-    &["cwd", "sandbox", "approvalPolicy", "approvalsReviewer", "model", "developerInstructions", "config"];
-
 /// Threads, turns and items: what we send and what we read.
 pub const THREADS_AND_TURNS: &[Reliance] = &[
     sent("InitializeParams", &["clientInfo", "capabilities"], &[]),
     sent("ClientInfo", &["name", "title", "version"], &[]),
     sent("InitializeCapabilities", &["experimentalApi", "optOutNotificationMethods"], &[]),
-    sent("ThreadStartParams", SETTINGS, &[]),
-    sent("ThreadStartParams", &["dynamicTools"], &[]),
-    sent("ThreadResumeParams", SETTINGS_AND_THREAD, &[]),
-    sent("ThreadForkParams", &["threadId", "lastTurnId", "excludeTurns"], &[]),
+    sent(
+        "ThreadStartParams",
+        &[
+            "cwd",
+            "sandbox",
+            "approvalPolicy",
+            "approvalsReviewer",
+            "model",
+            "developerInstructions",
+            "config",
+            "dynamicTools",
+        ],
+        &[],
+    ),
+    sent(
+        "ThreadResumeParams",
+        &[
+            "threadId",
+            "excludeTurns",
+            "initialTurnsPage",
+            "initialTurnsPage",
+            "cwd",
+            "sandbox",
+            "approvalPolicy",
+            "approvalsReviewer",
+            "model",
+            "developerInstructions",
+            "config",
+        ],
+        &[],
+    ),
+    sent("ThreadResumeInitialTurnsPageParams", &["limit", "itemsView"], &[]),
+    read("v2/ThreadResumeResponse.json", "", &["initialTurnsPage"], &[]),
+    read("v2/ThreadResumeResponse.json", "TurnsPage", &["data"], &[]),
+    sent(
+        "ThreadForkParams",
+        &[
+            "threadId",
+            "lastTurnId",
+            "excludeTurns",
+            "cwd",
+            "sandbox",
+            "approvalPolicy",
+            "approvalsReviewer",
+            "model",
+            "developerInstructions",
+            "config",
+        ],
+        &[],
+    ),
+    sent("ThreadResumeInitialTurnsPageParams", &["limit", "itemsView"], &[]),
     sent("ThreadUnsubscribeParams", &["threadId"], &[]),
+    sent("ThreadArchiveParams", &["threadId"], &[]),
+    sent("ThreadUnarchiveParams", &["threadId"], &[]),
     sent("ThreadTurnsListParams", &["threadId", "limit", "sortDirection", "itemsView"], &[]),
+    sent("ThreadLoadedListParams", &[], &[]),
     sent("ThreadReadParams", &["threadId", "includeTurns"], &[]),
     sent("ThreadCompactStartParams", &["threadId"], &[]),
     sent("ThreadBackgroundTerminalsCleanParams", &["threadId"], &[]),
@@ -201,13 +275,22 @@ pub const THREADS_AND_TURNS: &[Reliance] = &[
     ),
     sent("TurnSteerParams", &["threadId", "input", "expectedTurnId"], &[]),
     sent("TurnInterruptParams", &["threadId", "turnId"], &[]),
-    read("ClientRequest.json", "UserInput", &["text", "url", "path"], &["text", "image", "localImage"]),
-    read("ClientRequest.json", "SandboxMode", &[], &["read-only", "workspace-write", "danger-full-access"]),
-    read("ClientRequest.json", "AskForApproval", &[], &["untrusted", "on-request", "never"]),
-    read("ClientRequest.json", "ApprovalsReviewer", &[], &["user", "auto_review"]),
-    read("ClientRequest.json", "SandboxPolicy", &[], &["readOnly", "workspaceWrite", "dangerFullAccess"]),
-    read("ClientRequest.json", "SortDirection", &[], &["desc"]),
-    read("ClientRequest.json", "TurnItemsView", &[], &["summary", "full"]),
+    sent_as("UserInput", "text", &["type", "text"]),
+    sent_as("UserInput", "image", &["type", "url"]),
+    sent_as("UserInput", "localImage", &["type", "path"]),
+    sent_as("SandboxPolicy", "readOnly", &["type", "networkAccess"]),
+    sent_as(
+        "SandboxPolicy",
+        "workspaceWrite",
+        &["type", "networkAccess", "writableRoots", "excludeSlashTmp", "excludeTmpdirEnvVar"],
+    ),
+    sent_as("SandboxPolicy", "dangerFullAccess", &["type"]),
+    sent("SandboxMode", &[], &["read-only", "workspace-write", "danger-full-access"]),
+    sent("AskForApproval", &[], &["untrusted", "on-request", "never"]),
+    sent("ApprovalsReviewer", &[], &["user", "auto_review"]),
+    sent("SortDirection", &[], &["desc"]),
+    sent("TurnItemsView", &[], &["summary", "full"]),
+    read("v1/InitializeResponse.json", "", &["userAgent", "codexHome"], &[]),
     read(
         "v2/ThreadStartResponse.json",
         "",
@@ -217,7 +300,13 @@ pub const THREADS_AND_TURNS: &[Reliance] = &[
     read(
         "v2/ThreadResumeResponse.json",
         "",
-        &["thread", "cwd", "sandbox", "approvalPolicy", "approvalsReviewer"],
+        &["thread", "cwd", "sandbox", "approvalPolicy", "approvalsReviewer", "model", "initialTurnsPage"],
+        &[],
+    ),
+    read(
+        "v2/ThreadForkResponse.json",
+        "",
+        &["thread", "cwd", "sandbox", "approvalPolicy", "approvalsReviewer", "model"],
         &[],
     ),
     read("v2/ThreadTurnsListResponse.json", "", &["data", "nextCursor"], &[]),
@@ -225,20 +314,19 @@ pub const THREADS_AND_TURNS: &[Reliance] = &[
     read("v2/ThreadReadResponse.json", "", &["thread"], &[]),
     read("v2/TurnStartResponse.json", "", &["turn"], &[]),
     read("v2/TurnSteerResponse.json", "", &["turnId"], &[]),
-    read("ServerNotification.json", "Thread", &["id", "parentThreadId", "status", "path", "turns"], &[]),
-    read(
-        "ServerNotification.json",
-        "ThreadStatus",
-        &["activeFlags"],
-        &["idle", "active", "systemError", "notLoaded"],
-    ),
-    read("ServerNotification.json", "Turn", &["id", "status", "error", "items"], &[]),
-    read("ServerNotification.json", "TurnStatus", &[], &["inProgress", "completed", "interrupted", "failed"]),
-    read("ServerNotification.json", "TurnError", &["message", "codexErrorInfo", "additionalDetails"], &[]),
-    read(
-        "ServerNotification.json",
+    told("ThreadStartedNotification", &["thread"]),
+    told("Thread", &["id", "parentThreadId", "status", "path", "turns"]),
+    told("ThreadStatusChangedNotification", &["threadId", "status"]),
+    words("ThreadStatus", &["idle", "active", "systemError", "notLoaded"]),
+    Reliance { variant: "active", ..told("ThreadStatus", &["activeFlags"]) },
+    told("TurnStartedNotification", &["threadId", "turn"]),
+    told("TurnCompletedNotification", &["threadId", "turn"]),
+    told("Turn", &["id", "status", "error", "items"]),
+    words("TurnStatus", &["inProgress", "completed", "interrupted", "failed"]),
+    told("ErrorNotification", &["error", "willRetry", "threadId", "turnId"]),
+    told("TurnError", &["message", "codexErrorInfo", "additionalDetails"]),
+    words(
         "CodexErrorInfo",
-        &[],
         &[
             "unauthorized",
             "usageLimitExceeded",
@@ -251,79 +339,60 @@ pub const THREADS_AND_TURNS: &[Reliance] = &[
             "responseTooManyFailedAttempts",
         ],
     ),
-    read("ServerNotification.json", "ItemStartedNotification", &["item", "threadId", "turnId"], &[]),
-    read("ServerNotification.json", "ItemCompletedNotification", &["item", "threadId", "turnId"], &[]),
-    read(
-        "ServerNotification.json",
-        "AgentMessageDeltaNotification",
-        &["delta", "itemId", "threadId", "turnId"],
-        &[],
-    ),
-    read("ServerNotification.json", "CommandExecutionOutputDeltaNotification", &["delta", "itemId"], &[]),
-    read("ServerNotification.json", "TurnStartedNotification", &["threadId", "turn"], &[]),
-    read("ServerNotification.json", "TurnCompletedNotification", &["threadId", "turn"], &[]),
-    read("ServerNotification.json", "ErrorNotification", &["error", "willRetry", "threadId", "turnId"], &[]),
-    read("ServerNotification.json", "ServerRequestResolvedNotification", &["requestId", "threadId"], &[]),
-    read("ServerNotification.json", "ThreadTokenUsage", &["last", "total", "modelContextWindow"], &[]),
-    read(
-        "ServerNotification.json",
+    told("ItemStartedNotification", &["item", "threadId", "turnId"]),
+    told("ItemCompletedNotification", &["item", "threadId", "turnId"]),
+    told("AgentMessageDeltaNotification", &["delta", "itemId", "threadId", "turnId"]),
+    told("ReasoningTextDeltaNotification", &["delta", "itemId", "threadId", "turnId"]),
+    told("ReasoningSummaryTextDeltaNotification", &["delta", "itemId", "threadId", "turnId"]),
+    told("CommandExecutionOutputDeltaNotification", &["delta", "itemId", "threadId", "turnId"]),
+    told("TurnDiffUpdatedNotification", &["diff", "threadId", "turnId"]),
+    told("ServerRequestResolvedNotification", &["requestId", "threadId"]),
+    told("WarningNotification", &["message"]),
+    told("GuardianWarningNotification", &["message"]),
+    told("ConfigWarningNotification", &["summary"]),
+    told("DeprecationNoticeNotification", &["summary"]),
+    told("ThreadTokenUsageUpdatedNotification", &["tokenUsage", "threadId", "turnId"]),
+    told("ThreadTokenUsage", &["last", "total", "modelContextWindow"]),
+    told(
         "TokenUsageBreakdown",
         &["totalTokens", "inputTokens", "cachedInputTokens", "outputTokens", "reasoningOutputTokens"],
-        &[],
     ),
-    read("ServerNotification.json", "RateLimitSnapshot", &["primary", "secondary"], &[]),
-    read("ServerNotification.json", "RateLimitWindow", &["usedPercent", "resetsAt"], &[]),
-    read(
-        "ServerNotification.json",
-        "ThreadItem",
+    told("AccountRateLimitsUpdatedNotification", &["rateLimits"]),
+    told("RateLimitSnapshot", &["primary", "secondary"]),
+    told("RateLimitWindow", &["usedPercent", "resetsAt"]),
+    item("agentMessage", &["id", "text", "phase"]),
+    item("reasoning", &["id", "summary", "content"]),
+    item(
+        "commandExecution",
         &[
             "id",
-            "text",
-            "phase",
-            "summary",
-            "content",
             "command",
             "cwd",
             "status",
             "aggregatedOutput",
             "exitCode",
             "durationMs",
-            "changes",
-            "server",
-            "tool",
-            "arguments",
-            "result",
-            "error",
-            "contentItems",
-            "success",
-            "clientId",
-        ],
-        &[
-            "agentMessage",
-            "reasoning",
-            "commandExecution",
-            "fileChange",
-            "mcpToolCall",
-            "dynamicToolCall",
-            "userMessage",
-            "webSearch",
-            "plan",
-            "contextCompaction",
+            "processId",
+            "source",
         ],
     ),
-    read("ServerNotification.json", "FileUpdateChange", &["path", "kind", "diff"], &[]),
-    read("ServerNotification.json", "PatchChangeKind", &["move_path"], &["add", "delete", "update"]),
-    read("ServerNotification.json", "MessagePhase", &[], &["commentary", "final_answer"]),
-];
-
-const SETTINGS_AND_THREAD: &[&str] = &[
-    "threadId",
-    "excludeTurns",
-    "cwd",
-    "sandbox",
-    "approvalPolicy",
-    "approvalsReviewer",
-    "model",
-    "developerInstructions",
-    "config",
+    item("fileChange", &["id", "changes", "status"]),
+    item("mcpToolCall", &["id", "server", "tool", "arguments", "result", "error", "status", "durationMs"]),
+    item(
+        "dynamicToolCall",
+        &["id", "namespace", "tool", "arguments", "contentItems", "success", "status", "durationMs"],
+    ),
+    item("userMessage", &["id", "clientId", "content"]),
+    item("webSearch", &["id", "query", "action", "results"]),
+    item("plan", &["id", "text"]),
+    item("contextCompaction", &["id"]),
+    words("CommandExecutionStatus", &["inProgress", "completed", "failed", "declined"]),
+    words("PatchApplyStatus", &["inProgress", "completed", "failed", "declined"]),
+    words("McpToolCallStatus", &["inProgress", "completed", "failed"]),
+    words("DynamicToolCallStatus", &["inProgress", "completed", "failed"]),
+    words("CommandExecutionSource", &["agent", "userShell", "unifiedExecStartup", "unifiedExecInteraction"]),
+    told("FileUpdateChange", &["path", "kind", "diff"]),
+    words("PatchChangeKind", &["add", "delete", "update"]),
+    Reliance { variant: "update", ..told("PatchChangeKind", &["move_path"]) },
+    words("MessagePhase", &["commentary", "final_answer"]),
 ];

@@ -74,3 +74,28 @@ fn what_is_no_message_is_said_to_be_none() {
         assert_eq!(Envelope::parse(line.as_bytes()).unwrap().kind(), None, "{line}");
     }
 }
+
+#[test]
+fn ids_of_an_odd_type_are_none_and_do_not_hide_others() {
+    let note = Some(Kind::Notification);
+    check(r#"{"method":"m","params":{"threadId":5,"turnId":[1]}}"#, note, None, None);
+    check(
+        r#"{"method":"m","params":{"threadId":"t","thread":null,"turnId":"u","turn":{}}}"#,
+        note,
+        Some("t"),
+        Some("u"),
+    );
+    check(r#"{"method":"m","params":{"thread":{"id":7},"turn":"u"}}"#, note, None, Some("u"));
+}
+
+#[test]
+fn an_error_of_an_odd_shape_is_still_an_error() {
+    for odd in ["\"no\"", "5", "[]", "{}"] {
+        let line = format!(r#"{{"id":1,"error":{odd}}}"#);
+        let envelope = Envelope::parse(line.as_bytes()).unwrap();
+        assert_eq!(envelope.kind(), Some(Kind::Reply));
+        assert_eq!(envelope.error.unwrap().message, odd);
+    }
+    let envelope = Envelope::parse(br#"{"id":1,"error":null,"result":{}}"#).unwrap();
+    assert!(envelope.error.is_none() && envelope.result.is_some());
+}

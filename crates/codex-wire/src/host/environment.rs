@@ -5,6 +5,7 @@
 //! in [`of_this_process`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::Path;
 
 use super::record::MARKER;
@@ -33,12 +34,20 @@ const PROVIDER_KEYS: [&str; 2] = ["OPENAI_API_KEY", "CODEX_API_KEY"];
 const NOT_SETTABLE: [&str; 3] = ["HOME", "CODEX_HOME", MARKER];
 
 /// What the operator adds to the allow-list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct EnvPolicy {
     /// Names to pass on if we have them.
     pub pass: BTreeSet<String>,
     /// Variables to set, whatever we have.
     pub set: BTreeMap<String, String>,
+}
+
+/// Values may be secrets: only names are shown.
+impl fmt::Debug for EnvPolicy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let set: Vec<&String> = self.set.keys().collect();
+        formatter.debug_struct("EnvPolicy").field("pass", &self.pass).field("set", &set).finish()
+    }
 }
 
 /// What is particular to one host.

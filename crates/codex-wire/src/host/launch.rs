@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,7 @@ pub struct KeeperCommand {
 }
 
 /// All that is needed to start a host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Launch {
     /// What starts a keeper.
     pub keeper: KeeperCommand,
@@ -58,15 +59,31 @@ pub struct Launch {
     pub ready_timeout: Duration,
 }
 
+/// Without the environment, which holds secrets.
+impl fmt::Debug for Launch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Launch")
+            .field("codex", &self.codex)
+            .field("version", &self.version)
+            .field("identity", &self.identity)
+            .field("dir", &self.dir)
+            .field("env", &self.env)
+            .finish_non_exhaustive()
+    }
+}
+
 pub(crate) async fn launch(launch: &Launch) -> Result<Host, Error> {
+    let launch = &absolute(launch)?;
     let files = Files(&launch.dir);
     if files.socket().as_os_str().len() > SOCKET_PATH_MAX_BYTES {
         return Err(Error::SocketPathTooLong { path: files.socket() });
     }
     let codex_home = effective_codex_home(launch)?;
+    let lock = BootLock::acquire(&codex_home, Instant::now() + launch.ready_timeout).await?;
+    // Under the lock: a start that somebody else has under way in this directory must not be taken for a broken one.
     let dir = launch.dir.clone();
     in_thread("cannot prepare", &launch.dir, move || prepare_dir(&dir)).await?;
-    let lock = BootLock::acquire(&codex_home, Instant::now() + launch.ready_timeout).await?;
     let plan = Plan {
         id: proc::random_id().map_err(io_error("cannot make an id from", Path::new("/proc")))?,
         dir: launch.dir.clone(),
@@ -84,6 +101,17 @@ pub(crate) async fn launch(launch: &Launch) -> Result<Host, Error> {
         Ok(host) => Ok(host),
         Err(unready) => Err(given_up(&plan, keeper, unready).await),
     }
+}
+
+/// The keeper and Codex run in another directory than we do.
+fn absolute(launch: &Launch) -> Result<Launch, Error> {
+    let spelt_out = |path: &Path| path::absolute(path).map_err(io_error("cannot tell where", path));
+    let mut launch = launch.clone();
+    launch.dir = spelt_out(&launch.dir)?;
+    launch.codex = spelt_out(&launch.codex)?;
+    launch.keeper.program = spelt_out(&launch.keeper.program)?;
+    launch.identity.codex_home = launch.identity.codex_home.as_deref().map(spelt_out).transpose()?;
+    Ok(launch)
 }
 
 /// Codex's home, also when the choice is left to Codex: the boot lock is in it.

@@ -159,11 +159,12 @@ impl Pool {
                 changes.extend(cleared(&member.host).await);
                 continue;
             }
-            if !member.retiring
-                && let Some(reason) = retire_reason(&facts_of(&member.host), &self.limits, wanted_version)
-            {
-                member.retiring = true;
-                changes.push(Change::Retiring { id: member.host.id().to_owned(), reason });
+            if !member.retiring {
+                let facts = facts_of(&member.host, &self.limits).await;
+                if let Some(reason) = retire_reason(&facts, &self.limits, wanted_version) {
+                    member.retiring = true;
+                    changes.push(Change::Retiring { id: member.host.id().to_owned(), reason });
+                }
             }
             if member.retiring && member.active_turns == 0 {
                 match ended(&member.host).await {
@@ -226,6 +227,11 @@ fn remove(dir: &Path) -> Result<(), Error> {
     fs::remove_dir_all(dir).map_err(io_error("cannot remove", dir))
 }
 
-fn facts_of(host: &Host) -> Facts {
-    Facts { age: host.age(), rss_bytes: host.rss_bytes(), version: host.record().codex_version.clone() }
+async fn facts_of(host: &Host, limits: &Limits) -> Facts {
+    Facts {
+        age: host.age(),
+        rss_bytes: host.rss_bytes(),
+        version: host.record().codex_version.clone(),
+        answers: host.is_healthy(limits.answer_within).await,
+    }
 }

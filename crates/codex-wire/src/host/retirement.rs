@@ -12,11 +12,18 @@ pub struct Limits {
     pub max_rss_bytes: u64,
     /// Threads that one host takes.
     pub max_threads: usize,
+    /// Ones that take longer to take a connection are replaced.
+    pub answer_within: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { max_age: Duration::from_hours(24), max_rss_bytes: 1 << 30, max_threads: 50 }
+        Limits {
+            max_age: Duration::from_hours(24),
+            max_rss_bytes: 1 << 30,
+            max_threads: 50,
+            answer_within: Duration::from_secs(10),
+        }
     }
 }
 
@@ -29,11 +36,15 @@ pub struct Facts {
     pub rss_bytes: Option<u64>,
     /// The version that runs.
     pub version: String,
+    /// Whether it took a connection in time.
+    pub answers: bool,
 }
 
 /// Why a host takes no new threads and ends when it has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
+    /// It takes no connections.
+    Silent,
     /// It has another version than the one that is wanted now.
     Version {
         /// What runs.
@@ -53,6 +64,7 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Reason::Silent => formatter.write_str("takes no connections"),
             Reason::Version { running, wanted } => {
                 write!(formatter, "runs codex {running}, wanted is {wanted}")
             }
@@ -64,6 +76,9 @@ impl fmt::Display for Reason {
 
 /// Why this host should be retired, if it should.
 pub fn retire_reason(facts: &Facts, limits: &Limits, wanted_version: &str) -> Option<Reason> {
+    if !facts.answers {
+        return Some(Reason::Silent);
+    }
     if facts.version != wanted_version {
         return Some(Reason::Version { running: facts.version.clone(), wanted: wanted_version.to_owned() });
     }
@@ -80,7 +95,12 @@ mod tests {
 
     fn check(age_h: u64, rss_mib: Option<u64>, version: &str) -> Option<String> {
         let age = Duration::from_hours(age_h);
-        let facts = Facts { age, rss_bytes: rss_mib.map(|mib| mib << 20), version: version.to_owned() };
+        let facts = Facts {
+            age,
+            rss_bytes: rss_mib.map(|mib| mib << 20),
+            version: version.to_owned(),
+            answers: true,
+        };
         retire_reason(&facts, &Limits::default(), "0.166.0").map(|reason| reason.to_string())
     }
 
@@ -95,5 +115,11 @@ mod tests {
         assert_eq!(check(24, Some(90), "0.166.0").unwrap(), "has run for 24 h");
         assert_eq!(check(0, Some(1024), "0.166.0").unwrap(), "uses 1024 MiB");
         assert_eq!(check(0, Some(90), "0.165.0").unwrap(), "runs codex 0.165.0, wanted is 0.166.0");
+    }
+
+    #[test]
+    fn a_host_that_takes_no_connections_goes() {
+        let facts = Facts { age: Duration::ZERO, rss_bytes: None, version: "0.166.0".into(), answers: false };
+        assert_eq!(retire_reason(&facts, &Limits::default(), "0.166.0"), Some(Reason::Silent));
     }
 }

@@ -22,6 +22,8 @@ const WRITTEN_LINE_MAX_BYTES: usize = 8 * 1024;
 /// Lines that wait to be written, with what a line costs even when it is empty.
 const BACKLOG_MAX_BYTES: usize = 1024 * 1024;
 const LINE_COST_BYTES: usize = 64;
+/// How long a line is held back in case the next one belongs to it.
+const QUIET: Duration = Duration::from_millis(200);
 /// Each of the two files.
 const FILE_MAX_BYTES: u64 = 1024 * 1024;
 
@@ -89,9 +91,13 @@ struct State {
 }
 
 /// What the writing thread takes off the backlog.
-struct Batch {
-    left_out: u64,
-    lines: VecDeque<String>,
+enum Taken {
+    /// The oldest lines, after some that nobody will see.
+    Lines { left_out: u64, lines: VecDeque<String> },
+    /// It has become quiet.
+    Nothing,
+    /// The stream has ended and all lines are taken.
+    End,
 }
 
 impl Backlog {
@@ -112,18 +118,24 @@ impl Backlog {
         self.changed.notify_one();
     }
 
-    /// Waits for lines; `None` when the stream has ended and all lines are taken.
-    fn take(&self) -> Option<Batch> {
+    /// Waits for lines, for as long as it takes or until nothing has come for `limit`.
+    fn take(&self, limit: Option<Duration>) -> Taken {
         let waiting = |state: &mut State| state.lines.is_empty() && !state.closed;
-        let mut state = self.changed.wait_while(self.lock(), waiting).unwrap_or_else(PoisonError::into_inner);
+        let mut state = match limit {
+            None => self.changed.wait_while(self.lock(), waiting).unwrap_or_else(PoisonError::into_inner),
+            Some(limit) => {
+                let waited = self.changed.wait_timeout_while(self.lock(), limit, waiting);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
         if state.lines.is_empty() {
-            return None;
+            return if state.closed { Taken::End } else { Taken::Nothing };
         }
         // A few at a time, so that in a flood the rest can still be replaced by what is newer.
         let few = state.lines.len().min(64);
         let lines: VecDeque<String> = state.lines.drain(..few).collect();
         state.bytes -= lines.iter().map(|line| line.len() + LINE_COST_BYTES).sum::<usize>();
-        Some(Batch { left_out: std::mem::take(&mut state.left_out), lines })
+        Taken::Lines { left_out: std::mem::take(&mut state.left_out), lines }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -171,15 +183,56 @@ fn readable(line: &[u8], was_cut: bool) -> String {
 }
 
 fn write_lines(backlog: &Backlog, path: &Path) {
-    let redactor = Redactor::default();
-    let mut log = RotatingFile::new(path);
-    while let Some(batch) = backlog.take() {
-        if batch.left_out > 0 {
-            log.write_line(&format!("[{} lines left out]", batch.left_out));
+    let mut log = RedactedLog {
+        redacted: Redactor::default().stream(),
+        open_line: String::new(),
+        file: RotatingFile::new(path),
+    };
+    let mut limit = None;
+    loop {
+        match backlog.take(limit) {
+            Taken::Lines { left_out, lines } => {
+                if left_out > 0 {
+                    log.settle();
+                    log.file.write_line(&format!("[{left_out} lines left out]"));
+                }
+                for line in &lines {
+                    log.push(line);
+                }
+                limit = Some(QUIET);
+            }
+            Taken::Nothing => {
+                log.settle();
+                limit = None;
+            }
+            Taken::End => return log.settle(),
         }
-        for line in &batch.lines {
-            log.write_line(cut(&redactor.redact(line)));
+    }
+}
+
+/// Redacts over the ends of lines, since a private key has many.
+struct RedactedLog {
+    redacted: redact::Stream,
+    open_line: String,
+    file: RotatingFile,
+}
+
+impl RedactedLog {
+    fn push(&mut self, line: &str) {
+        self.open_line += &self.redacted.push(&format!("{line}\n"));
+        while let Some(end) = self.open_line.find('\n') {
+            self.file.write_line(cut(&self.open_line[..end]));
+            self.open_line.drain(..=end);
         }
+    }
+
+    /// Writes what was held back because the next line might have belonged to it.
+    fn settle(&mut self) {
+        self.open_line += &self.redacted.finish();
+        for line in self.open_line.lines() {
+            self.file.write_line(cut(line));
+        }
+        self.open_line.clear();
     }
 }
 

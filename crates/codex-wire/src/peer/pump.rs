@@ -1,55 +1,110 @@
 //! The two tasks of a connection: one reads and routes, one writes.
 
-use futures_util::SinkExt;
-use futures_util::StreamExt;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::*;
-use crate::transport::{Incoming, Outgoing};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use futures_util::{SinkExt, StreamExt};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
+
+use super::{
+    CallError, Closed, Delivery, INBOUND_BYTES, InboxSender, IncomingRequest, Notification, OVERLOAD_PAUSE,
+    OVERLOAD_TRIES, OVERLOADED, Pending, ReplyTo, STRAY_LINE_CHARS, STRAY_LINES, Shared,
+};
+use crate::answer::{Answer, RpcError};
+use crate::call::ThreadOpened;
+use crate::envelope::{Envelope, Kind};
+use crate::event::Event;
+use crate::id::{RequestId, ThreadId, TurnId};
+use crate::request::ServerRequest;
+use crate::transport::{Error as TransportError, Incoming, Outgoing};
 
 /// A server that takes nothing for this long is as good as gone.
 const WRITE_LIMIT: Duration = Duration::from_secs(30);
+/// How long what was handed over before [`Peer::close`] may take to go out.
+const FAREWELL_LIMIT: Duration = Duration::from_secs(1);
+/// How long a server that takes no more input is still listened to.
+const LAST_WORDS_LIMIT: Duration = Duration::from_millis(250);
 
 /// Writes what is queued, in order, until the connection ends.
 pub(super) async fn write(shared: Arc<Shared>, mut sink: Outgoing, mut queue: mpsc::Receiver<Bytes>) {
-    let mut closed = shared.closed.subscribe();
     loop {
         let line = tokio::select! {
             biased;
-            _ = closed.wait_for(Option::is_some) => break,
+            _ = shared.wait_closed() => break,
             line = queue.recv() => line,
         };
         let Some(line) = line else { break };
-        match tokio::time::timeout(WRITE_LIMIT, sink.send(line)).await {
+        let sent = tokio::select! {
+            biased;
+            sent = tokio::time::timeout(WRITE_LIMIT, sink.send(line)) => sent,
+            () = farewell_is_over(&shared) => break,
+        };
+        match sent {
             Ok(Ok(())) => {}
             Ok(Err(error)) => shared.close(Closed::Transport(error)),
             Err(_) => {
-                shared.close(Closed::Transport(TransportError::Write("the server takes no input".to_owned())))
+                let error = TransportError::Write("the server takes no input".to_owned());
+                shared.close(Closed::Transport(error));
             }
         }
     }
     queue.close();
-    // The end of its input asks a stdio server to go.
-    let _ = tokio::time::timeout(WRITE_LIMIT, sink.close()).await;
+    let farewell = async {
+        while let Ok(line) = queue.try_recv() {
+            sink.feed(line).await?;
+        }
+        // The end of its input asks a stdio server to go.
+        sink.close().await
+    };
+    let _ = tokio::time::timeout(FAREWELL_LIMIT, farewell).await;
+}
+
+async fn farewell_is_over(shared: &Shared) {
+    shared.wait_closed().await;
+    tokio::time::sleep(FAREWELL_LIMIT).await;
 }
 
 /// Reads and routes until the connection ends, then tells everyone.
 pub(super) async fn read(shared: Arc<Shared>, mut incoming: Incoming) {
-    let mut closed = shared.closed.subscribe();
     loop {
         let message = tokio::select! {
             biased;
-            _ = closed.wait_for(Option::is_some) => break,
+            _ = shared.wait_closed() => break,
             message = incoming.next() => message,
         };
         match message {
-            Some(Ok(line)) => receive_line(&shared, line).await,
+            Some(Ok(line)) => tokio::select! {
+                biased;
+                () = receive_line(&shared, line) => {}
+                // An inbox that nobody reads must not keep the others from being told.
+                _ = shared.wait_closed() => break,
+            },
             Some(Err(error)) => shared.close(Closed::Transport(error)),
             None => shared.close(Closed::ByServer),
         }
     }
+    if matches!(shared.reason(), Closed::Transport(TransportError::Write(_))) {
+        hear_last_words(&shared, &mut incoming).await;
+    }
     tell_everyone(&shared).await;
 }
 
+/// A server that went away while we wrote to it may have said something before: that still counts.
+async fn hear_last_words(shared: &Arc<Shared>, incoming: &mut Incoming) {
+    let last_words = async {
+        while let Some(Ok(line)) = incoming.next().await {
+            receive_line(shared, line).await;
+        }
+    };
+    let _ = tokio::time::timeout(LAST_WORDS_LIMIT, last_words).await;
+}
+
+/// Fails every pending call, then says goodbye to every inbox; none waits for another.
 async fn tell_everyone(shared: &Shared) {
     let reason = shared.reason();
     let (pending, threads) = {
@@ -57,12 +112,40 @@ async fn tell_everyone(shared: &Shared) {
         state.parents.clear();
         (std::mem::take(&mut state.pending), std::mem::take(&mut state.threads))
     };
-    for pending in pending.into_values() {
-        pending.finish(Err(CallError::Closed(reason.clone()))).await;
+    let mut pending: Vec<_> = pending.into_iter().collect();
+    pending.sort_unstable_by_key(|(id, _)| *id);
+    let mut farewells: Vec<(InboxSender, Vec<Delivery>)> = Vec::new();
+    for (_, call) in pending {
+        let result = Err(CallError::Closed(reason.clone()));
+        match call.reply_to {
+            ReplyTo::Caller(caller) => drop(caller.send(result)),
+            ReplyTo::Inbox { inbox, token } => {
+                farewell_of(&mut farewells, inbox).push(Delivery::Reply { token, result });
+            }
+        }
     }
     for inbox in threads.into_values() {
-        let _ = inbox.send(Delivery::Closed(reason.clone())).await;
+        farewell_of(&mut farewells, inbox);
     }
+    let sayings = farewells.into_iter().map(|(inbox, mut last)| {
+        last.push(Delivery::Closed(reason.clone()));
+        async move {
+            for delivery in last {
+                // An owner that is gone needs no goodbye.
+                let _ = inbox.send(delivery).await;
+            }
+        }
+    });
+    join_all(sayings).await;
+}
+
+/// What one inbox is still to get. An inbox may be of several threads.
+fn farewell_of(farewells: &mut Vec<(InboxSender, Vec<Delivery>)>, inbox: InboxSender) -> &mut Vec<Delivery> {
+    let at = farewells.iter().position(|(known, _)| known.same_channel(&inbox)).unwrap_or_else(|| {
+        farewells.push((inbox, Vec::new()));
+        farewells.len() - 1
+    });
+    &mut farewells[at].1
 }
 
 async fn receive_line(shared: &Arc<Shared>, line: Bytes) {
@@ -70,11 +153,13 @@ async fn receive_line(shared: &Arc<Shared>, line: Bytes) {
     let thread = envelope.route.thread_id.as_deref().map(ThreadId::from);
     match (envelope.kind(), envelope.method, envelope.id) {
         (Some(Kind::Notification), Some(method), _) => {
-            let turn_id = envelope.route.turn_id.as_deref().map(TurnId::from);
-            let method = Box::from(&*method);
-            let budget = take_budget(shared, line.len()).await;
-            let note =
-                Notification { method, thread_id: thread, turn_id, line: line.clone(), _budget: budget };
+            let note = Notification {
+                method: Box::from(&*method),
+                thread_id: thread,
+                turn_id: envelope.route.turn_id.as_deref().map(TurnId::from),
+                line: line.clone(),
+                _budget: take_budget(shared, line.len()).await,
+            };
             deliver_notification(shared, note).await;
         }
         (Some(Kind::Request), Some(method), Some(id)) => {
@@ -115,9 +200,9 @@ fn keep_stray(shared: &Shared, line: &[u8]) {
     state.stray.push_back(text);
 }
 
-async fn take_budget(shared: &Shared, bytes: usize) -> Option<OwnedSemaphorePermit> {
+async fn take_budget(shared: &Shared, bytes: usize) -> Option<Arc<OwnedSemaphorePermit>> {
     let bytes = u32::try_from(bytes.min(INBOUND_BYTES)).unwrap_or(u32::MAX);
-    Arc::clone(&shared.budget).acquire_many_owned(bytes).await.ok()
+    Arc::clone(&shared.budget).acquire_many_owned(bytes).await.ok().map(Arc::new)
 }
 
 async fn deliver_notification(shared: &Shared, note: Notification) {
@@ -134,12 +219,16 @@ async fn deliver_notification(shared: &Shared, note: Notification) {
     }
 }
 
-/// Sub-agents are threads of their own; what they ask is asked of the thread that started them.
+/// Sub-agents are threads of their own; what they ask is asked of the thread that started them. A host tells of
+/// everyone's threads: those of other clients are none of ours.
 fn remember_parent(shared: &Shared, note: &Notification) {
     if let Event::ThreadStarted(thread) = note.event()
-        && let (Some(child), Some(parent)) = (thread.any_id(), thread.parent_thread_id)
+        && let (Some(child), Some(parent)) = (thread.any_id(), thread.parent_thread_id.map(ThreadId))
     {
-        shared.state().parents.insert(child, ThreadId(parent));
+        let mut state = shared.state();
+        if state.inbox_of(&parent).is_some() {
+            state.parents.insert(child, parent);
+        }
     }
 }
 
@@ -147,38 +236,20 @@ fn remember_parent(shared: &Shared, note: &Notification) {
 fn tell_all_threads(shared: &Shared, note: &Notification) {
     let inboxes: Vec<_> = shared.state().threads.values().cloned().collect();
     for inbox in inboxes {
-        let copy = Notification {
-            method: note.method.clone(),
-            thread_id: None,
-            turn_id: note.turn_id.clone(),
-            line: note.line.clone(),
-            _budget: None,
-        };
-        let _ = inbox.try_send(Delivery::Notification(copy));
+        let _ = inbox.try_send(Delivery::Notification(note.clone()));
     }
 }
 
-/// The inbox of a thread, or of the nearest thread above it that has one.
 fn route_of(shared: &Shared, thread: &ThreadId) -> Option<InboxSender> {
-    let state = shared.state();
-    let mut thread = thread;
-    // Bounded: a chain longer than the map has a loop.
-    for _ in 0..=state.parents.len() {
-        if let Some(inbox) = state.threads.get(thread) {
-            return Some(inbox.clone());
-        }
-        thread = state.parents.get(thread)?;
-    }
-    None
+    shared.state().inbox_of(thread).cloned()
 }
 
 async fn deliver_request(shared: &Shared, thread: Option<ThreadId>, request: IncomingRequest) {
     let inbox = thread.and_then(|thread| route_of(shared, &thread));
     let unclaimed = match inbox {
         Some(inbox) => match inbox.send(Delivery::Request(request)).await {
-            Ok(()) => return,
             Err(mpsc::error::SendError(Delivery::Request(request))) => request,
-            Err(_) => return,
+            Ok(()) | Err(_) => return,
         },
         None => request,
     };
@@ -188,12 +259,10 @@ async fn deliver_request(shared: &Shared, thread: Option<ThreadId>, request: Inc
 }
 
 async fn deliver_reply(shared: &Arc<Shared>, id: i64, result: Result<Box<RawValue>, RpcError>) {
+    // A late reply, to a call that was given up, is nobody's.
     let Some(mut pending) = shared.state().pending.remove(&id) else { return };
     match result {
-        Err(error) if error.code == OVERLOADED && pending.tries < OVERLOAD_TRIES => {
-            pending.timer = AbortOnDrop(None);
-            tokio::spawn(try_again(Arc::clone(shared), pending, error));
-        }
+        Err(error) if error.code == OVERLOADED && may_try_again(&pending) => try_again(shared, pending),
         Err(error) => pending.finish(Err(CallError::Refused(error))).await,
         Ok(result) => {
             if let Some(inbox) = pending.opens.take()
@@ -207,16 +276,27 @@ async fn deliver_reply(shared: &Arc<Shared>, id: i64, result: Result<Box<RawValu
     }
 }
 
-async fn try_again(shared: Arc<Shared>, mut pending: Pending, error: RpcError) {
-    let pause = OVERLOAD_PAUSE * 2_u32.pow(pending.tries - 1);
-    let pause = pause.mul_f64(0.5 + jitter());
-    if Instant::now() + pause >= pending.deadline {
-        return pending.finish(Err(CallError::Refused(error))).await;
-    }
-    tokio::time::sleep(pause).await;
+fn may_try_again(pending: &Pending) -> bool {
+    pending.tries < OVERLOAD_TRIES && Instant::now() + longest_pause(pending.tries) < pending.deadline
+}
+
+fn longest_pause(tries: u32) -> Duration {
+    OVERLOAD_PAUSE * 2_u32.pow(tries)
+}
+
+/// The call goes back on the list at once, so that its deadline and the end of the connection find it there; it is
+/// written after a pause.
+fn try_again(shared: &Arc<Shared>, mut pending: Pending) {
+    let pause = longest_pause(pending.tries).mul_f64(0.5 + jitter() / 2.0);
     pending.tries += 1;
-    // When the connection has ended meanwhile, dropping the call tells its caller.
-    let _ = shared.register_and_send(pending).await;
+    let (_, line) = shared.register(&mut shared.state(), pending);
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => drop(shared.write(line).await),
+            _ = shared.wait_closed() => {}
+        }
+    });
 }
 
 /// Between 0 and 1, from the standard library's own randomness.

@@ -1,4 +1,10 @@
 //! A Codex of one's own: `codex app-server` as a child on pipes, which dies with us.
+//!
+//! Ending it ends all that it started. What ends by itself, or is killed by others, may leave behind what heeds
+//! neither the end of its input nor its parent's: whoever must be safe from that uses a [`crate::host`].
+
+mod family;
+mod input;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -7,22 +13,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redact::Redactor;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::watch;
-use tokio_util::codec::{FramedRead, FramedWrite};
+use tokio_util::codec::FramedRead;
 
+use self::family::{Family, Send};
+use self::input::Input;
 use super::line::LineCodec;
-use super::{DEFAULT_MESSAGE_LIMIT, Error as TransportError, Transport};
+use super::{DEFAULT_MESSAGE_LIMIT, Transport};
 use crate::backing::Backing;
+use crate::host::proc::{self, Process};
 
 /// Lines of stderr that are kept.
 const STDERR_LINES: usize = 500;
 /// A line of stderr is cut here.
 const STDERR_LINE_BYTES: u64 = 16 * 1024;
-/// How long the child may take after its stdin closed, and again after SIGTERM.
+/// How long the child may take after its stdin closed, again after SIGTERM, and to die of SIGKILL.
 const GRACE: Duration = Duration::from_secs(3);
+/// How long what the child started may take to follow it.
+const FAMILY_GRACE: Duration = Duration::from_secs(1);
 
 /// How to start the child.
 #[derive(Debug, Clone)]
@@ -57,7 +68,7 @@ pub struct Error {
 /// and so does closing the transport, since codex leaves at the end of its input.
 #[derive(Debug)]
 pub struct StdioChild {
-    pid: u32,
+    family: Arc<Family>,
     exit: watch::Receiver<Option<ExitStatus>>,
     stderr: Arc<Mutex<VecDeque<String>>>,
 }
@@ -80,20 +91,21 @@ pub fn spawn(spawn: &Spawn) -> Result<(Transport, Arc<StdioChild>), Error> {
     else {
         return Err(failed(std::io::Error::other("no pipes")));
     };
+    let Some(process) = child.id().and_then(proc::stat).map(|stat| stat.process) else {
+        // Nobody would know whom to end.
+        let _ = child.start_kill();
+        return Err(failed(std::io::Error::other("it cannot be seen in /proc")));
+    };
+    let family = Arc::new(Family::of(process));
     let lines = Arc::new(Mutex::new(VecDeque::new()));
     tokio::spawn(drain_stderr(stderr, Arc::clone(&lines)));
-    let pid = child.id().unwrap_or_default();
     let (exit_tx, exit) = watch::channel(None);
     tokio::spawn(watch_exit(child, exit_tx));
 
     let incoming = FramedRead::with_capacity(stdout, LineCodec::new(spawn.message_limit), 64 * 1024);
-    let outgoing = FramedWrite::new(stdin, LineCodec::new(spawn.message_limit));
-    let outgoing = futures_util::SinkExt::sink_map_err(outgoing, |error| match error {
-        TransportError::Read(message) => TransportError::Write(message),
-        other => other,
-    });
+    let outgoing = Input::new(stdin, LineCodec::new(spawn.message_limit), Arc::clone(&family));
     let transport = Transport { incoming: Box::pin(incoming), outgoing: Box::pin(outgoing) };
-    Ok((transport, Arc::new(StdioChild { pid, exit, stderr: lines })))
+    Ok((transport, Arc::new(StdioChild { family, exit, stderr: lines })))
 }
 
 async fn watch_exit(mut child: Child, exit: watch::Sender<Option<ExitStatus>>) {
@@ -126,37 +138,46 @@ async fn drain_stderr(stderr: ChildStderr, lines: Arc<Mutex<VecDeque<String>>>) 
 impl StdioChild {
     /// The child's process id.
     pub fn pid(&self) -> u32 {
-        self.pid
+        self.family.child().pid
     }
 
-    /// Ends the child and its process group: waits for it to follow the end of its input, then SIGTERM, then
+    /// Ends the child and all that it started: waits for it to follow the end of its input, then SIGTERM, then
     /// SIGKILL. The transport must be closed first. Says so if even that fails.
     pub async fn end(&self) -> Result<(), String> {
-        if self.wait(GRACE).await.is_none() {
-            self.signal(Signal::TERM);
-            if self.wait(GRACE).await.is_none() {
-                self.signal(Signal::KILL);
-                if self.wait(GRACE).await.is_none() {
-                    return Err(format!("codex (pid {}) did not end and is orphaned", self.pid));
-                }
-            }
-        }
-        // What it started in its own group goes with it.
-        self.signal(Signal::KILL);
-        Ok(())
+        self.end_by(Process::signal, GRACE).await
     }
 
-    /// Ends the child without waiting for it to be polite.
+    /// Ends the child and all that it started without waiting for them to be polite.
     pub async fn kill(&self) -> Result<(), String> {
-        self.signal(Signal::KILL);
-        self.wait(GRACE).await.map(|_| ()).ok_or_else(|| format!("codex (pid {}) is orphaned", self.pid))
+        self.family.remember();
+        self.kill_by(Process::signal, GRACE).await
     }
 
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
-            // Fails only when the group is gone, which is what is wanted.
-            let _ = kill_process_group(group, signal);
+    async fn end_by(&self, send: Send, grace: Duration) -> Result<(), String> {
+        self.family.remember();
+        if self.wait(grace).await.is_none() {
+            self.family.remember();
+            // Fails only when the child is gone, which is what is wanted.
+            let _ = send(self.family.child(), Signal::TERM);
+            self.wait(grace).await;
         }
+        if !self.is_alive() {
+            self.family.wait(FAMILY_GRACE).await;
+        }
+        self.kill_by(send, grace).await
+    }
+
+    async fn kill_by(&self, send: Send, grace: Duration) -> Result<(), String> {
+        let left = self.family.kill(send, grace).await;
+        if left.is_empty() && self.wait(grace).await.is_some() {
+            return Ok(());
+        }
+        let pids: Vec<_> = left.iter().map(|process| process.pid.to_string()).collect();
+        Err(format!(
+            "codex (pid {}) did not end and is orphaned (still there: {})",
+            self.pid(),
+            pids.join(", ")
+        ))
     }
 
     /// Waits for the child to end by itself.
@@ -181,3 +202,6 @@ impl Backing for StdioChild {
         self.exit.borrow().is_none()
     }
 }
+
+#[cfg(test)]
+mod tests;

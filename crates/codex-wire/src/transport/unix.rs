@@ -1,8 +1,11 @@
 //! WebSocket over a unix socket: how codex listens with `--listen unix://PATH`. One message per text frame.
 
+use std::io::ErrorKind;
+
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, future};
 use tokio::net::UnixStream;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
 
@@ -19,12 +22,25 @@ pub async fn connect(stream: UnixStream, message_limit: usize) -> Result<Transpo
             .map_err(|error| Error::Read(format!("WebSocket handshake: {error}")))?;
     let (sink, stream) = socket.split();
     let incoming = stream
-        .take_while(|message| future::ready(!matches!(message, Ok(Message::Close(_)))))
+        .take_while(|message| future::ready(!is_end(message)))
         .filter_map(move |message| future::ready(received(message, message_limit)));
     let outgoing = sink
         .sink_map_err(|error| Error::Write(error.to_string()))
         .with(|message: Bytes| future::ready(text_frame(message)));
     Ok(Transport { incoming: Box::pin(incoming), outgoing: Box::pin(outgoing) })
+}
+
+/// Whether the server said goodbye, or is gone without a word: both are the end, not a fault of the transport.
+fn is_end(message: &Result<Message, tungstenite::Error>) -> bool {
+    match message {
+        Ok(message) => matches!(message, Message::Close(_)),
+        Err(tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed) => true,
+        Err(tungstenite::Error::Protocol(error)) => *error == ProtocolError::ResetWithoutClosingHandshake,
+        Err(tungstenite::Error::Io(error)) => {
+            matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof)
+        }
+        Err(_) => false,
+    }
 }
 
 fn received(message: Result<Message, tungstenite::Error>, limit: usize) -> Option<Result<Bytes, Error>> {

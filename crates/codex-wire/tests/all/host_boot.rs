@@ -9,10 +9,9 @@ use futures_util::future::join_all;
 use serde_json::json;
 use testkit::rig::Home;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::host_rig::{LONG, example, home_with, launch_in};
+use crate::host_rig::{LONG, home_with, launch_in, launching_program};
 
 /// Starts a Codex on stdio under the lock and waits for its first answer.
 async fn boot_on_stdio(home: &Home) -> std::io::Result<Option<String>> {
@@ -47,18 +46,7 @@ async fn servers_that_boot_on_one_fresh_home_under_the_lock_all_answer() {
 async fn programs_that_boot_on_one_fresh_home_at_once_all_succeed() {
     let home = home_with("");
     let launches: Vec<_> = ["a", "b", "c", "d"].iter().map(|name| launch_in(&home, name)).collect();
-    let start = |launch: &Launch| {
-        Command::new(example("launch_host"))
-            .arg(&launch.keeper.program)
-            .arg(&launch.codex)
-            .arg(&launch.version)
-            .arg(home.codex_home())
-            .arg(&launch.dir)
-            .env_clear()
-            .envs(&launch.parent_env)
-            .stdin(Stdio::null())
-            .output()
-    };
+    let start = |launch: &Launch| launching_program(launch, &home).stderr(Stdio::piped()).output();
     let outputs = timeout(LONG, join_all(launches.iter().map(start))).await;
     for output in outputs.unwrap() {
         let output = output.unwrap();

@@ -12,7 +12,9 @@ use serde_json::json;
 use testkit::wait_until;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::host_rig::{Client, LONG, STUBBORN_MCP, example, home_with, host_in, launch_in, start_children};
+use crate::host_rig::{
+    Client, LONG, STUBBORN_MCP, home_with, host_in, launch_in, launching_program, start_children,
+};
 
 fn kill(process: Process) {
     assert!(process.signal(Signal::KILL).unwrap(), "{process:?} was there to be killed");
@@ -22,19 +24,7 @@ fn kill(process: Process) {
 async fn a_host_outlives_the_program_that_started_it_and_is_found_again() {
     let home = home_with("");
     let launch = launch_in(&home, "h");
-    let mut program = tokio::process::Command::new(example("launch_host"))
-        .arg(&launch.keeper.program)
-        .arg(&launch.codex)
-        .arg(&launch.version)
-        .arg(home.codex_home())
-        .arg(&launch.dir)
-        .env_clear()
-        .envs(&launch.parent_env)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
+    let mut program = launching_program(&launch, &home).stdin(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
     let line = tokio::time::timeout(LONG, lines.next_line()).await.unwrap().unwrap();
     assert!(line.unwrap().ends_with("answers"));

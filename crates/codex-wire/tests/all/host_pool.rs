@@ -1,7 +1,9 @@
 //! The pool: hosts taken over, shared, retired and replaced, on the real Codex.
 
+use std::time::Duration;
+
 use codex_wire::host::pool::{Change, Placed, Pool};
-use codex_wire::host::retirement::Limits;
+use codex_wire::host::retirement::{Limits, Reason};
 use codex_wire::host::{Host, Identity, Launch};
 use rustix::process::Signal;
 use testkit::rig::Home;
@@ -87,6 +89,29 @@ async fn a_host_of_another_version_is_retired_when_its_turn_is_over() {
     let changes = pool.maintain("9.9.9").await;
     assert!(matches!(changes.as_slice(), [Change::Retired { id }] if id == host.id()), "{changes:?}");
     assert!(!host.is_alive() && !host.dir().exists());
+    home.assert_no_processes().await;
+}
+
+#[tokio::test]
+async fn a_host_that_takes_no_connections_is_replaced() {
+    let home = home_with("");
+    let launch = launch_in(&home, "-");
+    let limits = Limits { answer_within: Duration::from_millis(500), ..Limits::default() };
+    let (mut pool, _) = pool_in(&home, limits).await;
+    let host = placed(&mut pool, &launch).await;
+    pool.turn_started(host.id());
+    host.record().codex.signal(Signal::STOP).unwrap();
+    // Its threads stop one by one; the first look may still find it well.
+    let mut changes = Vec::new();
+    while changes.is_empty() {
+        changes = pool.maintain(&launch.version).await;
+    }
+    assert!(matches!(changes.as_slice(), [Change::Retiring { reason: Reason::Silent, .. }]), "{changes:?}");
+    assert_ne!(placed(&mut pool, &launch).await, host);
+    pool.turn_ended(host.id());
+    let changes = pool.maintain(&launch.version).await;
+    assert!(matches!(changes.as_slice(), [Change::Retired { id }] if id == host.id()), "{changes:?}");
+    retire_all(&mut pool).await;
     home.assert_no_processes().await;
 }
 

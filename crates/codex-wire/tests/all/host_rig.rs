@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
 use codex_wire::host::proc::{self, Process};
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use testkit::rig::{Home, codex};
 use testkit::wait_until;
 use tokio::net::UnixStream;
+use tokio::process::Command;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
@@ -51,6 +53,15 @@ pub fn launch_in(home: &Home, name: &str) -> Launch {
         config: Vec::new(),
         ready_timeout: LONG,
     }
+}
+
+/// Another program that does this launch and lives until its stdin is closed.
+pub fn launching_program(launch: &Launch, home: &Home) -> Command {
+    let mut command = Command::new(example("launch_host"));
+    command.args([&launch.keeper.program, &launch.codex]).arg(&launch.version);
+    command.args([&home.codex_home(), &launch.dir]).env_clear().envs(&launch.parent_env);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    command
 }
 
 /// Starts the real Codex in this home.

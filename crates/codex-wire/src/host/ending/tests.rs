@@ -1,3 +1,5 @@
+//! Tests of `ending`.
+
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 

@@ -1,3 +1,5 @@
+//! Tests of `environment`.
+
 use super::*;
 
 fn names(list: &[&str]) -> BTreeSet<String> {
@@ -104,6 +106,12 @@ fn the_operator_can_pass_and_set_more_but_not_forge_the_mark() {
     assert_eq!(env["RUST_LOG"], "info");
     assert_eq!(env[MARKER], "h1");
     assert!(!env.contains_key("CODEX_HOME"));
+}
+
+#[test]
+fn values_are_not_shown_when_a_policy_is_printed() {
+    let policy = EnvPolicy { pass: names(&["A"]), set: BTreeMap::from([("B".into(), "s3cret".into())]) };
+    assert_eq!(format!("{policy:?}"), r#"EnvPolicy { pass: {"A"}, set: ["B"] }"#);
 }
 
 #[test]

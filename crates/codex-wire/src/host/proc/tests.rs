@@ -1,3 +1,5 @@
+//! Tests of `proc`.
+
 use std::process::{Command, Stdio};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of `record`.
+
 use super::*;
 
 #[test]

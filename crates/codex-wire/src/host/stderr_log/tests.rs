@@ -1,3 +1,5 @@
+//! Tests of `stderr_log`.
+
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
@@ -42,6 +44,30 @@ fn a_secret_is_redacted_before_it_is_written() {
 }
 
 #[test]
+fn a_private_key_is_redacted_over_all_its_lines() {
+    let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n".repeat(20);
+    let key = format!("-----BEGIN PRIVATE KEY-----\n{body}-----END PRIVATE KEY-----");
+    let (_dir, path) = drained(format!("before\n{key}\nafter\n").into_bytes());
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(!text.contains("MIIEvQ"), "{text}");
+    assert!(text.starts_with("before\n") && text.ends_with("after\n"), "{text}");
+}
+
+#[test]
+fn a_quiet_stream_does_not_hold_its_last_line_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stderr.log");
+    let (reader, mut writer) = io::pipe().unwrap();
+    let drain = Drain::start(reader, path.clone()).unwrap();
+    writer.write_all(b"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n").unwrap();
+    while !tail(&path, 1).concat().contains("[redacted:") {
+        thread::sleep(Duration::from_millis(5));
+    }
+    drop(writer);
+    drain.finish(Duration::from_mins(1));
+}
+
+#[test]
 fn a_long_line_is_cut_when_it_is_written() {
     let (_dir, path) = drained("é ".repeat(10_000).into_bytes());
     let line = tail(&path, 1).remove(0);
@@ -71,9 +97,9 @@ fn the_backlog_forgets_the_oldest_and_says_how_many() {
     backlog.close();
     let mut left_out = 0;
     let mut lines = Vec::new();
-    while let Some(batch) = backlog.take() {
-        left_out += batch.left_out;
-        lines.extend(batch.lines);
+    while let Taken::Lines { left_out: more, lines: next } = backlog.take(None) {
+        left_out += more;
+        lines.extend(next);
     }
     assert!(left_out > 0);
     assert_eq!(lines.first(), Some(&left_out.to_string()));

@@ -1,3 +1,5 @@
+//! Tests of `stop`.
+
 use super::*;
 use crate::host::placement::Identity;
 use crate::host::record::epoch_of;

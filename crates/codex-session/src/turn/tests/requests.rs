@@ -1,0 +1,297 @@
+//! Requests: asked, answered once, taken or orphaned.
+
+use codex_wire::request::{DynamicToolCall, ElicitationRequest};
+
+use super::*;
+
+// peer: S30
+#[test]
+fn a_decision_counts_when_codex_took_it() {
+    check_active(
+        prompt(),
+        [
+            (1, asks(0), "ask 0"),
+            (2, decides(0, Decision::AcceptForSession), "answer 0 AcceptForSession"),
+            (3, decides(0, Decision::Decline), ""),
+            (4, resolved(0), "closed 0 taken AcceptForSession by ann"),
+            (5, resolved(0), ""),
+            (6, decides(0, Decision::Accept), ""),
+        ],
+    );
+}
+
+#[test]
+fn ids_keep_their_type() {
+    let text = RequestId::Text("0".to_owned());
+    let mut bench = check_active(prompt(), [(1, asks(0), "ask 0")]);
+    assert_eq!(
+        bench.step(2, asks_as(text.clone(), ServerRequest::Command(CommandApproval::default()))),
+        "ask 0"
+    );
+    assert_eq!(bench.step(3, of_thread("t", None, Event::RequestResolved(text))), "closed 0 elsewhere");
+    assert_eq!(bench.step(4, decides(0, Decision::Accept)), "answer 0 Accept");
+}
+
+#[test]
+fn a_request_that_is_resolved_first_was_answered_elsewhere() {
+    check_active(
+        prompt(),
+        [
+            (1, asks(0), "ask 0"),
+            (2, resolved(0), "closed 0 elsewhere"),
+            (3, decides(0, Decision::Accept), ""),
+        ],
+    );
+}
+
+#[test]
+fn the_end_of_the_turn_orphans_what_is_open() {
+    check_active(
+        prompt(),
+        [
+            (1, asks(0), "ask 0"),
+            (1, asks(1), "ask 1"),
+            (2, decides(1, Decision::Accept), "answer 1 Accept"),
+            (3, completed(), "closed 0 orphaned None; closed 1 orphaned Some(Accept); end Completed"),
+            // Codex clears what was pending after the end: nobody is told `approved`.
+            (4, resolved(1), ""),
+        ],
+    );
+}
+
+#[test]
+fn a_decision_never_crosses_epochs() {
+    let foreign = RequestKey { epoch: Epoch::from("e0"), id: number(0) };
+    let decided = Input::Decided { key: foreign.clone(), decision: Decision::Accept, by: Decider::TimeLimit };
+    let answered = Input::ProgramAnswered { key: foreign, answer: Answer::unknown_method("x") };
+    check_active(prompt(), [(1, asks(0), "ask 0"), (2, decided, ""), (3, answered, "")]);
+}
+
+#[test]
+fn nobody_in_time_is_a_no() {
+    let policy = ApprovalPolicy { answer_limit: Some(Duration::from_mins(1)), ..ApprovalPolicy::default() };
+    let bench = check_active(
+        Plan { policy, ..prompt() },
+        [
+            (1_000, asks(0), "ask 0"),
+            (1_500, asks_as(number(1), ServerRequest::CurrentTime), "ask program 1"),
+            (60_999, Input::Time, ""),
+            (61_000, Input::Time, "answer 0 Decline"),
+            (61_001, decides(0, Decision::Accept), ""),
+            (61_002, resolved(0), "closed 0 taken Decline by nobody answered in time"),
+        ],
+    );
+    assert_eq!(bench.deadline(), None, "programs have no limit of a person's");
+}
+
+// peer: S31
+#[test]
+fn without_an_approver_the_answer_is_no() {
+    check_active(
+        Plan { someone_answers: false, ..prompt() },
+        [
+            (
+                1,
+                asks(0),
+                "warn: declined item/commandExecution/requestApproval: nobody is here to answer; answer 0 Decline",
+            ),
+            (2, resolved(0), "closed 0 taken Decline by policy: nobody is here to answer"),
+        ],
+    );
+}
+
+// peer: S35, S36, S37
+#[test]
+fn standing_decisions_need_no_one() {
+    let elicits = |server: &str| {
+        let asked = ElicitationRequest { server_name: server.to_owned(), ..ElicitationRequest::default() };
+        asks_as(RequestId::Text(server.to_owned()), ServerRequest::Elicitation(asked))
+    };
+    let policy = ApprovalPolicy {
+        accept_commands: true,
+        trusted_mcp_servers: vec!["ours".to_owned()],
+        decline_other_mcp_servers: true,
+        ..ApprovalPolicy::default()
+    };
+    check_active(
+        Plan { policy, someone_answers: false, ..prompt() },
+        [
+            (1, asks(0), "answer 0 Accept"),
+            (2, resolved(0), "closed 0 taken Accept by policy: commands are accepted without asking"),
+            (3, elicits("ours"), "answer ours Elicitation { action: Accept, content: None, meta: None }"),
+            (4, elicits("other"), "answer other Elicitation { action: Decline, content: None, meta: None }"),
+        ],
+    );
+}
+
+// peer: S33
+#[test]
+fn an_unknown_request_is_refused_at_once() {
+    let unknown = ServerRequest::Unknown { method: "do/magic".to_owned(), params: json!({}) };
+    check_active(
+        prompt(),
+        [(
+            1,
+            asks_as(number(7), unknown),
+            "warn: refused an unknown request of Codex: do/magic; answer 7 -32601",
+        )],
+    );
+}
+
+#[test]
+fn what_is_not_for_people_is_answered_by_the_program() {
+    let answers = |text: &str| Input::ProgramAnswered {
+        key: key(3),
+        answer: Answer::ToolCall { text: text.to_owned(), success: true },
+    };
+    check_active(
+        Plan { someone_answers: false, ..prompt() },
+        [
+            (1, asks_as(number(3), ServerRequest::ToolCall(DynamicToolCall::default())), "ask program 3"),
+            (2, answers("42"), "answer 3 42"),
+            (3, answers("43"), ""),
+            (4, resolved(3), ""),
+            (5, completed(), "end Completed"),
+        ],
+    );
+}
+
+#[test]
+fn a_program_does_not_answer_for_a_person() {
+    let answers = Input::ProgramAnswered { key: key(0), answer: Answer::unknown_method("x") };
+    check_active(
+        prompt(),
+        [(1, asks(0), "ask 0"), (2, answers, ""), (3, decides(0, Decision::Accept), "answer 0 Accept")],
+    );
+}
+
+// peer: S40
+#[test]
+fn a_patch_is_shown_with_its_question() {
+    check_active(
+        prompt(),
+        [
+            (1, own(Event::ItemStarted(patch("f"))), ""),
+            (2, asks_patch(0, "f"), "ask 0 with 1 change"),
+            (3, asks_patch(1, "unseen"), "ask 1"),
+            (4, item_completed(patch("f")), ""),
+            (5, asks_patch(2, "f"), "ask 2"),
+        ],
+    );
+}
+
+#[test]
+fn the_same_host_asks_again_and_gets_the_same_answer() {
+    check_active(
+        prompt(),
+        [
+            (1, asks(0), "ask 0"),
+            (1, asks(1), "ask 1"),
+            (2, decides(0, Decision::Accept), "answer 0 Accept"),
+            (3, lost(), "reconnect"),
+            (4, attached("e1"), "list"),
+            (5, running(vec![]), ""),
+            (6, asks(0), "answer 0 Accept"),
+            // Still being decided: nobody is asked twice.
+            (6, asks(1), ""),
+            (7, decides(1, Decision::Decline), "answer 1 Decline"),
+            (8, resolved(0), "closed 0 taken Accept by ann"),
+            (9, resolved(1), "closed 1 taken Decline by ann"),
+        ],
+    );
+}
+
+#[test]
+fn a_decision_made_without_a_connection_is_sent_when_it_is_back() {
+    check_active(
+        prompt(),
+        [
+            (1, asks(0), "ask 0"),
+            (2, lost(), "reconnect"),
+            (3, decides(0, Decision::Accept), ""),
+            (4, attached("e1"), "list"),
+            (5, running(vec![]), "answer 0 Accept"),
+            (6, resolved(0), "closed 0 taken Accept by ann"),
+        ],
+    );
+}
+
+#[test]
+fn a_decision_that_was_never_sent_was_never_taken() {
+    check_active(
+        prompt(),
+        [
+            (1, asks(0), "ask 0"),
+            (2, lost(), "reconnect"),
+            (3, decides(0, Decision::Accept), ""),
+            (4, attached("e1"), "list"),
+            (5, resolved(0), ""),
+            (6, running(vec![]), "closed 0 elsewhere"),
+        ],
+    );
+}
+
+#[test]
+fn a_question_that_waited_comes_with_its_patch_to_whoever_takes_the_turn_up() {
+    check(
+        plan(Begin::Attach("u".into())),
+        "list",
+        [
+            (1, asks_patch(0, "f"), ""),
+            (2, running(vec![patch("f")]), "ask 0 with 1 change"),
+            (3, decides(0, Decision::Accept), "answer 0 Accept"),
+            (4, resolved(0), "closed 0 taken Accept by ann"),
+            (5, completed(), "end Completed"),
+        ],
+    );
+}
+
+#[test]
+fn a_question_of_a_turn_that_is_not_ours_is_refused_in_the_end() {
+    check(
+        prompt_once(true),
+        "list",
+        [
+            (1, asks(0), ""),
+            (
+                2,
+                Input::Reply(Reply::Turns(Err(timed_out()))),
+                "answer 0 Decline; end Failed unknown Unresponsive: thread/turns/list timed out after 10 s",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_turn_that_is_given_up_leaves_no_question_open() {
+    let told = "answer 0 Decline; closed 0 orphaned None; closed 1 orphaned Some(Accept); \
+                end Interrupted unknown Unresponsive: codex did not confirm the interrupt; its host is drained";
+    check_active(
+        prompt(),
+        [
+            (1, asks(0), "ask 0"),
+            (1, asks(1), "ask 1"),
+            (2, decides(1, Decision::Accept), "answer 1 Accept"),
+            (10, Input::Interrupt, "interrupt u"),
+            (5_010, Input::Time, "interrupt any; clean"),
+            (10_010, Input::Time, "drain"),
+            (20_010, Input::Time, told),
+        ],
+    );
+}
+
+#[test]
+fn a_lost_host_orphans_its_questions() {
+    let lost_words = "closed 0 orphaned Some(Accept); end Lost unknown Lost: codex app-server ended unexpectedly: the host was replaced by another";
+    check_active(
+        prompt(),
+        [
+            (1, asks(0), "ask 0"),
+            (2, lost(), "reconnect"),
+            (3, decides(0, Decision::Accept), ""),
+            (4, attached("e2"), lost_words),
+            // The other host's requests are refused under its own epoch.
+            (5, asks(0), "answer 0 Decline"),
+        ],
+    );
+}
