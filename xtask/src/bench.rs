@@ -4,8 +4,11 @@ use crate::program::Program;
 use crate::steps::Steps;
 
 /// Short name, package, bench target.
-const BENCHES: &[(&str, &str, &str)] =
-    &[("store", "codex-bridge-core", "store"), ("wire", "codex-session", "wire")];
+const BENCHES: &[(&str, &str, &str)] = &[
+    ("store", "codex-bridge-core", "store"),
+    ("tasks", "codex-bridge-core", "tasks"),
+    ("wire", "codex-session", "wire"),
+];
 
 /// Runs the command.
 pub fn run(arguments: &[String]) -> Result<(), String> {

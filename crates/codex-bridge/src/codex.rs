@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use codex_binary::{Codex, Search, Support, find, pinned};
 
+use crate::failure::Failure;
+
 /// A codex that is known to work, run from a linked copy that no update can move away under a live host.
 pub fn usable(explicit: Option<PathBuf>, data_dir: &Path) -> Result<Codex, Box<dyn std::error::Error>> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -36,4 +38,34 @@ pub fn data_dir() -> Result<PathBuf, String> {
         None => std::env::home_dir().ok_or("HOME is not set: set it, or XDG_DATA_HOME")?.join(".local/share"),
     };
     Ok(base.join("codex-bridge"))
+}
+
+/// The codex of the daemon, run from a linked copy.
+pub fn for_daemon(explicit: Option<PathBuf>) -> Result<Codex, Failure> {
+    let copies = data_dir().map_err(|error| Failure::new("no_home", error))?.join("codex");
+    let codex = installed(explicit)?;
+    codex.linked_copy(&copies).map_err(|error| Failure::new("codex_copy", error.to_string()))
+}
+
+/// The operator's codex, the first on the PATH, or the pinned one if it was ever installed.
+pub fn installed(explicit: Option<PathBuf>) -> Result<Codex, Failure> {
+    let data_dir = data_dir().map_err(|error| Failure::new("no_home", error))?;
+    let pinned = pinned::installed(&data_dir.join("pinned"));
+    let search = Search {
+        explicit,
+        path: std::env::var_os("PATH"),
+        fallbacks: pinned.into_iter().map(|codex| codex.executable).collect(),
+    };
+    find(&search).map_err(|error| missing(&error))
+}
+
+/// There is no codex to work with. Its own words say what to do.
+fn missing(error: &codex_binary::Error) -> Failure {
+    use codex_binary::Error;
+    let code = match error {
+        Error::NotFound | Error::ExplicitNotFound { .. } => "codex_missing",
+        Error::TooOld { .. } => "codex_too_old",
+        _ => "codex_broken",
+    };
+    Failure::new(code, error.to_string()).hint("`codex-bridge doctor` looks at everything that is needed")
 }

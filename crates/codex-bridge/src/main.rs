@@ -4,8 +4,19 @@
 
 use std::process::ExitCode;
 
+mod admission;
+mod calls;
 mod cli;
+mod client;
 mod codex;
+mod config;
+mod daemon;
+mod failure;
+mod http;
+mod paths;
+mod peer;
+mod tool;
+mod view;
 
 fn main() -> ExitCode {
     cli::run()

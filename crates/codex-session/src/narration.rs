@@ -169,7 +169,9 @@ impl Narrator {
                 completed.result = self.redacted(&completed.result);
                 Display::ToolCompleted(completed)
             }
-            Display::Message { text, phase } => Display::Message { text: self.redacted(&text), phase },
+            Display::Message { item_id, text, phase } => {
+                Display::Message { item_id, text: self.redacted(&text), phase }
+            }
             // Pieces have passed their stream's redactor.
             piece @ (Display::Text { .. } | Display::Reasoning { .. }) => piece,
         }

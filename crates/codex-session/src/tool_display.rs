@@ -66,6 +66,9 @@ pub enum Display {
     },
     /// A message is whole. The turn goes on, unless it was the answer.
     Message {
+        /// The item, as Codex names it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        item_id: Option<String>,
         /// All of it.
         text: String,
         /// What kind of text it is, if the model said so.
@@ -220,7 +223,11 @@ impl ToolDisplay {
             return None;
         }
         let is_new = message.id.as_ref().is_none_or(|id| self.done.insert(format!("message {id}")));
-        is_new.then(|| Display::Message { text: message.text.clone(), phase: message.phase.clone() })
+        is_new.then(|| Display::Message {
+            item_id: message.id.clone(),
+            text: message.text.clone(),
+            phase: message.phase.clone(),
+        })
     }
 }
 

@@ -1,23 +1,28 @@
-//! `codex-bridge demo`: one turn on the real Codex, with a scripted model in place of OpenAI's, told as it happens.
+//! `codex-bridge demo`: a task as a user meets it, on the real Codex with a scripted model in place of OpenAI's.
+//!
+//! It types the same commands that a person would, to a daemon of its own in a temporary directory. At a terminal the
+//! person answers what Codex asks; elsewhere the demo does.
 
-use std::collections::BTreeMap;
+use std::io::{IsTerminal, stdin, stdout};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::process::{ExitStatus, Stdio};
+use std::time::Instant;
 
 use codex_binary::Codex;
-use codex_session::tool_display::Display;
-use codex_session::{Ask, Decision, OnHost, Session, SessionConfig, SessionEvent, TurnOptions, TurnOutcome, TurnResult};
-use codex_wire::host::environment::of_this_process;
-use codex_wire::host::{EnvPolicy, Found, Identity, KeeperCommand, Launch, Stop, find};
-use scripted_model::{Phase, Scenario, ScriptedModel, codex_config};
+use scripted_model::{Phase, Scenario, ScriptedModel, ToolCall, codex_config};
+use serde_json::Value;
 use tempfile::TempDir;
+use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
 
-use super::Failed;
+use super::render::amount::duration;
+use super::{Failed, output};
 use crate::codex;
 
 /// What the demo asks for.
-const PROMPT: &str = "Leave a note that says hello, then tell me what is in the folder.";
+const PROMPT: &str = "Leave a note that says hello";
+/// What it makes.
+const NOTE: &str = "note.txt";
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -31,87 +36,86 @@ pub async fn run(args: &Args) -> Result<(), Failed> {
     let codex = codex::usable(args.codex_bin.clone(), &codex::data_dir()?)?;
     let model = ScriptedModel::start().await?;
     model.script(PROMPT, scenario());
-    let stage = Stage::new(&model.base_url())?;
-    println!("codex {} on a host of its own, with a scripted model; everything is in a temporary folder", codex.version);
-    println!("\nyou    {PROMPT}\n");
-
+    let stage = Stage::new(&model.base_url(), &codex)?;
+    say(&format!("codex {} with a scripted model: no login, no network, nothing is kept", codex.version))?;
+    // What a terminal sends on Ctrl-C is for the command that runs; it asks what is meant.
+    let _ours = signal(SignalKind::interrupt())?;
     let began = Instant::now();
-    let result = play(&stage, &codex).await;
+    let played = play(&stage).await;
+    let took = duration(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
+    let told = played.and_then(|()| explain(&stage, &took));
     stage.strike().await?;
-    report(&result?, began.elapsed())
+    told
 }
 
-/// What the model does: it says something, runs a command, changes a file, and answers.
+/// What the model does: it says something, changes a file, and answers.
 fn scenario() -> Scenario {
     Scenario::new()
-        .say_as(Phase::Commentary, "I will write the note and then look.")
-        .exec("echo hello > note.txt")
-        .then_exec("ls")
-        .then_say("Done: the folder holds note.txt, and the note says hello.")
+        .say_as(Phase::Commentary, "I will write the note.")
+        .call(ToolCall::add_file(NOTE, "hello"))
+        .then_say("Done: the note says hello.")
 }
 
-async fn play(stage: &Stage, codex: &Codex) -> Result<TurnResult, Failed> {
-    let config = SessionConfig::new(stage.folder("work"));
-    let launch = stage.launch(codex)?;
-    let session = Session::start(config, OnHost(launch), Some(Arc::new(say_yes))).await.map_err(|it| it.to_string())?;
-    let mut events = session.events();
-    let teller = tokio::spawn(async move {
-        while let Some(event) = events.next().await {
-            tell(&event);
-        }
-    });
-    let result = session.run_turn(PROMPT, TurnOptions::default()).await;
-    session.close().await;
-    drop(session);
-    teller.await?;
-    Ok(result)
-}
-
-/// The demo's person reads the question and says yes, once.
-async fn say_yes(ask: Ask) -> Decision {
-    println!("asked  {}", ask.text().replace('\n', "\n       "));
-    println!("       → yes, once\n");
-    Decision::Accept
-}
-
-fn tell(event: &SessionEvent) {
-    match event {
-        SessionEvent::Shown(Display::Message { text, .. }) => println!("codex  {text}\n"),
-        SessionEvent::Shown(Display::ToolStarted(tool)) => {
-            println!("tool   {} {}", tool.name, tool.preview.as_deref().unwrap_or_default());
-        }
-        SessionEvent::Shown(Display::ToolCompleted(tool)) => {
-            let how = if tool.is_error { "failed" } else { "ok" };
-            println!("       {how} {}\n", tool.result.trim().replace('\n', "\n       "));
-        }
-        SessionEvent::Warning { message } => println!("note   {message}\n"),
-        _ => {}
+async fn play(stage: &Stage) -> Result<(), Failed> {
+    if stdin().is_terminal() && stdout().is_terminal() {
+        stage.shown(&["run", "--sandbox", "workspace-write", PROMPT]).await?;
+        return Ok(());
     }
+    stage.done(&["run", "--detach", "--sandbox", "workspace-write", PROMPT]).await?;
+    let tasks = stage.read(&["ps"]).await?;
+    let task_id = tasks[0]["task_id"].as_str().ok_or("the task is not listed")?;
+    stage.read(&["wait", task_id]).await?;
+    stage.done(&["requests"]).await?;
+    say("(no terminal here: the demo answers by itself)")?;
+    stage.done(&["approve", task_id]).await?;
+    stage.done(&["attach", task_id]).await
 }
 
-fn report(result: &TurnResult, took: Duration) -> Result<(), Failed> {
-    let tokens = result.usage.as_ref().map_or(0, |usage| usage.total.total_tokens);
-    println!("turn   {:?}, {} tool calls, {tokens} tokens, {:.1} s", result.outcome, result.tool_iterations, took.as_secs_f32());
-    match (&result.error, result.outcome) {
-        (Some(error), _) => Err(error.to_string().into()),
-        (None, TurnOutcome::Completed) => Ok(()),
-        (None, outcome) => Err(format!("the demo's turn ended as {outcome:?}").into()),
-    }
+/// What is where, and how to do the same in earnest.
+fn explain(stage: &Stage, took: &str) -> Result<(), Failed> {
+    let made = std::fs::read_to_string(stage.folder("work").join(NOTE));
+    let made =
+        made.map_or_else(|_| "it was not written".to_owned(), |text| format!("it says: {}", text.trim_end()));
+    output::lines(&[
+        String::new(),
+        format!("That took {took}. Until now there was in {}:", stage.dir.path().display()),
+        format!("  work/{NOTE}      the file; {made}"),
+        "  state/tasks.db     the task, its log and the answer (SQLite)".to_owned(),
+        "  state/daemon.log   the daemon, which a command starts when it needs it".to_owned(),
+        "  state/hosts/       Codex: it outlives the daemon, and is found again".to_owned(),
+        String::new(),
+        "The same with your own login:".to_owned(),
+        "  codex login".to_owned(),
+        format!("  codex-bridge run --sandbox workspace-write \"{PROMPT}\""),
+        "  codex-bridge doctor   tells what is missing, if anything is".to_owned(),
+    ])?;
+    Ok(())
 }
 
-/// A temporary folder with all that the demo needs, gone afterwards.
+fn say(line: &str) -> Result<(), Failed> {
+    Ok(output::lines(&[String::new(), line.to_owned()])?)
+}
+
+/// A temporary directory with all that the demo needs, gone afterwards.
 struct Stage {
     dir: TempDir,
+    program: PathBuf,
+    data_base: PathBuf,
 }
 
 impl Stage {
-    fn new(base_url: &str) -> Result<Self, Failed> {
+    fn new(base_url: &str, codex: &Codex) -> Result<Self, Failed> {
         // Short, since a socket's path may have 107 bytes only.
-        let stage = Self { dir: tempfile::Builder::new().prefix("codex-demo-").tempdir()? };
+        let dir = tempfile::Builder::new().prefix("codex-demo-").tempdir()?;
+        let data_dir = codex::data_dir()?;
+        let data_base = data_dir.parent().unwrap_or(&data_dir).to_path_buf();
+        let stage = Self { dir, program: std::env::current_exe()?, data_base };
         for folder in ["codex", "home", "work", "tmp"] {
             std::fs::create_dir(stage.folder(folder))?;
         }
         std::fs::write(stage.folder("codex").join("config.toml"), codex_config(base_url, ""))?;
+        let codex_bin = Value::String(codex.executable.to_string_lossy().into_owned());
+        std::fs::write(stage.config(), format!("codex_bin = {codex_bin}\n"))?;
         Ok(stage)
     }
 
@@ -119,30 +123,55 @@ impl Stage {
         self.dir.path().join(name)
     }
 
-    fn launch(&self, codex: &Codex) -> Result<Launch, Failed> {
-        let text = |path: &Path| path.to_string_lossy().into_owned();
-        let mut parent_env: BTreeMap<_, _> = of_this_process();
-        // An empty home: login shells find no profile. A temporary folder that CODEX_HOME does not lie in.
-        parent_env.insert("HOME".to_owned(), text(&self.folder("home")));
-        parent_env.insert("TMPDIR".to_owned(), text(&self.folder("tmp")));
-        Ok(Launch {
-            keeper: KeeperCommand { program: std::env::current_exe()?, args: vec!["host".into()] },
-            codex: codex.executable.clone(),
-            version: codex.version.to_string(),
-            identity: Identity { codex_home: Some(self.folder("codex")), ..Identity::default() },
-            dir: self.folder("host"),
-            parent_env,
-            env: EnvPolicy::default(),
-            config: Vec::new(),
-            ready_timeout: Duration::from_secs(20),
-        })
+    fn config(&self) -> PathBuf {
+        self.folder("config.toml")
     }
 
-    /// Ends the host, which would outlive us.
-    async fn strike(&self) -> Result<(), Failed> {
-        if let Some(Found::Alive(host) | Found::KeeperGone(host)) = find(&self.folder("host"))? {
-            host.stop(Stop::Now).await?;
+    /// One of our own commands, as if somebody had nothing but the stage.
+    fn command(&self, args: &[&str]) -> Command {
+        let set = |command: &mut Command, name: &str, path: &Path| {
+            command.env(name, path);
+        };
+        let mut command = Command::new(&self.program);
+        command.args(args).current_dir(self.folder("work")).kill_on_drop(true);
+        // An empty home: login shells find no profile. A temporary directory that CODEX_HOME does not lie in.
+        set(&mut command, "HOME", &self.folder("home"));
+        set(&mut command, "TMPDIR", &self.folder("tmp"));
+        set(&mut command, "CODEX_HOME", &self.folder("codex"));
+        set(&mut command, "CODEX_BRIDGE_STATE_DIR", &self.folder("state"));
+        set(&mut command, "CODEX_BRIDGE_CONFIG", &self.config());
+        set(&mut command, "XDG_DATA_HOME", &self.data_base);
+        command
+    }
+
+    /// Types a command where everybody can see it.
+    async fn shown(&self, args: &[&str]) -> Result<ExitStatus, Failed> {
+        let typed = args
+            .iter()
+            .map(|word| if word.contains(' ') { format!("\"{word}\"") } else { (*word).to_owned() });
+        say(&format!("$ codex-bridge {}", typed.collect::<Vec<_>>().join(" ")))?;
+        Ok(self.command(args).status().await?)
+    }
+
+    /// The same, and it must go well.
+    async fn done(&self, args: &[&str]) -> Result<(), Failed> {
+        let status = self.shown(args).await?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("`codex-bridge {}` ended with {status}", args[0]).into())
         }
-        Ok(())
+    }
+
+    /// Asks on the quiet.
+    async fn read(&self, args: &[&str]) -> Result<Value, Failed> {
+        let output = self.command(args).arg("--json").stdin(Stdio::null()).output().await?;
+        Ok(serde_json::from_slice(&output.stdout)
+            .map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())?)
+    }
+
+    /// Ends the daemon and its host, which would outlive us.
+    async fn strike(&self) -> Result<(), Failed> {
+        self.read(&["stop", "--hosts"]).await.map(drop)
     }
 }

@@ -291,7 +291,12 @@ fn a_whole_message_is_shown_once_and_as_no_tool() {
     let text = "I'll look at the config first.";
     assert_eq!(display.observe(&started(&agent_message("")), T0_MS), []);
     let shown = display.observe(&completed(&agent_message(text)), T0_MS);
-    assert_eq!(shown, [Display::Message { text: text.to_owned(), phase: Some(Phase::Commentary) }]);
+    let whole = Display::Message {
+        item_id: Some("m1".to_owned()),
+        text: text.to_owned(),
+        phase: Some(Phase::Commentary),
+    };
+    assert_eq!(shown, [whole]);
     assert_eq!(display.observe(&completed(&agent_message(text)), T0_MS), []);
 }
 

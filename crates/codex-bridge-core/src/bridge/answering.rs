@@ -1,0 +1,201 @@
+//! Answering requests: recorded first, given to Codex once, reported when Codex took it.
+
+use std::time::Duration;
+
+use codex_session::{Decider, Decision};
+use serde::Serialize;
+use tokio::sync::broadcast;
+
+use super::{Bridge, Error, News, now_ms};
+use crate::failpoint;
+use crate::request::{RequestRecord, RequestState};
+use crate::store::{RequestFilter, Write};
+use crate::task::{TaskId, TimeMs};
+
+/// How long Codex may take to take an answer before the caller is told that it is on its way.
+const TAKEN_LIMIT: Duration = Duration::from_secs(30);
+
+/// What came of a decision.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DecisionReport {
+    /// Whose.
+    pub task_id: TaskId,
+    /// Which request.
+    pub request_id: String,
+    /// What was decided, by whoever was first.
+    pub decision: Option<String>,
+    /// What came of it.
+    pub outcome: DecisionOutcome,
+    /// Who was first.
+    pub decided_by: Option<String>,
+    /// When.
+    pub decided_at: Option<TimeMs>,
+}
+
+/// What came of a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecisionOutcome {
+    /// Codex took it.
+    Resolved,
+    /// It is recorded and on its way to Codex.
+    Sent,
+    /// Somebody was first.
+    AlreadyResolved,
+    /// The time to answer was over.
+    Expired,
+    /// The turn or the host ended before Codex took it.
+    Orphaned,
+}
+
+impl Bridge {
+    /// Decides on a request. The first decision counts; who comes late is told who was first, and what they said.
+    pub async fn decide(
+        &self,
+        task: &str,
+        request_id: Option<&str>,
+        decision: Decision,
+        by: &str,
+    ) -> Result<DecisionReport, Error> {
+        let mut news = self.news();
+        let task_id = self.find(task).await?.id;
+        let request = self.record_decision(&task_id, request_id, decision, by).await?;
+        let request = match request {
+            Recorded::First(request) => request,
+            Recorded::TooLate(request) => return Ok(report(&request, late_outcome(request.state))),
+        };
+        let taken = async {
+            loop {
+                match news.recv().await {
+                    Ok(News::Task(changed)) if changed != task_id => {}
+                    Ok(News::Task(_)) | Err(broadcast::error::RecvError::Lagged(_)) => {
+                        let now = self.request(&task_id, &request.request_id).await?;
+                        if now.state != RequestState::Decided {
+                            return Ok::<_, Error>(now);
+                        }
+                    }
+                    Ok(_) => {}
+                    Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+                }
+            }
+        };
+        match tokio::time::timeout(TAKEN_LIMIT, taken).await {
+            Ok(request) => {
+                let request = request?;
+                Ok(report(&request, final_outcome(request.state)))
+            }
+            Err(_) => Ok(report(&request, DecisionOutcome::Sent)),
+        }
+    }
+
+    async fn record_decision(
+        &self,
+        task_id: &TaskId,
+        request_id: Option<&str>,
+        decision: Decision,
+        by: &str,
+    ) -> Result<Recorded, Error> {
+        let inner = &self.inner;
+        let _changing = inner.changing.lock().await;
+        let mut request = match request_id {
+            Some(request_id) => self.request(task_id, request_id).await?,
+            None => self.only_open_request(task_id).await?,
+        };
+        if request.state != RequestState::Open {
+            return Ok(Recorded::TooLate(request));
+        }
+        let now = now_ms();
+        let plain = serde_json::to_vec(&decision).map_err(|error| Error::Refused(error.to_string()))?;
+        request.state = RequestState::Decided;
+        request.decision = Some(in_words(&decision).to_owned());
+        request.decided_by = Some(by.to_owned());
+        request.decided_at = Some(now);
+        if !request.has_secret_question() {
+            let sealed = inner.key.seal(&plain, &request.request_id);
+            request.sealed_decision = Some(sealed.map_err(|error| Error::Refused(error.to_string()))?);
+        }
+        let audit = Write::Audit {
+            at: now,
+            actor: by.to_owned(),
+            action: format!("decide {}", in_words(&decision)),
+            task_id: Some(task_id.clone()),
+            detail: format!("{} {}", request.request_id, request.ask["title"].as_str().unwrap_or_default()),
+        };
+        failpoint::hit("decision.before_record");
+        inner.commit(vec![Write::SaveRequest(Box::new(request.clone())), audit]).await?;
+        failpoint::hit("decision.recorded");
+        inner.decisions.put(&request.key, decision, Decider::Person(by.to_owned()));
+        failpoint::hit("decision.given");
+        Ok(Recorded::First(request))
+    }
+
+    /// A request of a task by its name, or by Codex's own id while that is unambiguous.
+    async fn request(&self, task_id: &TaskId, request_id: &str) -> Result<RequestRecord, Error> {
+        let filter = RequestFilter { task_id: Some(task_id.clone()), ..RequestFilter::default() };
+        let requests = self.inner.store.requests(&filter).await?;
+        let is_named = |request: &&RequestRecord| {
+            request.request_id == request_id || request.key.id.to_string() == request_id
+        };
+        // The newest: ids of Codex's begin again with each host.
+        requests
+            .iter()
+            .rev()
+            .find(is_named)
+            .cloned()
+            .ok_or_else(|| Error::UnknownRequest(request_id.to_owned()))
+    }
+
+    async fn only_open_request(&self, task_id: &TaskId) -> Result<RequestRecord, Error> {
+        let mut open = self.open_requests(Some(task_id.clone())).await?;
+        match open.len() {
+            1 => Ok(open.remove(0)),
+            0 => Err(Error::UnknownRequest(format!("is open on task {task_id}"))),
+            _ => Err(Error::Refused(format!("task {task_id} has several open requests: say which one"))),
+        }
+    }
+}
+
+enum Recorded {
+    First(RequestRecord),
+    TooLate(RequestRecord),
+}
+
+fn report(request: &RequestRecord, outcome: DecisionOutcome) -> DecisionReport {
+    DecisionReport {
+        task_id: request.task_id.clone(),
+        request_id: request.request_id.clone(),
+        decision: request.decision.clone(),
+        outcome,
+        decided_by: request.decided_by.clone(),
+        decided_at: request.decided_at,
+    }
+}
+
+fn late_outcome(state: RequestState) -> DecisionOutcome {
+    match state {
+        RequestState::Expired => DecisionOutcome::Expired,
+        RequestState::Orphaned => DecisionOutcome::Orphaned,
+        _ => DecisionOutcome::AlreadyResolved,
+    }
+}
+
+fn final_outcome(state: RequestState) -> DecisionOutcome {
+    match state {
+        RequestState::Resolved => DecisionOutcome::Resolved,
+        state => late_outcome(state),
+    }
+}
+
+/// A decision in one word, without what it may hold.
+fn in_words(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Accept => "accept",
+        Decision::AcceptForSession => "acceptForSession",
+        Decision::AcceptAlways => "acceptAlways",
+        Decision::Decline => "decline",
+        Decision::Cancel => "cancel",
+        Decision::Grant { .. } => "grant",
+        Decision::Answers(_) => "answers",
+        Decision::Form(_) => "form",
+    }
+}

@@ -1,0 +1,37 @@
+//! A task's log: durable, redacted lines, numbered per task without gaps.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::task::{TaskId, TimeMs};
+
+/// The number of an event within its task, from 1.
+pub type Seq = i64;
+
+/// One line of a task's log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Whose.
+    #[serde(skip)]
+    pub task_id: Option<TaskId>,
+    /// Which.
+    pub seq: Seq,
+    /// When.
+    pub at: TimeMs,
+    /// What kind: `state`, `message`, `tool_started`, `tool_completed`, `request`, `request_closed`, `usage`, …
+    pub kind: String,
+    /// The rest, by kind.
+    #[serde(flatten)]
+    pub body: Map<String, Value>,
+}
+
+/// A line to be appended; its number comes with the commit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewEvent {
+    /// When.
+    pub at: TimeMs,
+    /// What kind.
+    pub kind: String,
+    /// The rest.
+    pub body: Map<String, Value>,
+}

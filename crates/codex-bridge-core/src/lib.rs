@@ -1,0 +1,19 @@
+//! Durable Codex tasks: what must be remembered, who may work when, what happens after a crash.
+//!
+//! Reads no environment, no home directory and no terminal: all of that is handed in by the program.
+
+pub mod bridge;
+pub mod config;
+mod decisions;
+pub mod event;
+pub mod failpoint;
+mod hosts;
+pub mod queue;
+pub mod request;
+mod runner;
+pub mod seal;
+pub mod store;
+pub mod task;
+
+pub use bridge::{Bridge, NewTask, News, TaskView};
+pub use config::{Config, OnHostLoss};

@@ -1,0 +1,83 @@
+//! Something that Codex asks of a person, as it is remembered.
+
+use codex_session::RequestKey;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::task::{TaskId, TimeMs};
+
+/// A request as it is remembered. What is shown is redacted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestRecord {
+    /// Names it: the start of the host, and the id there.
+    pub key: RequestKey,
+    /// Whose.
+    pub task_id: TaskId,
+    /// The name that people and programs use: unique over all tasks and hosts.
+    pub request_id: String,
+    /// Codex's method.
+    pub method: String,
+    /// What is shown.
+    pub ask: Value,
+    /// Where it stands.
+    pub state: RequestState,
+    /// What was decided, sealed while it must still be acted on; answers to secret questions are never kept.
+    pub sealed_decision: Option<Vec<u8>>,
+    /// What was decided, for people.
+    pub decision: Option<String>,
+    /// Who decided.
+    pub decided_by: Option<String>,
+    /// When.
+    pub decided_at: Option<TimeMs>,
+    /// When it was asked.
+    pub created_at: TimeMs,
+    /// When nobody may answer any more.
+    pub expires_at: Option<TimeMs>,
+    /// When it ended.
+    pub closed_at: Option<TimeMs>,
+}
+
+/// Where a request stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestState {
+    /// Waits for an answer.
+    Open,
+    /// Answered here; Codex has not taken it yet.
+    Decided,
+    /// Codex took the answer.
+    Resolved,
+    /// Codex took somebody else's answer.
+    AnsweredElsewhere,
+    /// Nobody answered in time.
+    Expired,
+    /// The turn or the host ended first.
+    Orphaned,
+}
+
+impl RequestState {
+    /// As it is written everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Decided => "decided",
+            Self::Resolved => "resolved",
+            Self::AnsweredElsewhere => "answered_elsewhere",
+            Self::Expired => "expired",
+            Self::Orphaned => "orphaned",
+        }
+    }
+}
+
+impl RequestRecord {
+    /// Whether a person is asked for words rather than for a yes.
+    pub fn is_question(&self) -> bool {
+        matches!(self.ask["kind"].as_str(), Some("questions" | "form"))
+    }
+
+    /// Whether the answer is a secret, which lives in memory only: after a crash it is asked again.
+    pub fn has_secret_question(&self) -> bool {
+        let questions = self.ask["questions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        questions.iter().any(|question| question["is_secret"] == Value::Bool(true))
+    }
+}

@@ -1,0 +1,221 @@
+//! Runs one turn of a task: opens its thread, sends its prompt, records what happens, and how it ends.
+//!
+//! The runner owns the task's row for as long as it runs. Everything that Codex tells comes through the session's
+//! journal, in order, and is committed before anyone else hears of it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use codex_session::{Session, SteerOutcome, TurnOptions, WorkLimit};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::bridge::{Inner, now_ms};
+use crate::failpoint;
+use crate::store::{self, Write};
+use crate::task::{Status, Task, TaskId, TurnProgress, TurnRecord};
+
+mod approver;
+mod ending;
+mod journal;
+mod opening;
+
+pub(crate) use opening::session_config;
+
+/// Commands that wait for a runner.
+pub(crate) const COMMANDS: usize = 32;
+/// Events of a session that wait to be recorded.
+const JOURNAL: usize = 256;
+
+/// What a runner is told.
+pub(crate) enum Command {
+    /// Add this to the turn.
+    Steer { text: String, reply: oneshot::Sender<SteerOutcome> },
+    /// Stop it; answered when it has ended.
+    Interrupt { reply: oneshot::Sender<()> },
+}
+
+/// How the turn comes to be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Its time has come.
+    Fresh,
+    /// It was under way when an earlier life of this program ended.
+    Recovered,
+}
+
+/// Runs one turn of a task.
+pub(crate) struct Runner {
+    inner: Arc<Inner>,
+    task_id: TaskId,
+    commands: mpsc::Receiver<Command>,
+    /// Whoever waits for the turn to be stopped.
+    interrupters: Vec<oneshot::Sender<()>>,
+}
+
+/// A turn that is being run, with the rows that it owns.
+struct Work {
+    inner: Arc<Inner>,
+    task: Task,
+    turn: TurnRecord,
+    /// The items that the log has already, by kind of line and id.
+    logged: HashSet<(String, String)>,
+    /// The last diff that Codex told, for the end.
+    diff: Option<String>,
+    /// A limit that was passed, in words; the turn is being stopped for it.
+    over_limit: Option<String>,
+    /// Whether the host that the turn ran on died while nobody looked.
+    host_was_lost: bool,
+    /// Whether the turn was being stopped when an earlier life of this program ended.
+    was_interrupting: bool,
+}
+
+impl Runner {
+    pub(crate) fn new(inner: Arc<Inner>, task_id: TaskId, commands: mpsc::Receiver<Command>) -> Self {
+        Self { inner, task_id, commands, interrupters: Vec::new() }
+    }
+
+    /// Runs the task's open turn to its end. A store that fails leaves the task as it stands, to be set right at the
+    /// next start: nothing is told that is not durable.
+    pub(crate) async fn run(mut self, mode: Mode) {
+        if let Ok(Some(mut work)) = self.load().await {
+            let _unrecorded = self.drive(&mut work, mode).await;
+        }
+        for interrupter in self.interrupters {
+            let _ = interrupter.send(());
+        }
+    }
+
+    async fn load(&self) -> Result<Option<Work>, store::Error> {
+        let task = self.inner.store.task(&self.task_id).await?;
+        let turn = self.inner.store.turns(&self.task_id).await?.pop();
+        let open = turn.filter(|turn| turn.progress != TurnProgress::Ended);
+        Ok(task.zip(open).map(|(task, turn)| Work {
+            inner: Arc::clone(&self.inner),
+            task,
+            turn,
+            logged: HashSet::new(),
+            diff: None,
+            over_limit: None,
+            host_was_lost: false,
+            was_interrupting: false,
+        }))
+    }
+
+    async fn drive(&mut self, work: &mut Work, mode: Mode) -> Result<(), store::Error> {
+        if mode == Mode::Recovered {
+            work.look_back().await?;
+        }
+        work.begin().await?;
+        let (journal, mut told) = mpsc::channel(JOURNAL);
+        let opened = self.open(work, &mut told, journal, mode).await?;
+        let Some(session) = opened else { return Ok(()) };
+        work.thread_opened(&session).await?;
+        failpoint::hit("thread.recorded");
+        work.about_to_send().await?;
+        failpoint::hit("prompt.recorded");
+
+        let turn = session.run_turn(work.prompt(), work.turn_options(mode));
+        tokio::pin!(turn);
+        if work.was_interrupting {
+            stop(&session);
+        }
+        let result = loop {
+            tokio::select! {
+                result = &mut turn => break result,
+                Some(event) = told.recv() => work.record(event, &session).await?,
+                Some(command) = self.commands.recv() => self.on_command(command, work, &session).await?,
+            }
+        };
+        while let Ok(event) = told.try_recv() {
+            work.record(event, &session).await?;
+        }
+        failpoint::hit("completion.before_record");
+        work.end(result).await?;
+        failpoint::hit("completion.recorded");
+        work.leave(&session).await;
+        Ok(())
+    }
+
+    async fn on_command(
+        &mut self,
+        command: Command,
+        work: &mut Work,
+        session: &Session,
+    ) -> Result<(), store::Error> {
+        // The session waits for the journal, which is read here: so nothing of it is waited for here.
+        match command {
+            Command::Steer { text, reply } => {
+                let session = session.clone();
+                tokio::spawn(async move { drop(reply.send(session.steer(text).await)) });
+            }
+            Command::Interrupt { reply } => {
+                self.interrupters.push(reply);
+                if work.task.status != Status::Interrupting {
+                    work.task.status = Status::Interrupting;
+                    work.inner.save_state(&mut work.task).await?;
+                }
+                stop(session);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Work {
+    /// What is to be known of a turn that was under way before us.
+    async fn look_back(&mut self) -> Result<(), store::Error> {
+        self.was_interrupting = self.task.status == Status::Interrupting;
+        self.host_was_lost = match &self.task.epoch {
+            Some(epoch) => self.inner.hosts.find(epoch).await.is_none(),
+            None => false,
+        };
+        self.remember_logged().await
+    }
+
+    async fn begin(&mut self) -> Result<(), store::Error> {
+        self.task.status = if self.was_interrupting { Status::Interrupting } else { Status::Starting };
+        self.task.used.turns = self.turn.number;
+        self.inner.save_state(&mut self.task).await
+    }
+
+    /// From here on the prompt may have been sent.
+    async fn about_to_send(&mut self) -> Result<(), store::Error> {
+        if self.turn.progress == TurnProgress::Recorded {
+            self.turn.progress = TurnProgress::Sending;
+            self.inner.commit(vec![Write::SaveTurn(Box::new(self.turn.clone()))]).await?;
+        }
+        Ok(())
+    }
+
+    /// The prompt as it must be sent. A key that was lost loses it: Codex then refuses the empty one.
+    fn prompt(&self) -> String {
+        let sealed = self.turn.sealed_prompt.as_deref().unwrap_or_default();
+        let opened = self.inner.key.open(sealed, self.task.id.as_str()).unwrap_or_default();
+        String::from_utf8_lossy(&opened).into_owned()
+    }
+
+    fn turn_options(&self, mode: Mode) -> TurnOptions {
+        let left = self.task.limits.work_ms.map(|limit| limit.saturating_sub(self.task.used.work_ms).max(1));
+        TurnOptions {
+            work_limit: left
+                .map_or(WorkLimit::Never, |ms| WorkLimit::After(std::time::Duration::from_millis(ms))),
+            client_id: Some(self.turn.client_id.clone()),
+            may_have_been_sent: mode == Mode::Recovered,
+            model: self.task.settings.model.clone(),
+            effort: self.task.settings.effort.clone(),
+            ..TurnOptions::default()
+        }
+    }
+
+    async fn save(&mut self) -> Result<(), store::Error> {
+        self.task.updated_at = now_ms();
+        self.inner.commit(vec![Write::SaveTask(Box::new(self.task.clone()))]).await?;
+        Ok(())
+    }
+}
+
+/// Stops the turn. Not waited for: the session waits for the journal, which the caller reads.
+fn stop(session: &Session) {
+    let session = session.clone();
+    tokio::spawn(async move { session.interrupt().await });
+}

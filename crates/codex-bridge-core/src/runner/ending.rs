@@ -1,0 +1,140 @@
+//! How a turn's end becomes a task's state.
+
+use codex_session::{Failure, FailureKind, Session, TurnOutcome, TurnResult};
+use serde_json::json;
+
+use super::Work;
+use super::journal::object;
+use crate::bridge::{append, now_ms, state_event};
+use crate::config::OnHostLoss;
+use crate::store::{self, Write};
+use crate::task::{Parked, Status, TaskError, TimeMs, TurnProgress};
+
+/// A limit without a known end is worth a probe after so long; then twice as long, and so on.
+const FIRST_PROBE_MS: TimeMs = 5 * 60 * 1000;
+/// Nobody waits longer than this for a probe.
+const LONGEST_PROBE_MS: TimeMs = 60 * 60 * 1000;
+/// How often a task is taken up again after its host died.
+const HOST_LOSSES: u32 = 2;
+
+impl Work {
+    pub(super) async fn end(&mut self, result: TurnResult) -> Result<(), store::Error> {
+        let now = now_ms();
+        let resume = self.settle(&result, now);
+        self.task.final_text = Some(result.final_text.clone()).filter(|text| !text.is_empty());
+        self.task.error = result.error.as_ref().map(task_error);
+        self.task.usage = result.usage.clone().or(self.task.usage.take());
+        self.task.used.work_ms += result.work_ms;
+        self.turn.progress = TurnProgress::Ended;
+        self.turn.sealed_prompt = None;
+        self.turn.ended_at = Some(now);
+        (self.task.updated_at, self.task.completed_at) = (now, Some(now));
+        let mut batch =
+            vec![Write::SaveTurn(Box::new(self.turn.clone())), Write::SaveTask(Box::new(self.task.clone()))];
+        if let Some(diff) = self.diff.take() {
+            batch.push(append(&self.task.id, now, "diff", object(json!({ "diff": diff }))));
+        }
+        let body = json!({
+            "outcome": result.outcome, "final_text": self.task.final_text, "error": self.task.error,
+            "outcome_unknown": result.outcome_unknown, "side_effects": result.side_effects,
+        });
+        batch.push(append(&self.task.id, now, "turn_ended", object(body)));
+        batch.push(state_event(&self.task, now));
+        self.inner.commit(batch).await?;
+        if let Some(prompt) = resume {
+            // Taken up again at once; a store that fails now leaves it `lost`, for a person to continue.
+            let _ = self.inner.requeue(&mut self.task, &prompt).await;
+        }
+        Ok(())
+    }
+
+    /// Sets status and reason; gives the prompt to go on with, if it goes on by itself.
+    fn settle(&mut self, result: &TurnResult, now: TimeMs) -> Option<String> {
+        (self.task.reason, self.task.parked) = (None, None);
+        match (result.outcome, result.error.as_ref().map(|error| &error.kind)) {
+            _ if self.over_limit.is_some() => self.pause(self.over_limit.clone()),
+            (TurnOutcome::Completed, _) => {
+                self.task.status = Status::Completed;
+                self.task.used.limit_hits = 0;
+            }
+            (TurnOutcome::Interrupted, Some(FailureKind::Timeout)) => {
+                self.pause(result.error.as_ref().map(|error| error.message.clone()));
+            }
+            (TurnOutcome::Interrupted, None) if self.host_was_lost => return self.lost(result),
+            (TurnOutcome::Interrupted, None) if self.task.status == Status::Interrupting => {
+                self.task.status = Status::Cancelled;
+                self.task.reason = Some("interrupted on request".to_owned());
+            }
+            (TurnOutcome::Interrupted, None) => {
+                self.task.status = Status::Cancelled;
+                self.task.reason = Some("interrupted on Codex's side".to_owned());
+            }
+            (TurnOutcome::Lost, _) => return self.lost(result),
+            (_, Some(FailureKind::UsageLimit { resets_at })) => self.park_until(*resets_at, now),
+            (_, Some(FailureKind::Auth)) => self.park_until_login(),
+            _ => self.task.status = Status::Failed,
+        }
+        None
+    }
+
+    fn pause(&mut self, reason: Option<String>) {
+        self.task.status = Status::Paused;
+        self.task.reason = reason;
+    }
+
+    fn lost(&mut self, result: &TurnResult) -> Option<String> {
+        self.task.status = Status::Lost;
+        let how = result.error.as_ref().map(|error| error.message.clone());
+        self.task.reason = how.or_else(|| Some("its host died while the bridge was down".to_owned()));
+        self.task.used.host_losses += 1;
+        if self.inner.config.on_host_loss == OnHostLoss::Ask {
+            return None;
+        }
+        if self.task.used.host_losses > HOST_LOSSES {
+            self.pause(Some(format!("its host died {} times while it worked", self.task.used.host_losses)));
+            return None;
+        }
+        if self.task.limits.turns.is_some_and(|limit| self.task.used.turns >= limit) {
+            self.pause(Some("its host died, and it has no turn left to go on".to_owned()));
+            return None;
+        }
+        let seen = result.side_effects.join("; ");
+        let seen = if seen.is_empty() {
+            "nothing was seen to change".to_owned()
+        } else {
+            format!("seen so far: {seen}")
+        };
+        Some(format!(
+            "The process that ran you died in the middle of the previous turn ({seen}). Commands that were running may \
+             have been cut off. Look at the state of things before you repeat anything, then finish the task."
+        ))
+    }
+
+    fn park_until(&mut self, resets_at: Option<i64>, now: TimeMs) {
+        let pause =
+            FIRST_PROBE_MS.saturating_mul(1 << self.task.used.limit_hits.min(8)).min(LONGEST_PROBE_MS);
+        self.task.used.limit_hits += 1;
+        let resume_at = resets_at.map_or(now + pause, |seconds| seconds.saturating_mul(1000));
+        self.pause(Some("the account's usage limit is reached".to_owned()));
+        self.task.parked = Some(Parked::UsageLimit { resume_at, is_known: resets_at.is_some() });
+    }
+
+    fn park_until_login(&mut self) {
+        self.pause(Some("Codex is not logged in: run `codex login`".to_owned()));
+        self.task.parked = Some(Parked::Login { seen: self.inner.login_fingerprint(&self.task) });
+    }
+
+    /// Closes the session; its host goes on.
+    pub(super) async fn leave(&self, session: &Session) {
+        session.close().await;
+        if let (Some(host), Some(thread_id)) = (&self.task.host, &self.task.thread_id) {
+            self.inner.hosts.thread_closed(host, thread_id.as_str()).await;
+        }
+    }
+}
+
+fn task_error(failure: &Failure) -> TaskError {
+    let kind = serde_json::to_value(&failure.kind).ok();
+    let kind = kind.and_then(|kind| kind["name"].as_str().map(str::to_owned)).unwrap_or_default();
+    TaskError { kind, message: failure.to_string() }
+}

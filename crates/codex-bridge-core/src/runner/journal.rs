@@ -1,0 +1,227 @@
+//! Records what a session tells: events for the log, requests, and what they change in the task.
+
+use codex_session::tool_display::Display;
+use codex_session::turn::Closing;
+use codex_session::{Ask, Decider, Decision, RequestKey, Session, SessionEvent};
+use codex_wire::TurnId;
+use codex_wire::thread::TokenUsage;
+use serde_json::{Map, Value, json};
+
+use super::{Work, stop};
+use crate::bridge::{append, now_ms, random_hex, state_event};
+use crate::failpoint;
+use crate::request::{RequestRecord, RequestState};
+use crate::store::{self, RequestFilter, Write};
+use crate::task::{Status, TurnProgress};
+
+/// Lines of a log that are read at once.
+const LOG_PAGE: u32 = 1000;
+
+impl Work {
+    pub(super) async fn record(
+        &mut self,
+        event: SessionEvent,
+        session: &Session,
+    ) -> Result<(), store::Error> {
+        match event {
+            SessionEvent::Shown(Display::Text { delta }) => self.live("text", delta),
+            SessionEvent::Shown(Display::Reasoning { delta }) => self.live("reasoning", delta),
+            SessionEvent::Output { text, .. } => self.live("output", text),
+            SessionEvent::Shown(shown) => self.log_shown(&shown).await?,
+            SessionEvent::TurnStarted { turn_id } => self.turn_started(turn_id).await?,
+            SessionEvent::Asked { key, ask } => self.asked(key, &ask).await?,
+            SessionEvent::RequestClosed { key, closing } => self.request_closed(&key, closing).await?,
+            SessionEvent::Usage(usage) => self.count_tokens(usage, session).await?,
+            SessionEvent::Diff { diff } => self.diff = Some(diff),
+            SessionEvent::Retrying { message } => self.log("retrying", json!({ "message": message })).await?,
+            SessionEvent::Warning { message } => self.log("warning", json!({ "message": message })).await?,
+            // The opening and the end are recorded with what they change.
+            SessionEvent::ThreadOpened { .. }
+            | SessionEvent::TurnEnded { .. }
+            | SessionEvent::Missed { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn live(&self, kind: &'static str, text: String) {
+        self.inner.tell_live(&self.task.id, kind, text);
+    }
+
+    pub(super) async fn log(&mut self, kind: &str, body: Value) -> Result<(), store::Error> {
+        failpoint::hit("event.before_record");
+        self.inner.commit(vec![append(&self.task.id, now_ms(), kind, object(body))]).await?;
+        failpoint::hit("event.recorded");
+        Ok(())
+    }
+
+    async fn log_shown(&mut self, shown: &Display) -> Result<(), store::Error> {
+        let mut body = object(serde_json::to_value(shown).unwrap_or_default());
+        let kind = body.remove("show").and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default();
+        let is_new = mark(&kind, &body).is_none_or(|mark| self.logged.insert(mark));
+        if is_new { self.log(&kind, Value::Object(body)).await } else { Ok(()) }
+    }
+
+    /// What the log has of items already: a turn that is taken up tells them again.
+    pub(super) async fn remember_logged(&mut self) -> Result<(), store::Error> {
+        let mut after = 0;
+        loop {
+            let page = self.inner.store.events(&self.task.id, after, LOG_PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.seq;
+            self.logged.extend(page.iter().filter_map(|event| mark(&event.kind, &event.body)));
+        }
+    }
+
+    pub(super) async fn thread_opened(&mut self, session: &Session) -> Result<(), store::Error> {
+        let standing = session.standing().await;
+        self.task.thread_id.clone_from(&standing.thread_id);
+        self.task.epoch.clone_from(&standing.epoch);
+        self.task.host.clone_from(&standing.host);
+        self.save().await?;
+        if let (Some(host), Some(thread_id)) = (&self.task.host, &self.task.thread_id) {
+            self.inner.hosts.thread_opened(host, thread_id.as_str()).await;
+        }
+        let body = json!({ "thread_id": self.task.thread_id, "host": self.task.host });
+        self.log("thread_opened", body).await?;
+        match standing.unjoined_turn {
+            // It runs already: nobody will say again that it began.
+            Some(turn_id) if Some(&turn_id) == self.turn.turn_id.as_ref() => self.at_work().await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn at_work(&mut self) -> Result<(), store::Error> {
+        if self.task.status == Status::Starting {
+            self.task.status = Status::Working;
+            self.inner.save_state(&mut self.task).await?;
+        }
+        Ok(())
+    }
+
+    async fn turn_started(&mut self, turn_id: TurnId) -> Result<(), store::Error> {
+        let now = now_ms();
+        self.turn.progress = TurnProgress::Accepted;
+        self.turn.turn_id = Some(turn_id.clone());
+        self.task.turn_id = Some(turn_id.clone());
+        if self.task.status == Status::Starting {
+            self.task.status = Status::Working;
+        }
+        self.task.updated_at = now;
+        let batch = vec![
+            Write::SaveTurn(Box::new(self.turn.clone())),
+            Write::SaveTask(Box::new(self.task.clone())),
+            append(&self.task.id, now, "turn_started", object(json!({ "turn_id": turn_id }))),
+            state_event(&self.task, now),
+        ];
+        failpoint::hit("turn.before_record");
+        self.inner.commit(batch).await?;
+        failpoint::hit("turn.recorded");
+        Ok(())
+    }
+
+    /// Records a request before anyone can see it. One that an earlier life of ours has recorded keeps its decision.
+    async fn asked(&mut self, key: RequestKey, ask: &Ask) -> Result<(), store::Error> {
+        if let Some(known) = self.request(&key).await? {
+            if let Some((decision, by)) = self.recorded_decision(&known) {
+                self.inner.decisions.put(&key, decision, by);
+            }
+            return Ok(());
+        }
+        let now = now_ms();
+        let limit = self.inner.config.approvals.answer_limit;
+        let record = RequestRecord {
+            request_id: format!("req-{}", random_hex(8)),
+            key,
+            task_id: self.task.id.clone(),
+            method: method_of(ask).to_owned(),
+            ask: serde_json::to_value(ask).unwrap_or_default(),
+            state: RequestState::Open,
+            sealed_decision: None,
+            decision: None,
+            decided_by: None,
+            decided_at: None,
+            created_at: now,
+            expires_at: limit.and_then(|limit| now.checked_add(i64::try_from(limit.as_millis()).ok()?)),
+            closed_at: None,
+        };
+        let body = json!({ "request_id": record.request_id, "title": ask.title, "asks": ask.kind });
+        let event = append(&self.task.id, now, "request", object(body));
+        failpoint::hit("request.before_record");
+        self.inner.commit(vec![Write::SaveRequest(Box::new(record)), event]).await?;
+        failpoint::hit("request.recorded");
+        Ok(())
+    }
+
+    async fn request(&self, key: &RequestKey) -> Result<Option<RequestRecord>, store::Error> {
+        let filter = RequestFilter { task_id: Some(self.task.id.clone()), ..RequestFilter::default() };
+        Ok(self.inner.store.requests(&filter).await?.into_iter().find(|request| request.key == *key))
+    }
+
+    fn recorded_decision(&self, request: &RequestRecord) -> Option<(Decision, Decider)> {
+        let sealed = request.sealed_decision.as_deref()?;
+        let opened = self.inner.key.open(sealed, &request.request_id).ok()?;
+        let decision = serde_json::from_slice(&opened).ok()?;
+        Some((decision, Decider::Person(request.decided_by.clone().unwrap_or_default())))
+    }
+
+    async fn request_closed(&mut self, key: &RequestKey, closing: Closing) -> Result<(), store::Error> {
+        self.inner.decisions.forget(key);
+        let Some(mut request) = self.request(key).await? else {
+            // A standing decision of the operator's: nobody was asked, but it is on the record.
+            return self.log("request_decided", json!({ "closing": closing })).await;
+        };
+        let now = now_ms();
+        match closing {
+            Closing::Taken { by: Decider::TimeLimit, .. } => request.state = RequestState::Expired,
+            Closing::Taken { .. } => request.state = RequestState::Resolved,
+            Closing::AnsweredElsewhere => request.state = RequestState::AnsweredElsewhere,
+            Closing::Orphaned { .. } => request.state = RequestState::Orphaned,
+        }
+        request.sealed_decision = None;
+        request.closed_at = Some(now);
+        let body = json!({
+            "request_id": request.request_id, "outcome": request.state, "decision": request.decision,
+            "decided_by": request.decided_by,
+        });
+        let event = append(&self.task.id, now, "request_closed", object(body));
+        self.inner.commit(vec![Write::SaveRequest(Box::new(request)), event]).await?;
+        Ok(())
+    }
+
+    async fn count_tokens(&mut self, usage: TokenUsage, session: &Session) -> Result<(), store::Error> {
+        let used = usage.total.total_tokens;
+        self.task.usage = Some(usage);
+        self.save().await?;
+        let limit = self.task.limits.tokens.filter(|limit| used > *limit && self.over_limit.is_none());
+        if let Some(limit) = limit {
+            self.over_limit = Some(format!("it has used {used} tokens, its limit is {limit}"));
+            stop(session);
+        }
+        Ok(())
+    }
+}
+
+/// What names an item's line in the log; none for lines that may well be repeated.
+fn mark(kind: &str, body: &Map<String, Value>) -> Option<(String, String)> {
+    let id = body.get("call_id").or_else(|| body.get("item_id"))?.as_str()?;
+    Some((kind.to_owned(), id.to_owned()))
+}
+
+pub(super) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn method_of(ask: &Ask) -> &'static str {
+    use codex_session::ask::Kind;
+    use codex_wire::request::method;
+    match ask.kind {
+        Kind::Command | Kind::CommandInput | Kind::Network => method::COMMAND,
+        Kind::FileChange => method::FILE_CHANGE,
+        Kind::Permissions => method::PERMISSIONS,
+        Kind::Questions => method::USER_INPUT,
+        Kind::Form | Kind::Page | Kind::McpTool => method::ELICITATION,
+    }
+}

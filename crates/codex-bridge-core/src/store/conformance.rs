@@ -1,0 +1,449 @@
+//! What every store must do, told as stories that run on any of them.
+//!
+//! [`store_stories!`](crate::store_stories) makes a test of each. A story gets an empty store.
+
+// Only tests run this.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+pub mod samples;
+
+use futures_util::future::{join, join_all};
+
+use self::samples::{add, append, full_task, new_task, request, task_id, turn};
+use super::{Committed, Error, RequestFilter, Store, TaskFilter, Write};
+use crate::event::Seq;
+use crate::request::RequestState;
+use crate::task::{Status, TurnProgress};
+use codex_wire::RequestId;
+
+/// Makes a test of each story. The expression gives a store and something that is kept until the story ends.
+#[macro_export]
+macro_rules! store_stories {
+    ($open:expr) => {
+        $crate::store_stories! { $open;
+            what_is_written_is_read_back
+            a_save_replaces_all_and_clears_what_is_gone
+            a_batch_is_all_or_nothing
+            an_empty_batch_changes_nothing
+            the_same_client_request_starts_one_task
+            an_unknown_task_is_refused
+            waiting_is_not_stored
+            numbers_begin_at_one_and_have_no_gaps
+            a_refused_batch_takes_no_number_and_harms_no_other
+            events_are_read_by_cursor
+            tasks_are_listed_by_page_and_filter
+            requests_are_found_by_task_name_and_state
+            a_request_key_belongs_to_one_request
+            a_reader_never_sees_half_a_batch
+            a_prune_forgets_what_is_over_and_nothing_else
+            a_prune_keeps_the_newest_events_and_their_numbers
+            a_prune_stands_alone
+        }
+    };
+    ($open:expr; $($story:ident)+) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $story() {
+                let (store, _kept) = $open;
+                $crate::store::conformance::$story(&store).await;
+            }
+        )+
+    };
+}
+
+async fn commit(store: &dyn Store, batch: Vec<Write>) -> Committed {
+    store.commit(batch).await.unwrap()
+}
+
+async fn refused(store: &dyn Store, batch: Vec<Write>) -> Error {
+    store.commit(batch).await.unwrap_err()
+}
+
+async fn seqs(store: &dyn Store, task: u32) -> Vec<Seq> {
+    let events = store.events(&task_id(task), 0, u32::MAX).await.unwrap();
+    events.iter().map(|event| event.seq).collect()
+}
+
+async fn listed(store: &dyn Store, filter: TaskFilter) -> Vec<String> {
+    store.tasks(&filter).await.unwrap().into_iter().map(|task| task.id.0).collect()
+}
+
+async fn found(store: &dyn Store, filter: RequestFilter) -> Vec<String> {
+    store.requests(&filter).await.unwrap().into_iter().map(|request| request.request_id).collect()
+}
+
+fn ids(numbers: &[u32]) -> Vec<String> {
+    numbers.iter().map(|number| task_id(*number).0).collect()
+}
+
+fn save_request(task: u32, id: i64, state: RequestState) -> Write {
+    Write::SaveRequest(Box::new(request(task, RequestId::Number(id), state)))
+}
+
+/// Every field of every record.
+pub async fn what_is_written_is_read_back(store: &impl Store) {
+    let text_id = request(1, RequestId::Text("0".into()), RequestState::AnsweredElsewhere);
+    let number_id = request(1, RequestId::Number(0), RequestState::Open);
+    let committed = commit(
+        store,
+        vec![
+            add(full_task(1)),
+            add(new_task(2)),
+            Write::SaveTurn(Box::new(turn(1, 1))),
+            Write::SaveTurn(Box::new(turn(1, 2))),
+            Write::SaveTurn(Box::new(turn(2, 1))),
+            Write::SaveRequest(Box::new(text_id.clone())),
+            Write::SaveRequest(Box::new(number_id.clone())),
+            append(1, 1..=3),
+            Write::Audit {
+                at: 1,
+                actor: "someone".into(),
+                action: "start".into(),
+                task_id: Some(task_id(1)),
+                detail: "x".into(),
+            },
+        ],
+    )
+    .await;
+    assert_eq!(store.task(&task_id(1)).await.unwrap(), Some(full_task(1)));
+    assert_eq!(store.task(&task_id(2)).await.unwrap(), Some(new_task(2)));
+    assert_eq!(store.task(&task_id(3)).await.unwrap(), None);
+    assert_eq!(store.turns(&task_id(1)).await.unwrap(), [turn(1, 1), turn(1, 2)]);
+    let requests = store.requests(&RequestFilter::default()).await.unwrap();
+    assert_eq!(requests, [text_id, number_id], "0 and \"0\" are two ids");
+    let events = store.events(&task_id(1), 0, 10).await.unwrap();
+    assert_eq!(committed.events, events, "what is told is what is kept");
+    let expected: Vec<_> = (1..=3).map(|number| samples::line(number).body).collect();
+    assert_eq!(events.into_iter().map(|event| event.body).collect::<Vec<_>>(), expected);
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+}
+
+/// What is NULL again is gone, above all what was sealed.
+pub async fn a_save_replaces_all_and_clears_what_is_gone(store: &impl Store) {
+    let open = request(1, RequestId::Number(0), RequestState::Open);
+    let first = vec![
+        add(full_task(1)),
+        Write::SaveTurn(Box::new(turn(1, 1))),
+        Write::SaveRequest(Box::new(open.clone())),
+    ];
+    commit(store, first).await;
+    let mut ended = turn(1, 1);
+    ended.sealed_prompt = None;
+    ended.turn_id = None;
+    ended.progress = TurnProgress::Ended;
+    let mut closed = open;
+    closed.sealed_decision = None;
+    closed.expires_at = None;
+    closed.state = RequestState::Resolved;
+    let second = vec![
+        Write::SaveTask(Box::new(new_task(1))),
+        Write::SaveTurn(Box::new(ended.clone())),
+        Write::SaveRequest(Box::new(closed.clone())),
+    ];
+    commit(store, second).await;
+    assert_eq!(store.task(&task_id(1)).await.unwrap(), Some(new_task(1)));
+    assert_eq!(store.turns(&task_id(1)).await.unwrap(), [ended]);
+    assert_eq!(store.requests(&RequestFilter::default()).await.unwrap(), [closed]);
+}
+
+/// The last change of a batch is refused: none of it is there.
+pub async fn a_batch_is_all_or_nothing(store: &impl Store) {
+    commit(store, vec![add(new_task(1))]).await;
+    let mut changed = new_task(1);
+    changed.status = Status::Working;
+    let batch = vec![
+        Write::SaveTask(Box::new(changed)),
+        add(new_task(2)),
+        append(1, 1..=2),
+        append(2, 1..=2),
+        append(9, 1..=1),
+    ];
+    refused(store, batch).await;
+    assert_eq!(store.task(&task_id(1)).await.unwrap(), Some(new_task(1)));
+    assert_eq!(listed(store, TaskFilter::default()).await, ids(&[1]));
+    assert_eq!(seqs(store, 1).await, [0; 0]);
+    commit(store, vec![add(new_task(2)), append(2, 1..=1)]).await;
+    assert_eq!(seqs(store, 2).await, [1]);
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+}
+
+/// Neither a batch without changes nor an append without lines.
+pub async fn an_empty_batch_changes_nothing(store: &impl Store) {
+    assert_eq!(commit(store, Vec::new()).await, Committed::default());
+    commit(store, vec![add(new_task(1))]).await;
+    assert_eq!(commit(store, vec![append(1, [])]).await, Committed::default());
+    assert_eq!(commit(store, vec![append(1, [1])]).await.events[0].seq, 1);
+}
+
+/// Also when they come at once, and also when the task has an id of its own.
+pub async fn the_same_client_request_starts_one_task(store: &impl Store) {
+    let attempt = |number| {
+        let task = crate::task::Task { client_request_id: Some("same".into()), ..new_task(number) };
+        store.commit(vec![add(task), append(number, [1])])
+    };
+    let outcomes = join_all((1..=10).map(attempt)).await;
+    let started = listed(store, TaskFilter::default()).await;
+    assert_eq!(started.len(), 1, "{started:?}");
+    let refusals: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
+    assert_eq!(refusals.len(), 9);
+    for refusal in refusals {
+        assert_eq!(refusal, Error::Duplicate(crate::task::TaskId(started[0].clone())));
+    }
+    let found =
+        listed(store, TaskFilter { client_request_id: Some("same".into()), ..TaskFilter::default() }).await;
+    assert_eq!(found, started);
+    // A task without such an id is never a duplicate; one with a known id of its own is an error.
+    commit(store, vec![add(new_task(20)), add(new_task(21))]).await;
+    assert!(matches!(refused(store, vec![add(new_task(20))]).await, Error::Other(_)));
+}
+
+/// No change brings a task into being but its addition.
+pub async fn an_unknown_task_is_refused(store: &impl Store) {
+    for write in [
+        Write::SaveTask(Box::new(new_task(1))),
+        Write::SaveTurn(Box::new(turn(1, 1))),
+        save_request(1, 0, RequestState::Open),
+        append(1, [1]),
+        append(1, []),
+    ] {
+        let error = refused(store, vec![write.clone()]).await;
+        assert!(matches!(error, Error::Other(_)), "{write:?} gave {error:?}");
+    }
+    assert_eq!(store.tasks(&TaskFilter::default()).await.unwrap(), []);
+    assert_eq!(store.turns(&task_id(1)).await.unwrap(), []);
+    assert_eq!(store.events(&task_id(1), 0, 10).await.unwrap(), []);
+    assert_eq!(store.last_events(&task_id(1), 10).await.unwrap(), []);
+    assert_eq!(store.requests(&RequestFilter::default()).await.unwrap(), []);
+}
+
+/// It follows from the requests.
+pub async fn waiting_is_not_stored(store: &impl Store) {
+    commit(store, vec![add(new_task(1))]).await;
+    for status in [Status::WaitingForApproval, Status::WaitingForUserInput] {
+        let waiting = |number| crate::task::Task { status, ..new_task(number) };
+        refused(store, vec![add(waiting(2))]).await;
+        refused(store, vec![Write::SaveTask(Box::new(waiting(1)))]).await;
+        let filter = TaskFilter { statuses: vec![status], ..TaskFilter::default() };
+        assert_eq!(listed(store, filter).await, [""; 0]);
+    }
+    for status in Status::ALL.into_iter().filter(|status| !status.as_str().starts_with("waiting")) {
+        commit(store, vec![Write::SaveTask(Box::new(crate::task::Task { status, ..new_task(1) }))]).await;
+        let filter = TaskFilter { statuses: vec![status], ..TaskFilter::default() };
+        assert_eq!(listed(store, filter).await, ids(&[1]), "{status}");
+    }
+}
+
+/// Per task, in the order of the batch, however many write at once.
+pub async fn numbers_begin_at_one_and_have_no_gaps(store: &impl Store) {
+    commit(store, (1..=5).map(|number| add(new_task(number))).collect()).await;
+    let writers = (1..=5).map(|task| async move {
+        let mut last = 0;
+        for round in 0..20 {
+            let batch = vec![append(task, [round, round]), append(task % 5 + 1, []), append(task, [round])];
+            let events = commit(store, batch).await.events;
+            let expected: Vec<_> = (last + 1..=last + 3).collect();
+            assert_eq!(events.iter().map(|event| event.seq).collect::<Vec<_>>(), expected);
+            last += 3;
+        }
+    });
+    join_all(writers).await;
+    for task in 1..=5 {
+        assert_eq!(seqs(store, task).await, (1..=60).collect::<Vec<_>>());
+    }
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+}
+
+/// Batches that come together may share a transaction; they do not share a fate.
+pub async fn a_refused_batch_takes_no_number_and_harms_no_other(store: &impl Store) {
+    commit(store, vec![add(new_task(1)), add(new_task(2))]).await;
+    let good = join_all((0..40).map(|number| store.commit(vec![append(1, [number]), append(2, [number])])));
+    let bad = join_all((0..40).map(|number| store.commit(vec![append(1, [number]), append(9, [number])])));
+    let (good, bad) = join(good, bad).await;
+    assert!(good.iter().all(Result::is_ok), "{good:?}");
+    assert!(bad.iter().all(Result::is_err), "{bad:?}");
+    assert_eq!(seqs(store, 1).await, (1..=40).collect::<Vec<_>>());
+    assert_eq!(seqs(store, 2).await, (1..=40).collect::<Vec<_>>());
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+}
+
+/// After a number, or the last ones; each task its own.
+pub async fn events_are_read_by_cursor(store: &impl Store) {
+    commit(store, vec![add(new_task(1)), add(new_task(2)), append(1, 1..=10), append(2, 1..=3)]).await;
+    let id = task_id(1);
+    let numbers = |events: Vec<crate::event::Event>| events.iter().map(|event| event.seq).collect::<Vec<_>>();
+    assert_eq!(numbers(store.events(&id, 0, 4).await.unwrap()), [1, 2, 3, 4]);
+    assert_eq!(numbers(store.events(&id, 4, 4).await.unwrap()), [5, 6, 7, 8]);
+    assert_eq!(numbers(store.events(&id, 8, 4).await.unwrap()), [9, 10]);
+    assert_eq!(numbers(store.events(&id, 10, 4).await.unwrap()), [0; 0]);
+    assert_eq!(numbers(store.events(&id, 0, 0).await.unwrap()), [0; 0]);
+    assert_eq!(numbers(store.last_events(&id, 3).await.unwrap()), [8, 9, 10]);
+    assert_eq!(numbers(store.last_events(&task_id(2), 100).await.unwrap()), [1, 2, 3]);
+    assert_eq!(store.last_events(&task_id(2), 1).await.unwrap()[0].task_id, Some(task_id(2)));
+}
+
+/// The newest first, by creation and not by name or time.
+pub async fn tasks_are_listed_by_page_and_filter(store: &impl Store) {
+    // Neither ids nor times are in the order of creation.
+    for number in [5, 3, 0xa1, 0xa2, 1] {
+        commit(store, vec![add(new_task(number))]).await;
+    }
+    let mut done = new_task(3);
+    done.status = Status::Completed;
+    commit(store, vec![Write::SaveTask(Box::new(done))]).await;
+    let all = TaskFilter::default();
+    assert_eq!(listed(store, all.clone()).await, ids(&[1, 0xa2, 0xa1, 3, 5]));
+    let page =
+        |before: Option<u32>| TaskFilter { before: before.map(task_id), limit: Some(2), ..all.clone() };
+    assert_eq!(listed(store, page(None)).await, ids(&[1, 0xa2]));
+    assert_eq!(listed(store, page(Some(0xa2))).await, ids(&[0xa1, 3]));
+    assert_eq!(listed(store, page(Some(3))).await, ids(&[5]));
+    assert_eq!(listed(store, page(Some(99))).await, [""; 0], "nothing comes before what is not there");
+    let statuses = |statuses: &[Status]| TaskFilter { statuses: statuses.to_vec(), ..all.clone() };
+    assert_eq!(listed(store, statuses(&[Status::Completed])).await, ids(&[3]));
+    assert_eq!(listed(store, statuses(&[Status::Completed, Status::Queued])).await.len(), 5);
+    assert_eq!(listed(store, statuses(&[Status::Failed])).await, [""; 0]);
+    let prefix = |prefix: &str| TaskFilter { id_prefix: Some(prefix.into()), ..all.clone() };
+    assert_eq!(listed(store, prefix("codex-0000000000a")).await, ids(&[0xa2, 0xa1]));
+    assert_eq!(listed(store, prefix("codex-0000000000a1")).await, ids(&[0xa1]));
+    assert_eq!(listed(store, prefix("")).await.len(), 5);
+    for odd in ["codex-%", "codex_0", "CODEX-", "'", "codex-0000000000a10", "\u{10ffff}"] {
+        assert_eq!(listed(store, prefix(odd)).await, [""; 0], "{odd}");
+    }
+    let both = TaskFilter { limit: Some(1), ..prefix("codex-0") };
+    assert_eq!(listed(store, TaskFilter { statuses: vec![Status::Queued], ..both }).await, ids(&[1]));
+}
+
+/// The oldest first.
+pub async fn requests_are_found_by_task_name_and_state(store: &impl Store) {
+    let batch = vec![
+        add(new_task(1)),
+        add(new_task(2)),
+        save_request(2, 9, RequestState::Open),
+        save_request(1, 5, RequestState::Decided),
+        save_request(1, 4, RequestState::Resolved),
+    ];
+    commit(store, batch).await;
+    // A change keeps its place.
+    commit(store, vec![save_request(2, 9, RequestState::Expired)]).await;
+    let all = RequestFilter::default();
+    assert_eq!(found(store, all.clone()).await, ["request-9", "request-5", "request-4"]);
+    let of_one = RequestFilter { task_id: Some(task_id(1)), ..all.clone() };
+    assert_eq!(found(store, of_one.clone()).await, ["request-5", "request-4"]);
+    let decided = RequestFilter { states: vec![RequestState::Open, RequestState::Decided], ..of_one };
+    assert_eq!(found(store, decided).await, ["request-5"]);
+    let named = |name: &str| RequestFilter { request_id: Some(name.into()), ..all.clone() };
+    assert_eq!(found(store, named("request-9")).await, ["request-9"]);
+    assert_eq!(found(store, named("request-")).await, [""; 0]);
+    for state in [RequestState::Open, RequestState::Orphaned, RequestState::AnsweredElsewhere] {
+        commit(store, vec![save_request(1, 4, state)]).await;
+        let filter = RequestFilter { states: vec![state], ..all.clone() };
+        assert_eq!(found(store, filter).await, ["request-4"], "{state:?}");
+    }
+}
+
+/// A decision can therefore not reach another request than the one it was made for.
+pub async fn a_request_key_belongs_to_one_request(store: &impl Store) {
+    commit(store, vec![add(new_task(1)), save_request(1, 0, RequestState::Open)]).await;
+    let mut other = request(1, RequestId::Number(0), RequestState::Open);
+    other.request_id = "another".into();
+    assert!(matches!(refused(store, vec![Write::SaveRequest(Box::new(other))]).await, Error::Other(_)));
+    assert_eq!(found(store, RequestFilter::default()).await, ["request-0"]);
+}
+
+/// Two tasks always change together: they are always seen alike.
+pub async fn a_reader_never_sees_half_a_batch(store: &impl Store) {
+    commit(store, vec![add(new_task(1)), add(new_task(2))]).await;
+    let save = |number, turns| {
+        let mut task = new_task(number);
+        task.used.turns = turns;
+        Write::SaveTask(Box::new(task))
+    };
+    let write = async {
+        for turns in 1..=200 {
+            commit(store, vec![save(1, turns), append(1, [turns, turns]), save(2, turns)]).await;
+        }
+    };
+    let read = async {
+        let mut latest = 0;
+        while latest < 200 {
+            let tasks = store.tasks(&TaskFilter::default()).await.unwrap();
+            assert_eq!(tasks[0].used, tasks[1].used);
+            latest = tasks[0].used.turns;
+            let events = store.events(&task_id(1), 0, u32::MAX).await.unwrap();
+            assert_eq!(events.len() % 2, 0);
+            assert!(events.len() >= 2 * latest as usize, "an acknowledged event is seen by every later read");
+        }
+    };
+    join(write, read).await;
+}
+
+/// At rest for long, and nothing to answer or to wait for.
+pub async fn a_prune_forgets_what_is_over_and_nothing_else(store: &impl Store) {
+    let with = |number, change: &dyn Fn(&mut crate::task::Task)| {
+        let mut task = full_task(number);
+        (task.parked, task.status) = (None, Status::Completed);
+        (task.updated_at, task.completed_at) = (1000, Some(900));
+        change(&mut task);
+        add(task)
+    };
+    let batch = vec![
+        with(1, &|_| {}),
+        with(2, &|task| task.status = Status::Working),
+        with(3, &|task| task.status = Status::Queued),
+        with(4, &|task| task.updated_at = 2000),
+        with(5, &|task| task.completed_at = Some(2000)),
+        with(6, &|_| {}),
+        with(7, &|_| {}),
+        with(8, &|task| (task.status, task.completed_at) = (Status::Lost, None)),
+        with(9, &|task| (task.status, task.parked) = (Status::Paused, full_task(9).parked)),
+        with(10, &|_| {}),
+        save_request(6, 6, RequestState::Open),
+        save_request(7, 7, RequestState::Decided),
+        save_request(1, 1, RequestState::Resolved),
+        Write::SaveTurn(Box::new(turn(1, 1))),
+        Write::SaveTurn(Box::new(turn(2, 1))),
+        append(1, 1..=700),
+        append(2, 1..=3),
+    ];
+    commit(store, batch).await;
+    let prune = Write::Prune { ended_before: 1001, events_per_task: 10_000 };
+    assert_eq!(commit(store, vec![prune.clone()]).await, Committed { events: vec![], pruned_tasks: 3 });
+    assert_eq!(listed(store, TaskFilter::default()).await, ids(&[9, 7, 6, 5, 4, 3, 2]));
+    assert_eq!(seqs(store, 1).await, [0; 0]);
+    assert_eq!(seqs(store, 2).await, [1, 2, 3]);
+    assert_eq!(store.turns(&task_id(1)).await.unwrap(), []);
+    assert_eq!(store.turns(&task_id(2)).await.unwrap(), [turn(2, 1)]);
+    assert_eq!(found(store, RequestFilter::default()).await, ["request-6", "request-7"]);
+    assert_eq!(commit(store, vec![prune]).await.pruned_tasks, 0);
+    // What was forgotten may come again, and is new.
+    commit(store, vec![add(full_task(1)), append(1, [1])]).await;
+    assert_eq!(seqs(store, 1).await, [1]);
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+}
+
+/// A log that was cut goes on where it was.
+pub async fn a_prune_keeps_the_newest_events_and_their_numbers(store: &impl Store) {
+    let working = |number| add(crate::task::Task { status: Status::Working, ..new_task(number) });
+    let batch =
+        vec![working(1), working(2), working(3), append(1, 1..=1000), append(2, 1..=5), append(3, 1..=6)];
+    commit(store, batch).await;
+    let prune = |events_per_task| vec![Write::Prune { ended_before: 0, events_per_task }];
+    assert_eq!(commit(store, prune(5)).await.pruned_tasks, 0);
+    assert_eq!(seqs(store, 1).await, (996..=1000).collect::<Vec<_>>());
+    assert_eq!(seqs(store, 2).await, (1..=5).collect::<Vec<_>>());
+    assert_eq!(seqs(store, 3).await, (2..=6).collect::<Vec<_>>());
+    assert_eq!(commit(store, vec![append(1, [1])]).await.events[0].seq, 1001);
+    commit(store, prune(0)).await;
+    assert_eq!(seqs(store, 1).await, [0; 0]);
+    assert_eq!(commit(store, vec![append(1, [1])]).await.events[0].seq, 1002);
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+}
+
+/// It may take many transactions, so nothing else can be all or nothing with it.
+pub async fn a_prune_stands_alone(store: &impl Store) {
+    commit(store, vec![add(new_task(1))]).await;
+    let prune = || Write::Prune { ended_before: i64::MAX, events_per_task: 0 };
+    refused(store, vec![append(1, [1]), prune()]).await;
+    refused(store, vec![prune(), prune()]).await;
+    assert_eq!(seqs(store, 1).await, [0; 0]);
+}

@@ -1,0 +1,160 @@
+//! Records with something in every field, so that a field that is not kept is seen.
+
+use codex_session::{ApprovalMode, RequestKey, Sandbox};
+use codex_wire::thread::{TokenCount, TokenUsage};
+use codex_wire::{Epoch, RequestId, ThreadId, TurnId};
+use serde_json::json;
+
+use crate::event::NewEvent;
+use crate::request::{RequestRecord, RequestState};
+use crate::store::Write;
+use crate::task::{
+    Limits, Notification, Parked, Settings, Status, Task, TaskError, TaskId, TurnProgress, TurnRecord, Used,
+};
+
+/// The id of the sample task with this number.
+pub fn task_id(number: u32) -> TaskId {
+    TaskId(format!("codex-{number:012x}"))
+}
+
+/// A task that has just been handed over, with only what it must have.
+pub fn new_task(number: u32) -> Task {
+    Task {
+        id: task_id(number),
+        client_request_id: None,
+        status: Status::Queued,
+        reason: None,
+        prompt_summary: format!("prompt {number}"),
+        settings: Settings {
+            cwd: "/work/here".into(),
+            sandbox: Sandbox::ReadOnly,
+            approval_policy: ApprovalMode::Untrusted,
+            model: None,
+            effort: None,
+            codex_home: None,
+            developer_instructions: None,
+        },
+        parked: None,
+        limits: Limits::default(),
+        used: Used::default(),
+        thread_id: None,
+        turn_id: None,
+        epoch: None,
+        host: None,
+        final_text: None,
+        error: None,
+        usage: None,
+        notify_target: None,
+        notification: Notification::default(),
+        created_at: 1_700_000_000_000 + i64::from(number),
+        updated_at: 1_700_000_000_000 + i64::from(number),
+        completed_at: None,
+    }
+}
+
+/// A task with everything that it can have.
+pub fn full_task(number: u32) -> Task {
+    Task {
+        id: task_id(number),
+        client_request_id: Some(format!("client-{number}")),
+        status: Status::Paused,
+        reason: Some("the account's limit is reached".into()),
+        prompt_summary: "fix 'this' \"and\" that\nплюс 한글 \u{1f980} \u{0}end".into(),
+        settings: Settings {
+            cwd: "/work/with space/ünï".into(),
+            sandbox: Sandbox::WorkspaceWrite,
+            approval_policy: ApprovalMode::OnRequest,
+            model: Some("gpt-x".into()),
+            effort: Some("high".into()),
+            codex_home: Some("/home/someone/.codex".into()),
+            developer_instructions: Some("be brief".into()),
+        },
+        parked: Some(Parked::UsageLimit { resume_at: 1_700_000_500_000, is_known: true }),
+        limits: Limits { turns: Some(3), work_ms: Some(600_000), tokens: Some(u64::MAX) },
+        used: Used { turns: 2, work_ms: 12_345, host_losses: 1, limit_hits: 3 },
+        thread_id: Some(ThreadId("thread-1".into())),
+        turn_id: Some(TurnId("turn-1".into())),
+        epoch: Some(epoch()),
+        host: Some("host-1".into()),
+        final_text: Some("done; then some".repeat(1000)),
+        error: Some(TaskError { kind: "usage_limit".into(), message: "try again later".into() }),
+        usage: Some(TokenUsage { last: count(1), total: count(1000), model_context_window: Some(272_000) }),
+        notify_target: Some("local".into()),
+        notification: Notification {
+            status: "failed".into(),
+            sent_at: Some(1_700_000_400_000),
+            error: Some("nobody there".into()),
+        },
+        created_at: 1_700_000_000_000,
+        updated_at: 1_700_000_300_000,
+        completed_at: Some(1_700_000_200_000),
+    }
+}
+
+fn count(factor: u64) -> TokenCount {
+    TokenCount {
+        total_tokens: 15 * factor,
+        input_tokens: 2 * factor,
+        cached_input_tokens: 3 * factor,
+        output_tokens: 4 * factor,
+        reasoning_output_tokens: 5 * factor,
+    }
+}
+
+/// The start of the sample host.
+pub fn epoch() -> Epoch {
+    Epoch("boot-1:4711:99".into())
+}
+
+/// A turn of a task, with everything that it can have.
+pub fn turn(task: u32, number: u32) -> TurnRecord {
+    TurnRecord {
+        task_id: task_id(task),
+        number,
+        client_id: format!("client-{task}-{number}"),
+        progress: TurnProgress::Sending,
+        sealed_prompt: Some(vec![0, 255, 1, 254, 0]),
+        prompt_summary: format!("turn {number}"),
+        turn_id: Some(TurnId(format!("turn-{task}-{number}"))),
+        created_at: 1_700_000_100_000,
+        ended_at: Some(1_700_000_200_000),
+    }
+}
+
+/// A request of a task, with everything that it can have.
+pub fn request(task: u32, id: RequestId, state: RequestState) -> RequestRecord {
+    let name = serde_json::to_string(&id).unwrap_or_default();
+    RequestRecord {
+        key: RequestKey { epoch: epoch(), id },
+        task_id: task_id(task),
+        request_id: format!("request-{name}"),
+        method: "item/commandExecution/requestApproval".into(),
+        ask: json!({"command": "ls 'a b'", "cwd": "/work", "changes": [{"n": 1.5}, null, true]}),
+        state,
+        sealed_decision: Some(vec![7; 100]),
+        decision: Some("accept".into()),
+        decided_by: Some("someone".into()),
+        decided_at: Some(1_700_000_150_000),
+        created_at: 1_700_000_140_000,
+        expires_at: Some(1_700_000_190_000),
+        closed_at: Some(1_700_000_160_000),
+    }
+}
+
+/// A line that says its number among the lines of its kind.
+pub fn line(number: u32) -> NewEvent {
+    let body =
+        json!({"number": number, "text": format!("line {number} \u{1f980}"), "deep": {"list": [1, null]}});
+    let body = body.as_object().cloned().unwrap_or_default();
+    NewEvent { at: 1_700_000_000_000 + i64::from(number), kind: "message".into(), body }
+}
+
+/// Lines for a task's log.
+pub fn append(task: u32, numbers: impl IntoIterator<Item = u32>) -> Write {
+    Write::Append { task_id: task_id(task), events: numbers.into_iter().map(line).collect() }
+}
+
+/// The addition of a task.
+pub fn add(task: Task) -> Write {
+    Write::AddTask(Box::new(task))
+}

@@ -1,0 +1,115 @@
+//! The store of one machine: a single SQLite file, one thread that writes, a few connections that read.
+//!
+//! Nothing outside this module knows SQL.
+
+mod apply;
+mod backup;
+mod ballast;
+mod cell;
+mod check;
+mod fault;
+mod file;
+mod group;
+mod migrate;
+mod prune;
+mod query;
+mod readers;
+mod weight;
+mod writer;
+
+use std::fs::File;
+use std::path::Path;
+
+use futures_util::future::BoxFuture;
+
+use self::ballast::Ballast;
+use self::fault::Place;
+use self::readers::Readers;
+use self::writer::Writer;
+use super::{Committed, Error, RequestFilter, Store, TaskFilter, Write};
+use crate::event::{Event, Seq};
+use crate::request::RequestRecord;
+use crate::task::{Task, TaskId, TurnRecord};
+
+/// A SQLite file, open and owned. Closed when dropped, after what is queued has been written.
+#[derive(Debug)]
+pub struct Sqlite {
+    // The order is that of closing: the last connection tidies up the write-ahead log, then others may come.
+    readers: Readers,
+    writer: Writer,
+    place: Place,
+    _owner: File,
+}
+
+impl Sqlite {
+    /// Opens the file, or creates it: readable by its owner alone, like the folder if that is created too. Blocks for as
+    /// long as it takes to look through the file.
+    ///
+    /// Beside it are a lock (`.lock`), the space for bad times (`.ballast`) and what SQLite adds. Only one program at
+    /// a time can have it open: any other gets [`Error::Locked`] at once.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let place = Place::new(path);
+        let owner = file::own(&place)?;
+        let mut ballast = Ballast::of(path);
+        let connection = match file::open_writer(&place) {
+            // What was acknowledged must be readable, and work that has begun must find its end, on a full disk too.
+            Err(Error::DiskFull { .. }) if ballast.spend() => file::open_writer(&place)?,
+            opened => opened?,
+        };
+        let writer = Writer::start(connection, place.clone(), ballast)?;
+        Ok(Self { readers: Readers::new(place.clone()), writer, place, _owner: owner })
+    }
+}
+
+impl Store for Sqlite {
+    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Committed, Error>> {
+        Box::pin(self.writer.commit(batch))
+    }
+
+    fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>> {
+        let id = id.clone();
+        Box::pin(self.readers.read(move |connection| query::task(connection, &id)))
+    }
+
+    fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> BoxFuture<'a, Result<Vec<Task>, Error>> {
+        let filter = filter.clone();
+        Box::pin(self.readers.read(move |connection| query::tasks(connection, &filter)))
+    }
+
+    fn turns<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Vec<TurnRecord>, Error>> {
+        let id = id.clone();
+        Box::pin(self.readers.read(move |connection| query::turns(connection, &id)))
+    }
+
+    fn events<'a>(
+        &'a self,
+        id: &'a TaskId,
+        after: Seq,
+        limit: u32,
+    ) -> BoxFuture<'a, Result<Vec<Event>, Error>> {
+        let id = id.clone();
+        Box::pin(self.readers.read(move |connection| query::events(connection, &id, after, limit)))
+    }
+
+    fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> BoxFuture<'a, Result<Vec<Event>, Error>> {
+        let id = id.clone();
+        Box::pin(self.readers.read(move |connection| query::last_events(connection, &id, limit)))
+    }
+
+    fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>> {
+        let filter = filter.clone();
+        Box::pin(self.readers.read(move |connection| query::requests(connection, &filter)))
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Error>> {
+        Box::pin(self.readers.read(check::findings))
+    }
+
+    fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), Error>> {
+        let (source, target) = (self.place.clone(), file.to_owned());
+        Box::pin(async move {
+            let copied = tokio::task::spawn_blocking(move || backup::write(&source, &target)).await;
+            copied.map_err(|error| Error::Other(format!("the backup broke off: {error}")))?
+        })
+    }
+}

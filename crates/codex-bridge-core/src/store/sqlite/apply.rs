@@ -1,0 +1,228 @@
+//! One batch as SQL, inside a transaction that somebody else begins and ends.
+
+use std::sync::LazyLock;
+
+use codex_wire::{Epoch, ThreadId, TurnId};
+use rusqlite::{Connection, OptionalExtension, named_params};
+
+use super::cell::{Json, StoredUsage, Word};
+use super::fault::Trouble;
+use crate::event::{NewEvent, Seq};
+use crate::request::RequestRecord;
+use crate::store::{Error, Write};
+use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
+
+const TASK: [&str; 21] = [
+    "id",
+    "client_request_id",
+    "status",
+    "reason",
+    "prompt_summary",
+    "settings",
+    "parked",
+    "limits",
+    "used",
+    "thread_id",
+    "turn_id",
+    "epoch",
+    "host",
+    "final_text",
+    "error",
+    "usage",
+    "notify_target",
+    "notification",
+    "created_at",
+    "updated_at",
+    "completed_at",
+];
+const TURN: [&str; 9] = [
+    "task_id",
+    "number",
+    "client_id",
+    "progress",
+    "sealed_prompt",
+    "prompt_summary",
+    "turn_id",
+    "created_at",
+    "ended_at",
+];
+const REQUEST: [&str; 14] = [
+    "request_id",
+    "epoch",
+    "wire_id",
+    "task_id",
+    "method",
+    "ask",
+    "state",
+    "sealed_decision",
+    "decision",
+    "decided_by",
+    "decided_at",
+    "created_at",
+    "expires_at",
+    "closed_at",
+];
+
+static ADD_TASK: LazyLock<String> = LazyLock::new(|| insert("tasks", &TASK));
+static SAVE_TASK: LazyLock<String> =
+    LazyLock::new(|| format!("UPDATE tasks SET {} WHERE id = :id", assignments(&TASK)));
+static SAVE_TURN: LazyLock<String> = LazyLock::new(|| upsert("turns", &TURN, "task_id, number"));
+static SAVE_REQUEST: LazyLock<String> = LazyLock::new(|| upsert("requests", &REQUEST, "request_id"));
+
+fn insert(table: &str, columns: &[&str]) -> String {
+    format!("INSERT INTO {table} ({}) VALUES (:{})", columns.join(", "), columns.join(", :"))
+}
+
+fn upsert(table: &str, columns: &[&str], key: &str) -> String {
+    format!("{} ON CONFLICT ({key}) DO UPDATE SET {}", insert(table, columns), assignments(columns))
+}
+
+fn assignments(columns: &[&str]) -> String {
+    columns.iter().map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Applies a batch. `bodies` are its events' bodies as JSON, in order. Gives the first number of each `Append`.
+pub fn batch(connection: &Connection, writes: &[Write], bodies: &[String]) -> Result<Vec<Seq>, Trouble> {
+    let mut bodies = bodies;
+    let mut firsts = Vec::new();
+    for write in writes {
+        match write {
+            Write::AddTask(task) => add_task(connection, task)?,
+            Write::SaveTask(task) => save_task(connection, task)?,
+            Write::SaveTurn(turn) => save_turn(connection, turn)?,
+            Write::SaveRequest(request) => save_request(connection, request)?,
+            Write::Append { task_id, events } => {
+                let (own, rest) = bodies.split_at(events.len());
+                firsts.push(append(connection, task_id, events, own)?);
+                bodies = rest;
+            }
+            Write::Audit { at, actor, action, task_id, detail } => {
+                audit(connection, *at, actor, action, task_id.as_ref(), detail)?;
+            }
+            Write::Prune { .. } => return Err(Trouble::refused("a prune stands alone in its batch")),
+        }
+    }
+    Ok(firsts)
+}
+
+fn add_task(connection: &Connection, task: &Task) -> Result<(), Trouble> {
+    if let Some(client_request_id) = &task.client_request_id {
+        let mut taken = connection.prepare_cached("SELECT id FROM tasks WHERE client_request_id = ?1")?;
+        if let Some(id) = taken.query_row([client_request_id], |row| row.get(0)).optional()? {
+            return Err(Trouble::Refused(Error::Duplicate(TaskId(id))));
+        }
+    }
+    write_task(connection, &ADD_TASK, task)?;
+    connection.prepare_cached("INSERT INTO logs (task_id) VALUES (?1)")?.execute([task.id.as_str()])?;
+    Ok(())
+}
+
+fn save_task(connection: &Connection, task: &Task) -> Result<(), Trouble> {
+    match write_task(connection, &SAVE_TASK, task)? {
+        0 => Err(unknown(&task.id)),
+        _ => Ok(()),
+    }
+}
+
+fn write_task(connection: &Connection, sql: &str, task: &Task) -> Result<usize, Trouble> {
+    if matches!(task.status, Status::WaitingForApproval | Status::WaitingForUserInput) {
+        return Err(Trouble::refused(format!("{} follows from the requests and is not stored", task.status)));
+    }
+    Ok(connection.prepare_cached(sql)?.execute(named_params! {
+        ":id": task.id.as_str(),
+        ":client_request_id": task.client_request_id,
+        ":status": task.status.as_str(),
+        ":reason": task.reason,
+        ":prompt_summary": task.prompt_summary,
+        ":settings": Json(&task.settings),
+        ":parked": task.parked.as_ref().map(Json),
+        ":limits": Json(task.limits),
+        ":used": Json(task.used),
+        ":thread_id": task.thread_id.as_ref().map(ThreadId::as_str),
+        ":turn_id": task.turn_id.as_ref().map(TurnId::as_str),
+        ":epoch": task.epoch.as_ref().map(Epoch::as_str),
+        ":host": task.host,
+        ":final_text": task.final_text,
+        ":error": task.error.as_ref().map(Json),
+        ":usage": task.usage.as_ref().map(|usage| Json(StoredUsage::from(usage))),
+        ":notify_target": task.notify_target,
+        ":notification": Json(&task.notification),
+        ":created_at": task.created_at,
+        ":updated_at": task.updated_at,
+        ":completed_at": task.completed_at,
+    })?)
+}
+
+fn save_turn(connection: &Connection, turn: &TurnRecord) -> Result<(), Trouble> {
+    connection.prepare_cached(&SAVE_TURN)?.execute(named_params! {
+        ":task_id": turn.task_id.as_str(),
+        ":number": turn.number,
+        ":client_id": turn.client_id,
+        ":progress": Word(turn.progress),
+        ":sealed_prompt": turn.sealed_prompt,
+        ":prompt_summary": turn.prompt_summary,
+        ":turn_id": turn.turn_id.as_ref().map(TurnId::as_str),
+        ":created_at": turn.created_at,
+        ":ended_at": turn.ended_at,
+    })?;
+    Ok(())
+}
+
+fn save_request(connection: &Connection, request: &RequestRecord) -> Result<(), Trouble> {
+    connection.prepare_cached(&SAVE_REQUEST)?.execute(named_params! {
+        ":request_id": request.request_id,
+        ":epoch": request.key.epoch.as_str(),
+        ":wire_id": Json(&request.key.id),
+        ":task_id": request.task_id.as_str(),
+        ":method": request.method,
+        ":ask": Json(&request.ask),
+        ":state": request.state.as_str(),
+        ":sealed_decision": request.sealed_decision,
+        ":decision": request.decision,
+        ":decided_by": request.decided_by,
+        ":decided_at": request.decided_at,
+        ":created_at": request.created_at,
+        ":expires_at": request.expires_at,
+        ":closed_at": request.closed_at,
+    })?;
+    Ok(())
+}
+
+/// Numbers come from the task's row in `logs`, inside the transaction: a batch that is rolled back takes none.
+fn append(
+    connection: &Connection,
+    task_id: &TaskId,
+    events: &[NewEvent],
+    bodies: &[String],
+) -> Result<Seq, Trouble> {
+    let count = Seq::try_from(events.len()).map_err(|_| Trouble::refused("too many events"))?;
+    let last: Option<Seq> = connection
+        .prepare_cached("UPDATE logs SET last_seq = last_seq + ?2 WHERE task_id = ?1 RETURNING last_seq")?
+        .query_row((task_id.as_str(), count), |row| row.get(0))
+        .optional()?;
+    let first = last.ok_or_else(|| unknown(task_id))? - count + 1;
+    let mut insert = connection
+        .prepare_cached("INSERT INTO events (task_id, seq, at, kind, body) VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    for (seq, (event, body)) in (first..).zip(events.iter().zip(bodies)) {
+        insert.execute((task_id.as_str(), seq, event.at, &event.kind, body))?;
+    }
+    Ok(first)
+}
+
+fn audit(
+    connection: &Connection,
+    at: TimeMs,
+    actor: &str,
+    action: &str,
+    task_id: Option<&TaskId>,
+    detail: &str,
+) -> Result<(), Trouble> {
+    connection
+        .prepare_cached("INSERT INTO audit (at, actor, action, task_id, detail) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute((at, actor, action, task_id.map(TaskId::as_str), detail))?;
+    Ok(())
+}
+
+fn unknown(task_id: &TaskId) -> Trouble {
+    Trouble::refused(format!("there is no task {task_id}"))
+}

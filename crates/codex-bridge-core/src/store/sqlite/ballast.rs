@@ -1,0 +1,93 @@
+//! Space set aside while there is some, to be given up when the disk is full: what has begun can then still be
+//! brought to its end.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::file::folder_of;
+
+/// Room for thousands of state changes.
+const BYTES: usize = 4 * 1024 * 1024;
+const BLOCK: usize = 64 * 1024;
+
+/// After an attempt that failed although there seemed to be room (a quota), the next one waits.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Space set aside.
+#[derive(Debug)]
+pub struct Ballast {
+    file: PathBuf,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Held,
+    Spent { retry_at: Instant },
+}
+
+impl Ballast {
+    /// The ballast of a database, made now if it is not there. Without room for it, it counts as spent.
+    pub fn of(database: &Path) -> Self {
+        let file = database.with_added_extension("ballast");
+        let held = fs::metadata(&file).is_ok_and(|found| found.len() == BYTES as u64);
+        let state = if held { State::Held } else { State::Spent { retry_at: Instant::now() } };
+        let mut ballast = Self { file, state };
+        ballast.restore();
+        ballast
+    }
+
+    /// Whether it has been given up.
+    pub fn is_spent(&self) -> bool {
+        matches!(self.state, State::Spent { .. })
+    }
+
+    /// Gives it up. False if there was none.
+    pub fn spend(&mut self) -> bool {
+        let was_held = !self.is_spent();
+        // Whatever the outcome, there is nothing left to give up.
+        let _ = fs::remove_file(&self.file);
+        self.state = State::Spent { retry_at: Instant::now() };
+        was_held
+    }
+
+    /// Sets the space aside again if it was given up and there is room: for the ballast and as much again.
+    pub fn restore(&mut self) {
+        let State::Spent { retry_at } = self.state else { return };
+        if Instant::now() < retry_at || !has_room_for(&self.file, 2 * BYTES as u64) {
+            return;
+        }
+        self.state = if fill(&self.file).is_ok() {
+            State::Held
+        } else {
+            let _ = fs::remove_file(&self.file);
+            State::Spent { retry_at: Instant::now() + PATIENCE }
+        };
+    }
+}
+
+/// Asks the file system, without writing. If it cannot say, the attempt will.
+fn has_room_for(file: &Path, bytes: u64) -> bool {
+    rustix::fs::statvfs(folder_of(file))
+        .map_or(true, |system| system.f_bavail.saturating_mul(system.f_frsize) >= bytes)
+}
+
+/// Bytes without a pattern: some file systems store zeros as nothing at all.
+fn fill(file: &Path) -> io::Result<()> {
+    let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut block = Vec::with_capacity(BLOCK);
+    while block.len() < BLOCK {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        block.extend_from_slice(&state.to_le_bytes());
+    }
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)?;
+    for _ in 0..BYTES / BLOCK {
+        file.write_all(&block)?;
+    }
+    file.sync_all()
+}

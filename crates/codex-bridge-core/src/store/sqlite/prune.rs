@@ -1,0 +1,175 @@
+//! Forgetting, a little at a time: a slice is a transaction of a few milliseconds, and after each the store is sound.
+
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OptionalExtension, Result, Transaction, TransactionBehavior};
+
+use crate::event::Seq;
+use crate::store::Write;
+use crate::task::{Status, TimeMs};
+
+/// Writers wait at most about so long for a slice.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// How much may be done at once.
+#[derive(Debug, Clone, Copy)]
+pub enum Slice {
+    /// As much as nobody notices.
+    Usual,
+    /// One step: what is changed is written to the log first, and there is hardly space for it.
+    Smallest,
+}
+
+/// Events that are deleted before the clock is looked at again.
+const STRIDE: Seq = 200;
+/// Free pages that are given back before the clock is looked at again.
+const PAGES: i64 = 64;
+/// Free pages that are never given back.
+const SPARE_PAGES: i64 = 256;
+
+/// Tasks that may be forgotten: at rest, unchanged since before the time, with nothing to answer and nothing that would
+/// make them go on by themselves.
+static NEXT_TASK: LazyLock<String> = LazyLock::new(|| {
+    let at_rest = Status::ALL.into_iter().filter(|status| status.is_at_rest());
+    let at_rest: Vec<_> = at_rest.map(|status| format!("'{status}'")).collect();
+    format!(
+        "SELECT ord, id FROM tasks WHERE ord > ?1 AND status IN ({}) AND parked IS NULL \
+         AND max(updated_at, coalesce(completed_at, updated_at)) < ?2 \
+         AND NOT EXISTS (SELECT 1 FROM requests WHERE task_id = tasks.id AND state IN ('open', 'decided')) \
+         ORDER BY ord LIMIT 1",
+        at_rest.join(", ")
+    )
+});
+
+/// A prune that is under way.
+#[derive(Debug)]
+pub struct Pruning {
+    ended_before: TimeMs,
+    events_per_task: u32,
+    progress: Progress,
+}
+
+#[derive(Debug, Clone)]
+struct Progress {
+    stage: Stage,
+    pruned_tasks: u64,
+}
+
+/// Where it is. Cursors, so that what is kept is looked at once.
+#[derive(Debug, Clone)]
+enum Stage {
+    /// Tasks created after this one are still to be looked at.
+    Tasks { after_ord: i64 },
+    /// The logs of tasks behind this one, by id.
+    Logs { after_id: String },
+    /// What has become free is given back to the disk.
+    Space,
+    /// Nothing is left to do.
+    Done,
+}
+
+impl Pruning {
+    /// What a batch asks for, if it is a prune.
+    pub fn asked_by(writes: &[Write]) -> Option<Self> {
+        let [Write::Prune { ended_before, events_per_task }] = *writes else { return None };
+        let progress = Progress { stage: Stage::Tasks { after_ord: 0 }, pruned_tasks: 0 };
+        Some(Self { ended_before, events_per_task, progress })
+    }
+
+    /// How many tasks are forgotten so far.
+    pub fn pruned_tasks(&self) -> u64 {
+        self.progress.pruned_tasks
+    }
+
+    /// Goes on for a moment. True if there is more to do. One that fails has done nothing and can be tried again.
+    pub fn go_on(&mut self, connection: &mut Connection, slice: Slice) -> Result<bool> {
+        let begun = Instant::now();
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut progress = self.progress.clone();
+        loop {
+            self.step(&transaction, &mut progress)?;
+            let is_over = matches!(slice, Slice::Smallest) || begun.elapsed() >= SLICE;
+            if is_over || matches!(progress.stage, Stage::Done) {
+                break;
+            }
+        }
+        transaction.commit()?;
+        self.progress = progress;
+        Ok(!matches!(self.progress.stage, Stage::Done))
+    }
+
+    fn step(&self, transaction: &Transaction<'_>, progress: &mut Progress) -> Result<()> {
+        match &progress.stage {
+            Stage::Tasks { after_ord } => match self.next_task(transaction, *after_ord)? {
+                Some((ord, id)) => {
+                    if shorten(transaction, &id, 0)? {
+                        transaction.prepare_cached("DELETE FROM tasks WHERE id = ?1")?.execute([id])?;
+                        progress.pruned_tasks += 1;
+                        progress.stage = Stage::Tasks { after_ord: ord };
+                    }
+                }
+                None => progress.stage = Stage::Logs { after_id: String::new() },
+            },
+            Stage::Logs { after_id } => match self.next_log(transaction, after_id)? {
+                Some(id) => {
+                    if shorten(transaction, &id, self.events_per_task.into())? {
+                        progress.stage = Stage::Logs { after_id: id };
+                    }
+                }
+                None => progress.stage = Stage::Space,
+            },
+            Stage::Space => {
+                if !give_back(transaction)? {
+                    progress.stage = Stage::Done;
+                }
+            }
+            Stage::Done => {}
+        }
+        Ok(())
+    }
+
+    /// Asked anew in each slice, since a task may be taken up again in between.
+    fn next_task(&self, transaction: &Transaction<'_>, after_ord: i64) -> Result<Option<(i64, String)>> {
+        let mut statement = transaction.prepare_cached(&NEXT_TASK)?;
+        statement.query_row((after_ord, self.ended_before), |row| Ok((row.get(0)?, row.get(1)?))).optional()
+    }
+
+    fn next_log(&self, transaction: &Transaction<'_>, after_id: &str) -> Result<Option<String>> {
+        let mut statement = transaction.prepare_cached(
+            "SELECT task_id FROM logs WHERE task_id > ?1 AND last_seq - first_seq >= ?2 ORDER BY task_id LIMIT 1",
+        )?;
+        statement.query_row((after_id, self.events_per_task), |row| row.get(0)).optional()
+    }
+}
+
+/// Takes a stride of the oldest events of a task. True once there are at most `keep`.
+fn shorten(transaction: &Transaction<'_>, id: &str, keep: Seq) -> Result<bool> {
+    let (first, last): (Seq, Seq) = transaction
+        .prepare_cached("SELECT first_seq, last_seq FROM logs WHERE task_id = ?1")?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let goal = last + 1 - keep;
+    let reached = goal.min(first + STRIDE).max(first);
+    transaction
+        .prepare_cached("DELETE FROM events WHERE task_id = ?1 AND seq < ?2")?
+        .execute((id, reached))?;
+    transaction
+        .prepare_cached("UPDATE logs SET first_seq = ?2 WHERE task_id = ?1")?
+        .execute((id, reached))?;
+    Ok(reached >= goal)
+}
+
+/// Gives some free pages back to the disk. False once the rest may stay for what comes: an eighth of the file, and a
+/// little. Pages have to be moved for it, and most of what is free is soon used again.
+fn give_back(transaction: &Transaction<'_>) -> Result<bool> {
+    let number = |name| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (all, free) = (number("page_count")?, number("freelist_count")?);
+    if free <= all / 8 + SPARE_PAGES {
+        return Ok(false);
+    }
+    let mut statement = transaction.prepare_cached(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
+    let mut rows = statement.query([])?;
+    while rows.next()?.is_some() {}
+    // In a file that was not created by us nothing can be given back.
+    Ok(number("freelist_count")? < free)
+}

@@ -1,0 +1,181 @@
+//! What can be read, as SQL. Each function is one statement, and so one moment of the store.
+
+use codex_session::RequestKey;
+use codex_wire::{Epoch, ThreadId, TurnId};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Result, Row, params_from_iter};
+
+use super::cell::{Json, StoredUsage, Word};
+use crate::event::{Event, Seq};
+use crate::request::RequestRecord;
+use crate::store::{RequestFilter, TaskFilter};
+use crate::task::{Task, TaskId, TurnRecord};
+
+/// A task by its id.
+pub fn task(connection: &Connection, id: &TaskId) -> Result<Option<Task>> {
+    let mut statement = connection.prepare_cached("SELECT * FROM tasks WHERE id = ?1")?;
+    statement.query_map([id.as_str()], read_task)?.next().transpose()
+}
+
+/// Tasks, the newest first.
+pub fn tasks(connection: &Connection, filter: &TaskFilter) -> Result<Vec<Task>> {
+    let mut conditions = Conditions::default();
+    conditions.one_of("status", filter.statuses.iter().map(|status| status.as_str()));
+    if let Some(client_request_id) = &filter.client_request_id {
+        conditions.add("client_request_id = ?", client_request_id.as_str());
+    }
+    if let Some(prefix) = &filter.id_prefix {
+        // A range instead of LIKE: it uses the index, and no character of the prefix means anything else.
+        conditions.add("id >= ?", prefix.as_str());
+        conditions.add("id < ?", format!("{prefix}{}", char::MAX));
+    }
+    if let Some(before) = &filter.before {
+        conditions.add("ord < (SELECT ord FROM tasks WHERE id = ?)", before.as_str());
+    }
+    let limit = filter.limit.map_or(-1, i64::from);
+    let sql = format!("SELECT * FROM tasks{} ORDER BY ord DESC LIMIT {limit}", conditions.as_sql());
+    let mut statement = connection.prepare(&sql)?;
+    statement.query_map(params_from_iter(conditions.values), read_task)?.collect()
+}
+
+/// The turns of a task, the oldest first.
+pub fn turns(connection: &Connection, id: &TaskId) -> Result<Vec<TurnRecord>> {
+    let mut statement =
+        connection.prepare_cached("SELECT * FROM turns WHERE task_id = ?1 ORDER BY number")?;
+    statement.query_map([id.as_str()], read_turn)?.collect()
+}
+
+/// Events after a number, the oldest first.
+pub fn events(connection: &Connection, id: &TaskId, after: Seq, limit: u32) -> Result<Vec<Event>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT seq, at, kind, body FROM events WHERE task_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+    )?;
+    statement.query_map((id.as_str(), after, limit), |row| read_event(row, id))?.collect()
+}
+
+/// The last events, the oldest first.
+pub fn last_events(connection: &Connection, id: &TaskId, limit: u32) -> Result<Vec<Event>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT seq, at, kind, body FROM events WHERE task_id = ?1 ORDER BY seq DESC LIMIT ?2",
+    )?;
+    let mut events: Vec<_> =
+        statement.query_map((id.as_str(), limit), |row| read_event(row, id))?.collect::<Result<_>>()?;
+    events.reverse();
+    Ok(events)
+}
+
+/// Requests, the oldest first.
+pub fn requests(connection: &Connection, filter: &RequestFilter) -> Result<Vec<RequestRecord>> {
+    let mut conditions = Conditions::default();
+    conditions.one_of("state", filter.states.iter().map(|state| state.as_str()));
+    if let Some(task_id) = &filter.task_id {
+        conditions.add("task_id = ?", task_id.as_str());
+    }
+    if let Some(request_id) = &filter.request_id {
+        conditions.add("request_id = ?", request_id.as_str());
+    }
+    let sql = format!("SELECT * FROM requests{} ORDER BY ord", conditions.as_sql());
+    let mut statement = connection.prepare_cached(&sql)?;
+    statement.query_map(params_from_iter(conditions.values), read_request)?.collect()
+}
+
+/// What a filter asks for, joined by AND.
+#[derive(Default)]
+struct Conditions {
+    terms: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Conditions {
+    fn add(&mut self, term: &str, value: impl Into<String>) {
+        self.terms.push(term.to_owned());
+        self.values.push(Value::Text(value.into()));
+    }
+
+    /// Nothing if there is nothing to choose from: an empty list is no condition.
+    fn one_of<'a>(&mut self, column: &str, words: impl Iterator<Item = &'a str>) {
+        let before = self.values.len();
+        self.values.extend(words.map(|word| Value::Text(word.to_owned())));
+        let count = self.values.len() - before;
+        if count > 0 {
+            self.terms.push(format!("{column} IN ({})", vec!["?"; count].join(", ")));
+        }
+    }
+
+    fn as_sql(&self) -> String {
+        if self.terms.is_empty() { String::new() } else { format!(" WHERE {}", self.terms.join(" AND ")) }
+    }
+}
+
+fn read_task(row: &Row<'_>) -> Result<Task> {
+    Ok(Task {
+        id: TaskId(row.get("id")?),
+        client_request_id: row.get("client_request_id")?,
+        status: row.get::<_, Word<_>>("status")?.0,
+        reason: row.get("reason")?,
+        prompt_summary: row.get("prompt_summary")?,
+        settings: json(row, "settings")?,
+        parked: row.get::<_, Option<Json<_>>>("parked")?.map(|Json(parked)| parked),
+        limits: json(row, "limits")?,
+        used: json(row, "used")?,
+        thread_id: row.get::<_, Option<_>>("thread_id")?.map(ThreadId),
+        turn_id: row.get::<_, Option<_>>("turn_id")?.map(TurnId),
+        epoch: row.get::<_, Option<_>>("epoch")?.map(Epoch),
+        host: row.get("host")?,
+        final_text: row.get("final_text")?,
+        error: row.get::<_, Option<Json<_>>>("error")?.map(|Json(error)| error),
+        usage: row.get::<_, Option<Json<StoredUsage>>>("usage")?.map(|Json(usage)| usage.into()),
+        notify_target: row.get("notify_target")?,
+        notification: json(row, "notification")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+        completed_at: row.get("completed_at")?,
+    })
+}
+
+fn read_turn(row: &Row<'_>) -> Result<TurnRecord> {
+    Ok(TurnRecord {
+        task_id: TaskId(row.get("task_id")?),
+        number: row.get("number")?,
+        client_id: row.get("client_id")?,
+        progress: row.get::<_, Word<_>>("progress")?.0,
+        sealed_prompt: row.get("sealed_prompt")?,
+        prompt_summary: row.get("prompt_summary")?,
+        turn_id: row.get::<_, Option<_>>("turn_id")?.map(TurnId),
+        created_at: row.get("created_at")?,
+        ended_at: row.get("ended_at")?,
+    })
+}
+
+fn read_request(row: &Row<'_>) -> Result<RequestRecord> {
+    Ok(RequestRecord {
+        key: RequestKey { epoch: Epoch(row.get("epoch")?), id: json(row, "wire_id")? },
+        task_id: TaskId(row.get("task_id")?),
+        request_id: row.get("request_id")?,
+        method: row.get("method")?,
+        ask: json(row, "ask")?,
+        state: row.get::<_, Word<_>>("state")?.0,
+        sealed_decision: row.get("sealed_decision")?,
+        decision: row.get("decision")?,
+        decided_by: row.get("decided_by")?,
+        decided_at: row.get("decided_at")?,
+        created_at: row.get("created_at")?,
+        expires_at: row.get("expires_at")?,
+        closed_at: row.get("closed_at")?,
+    })
+}
+
+/// By position: events are read by the thousand.
+fn read_event(row: &Row<'_>, task_id: &TaskId) -> Result<Event> {
+    Ok(Event {
+        task_id: Some(task_id.clone()),
+        seq: row.get(0)?,
+        at: row.get(1)?,
+        kind: row.get(2)?,
+        body: row.get::<_, Json<_>>(3)?.0,
+    })
+}
+
+fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<T> {
+    row.get::<_, Json<T>>(column).map(|Json(value)| value)
+}

@@ -1,0 +1,34 @@
+//! How many bytes a batch takes, roughly: the queue before the writer is bounded in bytes too.
+
+use serde_json::Value;
+
+use crate::store::Write;
+
+/// What a row takes beside its long texts.
+const ROW: usize = 1024;
+
+/// The bytes of a batch, roughly. `bodies` are its events' bodies as JSON.
+pub fn of(batch: &[Write], bodies: &[String]) -> usize {
+    let rows: usize = batch.iter().map(of_write).sum();
+    rows + bodies.iter().map(String::len).sum::<usize>()
+}
+
+fn of_write(write: &Write) -> usize {
+    match write {
+        Write::AddTask(task) | Write::SaveTask(task) => ROW + task.final_text.as_ref().map_or(0, String::len),
+        Write::SaveTurn(turn) => ROW + turn.sealed_prompt.as_ref().map_or(0, Vec::len),
+        Write::SaveRequest(request) => ROW + of_json(&request.ask),
+        Write::Append { events, .. } => 64 * events.len(),
+        Write::Audit { detail, .. } => ROW + detail.len(),
+        Write::Prune { .. } => ROW,
+    }
+}
+
+fn of_json(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(of_json).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + of_json(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+    }
+}

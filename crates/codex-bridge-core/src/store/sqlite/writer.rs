@@ -1,0 +1,247 @@
+//! The one thread that writes. It takes all batches that wait, up to a limit, into one transaction, since the sync at
+//! its end is what costs; nobody is answered before that.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use super::ballast::Ballast;
+use super::fault::Place;
+use super::group;
+use super::prune::{Pruning, Slice};
+use super::weight;
+use crate::event::{Event, Seq};
+use crate::store::{Committed, Error, Write};
+
+/// Batches that wait for the writer.
+const QUEUED_BATCHES: usize = 1024;
+/// Their bytes, in units of [`UNIT`]. Whoever comes then waits.
+const QUEUED_UNITS: usize = 32 * 1024;
+const UNIT: usize = 1024;
+/// Batches in one transaction, and their bytes: bounds how long a reply can take.
+const GROUP_BATCHES: usize = 512;
+const GROUP_UNITS: usize = 8 * 1024;
+
+/// A batch with whoever waits for it.
+#[derive(Debug)]
+pub struct Job {
+    /// The changes.
+    pub writes: Vec<Write>,
+    /// The bodies of its events as JSON, made before so that the one writer does not spend its time on it.
+    pub bodies: Vec<String>,
+    room: OwnedSemaphorePermit,
+    reply: oneshot::Sender<Result<Done, Error>>,
+}
+
+/// What was made of a job. The changes come back, so that events need not be copied.
+#[derive(Debug)]
+struct Done {
+    writes: Vec<Write>,
+    outcome: Outcome,
+}
+
+/// What applying a batch gave.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The first number of each `Append`.
+    pub first_seqs: Vec<Seq>,
+    /// How many tasks were forgotten.
+    pub pruned_tasks: u64,
+}
+
+/// The queue before the writer, and its thread.
+#[derive(Debug)]
+pub struct Writer {
+    queue: Option<mpsc::Sender<Job>>,
+    room: Arc<Semaphore>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Starts the thread.
+    pub fn start(connection: Connection, place: Place, ballast: Ballast) -> Result<Self, Error> {
+        let (queue, jobs) = mpsc::channel(QUEUED_BATCHES);
+        let owner = Owner { connection, place, ballast, pruning: VecDeque::new() };
+        let thread = thread::Builder::new().name("store-writer".into()).spawn(move || owner.run(jobs));
+        let thread = thread.map_err(|error| Error::Other(format!("no thread to write with: {error}")))?;
+        Ok(Self { queue: Some(queue), room: Arc::new(Semaphore::new(QUEUED_UNITS)), thread: Some(thread) })
+    }
+
+    /// Queues a batch and waits until it is durable. Once queued it is applied, whether or not anybody still waits.
+    pub async fn commit(&self, writes: Vec<Write>) -> Result<Committed, Error> {
+        if writes.is_empty() {
+            return Ok(Committed::default());
+        }
+        let bodies = bodies(&writes)?;
+        let units = (weight::of(&writes, &bodies) / UNIT).clamp(1, QUEUED_UNITS);
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(units).await.map_err(|_| stopped())?;
+        let (reply, answer) = oneshot::channel();
+        let queue = self.queue.as_ref().ok_or_else(stopped)?;
+        queue.send(Job { writes, bodies, room, reply }).await.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())?.map(Done::into_committed)
+    }
+}
+
+impl Drop for Writer {
+    /// What is queued is still written, and the file is closed, before this returns.
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been shown, and left its callers without an answer.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Job {
+    /// How large it is, roughly.
+    pub fn bytes(&self) -> usize {
+        self.room.num_permits() * UNIT
+    }
+
+    fn answer(self, outcome: Result<Outcome, Error>) {
+        let Self { writes, reply, .. } = self;
+        // Nobody need still wait.
+        let _ = reply.send(outcome.map(|outcome| Done { writes, outcome }));
+    }
+}
+
+impl Done {
+    fn into_committed(self) -> Committed {
+        let mut first_seqs = self.outcome.first_seqs.into_iter();
+        let mut events = Vec::new();
+        for write in self.writes {
+            let Write::Append { task_id, events: appended } = write else { continue };
+            let seqs = first_seqs.next().unwrap_or_default()..;
+            events.extend(seqs.zip(appended).map(|(seq, event)| Event {
+                task_id: Some(task_id.clone()),
+                seq,
+                at: event.at,
+                kind: event.kind,
+                body: event.body,
+            }));
+        }
+        Committed { events, pruned_tasks: self.outcome.pruned_tasks }
+    }
+}
+
+fn bodies(writes: &[Write]) -> Result<Vec<String>, Error> {
+    let appended = writes.iter().filter_map(|write| match write {
+        Write::Append { events, .. } => Some(events),
+        _ => None,
+    });
+    let bodies = appended.flatten().map(|event| serde_json::to_string(&event.body));
+    bodies.collect::<Result<_, _>>().map_err(|error| Error::Other(error.to_string()))
+}
+
+fn stopped() -> Error {
+    Error::Other("the store is closed".into())
+}
+
+/// What the thread owns.
+struct Owner {
+    connection: Connection,
+    place: Place,
+    ballast: Ballast,
+    pruning: VecDeque<(Job, Pruning)>,
+}
+
+impl Owner {
+    fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        loop {
+            let first = if self.pruning.is_empty() {
+                // Nothing to do: sleep until there is.
+                match jobs.blocking_recv() {
+                    Some(job) => Some(job),
+                    None => return,
+                }
+            } else {
+                match jobs.try_recv() {
+                    Ok(job) => Some(job),
+                    Err(mpsc::error::TryRecvError::Empty) => None,
+                    // Nobody waits for the rest of a prune; the next one takes it up.
+                    Err(mpsc::error::TryRecvError::Disconnected) => return,
+                }
+            };
+            let group = self.gather(first, &mut jobs);
+            self.serve(group);
+            self.prune_a_little();
+        }
+    }
+
+    fn gather(&mut self, first: Option<Job>, jobs: &mut mpsc::Receiver<Job>) -> Vec<Job> {
+        let mut group = Vec::new();
+        let mut units = 0;
+        let mut next = first;
+        while let Some(job) = next {
+            units += job.room.num_permits();
+            match Pruning::asked_by(&job.writes) {
+                Some(pruning) => self.pruning.push_back((job, pruning)),
+                None => group.push(job),
+            }
+            let is_full = group.len() >= GROUP_BATCHES || units >= GROUP_UNITS;
+            next = if is_full { None } else { jobs.try_recv().ok() };
+        }
+        group
+    }
+
+    fn serve(&mut self, group: Vec<Job>) {
+        if group.is_empty() {
+            return;
+        }
+        self.ballast.restore();
+        match self.commit(&group) {
+            Ok(outcomes) => group.into_iter().zip(outcomes).for_each(|(job, outcome)| job.answer(outcome)),
+            Err(Error::DiskFull { .. }) => {
+                self.ballast.spend();
+                self.tidy_log();
+                for job in group {
+                    self.serve_alone(job);
+                }
+            }
+            Err(error) => group.into_iter().for_each(|job| job.answer(Err(error.clone()))),
+        }
+    }
+
+    /// When space is scarce, one that is too large must not take others with it.
+    fn serve_alone(&mut self, job: Job) {
+        let outcome = self.commit(std::slice::from_ref(&job));
+        job.answer(outcome.and_then(|mut only| only.pop().unwrap_or_else(|| Err(stopped()))));
+    }
+
+    fn commit(&mut self, group: &[Job]) -> Result<Vec<Result<Outcome, Error>>, Error> {
+        let scarce = self.ballast.is_spent();
+        group::commit(&mut self.connection, &self.place, group, scarce)
+    }
+
+    /// Moves what is in the log into the database, so that the log is used from its beginning again. Nothing is lost if
+    /// it cannot be: the next commit tries too.
+    fn tidy_log(&self) {
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    }
+
+    /// One slice, so that those who write in the meantime are not held up.
+    fn prune_a_little(&mut self) {
+        let Some((job, mut pruning)) = self.pruning.pop_front() else { return };
+        let slice = if self.ballast.is_spent() { Slice::Smallest } else { Slice::Usual };
+        let outcome = pruning.go_on(&mut self.connection, slice).map_err(|error| self.place.sql(&error));
+        if matches!(slice, Slice::Smallest) || matches!(outcome, Ok(false)) {
+            // Keeps the log short where there is no space for a long one; and only then does the file become shorter.
+            self.tidy_log();
+        }
+        match outcome {
+            Ok(true) => self.pruning.push_front((job, pruning)),
+            Ok(false) => {
+                let pruned_tasks = pruning.pruned_tasks();
+                job.answer(Ok(Outcome { pruned_tasks, ..Outcome::default() }));
+            }
+            // Forgetting is what helps, and takes some space first.
+            Err(Error::DiskFull { .. }) if self.ballast.spend() => self.pruning.push_front((job, pruning)),
+            Err(error) => job.answer(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! A task: one Codex thread under supervision, as it is remembered.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use codex_session::{ApprovalMode, Sandbox};
+use codex_wire::thread::TokenUsage;
+use codex_wire::{Epoch, ThreadId, TurnId};
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since 1970, UTC.
+pub type TimeMs = i64;
+
+/// Names a task: `codex-` and twelve hex digits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaskId(pub String);
+
+impl TaskId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A task as it is remembered. Texts are redacted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// Its name.
+    pub id: TaskId,
+    /// The caller's own name for the request that started it: the same one gives the same task.
+    pub client_request_id: Option<String>,
+    /// Where it stands.
+    pub status: Status,
+    /// Why it is paused, parked, lost or cancelled.
+    pub reason: Option<String>,
+    /// The beginning of its first prompt.
+    pub prompt_summary: String,
+    /// How Codex runs it.
+    pub settings: Settings,
+    /// What makes a paused task go on by itself, if anything does.
+    pub parked: Option<Parked>,
+    /// How much it may use.
+    pub limits: Limits,
+    /// What it has used.
+    pub used: Used,
+    /// Its thread, once there is one.
+    pub thread_id: Option<ThreadId>,
+    /// Its current or last turn.
+    pub turn_id: Option<TurnId>,
+    /// The start of the host that its thread was last open on.
+    pub epoch: Option<Epoch>,
+    /// The directory name of that host.
+    pub host: Option<String>,
+    /// The answer of its last turn.
+    pub final_text: Option<String>,
+    /// Why its last turn did not succeed.
+    pub error: Option<TaskError>,
+    /// Tokens of the whole thread, as last reported.
+    pub usage: Option<TokenUsage>,
+    /// Who wants to be told.
+    pub notify_target: Option<String>,
+    /// How far the telling is.
+    pub notification: Notification,
+    /// When it was handed over.
+    pub created_at: TimeMs,
+    /// When anything last changed.
+    pub updated_at: TimeMs,
+    /// When its last turn ended, if it has.
+    pub completed_at: Option<TimeMs>,
+}
+
+/// Where a task stands. Waiting for people is not stored: it follows from the open requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It waits for its turn.
+    Queued,
+    /// Codex is being reached, the thread opened, the prompt sent.
+    Starting,
+    /// A turn runs.
+    Working,
+    /// A turn waits for somebody's approval.
+    WaitingForApproval,
+    /// A turn waits for somebody's answer.
+    WaitingForUserInput,
+    /// A turn is being stopped.
+    Interrupting,
+    /// Its last turn completed.
+    Completed,
+    /// Its last turn failed.
+    Failed,
+    /// Its last turn was stopped by someone.
+    Cancelled,
+    /// Its host died under it.
+    Lost,
+    /// It may not go on before someone says so, or before a limit is renewed.
+    Paused,
+}
+
+impl Status {
+    /// All of them, in the order of a task's life.
+    pub const ALL: [Self; 11] = [
+        Self::Queued,
+        Self::Starting,
+        Self::Working,
+        Self::WaitingForApproval,
+        Self::WaitingForUserInput,
+        Self::Interrupting,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Lost,
+        Self::Paused,
+    ];
+
+    /// As it is written everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Starting => "starting",
+            Self::Working => "working",
+            Self::WaitingForApproval => "waiting_for_approval",
+            Self::WaitingForUserInput => "waiting_for_user_input",
+            Self::Interrupting => "interrupting",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Lost => "lost",
+            Self::Paused => "paused",
+        }
+    }
+
+    /// Whether nothing happens any more unless someone asks for it.
+    pub fn is_at_rest(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Lost | Self::Paused)
+    }
+
+    /// Whether a turn has been begun and not ended.
+    pub fn is_running(self) -> bool {
+        !self.is_at_rest() && self != Self::Queued
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Status {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|status| status.as_str() == text)
+            .ok_or_else(|| format!("unknown status {text}"))
+    }
+}
+
+/// How Codex runs a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Where it works.
+    pub cwd: PathBuf,
+    /// What its commands may touch.
+    pub sandbox: Sandbox,
+    /// When it asks.
+    pub approval_policy: ApprovalMode,
+    /// The model, if not Codex's own choice.
+    pub model: Option<String>,
+    /// The reasoning effort, if not Codex's own choice.
+    pub effort: Option<String>,
+    /// The CODEX_HOME, if not the operator's default.
+    pub codex_home: Option<PathBuf>,
+    /// Instructions above the prompt.
+    pub developer_instructions: Option<String>,
+}
+
+/// What makes a paused task go on by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "until")]
+pub enum Parked {
+    /// The account's limit is renewed at this time, or is worth a probe then.
+    UsageLimit {
+        /// When.
+        resume_at: TimeMs,
+        /// Whether the account told that time. If not, one task probes for all.
+        is_known: bool,
+    },
+    /// The login changes: this is what it looked like when it failed.
+    Login {
+        /// A fingerprint of the login file.
+        seen: String,
+    },
+}
+
+/// How much a task may use before it is paused. None is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Turns in all.
+    pub turns: Option<u32>,
+    /// Milliseconds of work in all, not counting waits for people.
+    pub work_ms: Option<u64>,
+    /// Tokens of the whole thread.
+    pub tokens: Option<u64>,
+}
+
+/// What a task has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Used {
+    /// Turns begun.
+    pub turns: u32,
+    /// Milliseconds of work.
+    pub work_ms: u64,
+    /// How often it was taken up again after its host died.
+    pub host_losses: u32,
+    /// How often in a row the account's limit stopped it.
+    pub limit_hits: u32,
+}
+
+/// Why a task's last turn did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskError {
+    /// In one word.
+    pub kind: String,
+    /// In a sentence.
+    pub message: String,
+}
+
+/// How far the telling of a task's end is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Notification {
+    /// `pending`, `sent`, `failed`, `no_target`, or empty while there is nothing to tell.
+    pub status: String,
+    /// When it was told.
+    pub sent_at: Option<TimeMs>,
+    /// Why it could not be told.
+    pub error: Option<String>,
+}
+
+/// One prompt of a task, up to its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TurnRecord {
+    /// Whose.
+    pub task_id: TaskId,
+    /// Which, from 1.
+    pub number: u32,
+    /// Our own id of the prompt, which Codex shows again.
+    pub client_id: String,
+    /// How far it is.
+    pub progress: TurnProgress,
+    /// The prompt as it must be sent, sealed; gone once Codex has it.
+    pub sealed_prompt: Option<Vec<u8>>,
+    /// The beginning of the prompt, redacted.
+    pub prompt_summary: String,
+    /// Codex's id of the turn, once known.
+    pub turn_id: Option<TurnId>,
+    /// When it was asked for.
+    pub created_at: TimeMs,
+    /// When it ended.
+    pub ended_at: Option<TimeMs>,
+}
+
+/// How far a turn is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnProgress {
+    /// Not sent, for certain.
+    Recorded,
+    /// About to be sent, or sent: look before sending again.
+    Sending,
+    /// Codex has it.
+    Accepted,
+    /// Over.
+    Ended,
+}

@@ -1,0 +1,225 @@
+//! Tasks from their start to their end, and over the death of the bridge.
+
+use std::time::Duration;
+
+use codex_bridge_core::bridge::DecisionOutcome;
+use codex_bridge_core::store::TaskFilter;
+use codex_bridge_core::task::Status;
+use codex_session::Decision;
+use scripted_model::Scenario;
+
+use crate::workbench::{PATIENCE, Workbench, asked, at_rest};
+
+#[tokio::test]
+async fn a_task_is_taken_done_and_remembered() {
+    let bench = Workbench::new().await;
+    bench.model.script("say hi", Scenario::new().say("hi"));
+    let bridge = bench.open().await;
+    let task = bridge.start(bench.task("say hi")).await.unwrap().task;
+    assert!(task.id.as_str().starts_with("codex-") && task.id.as_str().len() == 18, "{}", task.id);
+    let done = at_rest(&bridge, task.id.as_str()).await.task;
+    assert_eq!((done.status, done.final_text.as_deref()), (Status::Completed, Some("hi")), "{done:?}");
+    let events = bridge.events(&task.id, 0, 100).await.unwrap();
+    let seqs: Vec<i64> = events.iter().map(|event| event.seq).collect();
+    assert_eq!(seqs, (1..=i64::try_from(events.len()).unwrap()).collect::<Vec<_>>());
+    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    for kind in ["state", "thread_opened", "turn_started", "message", "turn_ended"] {
+        assert!(kinds.contains(&kind), "{kind} is missing: {kinds:?}");
+    }
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn an_approval_waits_for_a_person_and_is_reported_when_codex_took_it() {
+    let bench = Workbench::new().await;
+    bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("made"));
+    let bridge = bench.open().await;
+    let task = bridge.start(bench.task("make x")).await.unwrap().task;
+    let view = asked(&bridge, task.id.as_str()).await;
+    assert_eq!(view.task.status, Status::WaitingForApproval);
+    let report = bridge.decide(task.id.as_str(), None, Decision::Accept, "ada").await.unwrap();
+    assert_eq!((report.outcome, report.decided_by.as_deref()), (DecisionOutcome::Resolved, Some("ada")));
+    let late =
+        bridge.decide(task.id.as_str(), Some(&report.request_id), Decision::Decline, "bob").await.unwrap();
+    assert_eq!((late.outcome, late.decided_by.as_deref()), (DecisionOutcome::AlreadyResolved, Some("ada")));
+    assert_eq!(at_rest(&bridge, task.id.as_str()).await.task.status, Status::Completed);
+    assert!(bench.home.workspace().join("x.txt").exists());
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn the_same_request_gives_the_same_task() {
+    let bench = Workbench::new().await;
+    bench.model.script("once", Scenario::new().say("done"));
+    let bridge = bench.open().await;
+    let mut new = bench.task("once");
+    new.client_request_id = Some("r-1".to_owned());
+    let first = bridge.start(new.clone()).await.unwrap().task;
+    let second = bridge.start(new).await.unwrap().task;
+    assert_eq!(first.id, second.id);
+    at_rest(&bridge, first.id.as_str()).await;
+    assert_eq!(bridge.list(&TaskFilter::default()).await.unwrap().len(), 1);
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_bridge_that_comes_back_takes_up_the_turn_and_its_open_approval() {
+    let bench = Workbench::new().await;
+    bench.model.script("make y", Scenario::new().exec("echo run >> y.txt").then_say("made"));
+    let bridge = bench.open().await;
+    let task = bridge.start(bench.task("make y")).await.unwrap().task;
+    asked(&bridge, task.id.as_str()).await;
+    bridge.abandon().await;
+
+    let bridge = bench.open().await;
+    asked(&bridge, task.id.as_str()).await;
+    let report = bridge.decide(task.id.as_str(), None, Decision::Accept, "ada").await.unwrap();
+    assert_eq!(report.outcome, DecisionOutcome::Resolved);
+    assert_eq!(at_rest(&bridge, task.id.as_str()).await.task.status, Status::Completed);
+    assert_eq!(std::fs::read_to_string(bench.home.workspace().join("y.txt")).unwrap(), "run\n");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_turn_that_ended_while_nobody_looked_is_read_back() {
+    let bench = Workbench::new().await;
+    bench.model.script("slow", Scenario::new().stall("gate").say("late answer"));
+    let bridge = bench.open().await;
+    let task = bridge.start(bench.task("slow")).await.unwrap().task;
+    bench.model.wait_for_stall("gate").await;
+    bridge.abandon().await;
+    bench.model.release("gate");
+    let bridge = bench.open().await;
+    let done = at_rest(&bridge, task.id.as_str()).await.task;
+    assert_eq!(
+        (done.status, done.final_text.as_deref()),
+        (Status::Completed, Some("late answer")),
+        "{done:?}"
+    );
+    assert_eq!(
+        bench.model.requests().iter().filter(|request| request.prompt().as_deref() == Some("slow")).count(),
+        1
+    );
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn an_interrupt_is_confirmed_and_a_task_can_be_continued() {
+    let bench = Workbench::new().await;
+    bench.model.script("stuck", Scenario::new().stall("never").say("x"));
+    bench.model.script("go on", Scenario::new().say("went on"));
+    let bridge = bench.open().await;
+    let task = bridge.start(bench.task("stuck")).await.unwrap().task;
+    bench.model.wait_for_stall("never").await;
+    let stopped = tokio::time::timeout(PATIENCE, bridge.interrupt(task.id.as_str())).await.unwrap().unwrap();
+    assert_eq!(stopped.task.status, Status::Cancelled);
+    bridge.continue_task(task.id.as_str(), "go on").await.unwrap();
+    let done = at_rest(&bridge, task.id.as_str()).await.task;
+    assert_eq!(
+        (done.status, done.final_text.as_deref(), done.used.turns),
+        (Status::Completed, Some("went on"), 2)
+    );
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_task_whose_host_died_is_lost_and_can_be_continued_with_its_history() {
+    let bench = Workbench::new().await;
+    bench.model.script("first", Scenario::new().stall("never").say("x"));
+    bench.model.script("second", Scenario::new().say("still here"));
+    let bridge = bench.open().await;
+    let task = bridge.start(bench.task("first")).await.unwrap().task;
+    bench.model.wait_for_stall("never").await;
+    for host in bridge.hosts().await {
+        host.stop(codex_wire::host::Stop::Now).await.unwrap();
+    }
+    let lost = at_rest(&bridge, task.id.as_str()).await.task;
+    assert_eq!(lost.status, Status::Lost, "{lost:?}");
+    bridge.continue_task(task.id.as_str(), "second").await.unwrap();
+    let done = at_rest(&bridge, task.id.as_str()).await.task;
+    assert_eq!(
+        (done.status, done.final_text.as_deref()),
+        (Status::Completed, Some("still here")),
+        "{done:?}"
+    );
+    let newest = bench.model.requests().pop().unwrap();
+    assert!(newest.body.to_string().contains("first"), "the history is gone");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_task_over_its_work_limit_is_paused() {
+    let bench = Workbench::new().await;
+    bench.model.script("long", Scenario::new().stall("never").say("x"));
+    let bridge = bench.open().await;
+    let mut new = bench.task("long");
+    new.limits.work_ms = Some(Duration::from_millis(300).as_millis().try_into().unwrap());
+    let task = bridge.start(new).await.unwrap().task;
+    let paused = at_rest(&bridge, task.id.as_str()).await.task;
+    assert_eq!(paused.status, Status::Paused, "{paused:?}");
+    assert!(paused.reason.unwrap().contains("timed out"));
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_host_that_died_while_the_bridge_was_down_leaves_the_task_lost() {
+    let bench = Workbench::new().await;
+    bench.model.script("first", Scenario::new().stall("never").say("x"));
+    let bridge = bench.open().await;
+    let task = bridge.start(bench.task("first")).await.unwrap().task;
+    bench.model.wait_for_stall("never").await;
+    let hosts = bridge.hosts().await;
+    bridge.abandon().await;
+    for host in hosts {
+        host.stop(codex_wire::host::Stop::Now).await.unwrap();
+    }
+    let bridge = bench.open().await;
+    let lost = at_rest(&bridge, task.id.as_str()).await.task;
+    assert_eq!(lost.status, Status::Lost, "{lost:?}");
+    assert_eq!(
+        bench.model.requests().iter().filter(|request| request.prompt().as_deref() == Some("first")).count(),
+        1
+    );
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn tasks_that_wait_keep_their_order_over_a_restart() {
+    let bench = Workbench::new().await;
+    bench.model.script("blocker", Scenario::new().stall("gate").say("done"));
+    for prompt in ["one", "two"] {
+        bench.model.script(prompt, Scenario::new().say(prompt));
+    }
+    let mut config = bench.config();
+    config.max_running = 1;
+    let bridge = bench.open_with(config.clone()).await;
+    bridge.start(bench.task("blocker")).await.unwrap();
+    bench.model.wait_for_stall("gate").await;
+    let one = bridge.start(bench.task("one")).await.unwrap().task;
+    let two = bridge.start(bench.task("two")).await.unwrap().task;
+    assert_eq!((one.status, two.status), (Status::Queued, Status::Queued));
+    bridge.abandon().await;
+    let bridge = bench.open_with(config).await;
+    bench.model.release("gate");
+    at_rest(&bridge, two.id.as_str()).await;
+    let prompts: Vec<_> = bench.model.requests().iter().filter_map(|request| request.prompt()).collect();
+    assert_eq!(prompts, ["blocker", "one", "two"]);
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_task_over_its_token_limit_is_paused_at_the_next_count() {
+    let bench = Workbench::new().await;
+    let usage = scripted_model::Usage { input: 5000, output: 10, ..scripted_model::Usage::default() };
+    bench.model.script("costly", Scenario::new().exec("true").usage(usage).then_say("done"));
+    let mut config = bench.config();
+    config.approvals.accept_commands = true;
+    let bridge = bench.open_with(config).await;
+    let mut new = bench.task("costly");
+    new.limits.tokens = Some(100);
+    let task = bridge.start(new).await.unwrap().task;
+    let paused = at_rest(&bridge, task.id.as_str()).await.task;
+    assert_eq!(paused.status, Status::Paused, "{paused:?}");
+    assert!(paused.reason.unwrap().contains("tokens"));
+    bench.tidy(bridge).await;
+}

@@ -1,0 +1,17 @@
+//! Durable tasks on the real Codex, and the store.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bridge_parking;
+mod bridge_tasks;
+mod store_backup;
+mod store_conformance;
+mod store_crash;
+mod store_damage;
+mod store_full;
+mod store_load;
+mod store_model;
+mod store_open;
+mod store_prune;
+mod store_rig;
+mod store_versions;
+mod workbench;

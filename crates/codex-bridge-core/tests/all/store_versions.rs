@@ -1,0 +1,114 @@
+//! The database of every version still opens, with all that is in it: `tests/data/v*/`.
+//!
+//! A new version gets its own with `CODEX_BRIDGE_TEST_WRITE_STORE=$PWD/tests/data/vN cargo nextest run store_versions`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use codex_bridge_core::request::RequestState;
+use codex_bridge_core::store::conformance::samples::{add, append, full_task, new_task, request, turn};
+use codex_bridge_core::store::sqlite::Sqlite;
+use codex_bridge_core::store::{RequestFilter, Store, TaskFilter, Write};
+use codex_wire::RequestId;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::store_rig::{Rig, assert_sound};
+
+const WRITE: &str = "CODEX_BRIDGE_TEST_WRITE_STORE";
+
+fn versions() -> Vec<PathBuf> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let mut versions: Vec<_> = fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path()).collect();
+    versions.sort();
+    versions
+}
+
+/// All that can be read.
+async fn content(store: &Sqlite) -> Value {
+    let mut tasks = Vec::new();
+    for task in store.tasks(&TaskFilter::default()).await.unwrap() {
+        let turns = store.turns(&task.id).await.unwrap();
+        let events = store.events(&task.id, 0, u32::MAX).await.unwrap();
+        tasks.push(json!({"task": task, "turns": turns, "events": events}));
+    }
+    json!({"tasks": tasks, "requests": store.requests(&RequestFilter::default()).await.unwrap()})
+}
+
+async fn write(folder: &Path) {
+    let store = Sqlite::open(&folder.join("bridge.sqlite3")).unwrap();
+    let batch = vec![
+        add(full_task(1)),
+        add(new_task(2)),
+        Write::SaveTurn(Box::new(turn(1, 1))),
+        Write::SaveTurn(Box::new(turn(1, 2))),
+        Write::SaveRequest(Box::new(request(1, RequestId::Number(0), RequestState::Open))),
+        Write::SaveRequest(Box::new(request(2, RequestId::Text("0".into()), RequestState::Resolved))),
+        append(1, 1..=20),
+        append(2, 1..=3),
+    ];
+    store.commit(batch).await.unwrap();
+    store.commit(vec![Write::Prune { ended_before: 0, events_per_task: 10 }]).await.unwrap();
+    let text = serde_json::to_string_pretty(&content(&store).await).unwrap();
+    fs::write(folder.join("content.json"), text + "\n").unwrap();
+    drop(store);
+    for beside in ["lock", "ballast"] {
+        fs::remove_file(folder.join(format!("bridge.sqlite3.{beside}"))).unwrap();
+    }
+}
+
+/// A later version may know more; what there was is as it was.
+fn assert_holds(found: &Value, expected: &Value, path: &str) {
+    match (found, expected) {
+        (Value::Object(found), Value::Object(expected)) => {
+            for (name, value) in expected {
+                let found = found.get(name).unwrap_or_else(|| panic!("{path}.{name} is gone"));
+                assert_holds(found, value, &format!("{path}.{name}"));
+            }
+        }
+        (Value::Array(found), Value::Array(expected)) => {
+            assert_eq!(found.len(), expected.len(), "{path}");
+            for (index, (found, value)) in found.iter().zip(expected).enumerate() {
+                assert_holds(found, value, &format!("{path}[{index}]"));
+            }
+        }
+        (found, expected) => assert_eq!(found, expected, "{path}"),
+    }
+}
+
+fn tables(file: &Path) -> Vec<(String, Option<String>)> {
+    let connection = Connection::open(file).unwrap();
+    let mut statement = connection.prepare("SELECT name, sql FROM sqlite_schema ORDER BY name").unwrap();
+    statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+#[tokio::test]
+async fn the_store_of_every_version_opens_with_all_that_is_in_it() {
+    if let Some(folder) = std::env::var_os(WRITE) {
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        write(Path::new(&folder)).await;
+    }
+    assert!(!versions().is_empty());
+    for version in versions() {
+        let rig = Rig::new();
+        fs::copy(version.join("bridge.sqlite3"), rig.file()).unwrap();
+        let store = rig.open();
+        let expected = fs::read_to_string(version.join("content.json")).unwrap();
+        assert_holds(&content(&store).await, &serde_json::from_str(&expected).unwrap(), "content");
+        assert_sound(&store).await;
+        store.commit(vec![append(1, [21])]).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_old_store_becomes_what_a_new_one_is() {
+    let fresh = Rig::new();
+    drop(fresh.open());
+    for version in versions() {
+        let rig = Rig::new();
+        fs::copy(version.join("bridge.sqlite3"), rig.file()).unwrap();
+        drop(rig.open());
+        assert_eq!(tables(&rig.file()), tables(&fresh.file()), "{}", version.display());
+    }
+}

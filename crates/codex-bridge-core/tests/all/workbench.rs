@@ -1,0 +1,113 @@
+//! The work bench of these tests: a bridge with a real store, a real Codex and a scripted model.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codex_bridge_core::config::DEVELOPER_INSTRUCTIONS;
+use codex_bridge_core::seal::Key;
+use codex_bridge_core::store::sqlite::Sqlite;
+use codex_bridge_core::task::{Limits, Settings, Status};
+use codex_bridge_core::{Bridge, Config, NewTask, OnHostLoss, TaskView};
+use codex_session::{ApprovalMode, ApprovalPolicy, Sandbox};
+use codex_wire::host::{EnvPolicy, KeeperCommand};
+use redact::Redactor;
+use scripted_model::ScriptedModel;
+use testkit::rig::{self, Home};
+
+/// How long anything here may take.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Workbench {
+    pub model: ScriptedModel,
+    pub home: Home,
+}
+
+impl Workbench {
+    pub async fn new() -> Self {
+        let model = ScriptedModel::start().await.unwrap();
+        let home = Home::new(&model.base_url());
+        Self { model, home }
+    }
+
+    pub fn config(&self) -> Config {
+        Config {
+            hosts_dir: self.home.dir().join("hosts"),
+            codex: rig::codex_path(),
+            codex_version: rig::codex().version.to_string(),
+            keeper: keeper(),
+            parent_env: self.home.env().into_iter().collect(),
+            env: EnvPolicy {
+                pass: self.home.env().into_iter().map(|(name, _)| name).collect(),
+                ..EnvPolicy::default()
+            },
+            codex_home: Some(self.home.codex_home()),
+            other_homes: Vec::new(),
+            max_running: 8,
+            host_limits: codex_wire::host::retirement::Limits::default(),
+            on_host_loss: OnHostLoss::Ask,
+            developer_instructions: DEVELOPER_INSTRUCTIONS.to_owned(),
+            approvals: ApprovalPolicy::default(),
+            keep_tasks: Duration::from_hours(1),
+            keep_events: 10_000,
+            upkeep_every: Duration::from_millis(50),
+            redactor: Redactor::default(),
+        }
+    }
+
+    pub async fn open(&self) -> Bridge {
+        self.open_with(self.config()).await
+    }
+
+    pub async fn open_with(&self, config: Config) -> Bridge {
+        let store = Sqlite::open(&self.home.dir().join("state/tasks.db")).unwrap();
+        let key = Key::load_or_create(&self.home.dir().join("state/seal.key")).unwrap();
+        Bridge::open(config, Arc::new(store), key).await.unwrap()
+    }
+
+    pub fn task(&self, prompt: &str) -> NewTask {
+        NewTask {
+            prompt: prompt.to_owned(),
+            settings: Settings {
+                cwd: self.home.workspace(),
+                sandbox: Sandbox::ReadOnly,
+                approval_policy: ApprovalMode::Untrusted,
+                model: None,
+                effort: None,
+                codex_home: None,
+                developer_instructions: None,
+            },
+            limits: Limits::default(),
+            client_request_id: None,
+            notify_target: None,
+        }
+    }
+
+    /// Ends the hosts, and proves that nothing is left.
+    pub async fn tidy(self, bridge: Bridge) {
+        assert_eq!(bridge.stop_hosts().await, Vec::<String>::new());
+        drop(bridge);
+        self.home.assert_no_processes().await;
+    }
+}
+
+/// Waits for a task to be at rest.
+pub async fn at_rest(bridge: &Bridge, id: &str) -> TaskView {
+    let view = bridge.wait(id, PATIENCE).await.unwrap();
+    assert!(view.task.status.is_at_rest(), "{view:?}");
+    view
+}
+
+/// Waits for a task to need an answer.
+pub async fn asked(bridge: &Bridge, id: &str) -> TaskView {
+    let view = bridge.wait(id, PATIENCE).await.unwrap();
+    assert!(!view.open_requests.is_empty(), "{view:?}");
+    assert!(matches!(view.task.status, Status::WaitingForApproval | Status::WaitingForUserInput), "{view:?}");
+    view
+}
+
+fn keeper() -> KeeperCommand {
+    let test = std::env::current_exe().unwrap();
+    let program: PathBuf = test.parent().unwrap().parent().unwrap().join("examples/core_keeper");
+    KeeperCommand { program, args: Vec::new() }
+}

@@ -1,0 +1,177 @@
+//! What a caller may ask for: the limits of every door, the same for all routes and for the tool.
+//!
+//! Turns the words of a call into settings, or refuses with a code and what to do instead. Nothing here can be widened
+//! by a caller: only the operator's file can.
+
+use std::path::{Path, PathBuf};
+
+use codex_bridge_core::NewTask;
+use codex_bridge_core::task::{Limits, Settings};
+use codex_session::{ApprovalMode, Sandbox};
+
+use crate::calls::{Door, Start};
+use crate::config::{File, Profile};
+use crate::failure::Failure;
+
+/// What the daemon knows beyond the operator's file.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// The operator's file.
+    pub file: File,
+    /// The CODEX_HOME of tasks; none leaves it to Codex.
+    pub codex_home: Option<PathBuf>,
+    /// The user's home.
+    pub user_home: Option<PathBuf>,
+}
+
+impl Rules {
+    /// Work as it may be handed over, or why it may not.
+    pub fn admit(&self, start: Start) -> Result<NewTask, Failure> {
+        if start.prompt.trim().is_empty() {
+            return Err(Failure::new("empty_prompt", "the prompt is empty").hint("say what Codex shall do"));
+        }
+        let profile = self.profile(start.profile.as_deref(), start.door)?;
+        let settings = Settings {
+            cwd: self.directory(&start)?,
+            sandbox: sandbox(start.sandbox.as_deref())?.or(profile.sandbox).unwrap_or(Sandbox::ReadOnly),
+            approval_policy: approval_policy(start.approval_policy.as_deref())?
+                .or(profile.approval_policy)
+                .unwrap_or(ApprovalMode::Untrusted),
+            model: said(start.model.as_deref()).map(str::to_owned).or(profile.model),
+            effort: said(start.effort.as_deref()).map(str::to_owned).or(profile.effort),
+            codex_home: self.home(start.codex_home.as_deref())?,
+            developer_instructions: None,
+        };
+        Ok(NewTask {
+            prompt: start.prompt,
+            settings,
+            limits: Limits {
+                turns: start.limits.turns,
+                work_ms: start.limits.work_s.map(|seconds| seconds.saturating_mul(1000)),
+                tokens: start.limits.tokens,
+            },
+            client_request_id: start.client_request_id.filter(|id| !id.trim().is_empty()),
+            notify_target: said(start.notify_target.as_deref()).map(str::to_owned),
+        })
+    }
+
+    fn profile(&self, name: Option<&str>, door: Door) -> Result<Profile, Failure> {
+        let Some(name) = said(name) else { return Ok(Profile::default()) };
+        let unknown = || {
+            let known: Vec<&str> = self.file.profiles.keys().map(String::as_str).collect();
+            let hint = match known.as_slice() {
+                [] => "the configuration file defines none".to_owned(),
+                known => format!("the configuration file defines {}", known.join(", ")),
+            };
+            Failure::new("unknown_profile", format!("unknown profile {name:?}")).hint(hint)
+        };
+        let profile = self.file.profiles.get(name).ok_or_else(unknown)?;
+        if door == Door::Agent && !profile.agents {
+            let hint = "the operator allows it with `agents = true` in that profile";
+            return Err(
+                Failure::new("profile_refused", format!("profile {name:?} is not for agents")).hint(hint)
+            );
+        }
+        Ok(profile.clone())
+    }
+
+    /// The directory to work in, with its real path.
+    fn directory(&self, start: &Start) -> Result<PathBuf, Failure> {
+        let named = start.cwd.clone().filter(|cwd| !cwd.as_os_str().is_empty());
+        let caller = start.caller_cwd.clone().filter(|cwd| cwd.is_absolute());
+        let wanted = match (named, &caller) {
+            (Some(cwd), _) if cwd.is_absolute() => cwd,
+            (Some(cwd), Some(caller)) => caller.join(cwd),
+            (None, Some(caller)) => caller.clone(),
+            (Some(cwd), None) => {
+                let message = format!("cwd {} is not a whole path", cwd.display());
+                return Err(Failure::new("bad_cwd", message).hint("give the whole path, from / on"));
+            }
+            (None, None) => {
+                return Err(Failure::new("bad_cwd", "no cwd was given").hint("say where Codex shall work"));
+            }
+        };
+        let missing = |what: String| Failure::new("bad_cwd", what).hint("make it first, or name another");
+        let real =
+            wanted.canonicalize().map_err(|error| missing(format!("cwd {}: {error}", wanted.display())))?;
+        if !real.is_dir() {
+            return Err(missing(format!("cwd {} is no directory", wanted.display())));
+        }
+        if start.door == Door::Agent {
+            self.check_roots(&real, caller.as_deref())?;
+        }
+        Ok(real)
+    }
+
+    /// Agents work below the configured roots, by default the user's home and where the agent itself runs.
+    fn check_roots(&self, cwd: &Path, caller: Option<&Path>) -> Result<(), Failure> {
+        let roots: Vec<PathBuf> = match &self.file.roots {
+            Some(roots) => roots.clone(),
+            None => {
+                self.user_home.iter().map(PathBuf::as_path).chain(caller).map(Path::to_path_buf).collect()
+            }
+        };
+        let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| cwd.starts_with(root));
+        if roots.iter().any(is_below) {
+            return Ok(());
+        }
+        let list: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+        let message = format!("cwd {} lies outside the directories that agents may work in", cwd.display());
+        Err(Failure::new("cwd_outside_roots", message)
+            .hint(format!("they are {}; the operator sets them as `roots`", list.join(", "))))
+    }
+
+    /// A home that a caller names must be the daemon's own or one that the operator lists.
+    fn home(&self, wanted: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
+        let Some(wanted) = wanted.filter(|home| !home.as_os_str().is_empty()) else { return Ok(None) };
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        if self.codex_home.as_deref().is_some_and(|home| real(home) == real(wanted)) {
+            return Ok(None);
+        }
+        let listed = self.file.other_homes.iter().find(|home| real(home) == real(wanted));
+        listed.cloned().map(Some).ok_or_else(|| {
+            Failure::new(
+                "home_not_listed",
+                format!("codex_home {} is not one of the operator's", wanted.display()),
+            )
+            .hint("the operator lists it as `other_homes` in the configuration file")
+        })
+    }
+}
+
+/// A word that says something; empty ones mean the default.
+pub fn said(text: Option<&str>) -> Option<&str> {
+    text.map(str::trim).filter(|text| !text.is_empty())
+}
+
+fn sandbox(name: Option<&str>) -> Result<Option<Sandbox>, Failure> {
+    match said(name) {
+        None => Ok(None),
+        Some("read-only") => Ok(Some(Sandbox::ReadOnly)),
+        Some("workspace-write") => Ok(Some(Sandbox::WorkspaceWrite)),
+        Some("danger-full-access") => {
+            Err(Failure::new("sandbox_refused", "sandbox danger-full-access is refused").hint(
+                "use read-only or workspace-write; only a profile of the configuration file can go beyond",
+            ))
+        }
+        Some(other) => Err(Failure::new("unknown_sandbox", format!("unknown sandbox {other:?}"))
+            .hint("use read-only or workspace-write")),
+    }
+}
+
+fn approval_policy(name: Option<&str>) -> Result<Option<ApprovalMode>, Failure> {
+    match said(name) {
+        None => Ok(None),
+        Some("untrusted") => Ok(Some(ApprovalMode::Untrusted)),
+        Some("on-request") => Ok(Some(ApprovalMode::OnRequest)),
+        Some("never") => Err(Failure::new("approval_policy_refused", "approval policy never is refused")
+            .hint("use untrusted or on-request; only a profile of the configuration file can go beyond")),
+        Some(other) => {
+            Err(Failure::new("unknown_approval_policy", format!("unknown approval policy {other:?}"))
+                .hint("use untrusted or on-request"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

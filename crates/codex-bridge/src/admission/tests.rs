@@ -1,0 +1,130 @@
+use std::path::PathBuf;
+
+use codex_session::{ApprovalMode, Sandbox};
+
+use super::Rules;
+use crate::calls::{Door, Start};
+use crate::config::{File, Profile};
+
+fn rules(file: File) -> Rules {
+    Rules { file, codex_home: Some("/usr".into()), user_home: Some("/usr".into()) }
+}
+
+fn start(door: Door) -> Start {
+    Start { caller_cwd: Some("/etc".into()), ..Start::new(door, "look around") }
+}
+
+/// The code of the refusal.
+#[track_caller]
+fn refused(rules: &Rules, start: Start) -> String {
+    let failure = rules.admit(start).expect_err("it is refused");
+    assert!(failure.hint.is_some(), "{failure:?} says what to do");
+    failure.code
+}
+
+#[test]
+fn the_defaults_are_the_safe_ones() {
+    let new = rules(File::default()).admit(start(Door::Cli)).unwrap();
+    assert_eq!(new.settings.sandbox, Sandbox::ReadOnly);
+    assert_eq!(new.settings.approval_policy, ApprovalMode::Untrusted);
+    assert_eq!(new.settings.cwd, PathBuf::from("/etc"));
+    assert_eq!(new.settings.codex_home, None);
+}
+
+#[test]
+fn empty_words_mean_the_default() {
+    let blank = || Some(String::new());
+    let call = Start {
+        cwd: Some("".into()),
+        sandbox: blank(),
+        approval_policy: Some("  ".to_owned()),
+        model: blank(),
+        profile: blank(),
+        codex_home: Some("".into()),
+        notify_target: blank(),
+        ..start(Door::Agent)
+    };
+    let new = rules(File::default()).admit(call).unwrap();
+    assert_eq!(new.settings.sandbox, Sandbox::ReadOnly);
+    assert_eq!((new.settings.model, new.notify_target), (None, None));
+}
+
+#[test]
+fn what_is_dangerous_or_unknown_is_refused_from_every_door() {
+    let rules = rules(File::default());
+    for door in [Door::Cli, Door::Agent] {
+        let with_sandbox = |name: &str| Start { sandbox: Some(name.to_owned()), ..start(door) };
+        let with_policy = |name: &str| Start { approval_policy: Some(name.to_owned()), ..start(door) };
+        assert_eq!(refused(&rules, with_sandbox("danger-full-access")), "sandbox_refused");
+        assert_eq!(refused(&rules, with_sandbox("Read-Only")), "unknown_sandbox");
+        assert_eq!(refused(&rules, with_policy("never")), "approval_policy_refused");
+        assert_eq!(refused(&rules, with_policy("on-failure")), "unknown_approval_policy");
+        assert_eq!(refused(&rules, Start { prompt: " \n".to_owned(), ..start(door) }), "empty_prompt");
+        assert_eq!(
+            refused(&rules, Start { codex_home: Some("/tmp".into()), ..start(door) }),
+            "home_not_listed"
+        );
+        assert_eq!(
+            refused(&rules, Start { profile: Some("open".to_owned()), ..start(door) }),
+            "unknown_profile"
+        );
+    }
+}
+
+#[test]
+fn a_directory_must_be_there() {
+    let rules = rules(File::default());
+    for cwd in ["/no/such/place", "/etc/hostname"] {
+        assert_eq!(refused(&rules, Start { cwd: Some(cwd.into()), ..start(Door::Cli) }), "bad_cwd");
+    }
+    let nowhere = Start { caller_cwd: None, ..start(Door::Cli) };
+    assert_eq!(refused(&rules, nowhere.clone()), "bad_cwd");
+    assert_eq!(refused(&rules, Start { cwd: Some("here".into()), ..nowhere }), "bad_cwd");
+}
+
+#[test]
+fn agents_are_held_to_the_roots() {
+    let elsewhere = |door| Start { cwd: Some("/var".into()), ..start(door) };
+    let standard = rules(File::default());
+    assert!(standard.admit(elsewhere(Door::Cli)).is_ok());
+    assert_eq!(refused(&standard, elsewhere(Door::Agent)), "cwd_outside_roots");
+    assert!(standard.admit(Start { cwd: Some("/usr/bin".into()), ..start(Door::Agent) }).is_ok());
+    assert!(standard.admit(start(Door::Agent)).is_ok(), "where the agent itself runs");
+    assert_eq!(
+        refused(&standard, Start { cwd: Some("../var".into()), ..start(Door::Agent) }),
+        "cwd_outside_roots"
+    );
+
+    let configured = rules(File { roots: Some(vec!["/var".into()]), ..File::default() });
+    assert!(configured.admit(elsewhere(Door::Agent)).is_ok());
+    assert_eq!(refused(&configured, start(Door::Agent)), "cwd_outside_roots");
+}
+
+#[test]
+fn a_home_is_taken_only_if_the_operator_lists_it() {
+    let rules = rules(File { other_homes: vec!["/var".into()], ..File::default() });
+    let named = |home: &str| Start { codex_home: Some(home.into()), ..start(Door::Agent) };
+    assert_eq!(rules.admit(named("/var")).unwrap().settings.codex_home, Some("/var".into()));
+    assert_eq!(rules.admit(named("/usr")).unwrap().settings.codex_home, None, "the daemon's own");
+    assert_eq!(refused(&rules, named("/etc")), "home_not_listed");
+}
+
+#[test]
+fn only_the_operators_profile_goes_beyond() {
+    let open = Profile {
+        sandbox: Some(Sandbox::DangerFullAccess),
+        approval_policy: Some(ApprovalMode::Never),
+        ..Profile::default()
+    };
+    let for_agents = Profile { agents: true, ..open.clone() };
+    let profiles = [("mine".to_owned(), open), ("theirs".to_owned(), for_agents)].into();
+    let rules = rules(File { profiles, ..File::default() });
+    let with = |door, profile: &str| Start { profile: Some(profile.to_owned()), ..start(door) };
+    let admitted = rules.admit(with(Door::Cli, "mine")).unwrap().settings;
+    assert_eq!(
+        (admitted.sandbox, admitted.approval_policy),
+        (Sandbox::DangerFullAccess, ApprovalMode::Never)
+    );
+    assert_eq!(refused(&rules, with(Door::Agent, "mine")), "profile_refused");
+    assert_eq!(rules.admit(with(Door::Agent, "theirs")).unwrap().settings.sandbox, Sandbox::DangerFullAccess);
+}

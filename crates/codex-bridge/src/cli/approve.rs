@@ -1,0 +1,25 @@
+//! `codex-bridge approve`: yes to what a task asks.
+
+use std::process::ExitCode;
+
+use codex_session::Decision;
+
+use super::{Globals, answering};
+use crate::failure::Failure;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The task; any unique beginning of its id
+    id: String,
+    /// The request; not needed if only one is open
+    request: Option<String>,
+    /// Also to the same again, as long as this thread lives
+    #[arg(long)]
+    session: bool,
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
+    let decision = if args.session { Decision::AcceptForSession } else { Decision::Accept };
+    answering::decide(globals, &args.id, args.request.as_deref(), &decision).await
+}

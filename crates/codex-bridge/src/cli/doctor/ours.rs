@@ -1,0 +1,98 @@
+//! What we need ourselves: a configuration that makes sense, a place for the state, a daemon, hosts.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use codex_wire::host::{Found, find_all};
+
+use super::{Finding, Globals};
+use crate::client::{Autostart, Client};
+use crate::failure::Failure;
+use crate::paths::Paths;
+
+/// With less than this, work may stop soon.
+const LITTLE_BYTES: u64 = 1 << 30;
+/// With less than this, work has stopped.
+const TOO_LITTLE_BYTES: u64 = 50 << 20;
+
+pub fn config_file(paths: &Paths) -> Finding {
+    let file = paths.config_file.display();
+    let message = if paths.config_file.exists() {
+        format!("{file}")
+    } else {
+        format!("{file} is not there: the defaults hold")
+    };
+    Finding::ok("config", message)
+}
+
+pub fn state_dir(paths: &Paths) -> Finding {
+    let dir = paths.state_dir.display();
+    match fs::metadata(&paths.state_dir) {
+        Err(_) => Finding::ok("state", format!("{dir} is made when it is needed")),
+        Ok(found) if found.mode() & 0o077 != 0 => {
+            Finding::warning("state", format!("{dir} is open to others"), format!("chmod 700 {dir}"))
+        }
+        Ok(_) => match tempfile::tempfile_in(&paths.state_dir) {
+            Ok(_) => Finding::ok("state", dir.to_string()),
+            Err(error) => {
+                Finding::problem("state", format!("{dir} cannot be written: {error}"), "check who owns it")
+            }
+        },
+    }
+}
+
+pub fn disk(paths: &Paths) -> Finding {
+    let Some(dir) = paths.state_dir.ancestors().find(|dir| dir.is_dir()) else {
+        return Finding::problem(
+            "disk",
+            "the state directory has no place to be",
+            "choose another with --state-dir",
+        );
+    };
+    match rustix::fs::statvfs(dir) {
+        Ok(space) => {
+            let free = space.f_bavail.saturating_mul(space.f_frsize);
+            let message = format!("{} MB free for {}", free >> 20, paths.state_dir.display());
+            match free {
+                ..TOO_LITTLE_BYTES => Finding::problem("disk", message, "free some space"),
+                TOO_LITTLE_BYTES..LITTLE_BYTES => Finding::warning("disk", message, "free some space"),
+                _ => Finding::ok("disk", message),
+            }
+        }
+        Err(error) => Finding::warning("disk", format!("free space cannot be told: {error}"), "look with df"),
+    }
+}
+
+pub async fn daemon(globals: &Globals) -> Result<Finding, Failure> {
+    let client = Client::new(globals.paths()?, Autostart::No);
+    Ok(match client.about().await {
+        Ok(about) => {
+            let message =
+                format!("{} runs as pid {}, with codex {}", about.version, about.pid, about.codex_version);
+            if about.version == env!("CARGO_PKG_VERSION") {
+                Finding::ok("daemon", message)
+            } else {
+                Finding::warning("daemon", message, "restart it: `codex-bridge stop`; running tasks go on")
+            }
+        }
+        Err(failure) if failure.code == "daemon_not_running" => {
+            Finding::ok("daemon", "none runs; the next command starts it")
+        }
+        Err(failure) => Finding::failed("daemon", failure),
+    })
+}
+
+pub fn hosts(paths: &Paths) -> Finding {
+    let found = find_all(&paths.hosts());
+    let alive = found.iter().filter(|(_, host)| matches!(host, Ok(Found::Alive(_)))).count();
+    let unkept = found.iter().filter(|(_, host)| matches!(host, Ok(Found::KeeperGone(_)))).count();
+    if unkept > 0 {
+        let message = format!("{alive} run, and {unkept} without their keeper");
+        return Finding::warning(
+            "hosts",
+            message,
+            "they work on; `codex-bridge stop --hosts` ends them when idle",
+        );
+    }
+    Finding::ok("hosts", format!("{alive} run"))
+}

@@ -1,0 +1,24 @@
+//! Words for Codex: from the command line, or from stdin for `-`.
+
+use std::io::{IsTerminal, Read, stdin};
+
+use crate::failure::Failure;
+
+/// The words; never empty.
+pub fn read(given: &str) -> Result<String, Failure> {
+    let words = if given == "-" { from_stdin()? } else { given.to_owned() };
+    if words.trim().is_empty() {
+        return Err(Failure::new("empty_prompt", "the prompt is empty").hint("say what Codex shall do"));
+    }
+    Ok(words)
+}
+
+fn from_stdin() -> Result<String, Failure> {
+    if stdin().is_terminal() {
+        eprintln!("type the prompt, then Ctrl-D:");
+    }
+    let mut words = String::new();
+    let read = stdin().read_to_string(&mut words);
+    read.map_err(|error| Failure::new("usage", format!("the prompt on stdin cannot be read: {error}")))?;
+    Ok(words)
+}

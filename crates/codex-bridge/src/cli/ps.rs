@@ -1,0 +1,37 @@
+//! `codex-bridge ps`: the tasks.
+
+use std::process::ExitCode;
+
+use super::render::task::table;
+use super::terminal::{Terminal, now_ms};
+use super::{Globals, output};
+use crate::calls::List;
+use crate::failure::Failure;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Also those that ended more than a day ago
+    #[arg(short, long)]
+    all: bool,
+    /// Only those in this state, such as working or waiting_for_approval
+    #[arg(long)]
+    status: Option<String>,
+    /// At most so many
+    #[arg(short = 'n', long, value_name = "N")]
+    limit: Option<u32>,
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
+    let list = List { status: args.status, all: args.all, limit: args.limit, before: None };
+    let tasks = globals.client()?.list(&list).await?;
+    let terminal = Terminal::of_stdout();
+    if globals.json {
+        output::json(&tasks)?;
+    } else if tasks.is_empty() {
+        output::lines(&[format!("no tasks{}", if args.all { "" } else { "; --all shows older ones" })])?;
+    } else {
+        output::lines(&table(&tasks, terminal.paint, terminal.columns(), now_ms()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,137 @@
+//! What a person is asked, with everything that the decision covers. Nothing is cut: what is not shown cannot be
+//! agreed to.
+
+use redact::plain::plain;
+use serde::Deserialize;
+
+use super::amount::counted;
+use super::paint::Paint;
+use super::width::{columns, pad, wrap};
+use crate::view::Request;
+
+/// Labels are padded to the longest, up to this; in a narrow window the text goes below its label.
+const WIDEST_LABEL: usize = 12;
+/// Below this many columns for the text, it goes below its label.
+const NARROW: usize = 30;
+/// Before the rest of a line that was broken.
+const CONTINUED: &str = "  ";
+
+/// A question of the model.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Question {
+    /// The key of its answer.
+    pub id: String,
+    /// Heading and question.
+    pub text: String,
+    /// The choices.
+    #[serde(default)]
+    pub options: Vec<Choice>,
+    /// Whether an answer of one's own will do.
+    #[serde(default)]
+    pub is_free: bool,
+    /// Whether the answer is a secret.
+    #[serde(default)]
+    pub is_secret: bool,
+}
+
+/// A choice of a question.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Choice {
+    /// The choice.
+    pub label: String,
+    /// What it means.
+    #[serde(default)]
+    pub description: String,
+}
+
+/// The questions of a request, in order.
+pub fn questions(request: &Request) -> Vec<Question> {
+    let questions = request.questions.clone().unwrap_or_default();
+    serde_json::from_value(questions).unwrap_or_default()
+}
+
+/// The question as a block of lines.
+pub fn request(request: &Request, paint: Paint, room: usize) -> Vec<String> {
+    let mut lines = titled(&plain(&request.title), paint, room);
+    let widest =
+        request.details.iter().map(|detail| columns(&detail.label)).max().unwrap_or(0).min(WIDEST_LABEL);
+    for detail in &request.details {
+        lines.extend(labelled(&plain(&detail.label), &plain(&detail.text), widest, paint, room));
+    }
+    for (index, question) in questions(request).iter().enumerate() {
+        lines.extend(self::question(index + 1, question, paint, room));
+    }
+    if request.hidden_secrets > 0 {
+        let verb = if request.hidden_secrets == 1 { "is" } else { "are" };
+        let count = usize::try_from(request.hidden_secrets).unwrap_or(usize::MAX);
+        let said = format!("{} {verb} hidden in this.", counted(count, "secret"));
+        lines.push(format!("  {}", paint.waiting(&said)));
+    }
+    lines
+}
+
+fn titled(title: &str, paint: Paint, room: usize) -> Vec<String> {
+    let mut lines = wrap(title, room.saturating_sub(2)).into_iter();
+    let first = format!("{} {}", paint.waiting("?"), paint.strong(&lines.next().unwrap_or_default()));
+    std::iter::once(first).chain(lines.map(|line| format!("  {}", paint.strong(&line)))).collect()
+}
+
+fn labelled(label: &str, text: &str, widest: usize, paint: Paint, room: usize) -> Vec<String> {
+    let beside = room.saturating_sub(widest + 4);
+    if beside < NARROW {
+        let below = continued(text, room.saturating_sub(4)).into_iter().map(|line| format!("    {line}"));
+        return std::iter::once(format!("  {}", paint.faint(label))).chain(below).collect();
+    }
+    let indent = " ".repeat(widest + 4);
+    let mut lines = continued(text, beside).into_iter();
+    let first = format!("  {}  {}", paint.faint(&pad(label, widest)), lines.next().unwrap_or_default());
+    std::iter::once(first).chain(lines.map(|line| format!("{indent}{line}").trim_end().to_owned())).collect()
+}
+
+/// The lines of a text; where a line is broken for want of room, the rest is set off from what is a line of its own.
+fn continued(text: &str, room: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.split('\n') {
+        let mut parts = wrap(line, room.saturating_sub(CONTINUED.len())).into_iter();
+        lines.extend(parts.next());
+        lines.extend(parts.map(|part| format!("{CONTINUED}{part}")));
+    }
+    lines
+}
+
+/// One question of the model, numbered.
+pub fn question(number: usize, question: &Question, paint: Paint, room: usize) -> Vec<String> {
+    let indented = |text: &str, indent: usize| -> Vec<String> {
+        let lines = wrap(&plain(text), room.saturating_sub(indent));
+        lines.into_iter().map(|line| format!("{}{line}", " ".repeat(indent))).collect()
+    };
+    let mut lines = indented(&question.text, 5);
+    if let Some(first) = lines.first_mut() {
+        *first = format!("  {number}. {}", first.trim_start());
+    }
+    for (index, choice) in question.options.iter().enumerate() {
+        let letter = letter(index);
+        let meaning =
+            if choice.description.is_empty() { String::new() } else { format!(": {}", choice.description) };
+        let mut choice = indented(&format!("{}{meaning}", choice.label), 9);
+        if let Some(first) = choice.first_mut() {
+            *first = format!("     {} {}", paint.busy(&format!("{letter})")), first.trim_start());
+        }
+        lines.extend(choice);
+    }
+    if question.is_free && !question.options.is_empty() {
+        lines.push("     or an answer of your own".to_owned());
+    }
+    if question.is_secret {
+        lines.push("     the answer is a secret: neither stored nor shown".to_owned());
+    }
+    lines
+}
+
+/// The letter of a choice: a, b, c …
+pub fn letter(index: usize) -> char {
+    char::from(b'a' + u8::try_from(index % 26).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+use serde_json::json;
+
+use super::request;
+use crate::cli::render::paint::Paint;
+use crate::cli::render::width::columns;
+use crate::view::Request;
+
+fn asked(shape: &serde_json::Value) -> Request {
+    let mut whole = json!({
+        "task_id": "codex-0123456789ab", "request_id": "req-1", "kind": "command", "title": "", "reason": null,
+        "details": [], "hidden_secrets": 0, "decisions": [], "method": "m", "created_at": "2026-01-02T03:04:05Z",
+    });
+    whole.as_object_mut().unwrap().extend(shape.as_object().unwrap().clone());
+    serde_json::from_value(whole).unwrap()
+}
+
+fn command() -> Request {
+    let command = "/bin/bash -lc 'curl -H \"Authorization: [REDACTED]\" https://example.com/api/v1/releases && rm -rf build\nmake'";
+    let sandbox =
+        "read-only. If it blocks the command, Codex may run it again outside, without asking again.";
+    asked(&json!({
+        "title": "Let Codex run a command?", "hidden_secrets": 1,
+        "details": [
+            {"label": "Command", "text": command},
+            {"label": "Directory", "text": "/home/ana/project"},
+            {"label": "Reason", "text": "to fetch the list of releases"},
+            {"label": "Sandbox", "text": sandbox},
+        ],
+    }))
+}
+
+fn shown(asked: &Request, room: usize) -> String {
+    let lines = request(asked, Paint::Plain, room);
+    assert!(lines.iter().all(|line| columns(line) <= room), "{lines:#?}");
+    lines.join("\n")
+}
+
+#[test]
+fn a_command_is_shown_whole_with_where_and_why() {
+    insta::assert_snapshot!(shown(&command(), 80));
+}
+
+#[test]
+fn in_a_narrow_window_nothing_is_lost() {
+    let shown = shown(&command(), 40);
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<String>();
+    assert!(words(&shown).contains(&words(&command().details[0].text)), "{shown}");
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn questions_have_numbers_and_their_choices_letters() {
+    let asked = asked(&json!({
+        "title": "Codex asks 2 questions", "kind": "question",
+        "questions": [
+            {
+                "id": "db", "text": "Store: Which database shall it be?", "is_free": true, "is_secret": false,
+                "options": [{"label": "SQLite", "description": "one file"}, {"label": "PostgreSQL", "description": ""}],
+            },
+            {"id": "pw", "text": "The password?", "options": [], "is_free": true, "is_secret": true},
+        ],
+    }));
+    insta::assert_snapshot!(shown(&asked, 60));
+}
+
+#[test]
+fn a_question_cannot_draw_on_the_terminal() {
+    let mut asked = command();
+    asked.details[0].text = "\u{1b}[2Jrm -rf /\rls\u{202e}".into();
+    let shown = shown(&asked, 60);
+    assert!(!shown.contains(['\u{1b}', '\r', '\u{202e}']), "{shown:?}");
+}

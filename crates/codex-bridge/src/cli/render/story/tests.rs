@@ -1,0 +1,107 @@
+use serde_json::{Value, json};
+
+use super::{Story, bare_command};
+use crate::cli::render::paint::Paint;
+
+fn told(room: usize, events: &[Value]) -> String {
+    let mut story = Story::new(Paint::Plain, room);
+    let events = events.iter().map(|event| serde_json::from_value(event.clone()).unwrap());
+    events.flat_map(|event| story.tell(&event)).collect::<Vec<_>>().join("\n")
+}
+
+fn began(id: &str, command: &str) -> Value {
+    json!({"kind": "tool_started", "call_id": id, "name": "exec_command", "preview": command, "args": {"command": command}})
+}
+
+fn ended(id: &str, result: &str, is_error: bool) -> Value {
+    json!({"kind": "tool_completed", "call_id": id, "name": "exec_command", "duration_ms": 214, "is_error": is_error, "result": result})
+}
+
+fn a_whole_turn() -> Vec<Value> {
+    let output = (1..=40).map(|number| format!("test number {number} ... ok")).collect::<Vec<_>>().join("\n");
+    vec![
+        json!({"kind": "state", "status": "queued"}),
+        json!({"kind": "thread_opened", "thread_id": "t"}),
+        json!({"kind": "turn_started", "turn_id": "u"}),
+        json!({"kind": "message", "text": "I will run the tests and then write down what they say, in a note beside them.", "phase": "commentary"}),
+        began("1", "/bin/bash -lc 'cargo test'"),
+        ended("1", &output, false),
+        json!({"kind": "request", "request_id": "req-1", "title": "Let Codex change files?"}),
+        json!({"kind": "request_closed", "request_id": "req-1", "outcome": "resolved", "decision": "accept", "decided_by": "ana"}),
+        json!({"kind": "tool_started", "call_id": "2", "name": "apply_patch", "args": {"changes": [{"kind": "add", "path": "note.txt"}]}}),
+        json!({"kind": "tool_completed", "call_id": "2", "name": "apply_patch", "is_error": false, "result": "apply_patch status=completed, 1 change(s)"}),
+        began("3", "false"),
+        ended("3", "[exit 1]\nno\n", true),
+        json!({"kind": "retrying", "message": "stream disconnected"}),
+        json!({"kind": "message", "text": "Done.", "phase": "final_answer"}),
+        json!({"kind": "diff", "diff": "--- /dev/null\n+++ b/note.txt\n@@ -0,0 +1,2 @@\n+a\n+b\n"}),
+        json!({"kind": "turn_ended", "outcome": "completed", "final_text": "Done.", "error": null}),
+        json!({"kind": "state", "status": "completed"}),
+    ]
+}
+
+#[test]
+fn a_turn_is_told_in_wide_lines() {
+    insta::assert_snapshot!(told(80, &a_whole_turn()));
+}
+
+#[test]
+fn a_turn_is_told_in_a_narrow_window() {
+    let told = told(40, &a_whole_turn());
+    assert!(told.lines().all(|line| super::super::width::columns(line) <= 40), "{told}");
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn a_call_that_ends_under_something_else_says_which_one_it_is() {
+    let told =
+        told(60, &[began("1", "sleep 5"), began("2", "ls"), ended("2", "a\n", false), ended("1", "", false)]);
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn a_failed_turn_says_why() {
+    let told = told(
+        60,
+        &[
+            json!({"kind": "turn_ended", "outcome": "failed", "final_text": null, "error": {"kind": "auth", "message": "not logged in: run `codex login`"}}),
+            json!({"kind": "state", "status": "paused", "reason": "Codex is not logged in: run `codex login`"}),
+        ],
+    );
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn an_answer_that_no_message_told_is_told_at_the_end() {
+    let told = told(60, &[json!({"kind": "turn_ended", "outcome": "completed", "final_text": "Forty-two."})]);
+    assert_eq!(told, "Forty-two.");
+}
+
+#[test]
+fn text_of_a_model_cannot_write_over_the_terminal() {
+    let told = told(
+        60,
+        &[
+            json!({"kind": "message", "text": "\u{1b}[2Jhidden\rshown \u{202e}x"}),
+            began("1", "echo \u{1b}]0;title\u{7}"),
+            ended("1", "\u{1b}[31mred\u{1b}[0m\n", false),
+        ],
+    );
+    assert!(!told.contains('\u{1b}') && !told.contains('\r') && !told.contains('\u{202e}'), "{told:?}");
+}
+
+#[test]
+fn a_command_is_shown_without_the_shell_around_it_where_that_is_certain() {
+    let check = |command: &str, bare: &str| assert_eq!(bare_command(command), bare);
+    check("/bin/bash -lc 'ls -la'", "ls -la");
+    check("/bin/bash -lc ls", "ls");
+    check("/bin/bash -lc \"echo 'a'\"", "echo 'a'");
+    check("/bin/bash -lc 'a'\\''b'", "/bin/bash -lc 'a'\\''b'");
+    check("/bin/bash -lc \"echo $HOME\"", "/bin/bash -lc \"echo $HOME\"");
+    check("ls -la", "ls -la");
+}
+
+#[test]
+fn unknown_events_are_passed_over() {
+    assert_eq!(told(60, &[json!({"kind": "something_new", "x": 1})]), "");
+}

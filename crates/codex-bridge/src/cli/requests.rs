@@ -1,0 +1,50 @@
+//! `codex-bridge requests`: what waits for people.
+
+use std::process::ExitCode;
+
+use super::render::paint::Paint;
+use super::render::request::request as render;
+use super::terminal::Terminal;
+use super::{Globals, output};
+use crate::failure::Failure;
+use crate::view::Request;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only those of this task; any unique beginning of its id
+    id: Option<String>,
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
+    let client = globals.client()?;
+    let requests = match &args.id {
+        Some(id) => client.show(id).await?.pending_requests,
+        None => client.requests().await?,
+    };
+    let terminal = Terminal::of_stdout();
+    if globals.json {
+        output::json(&requests)?;
+    } else if requests.is_empty() {
+        output::lines(&["nothing waits for an answer".to_owned()])?;
+    } else {
+        let blocks = requests.iter().map(|request| block(request, terminal.paint, terminal.columns()));
+        output::lines(&blocks.collect::<Vec<_>>().join(&String::new()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A request with the command that answers it.
+fn block(request: &Request, paint: Paint, columns: usize) -> Vec<String> {
+    let mut lines = render(request, paint, columns);
+    let (task_id, request_id) = (&request.task_id, &request.request_id);
+    let how = match request.kind.as_str() {
+        "question" => format!("codex-bridge answer {task_id} {request_id} KEY=ANSWER"),
+        _ if request.decisions.iter().any(|decision| decision == "form") => {
+            format!("codex-bridge answer {task_id} {request_id} FIELD=VALUE")
+        }
+        _ => format!("codex-bridge approve {task_id} {request_id}"),
+    };
+    lines.push(format!("  {}", paint.busy(&how)));
+    lines
+}

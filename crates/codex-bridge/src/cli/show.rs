@@ -1,0 +1,31 @@
+//! `codex-bridge show`: one task in full.
+
+use std::process::ExitCode;
+
+use super::render::task::task as render;
+use super::terminal::{Terminal, now_ms};
+use super::{Globals, output};
+use crate::failure::Failure;
+use crate::view::Task;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The task; any unique beginning of its id
+    id: String,
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
+    let task = globals.client()?.show(&args.id).await?;
+    print(globals, &task)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a task for whoever reads.
+pub fn print(globals: &Globals, task: &Task) -> Result<(), Failure> {
+    if globals.json {
+        return output::json(task);
+    }
+    let terminal = Terminal::of_stdout();
+    output::lines(&render(task, terminal.paint, terminal.columns(), now_ms()))
+}

@@ -1,0 +1,50 @@
+//! `codex-bridge tool`: one call of the `codex_bridge` tool, for agents. Prints one JSON reply, whatever happens.
+
+use std::io::Read;
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use super::{Globals, output};
+use crate::failure::Failure;
+use crate::tool;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The call as one JSON object, or `-` to read it from stdin
+    #[arg(required_unless_present = "schema")]
+    call: Option<String>,
+    /// Print the tool's name, description and JSON schema instead
+    #[arg(long)]
+    schema: bool,
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
+    if args.schema {
+        let schema = serde_json::to_string_pretty(&tool::schema()).map_err(Failure::internal)?;
+        output::lines(&[schema])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let reply = match asked(globals, args.call.unwrap_or_default()).await {
+        Ok(reply) => reply,
+        Err(failure) => tool::refusal(failure),
+    };
+    output::json(&reply)?;
+    Ok(if reply["success"] == Value::Bool(true) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn asked(globals: &Globals, call: String) -> Result<Value, Failure> {
+    let mut text = call;
+    if text == "-" {
+        text = String::new();
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| Failure::new("bad_call", error.to_string()))?;
+    }
+    let call = serde_json::from_str(&text).map_err(|error| {
+        Failure::new("bad_call", format!("the call is not JSON: {error}"))
+            .hint("for example '{\"action\": \"list\"}'")
+    })?;
+    globals.client()?.tool(call).await
+}

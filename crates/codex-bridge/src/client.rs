@@ -1,0 +1,300 @@
+//! The command line's way to the daemon: HTTP on the unix socket of its state directory.
+//!
+//! How a verb uses it:
+//!
+//! ```text
+//! let client = globals.client()?;                       // no daemon is needed yet
+//! let task = client.start(&calls::Start::new(Door::Cli, "look around")).await?;
+//! let task = client.wait(&task.task_id, None).await?;   // a view::Task
+//! let mut log = client.events(&task.task_id, &calls::Events { follow: true, live: true, ..Default::default() }).await?;
+//! while let Some(event) = log.next().await? { … }       // view::Event, until the task is at rest
+//! ```
+//!
+//! The first call starts the daemon if none runs (unless `--no-autostart`). Everything that fails is a [`Failure`] with
+//! a code, a sentence and a hint, the daemon's own refusals included. Ids are sent as they were typed: the daemon takes
+//! any unique beginning.
+
+mod autostart;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use codex_session::Decision;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+use crate::calls;
+use crate::failure::{Failure, Wrapped};
+use crate::paths::Paths;
+use crate::view;
+
+pub use autostart::Report;
+
+/// The header in which the daemon says which CODEX_HOME its tasks use.
+pub const HOME_HEADER: &str = "x-codex-home";
+
+/// A way to the daemon of one state directory.
+#[derive(Debug)]
+pub struct Client {
+    paths: Paths,
+    autostart: Autostart,
+    has_warned: AtomicBool,
+}
+
+/// Whether a daemon is started when none runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Autostart {
+    /// It is.
+    Yes,
+    /// A call fails instead.
+    No,
+}
+
+impl Client {
+    /// A way to the daemon. Nothing is opened yet.
+    pub fn new(paths: Paths, autostart: Autostart) -> Self {
+        Self { paths, autostart, has_warned: AtomicBool::new(false) }
+    }
+
+    /// Where everything is.
+    pub fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    /// Hands over work. It is durable when this returns.
+    pub async fn start(&self, start: &calls::Start) -> Result<view::Task, Failure> {
+        self.post("/v1/tasks", start).await
+    }
+
+    /// Tasks, the newest first.
+    pub async fn list(&self, list: &calls::List) -> Result<Vec<view::ShortTask>, Failure> {
+        self.get(&format!("/v1/tasks{}", query(list))).await
+    }
+
+    /// A task by its id or a unique beginning of it.
+    pub async fn show(&self, id: &str) -> Result<view::Task, Failure> {
+        self.get(&task_path(id, "")).await
+    }
+
+    /// Waits until a task is at rest or needs an answer, or the time is up: look at its status.
+    pub async fn wait(&self, id: &str, timeout_s: Option<f64>) -> Result<view::Task, Failure> {
+        let path = task_path(id, "/wait");
+        self.get(&format!("{path}{}", query(&calls::Wait { timeout_s }))).await
+    }
+
+    /// A task's log.
+    pub async fn events(&self, id: &str, which: &calls::Events) -> Result<Lines, Failure> {
+        let path = task_path(id, "/events");
+        let response = self.send(Method::GET, &format!("{path}{}", query(which)), None).await?;
+        Ok(Lines { body: checked(response).await?.into_body(), read: BytesMut::new() })
+    }
+
+    /// Gives a task at rest another turn.
+    pub async fn continue_task(&self, id: &str, prompt: &str) -> Result<view::Task, Failure> {
+        self.post(&task_path(id, "/turns"), &calls::Prompt { prompt: prompt.to_owned() }).await
+    }
+
+    /// Adds to the running turn.
+    pub async fn steer(&self, id: &str, text: &str) -> Result<view::Outcome, Failure> {
+        self.post(&task_path(id, "/steer"), &calls::Steer { text: text.to_owned() }).await
+    }
+
+    /// Stops a task; returns when Codex has confirmed it.
+    pub async fn interrupt(&self, id: &str) -> Result<view::Outcome, Failure> {
+        self.post(&task_path(id, "/interrupt"), &()).await
+    }
+
+    /// Branches a task at rest; the branch works on the prompt, or waits for a `continue`.
+    pub async fn fork(&self, id: &str, prompt: Option<&str>) -> Result<view::Task, Failure> {
+        self.post(&task_path(id, "/fork"), &calls::Fork { prompt: prompt.map(str::to_owned) }).await
+    }
+
+    /// Frees a task's thread for another program, such as Codex's own terminal.
+    pub async fn release(&self, id: &str) -> Result<view::Task, Failure> {
+        self.post(&task_path(id, "/release"), &()).await
+    }
+
+    /// What waits for people, the oldest first.
+    pub async fn requests(&self) -> Result<Vec<view::Request>, Failure> {
+        self.get("/v1/requests").await
+    }
+
+    /// Decides on a request, or on the only open one of the task. Returns when Codex has taken it.
+    pub async fn decide(
+        &self,
+        id: &str,
+        request: Option<&str>,
+        decision: &Decision,
+    ) -> Result<view::Decided, Failure> {
+        let path = task_path(id, &format!("/requests/{}/decision", encoded(request.unwrap_or("-"))));
+        self.post(&path, &calls::Decide::new(decision)).await
+    }
+
+    /// One call of the tool; refusals are replies too.
+    pub async fn tool(&self, call: Value) -> Result<Value, Failure> {
+        self.post("/v1/tool", &calls::Tool { call, caller_cwd: std::env::current_dir().ok() }).await
+    }
+
+    /// The daemon about itself.
+    pub async fn about(&self) -> Result<view::About, Failure> {
+        self.get("/v1/about").await
+    }
+
+    /// Looks for damage in the store.
+    pub async fn check_store(&self) -> Result<view::StoreCheck, Failure> {
+        self.post("/v1/store/check", &()).await
+    }
+
+    /// Copies the store to a new file while everything goes on.
+    pub async fn back_up_store(&self, file: PathBuf) -> Result<calls::Backup, Failure> {
+        self.post("/v1/store/backup", &calls::Backup { file }).await
+    }
+
+    /// Forgets what is older than the configuration says.
+    pub async fn gc(&self) -> Result<view::Forgotten, Failure> {
+        self.post("/v1/gc", &()).await
+    }
+
+    /// Stops the daemon. It still answers; then it goes.
+    pub async fn stop(&self, stop: calls::Stop) -> Result<view::Stopping, Failure> {
+        self.post("/v1/stop", &stop).await
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        whole(self.send(Method::GET, path, None).await?).await
+    }
+
+    async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Failure> {
+        let body = serde_json::to_vec(body).map_err(Failure::internal)?;
+        whole(self.send(Method::POST, path, Some(body)).await?).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Response<Incoming>, Failure> {
+        let stream = self.connect().await?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|it| broken(&it))?;
+        // It ends with the response's body.
+        tokio::spawn(connection);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "codex-bridge")
+            .header("content-type", "application/json")
+            .body(Full::new(Bytes::from(body.unwrap_or_default())))
+            .map_err(Failure::internal)?;
+        let response = sender.send_request(request).await.map_err(|it| broken(&it))?;
+        self.warn_of_other_home(&response);
+        Ok(response)
+    }
+
+    async fn connect(&self) -> Result<UnixStream, Failure> {
+        match UnixStream::connect(self.paths.socket()).await {
+            Ok(stream) => Ok(stream),
+            Err(_) if self.autostart == Autostart::Yes => autostart::start(&self.paths).await,
+            Err(error) => {
+                let message = format!("no daemon runs on {}: {error}", self.paths.state_dir.display());
+                Err(Failure::new("daemon_not_running", message).hint("start it with `codex-bridge serve`"))
+            }
+        }
+    }
+
+    /// The daemon's tasks use its own CODEX_HOME, whatever the caller's variable says.
+    fn warn_of_other_home(&self, response: &Response<Incoming>) {
+        let theirs =
+            response.headers().get(HOME_HEADER).and_then(|home| home.to_str().ok()).unwrap_or_default();
+        let Some(ours) = std::env::var_os("CODEX_HOME").filter(|home| !home.is_empty()) else { return };
+        if ours.to_str() != Some(theirs) && !self.has_warned.swap(true, Ordering::Relaxed) {
+            let theirs = if theirs.is_empty() { "~/.codex" } else { theirs };
+            eprintln!("warning: the daemon works with CODEX_HOME {theirs}, not with {}", ours.display());
+        }
+    }
+}
+
+/// The lines of a stream.
+#[derive(Debug)]
+pub struct Lines {
+    body: Incoming,
+    read: BytesMut,
+}
+
+impl Lines {
+    /// The next line; none at the end.
+    pub async fn next(&mut self) -> Result<Option<view::Event>, Failure> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line = self.read.split_to(end + 1);
+                return read_line(&line).map(Some);
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => self.read.extend(frame.into_data().unwrap_or_default()),
+                Some(Err(error)) => return Err(broken(&error)),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// A failure in the middle of a stream is a line of its own.
+fn read_line(line: &[u8]) -> Result<view::Event, Failure> {
+    if let Ok(Wrapped { error }) = serde_json::from_slice(line) {
+        return Err(error);
+    }
+    serde_json::from_slice(line).map_err(Failure::internal)
+}
+
+async fn whole<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, Failure> {
+    let body = checked(response).await?.into_body().collect().await.map_err(|it| broken(&it))?.to_bytes();
+    serde_json::from_slice(&body).map_err(Failure::internal)
+}
+
+/// The response if it is a success, else its failure.
+async fn checked(response: Response<Incoming>) -> Result<Response<Incoming>, Failure> {
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    let status = response.status();
+    let body = response.into_body().collect().await.map_err(|it| broken(&it))?.to_bytes();
+    let told = serde_json::from_slice(&body).map(|Wrapped { error }| error);
+    Err(told.unwrap_or_else(|_| Failure::new("internal", format!("the daemon answered {status}"))))
+}
+
+fn broken(error: &hyper::Error) -> Failure {
+    Failure::new("daemon_gone", format!("the connection to the daemon broke: {error}"))
+        .hint("repeat the command; what the daemon had acknowledged is not lost")
+}
+
+fn task_path(id: &str, rest: &str) -> String {
+    format!("/v1/tasks/{}{rest}", encoded(id))
+}
+
+/// The fields that are set, as a query.
+fn query(fields: &impl Serialize) -> String {
+    let fields = serde_json::to_value(fields).unwrap_or_default();
+    let pairs = fields.as_object().into_iter().flatten().filter_map(|(name, value)| match value {
+        Value::Null => None,
+        Value::String(text) => Some(format!("{name}={}", encoded(text))),
+        other => Some(format!("{name}={other}")),
+    });
+    let pairs: Vec<String> = pairs.collect();
+    if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
+}
+
+/// Percent-encoded, as a segment of a path or a value of a query.
+fn encoded(text: &str) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
+    let one = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.trim().bytes().map(one).collect()
+}

@@ -1,0 +1,211 @@
+//! The operator's configuration file. No file is the same as an empty one; a wrong one stops the daemon with one
+//! sentence that names the line.
+//!
+//! What only the operator may decide is here and nowhere else: which Codex, which homes, which environment, which
+//! directories agents may work in, and profiles that may do more than a caller could ask for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use codex_session::{ApprovalMode, Sandbox};
+use serde::Deserialize;
+
+use crate::failure::Failure;
+use crate::paths::{Paths, cannot};
+
+/// What the operator wrote. Documented for people in `docs/daemon.md`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct File {
+    /// The codex to run: a path, or a name on the PATH.
+    pub codex_bin: Option<PathBuf>,
+    /// The CODEX_HOME of tasks; by default the daemon's own variable, else Codex's default.
+    pub codex_home: Option<PathBuf>,
+    /// Other homes that callers may name.
+    pub other_homes: Vec<PathBuf>,
+    /// Where agents may work; by default the user's home and the directory that the agent runs in.
+    pub roots: Option<Vec<PathBuf>>,
+    /// How many tasks work at once.
+    pub max_running: usize,
+    /// What happens to a task whose host died.
+    pub on_host_loss: OnHostLoss,
+    /// Told to every thread instead of our own words.
+    pub developer_instructions: Option<String>,
+    /// Told to every thread after that.
+    pub extra_instructions: Option<String>,
+    /// What Codex and its commands see of the environment, beyond the built-in list.
+    pub env: Env,
+    /// Accept every command without asking.
+    pub accept_commands: bool,
+    /// Accept every file change without asking.
+    pub accept_file_changes: bool,
+    /// MCP servers whose tool approvals are accepted.
+    pub trusted_mcp_servers: Vec<String>,
+    /// Whether a person may allow a command for good.
+    pub allow_permanent_rules: bool,
+    /// How long a person may take to answer; then it is a no. Without it requests wait.
+    pub answer_limit_s: Option<u64>,
+    /// How long tasks at rest are remembered.
+    pub keep_days: u64,
+    /// How many events of a task are remembered.
+    pub keep_events: u32,
+    /// Settings under a name.
+    pub profiles: BTreeMap<String, Profile>,
+}
+
+impl Default for File {
+    fn default() -> Self {
+        Self {
+            codex_bin: None,
+            codex_home: None,
+            other_homes: Vec::new(),
+            roots: None,
+            max_running: 8,
+            on_host_loss: OnHostLoss::Ask,
+            developer_instructions: None,
+            extra_instructions: None,
+            env: Env::default(),
+            accept_commands: false,
+            accept_file_changes: false,
+            trusted_mcp_servers: Vec::new(),
+            allow_permanent_rules: false,
+            answer_limit_s: None,
+            keep_days: 30,
+            keep_events: 10_000,
+            profiles: BTreeMap::new(),
+        }
+    }
+}
+
+/// What happens to a task whose host died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnHostLoss {
+    /// It waits for a person.
+    Ask,
+    /// It goes on on a new host, twice at most.
+    Resume,
+}
+
+/// Additions to the environment of Codex.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Env {
+    /// Names to pass on from the daemon's own environment.
+    pub pass: BTreeSet<String>,
+    /// Variables to set.
+    pub set: BTreeMap<String, String>,
+}
+
+/// Settings under a name. Only here `danger-full-access` and `never` can be said.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Profile {
+    /// What commands may touch.
+    pub sandbox: Option<Sandbox>,
+    /// When Codex asks.
+    pub approval_policy: Option<ApprovalMode>,
+    /// The model.
+    pub model: Option<String>,
+    /// The reasoning effort.
+    pub effort: Option<String>,
+    /// Whether agents may use it too, and not only people at the command line.
+    pub agents: bool,
+}
+
+/// Reads the file. One that was named must be there.
+pub fn load(paths: &Paths) -> Result<File, Failure> {
+    let file = &paths.config_file;
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound && !paths.is_config_named => String::new(),
+        Err(error) => {
+            let failure = cannot("read", file, &error);
+            return Err(
+                Failure::new("config", failure.message).hint("check --config and CODEX_BRIDGE_CONFIG")
+            );
+        }
+    };
+    parse(&text, file)
+}
+
+fn parse(text: &str, file: &Path) -> Result<File, Failure> {
+    let parsed: File = toml::from_str(text).map_err(|error| wrong(text, file, &error))?;
+    check(&parsed).map_err(|what| {
+        Failure::new("config", format!("{}: {what}", file.display()))
+            .hint("correct it; docs/daemon.md lists every key")
+    })?;
+    Ok(parsed)
+}
+
+/// One sentence with the line and the key.
+fn wrong(text: &str, file: &Path, error: &toml::de::Error) -> Failure {
+    let at = error.span().map_or(0, |span| span.start.min(text.len()));
+    let before = text.get(..at).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let key = text.lines().nth(line - 1).unwrap_or_default();
+    let key = key.split('=').next().unwrap_or_default().trim();
+    let key = if key.is_empty() { String::new() } else { format!(", {key:?}") };
+    let message = error.message().replace('\n', " ");
+    Failure::new("config", format!("{}, line {line}{key}: {message}", file.display()))
+        .hint("correct it; docs/daemon.md lists every key")
+}
+
+fn check(file: &File) -> Result<(), String> {
+    if file.max_running == 0 {
+        return Err("max_running must be at least 1".to_owned());
+    }
+    let homes = file.codex_home.iter().chain(&file.other_homes);
+    let roots = file.roots.iter().flatten();
+    for path in homes.chain(roots) {
+        if !path.is_absolute() {
+            return Err(format!("{} must be a whole path, from / on", path.display()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(text: &str) -> String {
+        parse(text, Path::new("/etc/config.toml")).unwrap_err().message
+    }
+
+    #[test]
+    fn an_empty_file_has_the_defaults() {
+        let file = parse("", Path::new("c")).unwrap();
+        assert_eq!((file.max_running, file.keep_days, file.keep_events), (8, 30, 10_000));
+        assert_eq!(file.on_host_loss, OnHostLoss::Ask);
+        assert!(!file.accept_commands && !file.allow_permanent_rules);
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_line_and_key() {
+        let unknown = message("max_running = 2\n\nmax_runing = 3\n");
+        assert!(unknown.starts_with("/etc/config.toml, line 3, \"max_runing\": unknown field"), "{unknown}");
+        let kind = message("keep_days = \"long\"\n");
+        assert!(kind.starts_with("/etc/config.toml, line 1, \"keep_days\": invalid type"), "{kind}");
+        let value = message("[profiles.x]\nsandbox = \"open\"\n");
+        assert!(value.contains("line 2") && value.contains("open"), "{value}");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(message("max_running = 0").contains("at least 1"));
+        assert!(message("roots = [\"work\"]").contains("whole path"));
+    }
+
+    #[test]
+    fn only_a_profile_may_be_dangerous() {
+        let file = parse(
+            "[profiles.open]\nsandbox = \"danger-full-access\"\napproval_policy = \"never\"\n",
+            Path::new("c"),
+        );
+        let profile = &file.unwrap().profiles["open"];
+        assert_eq!(profile.sandbox, Some(Sandbox::DangerFullAccess));
+        assert!(!profile.agents);
+    }
+}

@@ -1,0 +1,270 @@
+//! The daemon: one per state directory, in the foreground. It holds the bridge, listens on the socket, and leaves its
+//! hosts running when it goes.
+
+mod lock;
+mod notify;
+
+use std::fs;
+use std::future::IntoFuture;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use codex_binary::{Codex, Support};
+use codex_bridge_core::config::DEVELOPER_INSTRUCTIONS;
+use codex_bridge_core::seal;
+use codex_bridge_core::store::sqlite::Sqlite;
+use codex_bridge_core::{Bridge, Config, OnHostLoss, failpoint};
+use codex_session::ApprovalPolicy;
+use codex_wire::host::environment::of_this_process;
+use codex_wire::host::retirement;
+use codex_wire::host::{EnvPolicy, Found, KeeperCommand, Stop, find_all};
+use redact::Redactor;
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::admission::Rules;
+use crate::client::Report;
+use crate::config::{self, File};
+use crate::failure::Failure;
+use crate::paths::{Paths, cannot};
+use crate::peer::{self, Peer};
+use crate::{codex, http, view};
+
+/// How long callers that are being answered may take when the daemon stops.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+/// How long the tasks that drive turns have to let go.
+const LET_GO: Duration = Duration::from_secs(1);
+/// How often parked tasks and hosts are looked after.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+/// Names the place where the program dies; for proofs. See `docs/failpoints.md`.
+const FAILPOINT: &str = "CODEX_BRIDGE_FAILPOINT";
+
+/// How the daemon was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// By a person or a service manager, which see what it says.
+    Foreground,
+    /// On the way, by a command that reads one line of its stdout.
+    Detached,
+}
+
+/// How the daemon ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It does not.
+    Never,
+    /// Its hosts go on.
+    LeaveHosts,
+    /// Its hosts end too.
+    WithHosts,
+}
+
+/// Runs until it is told to stop.
+pub fn serve(paths: &Paths, start: Start) -> Result<(), Failure> {
+    if start == Start::Detached {
+        // Refused only to the leader of a process group, which a child of ours is not.
+        let _ = rustix::process::setsid();
+    }
+    let runtime = tokio::runtime::Runtime::new().map_err(Failure::internal)?;
+    let outcome = runtime.block_on(run(paths, start));
+    if let Err(failure) = &outcome
+        && start == Start::Detached
+    {
+        report(&Report::Error(failure.clone()));
+    }
+    // Whatever drives a turn stops here: hosts go on by themselves, and the next daemon takes over.
+    runtime.shutdown_timeout(LET_GO);
+    match outcome? {
+        End::WithHosts => end_hosts(paths),
+        End::LeaveHosts | End::Never => Ok(()),
+    }
+}
+
+async fn run(paths: &Paths, start: Start) -> Result<End, Failure> {
+    if peer::is_below_a_host(std::process::id()) {
+        let message = "a daemon cannot be started by what Codex runs";
+        return Err(Failure::new("peer_refused", message).hint("start it from a shell of your own"));
+    }
+    if let Ok(point) = std::env::var(FAILPOINT) {
+        failpoint::arm(&point);
+    }
+    paths.prepare()?;
+    let _held = lock::hold(paths)?;
+    let file = config::load(paths)?;
+    let codex = codex::for_daemon(file.codex_bin.clone())?;
+    let rules = rules(file);
+    let about = about(paths, &codex, &rules);
+    let bridge = open_bridge(paths, &rules, &codex).await?;
+    let (ending, ended) = watch::channel(End::Never);
+    let app = http::App {
+        bridge: bridge.clone(),
+        rules: Arc::new(rules),
+        about: Arc::new(about),
+        ending: Arc::new(ending),
+    };
+    let listener = listen(paths)?;
+    end_on_signals(Arc::clone(&app.ending))?;
+    announce(start, paths, &codex);
+    let served = answer(listener, http::router(app), ended.clone()).await;
+    notify::tell("STOPPING=1");
+    bridge.abandon().await;
+    // The next daemon makes its own; a file without a listener only says less clearly that nobody is there.
+    let _ = fs::remove_file(paths.socket());
+    served?;
+    let end = *ended.borrow();
+    Ok(end)
+}
+
+async fn open_bridge(paths: &Paths, rules: &Rules, codex: &Codex) -> Result<Bridge, Failure> {
+    let store = Sqlite::open(&paths.database())?;
+    let key = seal::Key::load_or_create(&paths.seal_key()).map_err(|error| {
+        Failure::new("seal_key", error.to_string()).hint("restore seal.key from a backup")
+    })?;
+    Ok(Bridge::open(core_config(paths, rules, codex)?, Arc::new(store), key).await?)
+}
+
+fn listen(paths: &Paths) -> Result<UnixListener, Failure> {
+    let socket = paths.socket();
+    // What lies there is of a daemon that died: we hold the lock.
+    let _ = fs::remove_file(&socket);
+    let listener = UnixListener::bind(&socket).map_err(|error| cannot("listen on", &socket, &error))?;
+    let closed = fs::set_permissions(&socket, fs::Permissions::from_mode(0o600));
+    closed.map_err(|error| cannot("close", &socket, &error))?;
+    Ok(listener)
+}
+
+fn end_on_signals(ending: Arc<watch::Sender<End>>) -> Result<(), Failure> {
+    let on = |kind| signal(kind).map_err(Failure::internal);
+    let (mut terminate, mut interrupt) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        let _ = ending.send(End::LeaveHosts);
+    });
+    Ok(())
+}
+
+/// Answers until the end is told, then finishes what it was answering.
+async fn answer(
+    listener: UnixListener,
+    router: Router,
+    mut ended: watch::Receiver<End>,
+) -> Result<(), Failure> {
+    let mut told = ended.clone();
+    let stop = async move {
+        let _ = told.wait_for(|end| *end != End::Never).await;
+    };
+    let service = router.into_make_service_with_connect_info::<Peer>();
+    let served = axum::serve(listener, service).with_graceful_shutdown(stop).into_future();
+    let patience = async {
+        let _ = ended.wait_for(|end| *end != End::Never).await;
+        tokio::time::sleep(LAST_ANSWERS).await;
+    };
+    tokio::select! {
+        served = served => served.map_err(Failure::internal),
+        () = patience => Ok(()),
+    }
+}
+
+fn announce(start: Start, paths: &Paths, codex: &Codex) {
+    if codex.version.support() == Support::Newer {
+        eprintln!(
+            "warning: codex {} is newer than what was tested ({})",
+            codex.version,
+            codex_binary::TESTED
+        );
+    }
+    eprintln!("codex-bridge {} listens on {}", env!("CARGO_PKG_VERSION"), paths.socket().display());
+    eprintln!("codex {} at {}", codex.version, codex.executable.display());
+    if start == Start::Detached {
+        report(&Report::Ready);
+        // Nobody reads the pipe any more; what is written from here on belongs to the log.
+        let _ = rustix::stdio::dup2_stdout(std::io::stderr());
+    }
+    notify::tell("READY=1");
+}
+
+/// Says how the start went, to whoever started us.
+fn report(report: &Report) {
+    let line = serde_json::to_string(report).unwrap_or_default();
+    // A caller that has gone needs no report.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+fn rules(file: File) -> Rules {
+    let own_home = std::env::var_os("CODEX_HOME").filter(|home| !home.is_empty()).map(Into::into);
+    Rules { codex_home: file.codex_home.clone().or(own_home), user_home: std::env::home_dir(), file }
+}
+
+fn about(paths: &Paths, codex: &Codex, rules: &Rules) -> view::About {
+    let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
+    view::About {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        state_dir: text(&paths.state_dir),
+        config_file: text(&paths.config_file),
+        codex: text(&codex.executable),
+        codex_version: codex.version.to_string(),
+        codex_home: rules.codex_home.as_deref().map(text),
+    }
+}
+
+fn core_config(paths: &Paths, rules: &Rules, codex: &Codex) -> Result<Config, Failure> {
+    let file = &rules.file;
+    let own = file.developer_instructions.clone().unwrap_or_else(|| DEVELOPER_INSTRUCTIONS.to_owned());
+    let instructions: Vec<String> =
+        [Some(own), file.extra_instructions.clone()].into_iter().flatten().collect();
+    let day = Duration::from_hours(24);
+    Ok(Config {
+        hosts_dir: paths.hosts(),
+        codex: codex.executable.clone(),
+        codex_version: codex.version.to_string(),
+        keeper: KeeperCommand {
+            program: std::env::current_exe().map_err(Failure::internal)?,
+            args: vec!["host".into()],
+        },
+        parent_env: of_this_process(),
+        env: EnvPolicy { pass: file.env.pass.clone(), set: file.env.set.clone() },
+        codex_home: rules.codex_home.clone(),
+        other_homes: file.other_homes.clone(),
+        max_running: file.max_running,
+        host_limits: retirement::Limits::default(),
+        on_host_loss: match file.on_host_loss {
+            config::OnHostLoss::Ask => OnHostLoss::Ask,
+            config::OnHostLoss::Resume => OnHostLoss::Resume,
+        },
+        developer_instructions: instructions.join("\n\n"),
+        approvals: ApprovalPolicy {
+            accept_commands: file.accept_commands,
+            accept_file_changes: file.accept_file_changes,
+            trusted_mcp_servers: file.trusted_mcp_servers.clone(),
+            allow_permanent_rules: file.allow_permanent_rules,
+            answer_limit: file.answer_limit_s.map(Duration::from_secs),
+            ..ApprovalPolicy::default()
+        },
+        keep_tasks: day.saturating_mul(u32::try_from(file.keep_days).unwrap_or(u32::MAX)),
+        keep_events: file.keep_events,
+        upkeep_every: UPKEEP_EVERY,
+        redactor: Redactor::default(),
+    })
+}
+
+/// Ends every host that still runs, after everything that could start a new one has gone.
+fn end_hosts(paths: &Paths) -> Result<(), Failure> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
+    runtime.block_on(async {
+        for (_, found) in find_all(&paths.hosts()) {
+            if let Ok(Found::Alive(host) | Found::KeeperGone(host)) = found {
+                host.stop(Stop::Now).await.map_err(|error| Failure::new("hosts", error.to_string()))?;
+            }
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,41 @@
+//! One daemon per state directory: whoever holds the lock file. Its pid is in it, for the one who comes second.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::failure::Failure;
+use crate::paths::{Paths, cannot};
+
+/// The lock, held until it is dropped or the process ends.
+pub struct Held {
+    _file: File,
+}
+
+/// Takes the lock, or says who has it.
+pub fn hold(paths: &Paths) -> Result<Held, Failure> {
+    let path = paths.lock();
+    let opened =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let mut file = opened.map_err(|error| cannot("open", &path, &error))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(held_by(&mut file, paths)),
+        Err(TryLockError::Error(error)) => return Err(cannot("lock", &path, &error)),
+    }
+    let noted =
+        file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+    noted.map_err(|error| cannot("write", &path, &error))?;
+    Ok(Held { _file: file })
+}
+
+fn held_by(file: &mut File, paths: &Paths) -> Failure {
+    let mut pid = String::new();
+    let _ = file.read_to_string(&mut pid);
+    let who = match pid.trim() {
+        "" => "another daemon".to_owned(),
+        pid => format!("the daemon with pid {pid}"),
+    };
+    Failure::new("daemon_held", format!("{who} holds {}", paths.state_dir.display()))
+        .hint("use it as it is, stop it with `codex-bridge stop`, or choose another --state-dir")
+}

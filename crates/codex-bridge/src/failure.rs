@@ -1,0 +1,103 @@
+//! Why something was not done, as every door tells it: a code for programs, a sentence, and what to do next.
+//!
+//! Knows the errors of the library, no wire format beyond its own three fields and no terminal.
+
+use std::fmt;
+
+use codex_bridge_core::bridge;
+use codex_bridge_core::store;
+use serde::{Deserialize, Serialize};
+
+/// Why something was not done. In JSON it stands under `error`: `{"error":{"code","message","hint"}}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// One stable word for programs; all of them are listed in `docs/daemon.md`.
+    pub code: String,
+    /// What is wrong, in a sentence without a full stop.
+    pub message: String,
+    /// What to do about it.
+    #[serde(default)]
+    pub hint: Option<String>,
+}
+
+/// A failure as it stands on the wire and on stderr.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wrapped {
+    /// The failure.
+    pub error: Failure,
+}
+
+impl Failure {
+    /// A failure without advice.
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self { code: code.to_owned(), message: message.into(), hint: None }
+    }
+
+    /// The same with what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Something of ours that should not have happened.
+    pub fn internal(error: impl fmt::Display) -> Self {
+        Self::new("internal", error.to_string())
+    }
+
+    /// As it is printed for programs.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(&Wrapped { error: self.clone() }).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n  {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<bridge::Error> for Failure {
+    fn from(error: bridge::Error) -> Self {
+        let message = error.to_string();
+        match error {
+            bridge::Error::UnknownTask(_) => {
+                Self::new("unknown_task", message).hint("`codex-bridge ps --all` lists the tasks")
+            }
+            bridge::Error::AmbiguousTask(_) => Self::new("ambiguous_task", message),
+            bridge::Error::UnknownRequest(_) => {
+                Self::new("unknown_request", message).hint("`codex-bridge requests` lists what is open")
+            }
+            bridge::Error::WrongState { .. } => Self::new("wrong_state", message),
+            bridge::Error::Refused(_) => Self::new("refused", message),
+            bridge::Error::Store(error) => error.into(),
+            bridge::Error::Hosts(_) => {
+                Self::new("hosts", message).hint("`codex-bridge doctor` looks for the cause")
+            }
+        }
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        let message = error.to_string();
+        match error {
+            store::Error::Duplicate(_) => Self::new("duplicate", message),
+            store::Error::DiskFull { .. } => {
+                Self::new("store_full", message).hint("free some space, then repeat it")
+            }
+            store::Error::ReadOnly { .. } => Self::new("store_read_only", message),
+            store::Error::Locked { .. } => Self::new("store_locked", message),
+            store::Error::Corrupt { .. } => Self::new("store_corrupt", message)
+                .hint("`codex-bridge store check` says what is damaged; restore a backup"),
+            store::Error::TooNew { .. } => Self::new("store_too_new", message),
+            store::Error::Other(_) => Self::new("store", message),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The daemon itself and its hosts.
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use super::{App, Body, Reply};
+use crate::calls;
+use crate::daemon::End;
+use crate::view::{About, Host, Stopping};
+
+pub async fn list(State(app): State<App>) -> Reply<Vec<Host>> {
+    let hosts = app.bridge.hosts().await;
+    Ok(Json(hosts.iter().filter(|host| host.is_alive()).map(Host::from).collect()))
+}
+
+pub async fn about(State(app): State<App>) -> Reply<About> {
+    Ok(Json((*app.about).clone()))
+}
+
+pub async fn health() -> Json<Value> {
+    Json(json!({ "ok": true }))
+}
+
+pub async fn stop(State(app): State<App>, Body(stop): Body<calls::Stop>) -> Reply<Stopping> {
+    let (end, failed) = if stop.hosts {
+        // While the bridge lives, so that the tasks on them are recorded as what they are.
+        (End::WithHosts, app.bridge.stop_hosts().await)
+    } else {
+        (End::LeaveHosts, Vec::new())
+    };
+    let hosts_left = app.bridge.hosts().await.iter().filter(|host| host.is_alive()).count();
+    let _ = app.ending.send(end);
+    Ok(Json(Stopping { pid: app.about.pid, hosts_left, failed }))
+}

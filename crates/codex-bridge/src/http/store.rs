@@ -1,0 +1,26 @@
+//! The store: checks, copies, forgetting.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::{App, Body, Reply};
+use crate::calls;
+use crate::failure::Failure;
+use crate::view::{Forgotten, StoreCheck};
+
+pub async fn check(State(app): State<App>) -> Reply<StoreCheck> {
+    let findings = app.bridge.store().check().await?;
+    Ok(Json(StoreCheck { sound: findings.is_empty(), findings }))
+}
+
+pub async fn backup(State(app): State<App>, Body(backup): Body<calls::Backup>) -> Reply<calls::Backup> {
+    if !backup.file.is_absolute() {
+        return Err(Failure::new("bad_call", "the file must be a whole path, from / on").into());
+    }
+    app.bridge.store().backup(&backup.file).await?;
+    Ok(Json(backup))
+}
+
+pub async fn gc(State(app): State<App>) -> Reply<Forgotten> {
+    Ok(Json(Forgotten { tasks: app.bridge.forget_old().await? }))
+}

@@ -1,0 +1,169 @@
+//! Where things are: the state directory with all that is in it, and the configuration file.
+//!
+//! A unix socket's path has at most 107 bytes. A state directory that is too long for that keeps its files, and its
+//! sockets live in a short directory of their own, which is written down in the state directory.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use codex_wire::host::proc::random_id;
+use codex_wire::host::record::SOCKET_PATH_MAX_BYTES;
+use rustix::process::geteuid;
+
+use crate::failure::Failure;
+
+/// The longest name below the directory of the sockets: `hosts/`, a host's name of 8, `/s`.
+const LONGEST_SOCKET_NAME: usize = "/hosts/12345678/s".len();
+
+/// Where things are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paths {
+    /// The state directory; the whole path.
+    pub state_dir: PathBuf,
+    /// The configuration file, whether there is one or not.
+    pub config_file: PathBuf,
+    /// Whether somebody named that file: then it must be there.
+    pub is_config_named: bool,
+}
+
+impl Paths {
+    /// From what was given on the command line or in its variables, and from the XDG defaults.
+    pub fn new(state_dir: Option<PathBuf>, config: Option<PathBuf>) -> Result<Self, Failure> {
+        let state_dir = match state_dir {
+            Some(dir) => dir,
+            None => xdg("XDG_STATE_HOME", ".local/state", "--state-dir")?.join("codex-bridge"),
+        };
+        let is_config_named = config.is_some();
+        let config_file = match config {
+            Some(file) => file,
+            None => xdg("XDG_CONFIG_HOME", ".config", "--config")?.join("codex-bridge/config.toml"),
+        };
+        let whole = |path: &Path| std::path::absolute(path).map_err(Failure::internal);
+        Ok(Self { state_dir: whole(&state_dir)?, config_file: whole(&config_file)?, is_config_named })
+    }
+
+    /// The tasks.
+    pub fn database(&self) -> PathBuf {
+        self.state_dir.join("tasks.db")
+    }
+
+    /// The key that seals what must still be acted on.
+    pub fn seal_key(&self) -> PathBuf {
+        self.state_dir.join("seal.key")
+    }
+
+    /// Held by the one daemon of this state directory.
+    pub fn lock(&self) -> PathBuf {
+        self.state_dir.join("daemon.lock")
+    }
+
+    /// What a daemon that was started on the way has to say.
+    pub fn log(&self) -> PathBuf {
+        self.state_dir.join("daemon.log")
+    }
+
+    /// Where the daemon listens.
+    pub fn socket(&self) -> PathBuf {
+        self.sockets_dir().join("daemon.sock")
+    }
+
+    /// Where hosts live.
+    pub fn hosts(&self) -> PathBuf {
+        self.sockets_dir().join("hosts")
+    }
+
+    /// Makes the state directory, and the short one if it is needed, for its owner alone.
+    pub fn prepare(&self) -> Result<(), Failure> {
+        make_private(&self.state_dir)?;
+        if !self.needs_short_dir() {
+            return Ok(());
+        }
+        if fs::read_to_string(self.short_dir_note()).is_err() {
+            let short = short_base().join(random_id().map_err(Failure::internal)?.get(..8).unwrap_or("s"));
+            fs::write(self.short_dir_note(), short.as_os_str().as_encoded_bytes())
+                .map_err(|error| cannot("write", &self.short_dir_note(), &error))?;
+        }
+        let short = self.sockets_dir();
+        if let Some(base) = short.parent().filter(|base| base.starts_with("/tmp")) {
+            make_private(base)?;
+        }
+        make_private(&short)
+    }
+
+    /// The directory of the sockets: the state directory itself, unless its path is too long.
+    fn sockets_dir(&self) -> PathBuf {
+        if !self.needs_short_dir() {
+            return self.state_dir.clone();
+        }
+        let noted = fs::read_to_string(self.short_dir_note()).map(|text| PathBuf::from(text.trim_end()));
+        noted.unwrap_or_else(|_| self.state_dir.clone())
+    }
+
+    fn needs_short_dir(&self) -> bool {
+        self.state_dir.as_os_str().len() + LONGEST_SOCKET_NAME > SOCKET_PATH_MAX_BYTES
+    }
+
+    fn short_dir_note(&self) -> PathBuf {
+        self.state_dir.join("sockets-are-in")
+    }
+}
+
+/// A base directory: the variable if it is set, else below the home.
+fn xdg(variable: &str, below_home: &str, flag: &str) -> Result<PathBuf, Failure> {
+    let set = std::env::var_os(variable).filter(|dir: &OsString| !dir.is_empty());
+    match (set, std::env::home_dir().filter(|home| !home.as_os_str().is_empty())) {
+        (Some(dir), _) => Ok(PathBuf::from(dir)),
+        (None, Some(home)) => Ok(home.join(below_home)),
+        (None, None) => Err(Failure::new("no_home", format!("neither HOME nor {variable} is set"))
+            .hint(format!("set one of them, or use {flag}"))),
+    }
+}
+
+fn short_base() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty() && dir.len() < 60) {
+        Some(dir) => PathBuf::from(dir).join("codex-bridge"),
+        None => PathBuf::from(format!("/tmp/codex-bridge-{}", geteuid().as_raw())),
+    }
+}
+
+/// Makes a directory for its owner alone. One that was there must belong to us; if it is ours, it is closed to others.
+fn make_private(dir: &Path) -> Result<(), Failure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|error| cannot("make", dir, &error))?;
+    // Not followed: in a directory that others may write to, a link could lead anywhere.
+    let found = fs::symlink_metadata(dir).map_err(|error| cannot("look at", dir, &error))?;
+    let found = if found.is_symlink() && !dir.starts_with("/tmp") {
+        fs::metadata(dir).map_err(|error| cannot("look at", dir, &error))?
+    } else {
+        found
+    };
+    if !found.is_dir() || found.uid() != geteuid().as_raw() {
+        let message = format!("{} does not belong to you", dir.display());
+        return Err(
+            Failure::new("dir_not_private", message).hint("remove it, or choose another with --state-dir")
+        );
+    }
+    if found.mode() & 0o077 != 0 {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
+            .map_err(|error| cannot("close", dir, &error))?;
+    }
+    Ok(())
+}
+
+/// A file or directory that could not be used, with the sentence for the causes that people meet.
+pub fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
+    let message = format!("cannot {what} {}: {error}", path.display());
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            Failure::new("no_space", message).hint("free some space on that file system, then repeat it")
+        }
+        ErrorKind::PermissionDenied => Failure::new("no_permission", message).hint("check who owns it"),
+        ErrorKind::ReadOnlyFilesystem => {
+            Failure::new("read_only", message).hint("choose another state directory with --state-dir")
+        }
+        _ => Failure::new("io", message),
+    }
+}

@@ -1,0 +1,145 @@
+//! Tasks, events and requests as the tool's replies show them. Times are seconds since 1970, with a fraction.
+
+use codex_bridge_core::TaskView;
+use codex_bridge_core::bridge::{Delivery, Notice};
+use codex_bridge_core::event::Event;
+use codex_bridge_core::request::RequestRecord;
+use codex_bridge_core::task::TimeMs;
+use serde_json::{Map, Value, json};
+
+use crate::view;
+
+/// How much of an event's content a summary holds.
+const SUMMARY_CHARS: usize = 1200;
+/// How much of a final answer a summary holds; `final_text` holds all of it.
+const FINAL_SUMMARY_CHARS: usize = 500;
+
+/// How the tool reaches Codex: never by files that somebody has to look into.
+pub fn protocol() -> Value {
+    json!({ "transport": "app-server unix socket", "mailbox": false })
+}
+
+/// A time as replies show it.
+pub fn seconds(ms: TimeMs) -> Value {
+    // Exact for the next two hundred thousand years.
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 have 41 bits, a float holds 53")]
+    let seconds = ms as f64 / 1000.0;
+    json!(seconds)
+}
+
+/// A task in full.
+pub fn task(view: &TaskView, last_event: Option<&Event>) -> Map<String, Value> {
+    let task = &view.task;
+    let time = |ms: Option<TimeMs>| ms.map_or(Value::Null, seconds);
+    let is_told = !task.notification.status.is_empty();
+    let mut fields = json!({
+        "task_id": task.id,
+        "hermes_task_id": task.id,
+        "status": task.status,
+        "reason": task.reason,
+        "prompt_summary": task.prompt_summary,
+        "codex_thread_id": task.thread_id,
+        "codex_turn_id": task.turn_id,
+        "cwd": task.settings.cwd,
+        "model": task.settings.model,
+        "effort": task.settings.effort,
+        "sandbox": task.settings.sandbox,
+        "approval_policy": task.settings.approval_policy,
+        "degraded_mode": "none",
+        "last_progress_summary": last_event.map(|event| format!("{}: {}", event.kind, summary(event))),
+        "final_summary": task.final_text.as_ref().map(|text| cut(text, FINAL_SUMMARY_CHARS)),
+        "final_text": task.final_text,
+        "error_summary": task.error.as_ref().map(|error| cut(&error.message, FINAL_SUMMARY_CHARS)),
+        "error": task.error,
+        "usage": task.usage.as_ref().map(view::Usage::from),
+        "notify_target": task.notify_target,
+        "notification_status": is_told.then_some(&task.notification.status),
+        "notified_at": time(task.notification.sent_at),
+        "notification_error": task.notification.error,
+        "created_at": seconds(task.created_at),
+        "updated_at": seconds(task.updated_at),
+        "completed_at": time(task.completed_at),
+        "host": task.host,
+        "active_connection": task.status.is_running(),
+        "pending_requests": view.open_requests.iter().map(request).collect::<Vec<_>>(),
+    });
+    fields.as_object_mut().map(std::mem::take).unwrap_or_default()
+}
+
+/// A request that waits for an answer.
+fn request(record: &RequestRecord) -> Value {
+    let shown = view::Request::from(record.clone());
+    json!({
+        "request_id": record.request_id,
+        "method": record.method,
+        "payload": shown,
+        "status": "pending",
+        "created_at": seconds(record.created_at),
+    })
+}
+
+/// One line of a task's log, in short.
+pub fn recent_event(event: &Event) -> Value {
+    json!({
+        "seq": event.seq,
+        "source_event_type": event.kind,
+        "normalized_status": event.body.get("status").filter(|_| event.kind == "state"),
+        "payload_summary": summary(event),
+        "created_at": seconds(event.at),
+    })
+}
+
+/// One line of a task's log, whole.
+pub fn event(event: &Event) -> Value {
+    let mut line = event.body.clone();
+    line.insert("seq".to_owned(), event.seq.into());
+    line.insert("kind".to_owned(), event.kind.clone().into());
+    line.insert("created_at".to_owned(), seconds(event.at));
+    Value::Object(line)
+}
+
+/// What an event says, in one line.
+fn summary(event: &Event) -> String {
+    let said = ["text", "message", "final_text", "preview", "title", "status"];
+    let text = said.iter().find_map(|key| event.body.get(*key).and_then(Value::as_str));
+    let text = text.map_or_else(|| Value::Object(event.body.clone()).to_string(), str::to_owned);
+    cut(&text, SUMMARY_CHARS)
+}
+
+/// In one line of at most so many characters; what is cut off is marked.
+fn cut(text: &str, max_chars: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= max_chars {
+        return line;
+    }
+    let mut line: String = line.chars().take(max_chars - 1).collect();
+    line.push('…');
+    line
+}
+
+/// What came of telling about one task.
+pub fn notice(notice: &Notice) -> Value {
+    let mut entry = json!({
+        "task_id": notice.task.id,
+        "status": notice.task.status,
+        "target": notice.task.notify_target,
+        "notification_status": "no_target",
+        "sent": false,
+        "message": notice.message,
+    });
+    match &notice.delivery {
+        Delivery::NoTarget => {}
+        Delivery::Rehearsed => entry["notification_status"] = "dry_run".into(),
+        Delivery::Sent { at } => {
+            entry["notification_status"] = "sent".into();
+            entry["sent"] = true.into();
+            entry["notified_at"] = seconds(*at);
+            entry["delivery"] = json!({ "success": true, "target": notice.task.notify_target });
+        }
+        Delivery::Undeliverable { error } => {
+            entry["notification_status"] = "pending".into();
+            entry["error"] = error.clone().into();
+        }
+    }
+    entry
+}

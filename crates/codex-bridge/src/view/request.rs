@@ -1,0 +1,112 @@
+//! A request as callers see it: what is asked, and the answers on offer in the words that are sent back.
+
+use codex_bridge_core::request::RequestRecord;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::time;
+
+/// Something that Codex asks of a person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// Whose.
+    pub task_id: String,
+    /// Its name, unique over all tasks.
+    pub request_id: String,
+    /// `command`, `file_change`, `permissions`, `question` or `elicitation`.
+    pub kind: String,
+    /// The question in one line.
+    pub title: String,
+    /// Why Codex wants it.
+    pub reason: Option<String>,
+    /// The command, redacted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Where it would run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The files that would change, in a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<String>,
+    /// What is asked: `[{id, text, options[{label, description}], is_free, is_secret}]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub questions: Option<Value>,
+    /// All that the decision covers, in order, the fields above included. Redacted; may have several lines.
+    pub details: Vec<Detail>,
+    /// How many secrets are hidden in all of it.
+    pub hidden_secrets: u64,
+    /// What may be decided: `accept`, `acceptForSession`, `acceptAlways`, `answers`, `form`, `decline`, `cancel`.
+    pub decisions: Vec<String>,
+    /// Codex's own name of what is asked.
+    pub method: String,
+    /// When it was asked.
+    pub created_at: String,
+    /// When nobody may answer any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+}
+
+/// One fact that a decision covers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detail {
+    /// What it is: `Command`, `Directory` …
+    pub label: String,
+    /// The fact.
+    pub text: String,
+}
+
+impl From<RequestRecord> for Request {
+    fn from(record: RequestRecord) -> Self {
+        let ask = &record.ask;
+        let details: Vec<Detail> = serde_json::from_value(ask["details"].clone()).unwrap_or_default();
+        let detail = |label: &str| details.iter().find(|it| it.label == label).map(|it| it.text.clone());
+        let asked = ask["kind"].as_str().unwrap_or_default();
+        let has_questions = ask["questions"].as_array().is_some_and(|questions| !questions.is_empty());
+        Self {
+            kind: kind(asked).to_owned(),
+            title: ask["title"].as_str().unwrap_or_default().to_owned(),
+            reason: detail("Reason"),
+            command: detail("Command"),
+            cwd: detail("Directory"),
+            changes: detail("Changes"),
+            questions: has_questions.then(|| ask["questions"].clone()),
+            hidden_secrets: ask["hidden_secrets"].as_u64().unwrap_or_default(),
+            decisions: decisions(asked, &ask["offers"]),
+            details,
+            task_id: record.task_id.0,
+            request_id: record.request_id,
+            method: record.method,
+            created_at: time(record.created_at),
+            expires_at: record.expires_at.map(time),
+        }
+    }
+}
+
+/// The five kinds that callers know.
+fn kind(asked: &str) -> &'static str {
+    match asked {
+        "file_change" => "file_change",
+        "permissions" | "network" => "permissions",
+        "questions" => "question",
+        "form" | "page" | "mcp_tool" => "elicitation",
+        _ => "command",
+    }
+}
+
+/// The offers in the words of an answer. Granting is a yes, for this turn or for the session.
+fn decisions(asked: &str, offers: &Value) -> Vec<String> {
+    let answer = if asked == "questions" { "answers" } else { "form" };
+    let word = |offer: &Value| {
+        let name = offer.as_str().or_else(|| offer.as_object()?.keys().next().map(String::as_str))?;
+        Some(match name {
+            "accept" | "grant_for_turn" => "accept",
+            "accept_for_session" | "grant_for_session" => "acceptForSession",
+            "accept_always" => "acceptAlways",
+            "answer" => answer,
+            "decline" => "decline",
+            "cancel" | "dismiss" => "cancel",
+            _ => return None,
+        })
+    };
+    offers.as_array().into_iter().flatten().filter_map(word).map(str::to_owned).collect()
+}

@@ -1,0 +1,177 @@
+//! The command line in a real terminal: somebody types, and reads the screen.
+
+use crate::shell::Shell;
+use crate::tmux::Tmux;
+
+#[tokio::test]
+async fn an_approval_is_asked_in_place_and_answered() {
+    let shell = Shell::new().await;
+    let terminal = Tmux::new(&shell, 80, 40);
+    terminal.line("codex-bridge run -s workspace-write 'go [play] note I will make it. => exec touch made.txt => say Made.'; echo \"exit $?\"");
+    let asked = terminal.see_prompt().await;
+    for part in [
+        "I will make it.",
+        "? Let Codex run a command?",
+        "Command",
+        "touch made.txt",
+        "Directory",
+        "[y] yes, once",
+    ] {
+        assert!(asked.contains(part), "{part:?} is missing on\n{asked}");
+    }
+    assert!(!shell.home.workspace().join("made.txt").exists());
+    terminal.line("maybe");
+    terminal.see("type y, s, n, c, d").await;
+    terminal.see_prompt().await;
+    terminal.line("y");
+    let done = terminal.see("exit 0").await;
+    for part in ["→ accepted", "Made.", "✓ completed"] {
+        assert!(done.contains(part), "{part:?} is missing on\n{done}");
+    }
+    assert_eq!(done.matches("I will make it.").count(), 2, "once typed, once said\n{done}");
+    assert!(!done.contains("working 0:"), "the status line is gone\n{done}");
+    assert!(shell.home.workspace().join("made.txt").exists());
+    drop(terminal);
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn a_declined_command_in_a_narrow_window_does_not_run() {
+    let shell = Shell::new().await;
+    let terminal = Tmux::new(&shell, 40, 50);
+    terminal.line("codex-bridge run 'go [play] note This is a longer remark that needs more than one line here. => exec touch made.txt => say Then not.'");
+    let asked = terminal.see_prompt().await;
+    assert!(asked.contains("This is a longer remark that needs more\nthan one line here."), "{asked}");
+    let question = &asked[asked.rfind("? Let Codex").unwrap()..];
+    for part in
+        ["[y] yes, once", "[s] yes, for this session", "[n] no", "[c] no, and end the turn", "[d] detach"]
+    {
+        assert!(question.contains(part), "{part:?} is missing on\n{asked}");
+    }
+    terminal.line("n");
+    let done = terminal.see("✓ completed").await;
+    assert!(done.contains("→ declined") && done.contains("Then not."), "{done}");
+    assert!(!shell.home.workspace().join("made.txt").exists());
+    drop(terminal);
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn text_is_shown_as_it_is_written_and_ctrl_c_can_stop_the_task() {
+    let shell = Shell::new().await;
+    let terminal = Tmux::new(&shell, 80, 24);
+    terminal.line("codex-bridge run 'go [play] delta Once upon a => and stall here => and delta time.'; echo \"exit $?\"");
+    terminal.see("\nOnce upon").await;
+    terminal.key("C-c");
+    let asked = terminal.see_prompt().await;
+    assert!(asked.contains("[i] interrupt the task") && asked.contains("[d] detach"), "{asked}");
+    terminal.line("i");
+    let done = terminal.see("exit 130").await;
+    assert!(done.contains("cancelled"), "{done}");
+    let listed = shell.run(&["--json", "ps"]).await.ok().json();
+    assert_eq!(listed[0]["status"], "cancelled");
+    drop(terminal);
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn a_person_can_leave_with_ctrl_c_and_come_back() {
+    let shell = Shell::new().await;
+    let terminal = Tmux::new(&shell, 80, 40);
+    terminal.line("codex-bridge run -a on-request 'go [play] note I begin. => exec ls => stall here => say All done.'; echo \"exit $?\"");
+    terminal.see("$ ls").await;
+    terminal.see("working 0:").await;
+    terminal.key("C-c");
+    terminal.see_prompt().await;
+    terminal.line("");
+    terminal.see("working 0:").await;
+    terminal.key("C-c");
+    terminal.see("stay here\n>").await;
+    terminal.see_prompt().await;
+    terminal.line("d");
+    let left = terminal.see("exit 130").await;
+    assert!(left.contains("detached: task codex-"), "{left}");
+    let id = shell.run(&["--json", "ps"]).await.ok().json()[0]["task_id"].as_str().unwrap().to_owned();
+    assert!(left.contains(&format!("codex-bridge attach {id}")), "{left}");
+
+    terminal.line("clear");
+    terminal.line(&format!("codex-bridge attach {}; echo \"exit $?\"", &id[..11]));
+    let back = terminal.see("working 0:").await;
+    assert!(back.contains("I begin.") && back.contains("$ ls"), "what was before is told\n{back}");
+    shell.model.release("here");
+    let done = terminal.see("exit 0").await;
+    assert!(done.contains("All done.") && done.contains("✓ completed"), "{done}");
+    drop(terminal);
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn two_people_see_the_same_question_and_one_answers_it() {
+    let shell = Shell::new().await;
+    let (id, _) = shell.start_asking("go [play] exec touch made.txt => say Made.").await;
+    let (one, other) = (Tmux::new(&shell, 80, 40), Tmux::new(&shell, 60, 40));
+    for terminal in [&one, &other] {
+        terminal.line(&format!("codex-bridge attach {id}; echo \"exit $?\""));
+        terminal.see_prompt().await;
+    }
+    one.line("y");
+    for terminal in [&one, &other] {
+        terminal.see("exit 0").await;
+    }
+    assert!(other.screen().contains("answered elsewhere"), "{}", other.screen());
+    drop((one, other));
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn what_was_typed_before_a_question_does_not_answer_it() {
+    let shell = Shell::new().await;
+    let terminal = Tmux::new(&shell, 80, 40);
+    terminal
+        .line("codex-bridge run 'go [play] note Wait. => stall here => exec touch made.txt => say Made.'");
+    terminal.see("\nWait.").await;
+    shell.model.wait_for_stall("here").await;
+    terminal.line("y");
+    terminal.line("y");
+    shell.model.release("here");
+    let asked = terminal.see_prompt().await;
+    assert!(asked.contains("[y] yes, once"), "{asked}");
+    assert!(!shell.home.workspace().join("made.txt").exists());
+    terminal.line("n");
+    terminal.see("✓ completed").await;
+    assert!(!shell.home.workspace().join("made.txt").exists());
+    drop(terminal);
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn a_question_of_the_model_is_answered_by_a_letter() {
+    let shell = Shell::new().await;
+    let terminal = Tmux::new(&shell, 80, 40);
+    terminal.line("codex-bridge run 'go [play] ask Shall it be? => say So be it.'; echo \"exit $?\"");
+    let asked = terminal.see_prompt().await;
+    assert!(asked.contains("a) Yes") && asked.contains("b) No"), "{asked}");
+    terminal.line("b");
+    terminal.see("exit 0").await;
+    let answered = shell.model.requests();
+    assert!(answered.iter().any(|request| format!("{request:?}").contains("\"No\"") || format!("{request:?}").contains("No")));
+    drop(terminal);
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn colours_are_for_terminals_and_for_those_who_want_them() {
+    let shell = Shell::new().await;
+    let id = shell.start("hello").await;
+    shell.run(&["wait", &id]).await.ok();
+    let terminal = Tmux::new(&shell, 80, 24);
+    let bytes = async |command: &str, file: &str| {
+        terminal.line(&format!("script -qec '{command}' /dev/null > {file}; echo done-{file}"));
+        terminal.see(&format!("\ndone-{file}")).await;
+        std::fs::read_to_string(shell.home.workspace().join(file)).unwrap()
+    };
+    assert!(bytes("env -u NO_COLOR codex-bridge ps", "coloured").await.contains("\u{1b}[32mcompleted"));
+    assert!(!bytes("codex-bridge ps", "plain").await.contains('\u{1b}'));
+    drop(terminal);
+    shell.end().await;
+}

@@ -1,0 +1,61 @@
+//! The doctor: looks at everything, and says what to do.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+
+use crate::shell::{Said, Shell};
+
+fn finding(said: &Said, name: &str) -> Value {
+    let findings = said.json();
+    let found = findings.as_array().unwrap().iter().find(|finding| finding["name"] == name).cloned();
+    found.unwrap_or_else(|| panic!("nothing about {name} in {findings:#}"))
+}
+
+#[tokio::test]
+async fn a_machine_that_is_well_gets_a_line_for_each_thing() {
+    let shell = Shell::new().await;
+    fs::set_permissions(shell.home.dir().join("st"), fs::Permissions::from_mode(0o700)).unwrap();
+    let before = shell.run(&["--json", "doctor"]).await.ok();
+    for name in ["config", "codex", "login", "sandbox", "home", "state", "disk", "daemon", "hosts"] {
+        assert_eq!(finding(&before, name)["verdict"], "ok", "{name}: {}", before.out);
+    }
+    assert!(finding(&before, "codex")["message"].as_str().unwrap().starts_with("0.166.0 at /"));
+    shell.home.assert_no_processes().await;
+
+    let id = shell.start("hello [play] say Hello.").await;
+    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    let after = shell.run(&["doctor"]).await.ok().out;
+    assert!(after.contains("runs as pid") && after.contains("hosts     1 run"), "{after}");
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn every_problem_comes_with_what_to_do() {
+    let shell = Shell::new().await;
+    // A Codex of its own provider needs a login, and this home has none.
+    shell.home.write_config("");
+    let login = shell.run(&["--json", "doctor"]).await;
+    assert_eq!(login.code, 1);
+    assert_eq!(finding(&login, "login")["verdict"], "problem");
+    assert_eq!(finding(&login, "login")["fix"], "run `codex login`");
+
+    let config = shell.home.dir().join("config.toml");
+    fs::write(&config, "codex_bin = \"/no/such/codex\"\n").unwrap();
+    let missing = shell.run(&["--json", "doctor"]).await;
+    let found = finding(&missing, "codex");
+    assert_eq!(found["verdict"], "problem");
+    assert!(found["message"].as_str().unwrap().contains("npm i -g @openai/codex"), "{found}");
+
+    fs::write(&config, "max_runing = 1\n").unwrap();
+    fs::set_permissions(shell.home.dir().join("st"), fs::Permissions::from_mode(0o755)).unwrap();
+    let wrong = shell.run(&["--json", "doctor"]).await;
+    assert!(finding(&wrong, "config")["message"].as_str().unwrap().contains("line 1"), "{}", wrong.out);
+    assert_eq!(finding(&wrong, "state")["verdict"], "warning");
+    let findings = wrong.json();
+    for finding in findings.as_array().unwrap() {
+        assert_eq!(finding["fix"].is_string(), finding["verdict"] != "ok", "{finding}");
+    }
+    shell.home.assert_no_processes().await;
+}

@@ -1,0 +1,123 @@
+//! The daemon dies at every point where dying could hurt, and at random ones; the next command finds everything right:
+//! nothing lost, no prompt sent twice, no answer given twice, nothing stuck.
+
+use std::time::{Duration, Instant};
+
+use scripted_model::Scenario;
+use serde_json::Value;
+
+use crate::shell::{PATIENCE, Said, Shell};
+
+/// What the task is asked, and how its one command shows how often it ran.
+const PROMPT: &str = "append a line";
+const COMMAND: &str = "echo ran >> count.txt";
+
+/// Every point of the program that can be armed, in the order in which a task passes them.
+const FAILPOINTS: [&str; 15] = [
+    "start.before_record",
+    "start.recorded",
+    "thread.recorded",
+    "prompt.recorded",
+    "turn.before_record",
+    "turn.recorded",
+    "event.before_record",
+    "event.recorded",
+    "request.before_record",
+    "request.recorded",
+    "decision.before_record",
+    "decision.recorded",
+    "decision.given",
+    "completion.before_record",
+    "completion.recorded",
+];
+
+async fn shell() -> Shell {
+    let shell = Shell::new().await;
+    shell.model.script(PROMPT, Scenario::new().exec(COMMAND).then_say("appended"));
+    shell
+}
+
+/// Hands over the work; the same request again gives the same task.
+async fn hand_over(shell: &Shell, failpoint: Option<&str>) -> Said {
+    let args = ["--json", "run", "-d", "-s", "workspace-write", "--client-request-id", "the-one", PROMPT];
+    let mut command = shell.command(&args);
+    if let Some(point) = failpoint {
+        command.env("CODEX_BRIDGE_FAILPOINT", point);
+    }
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Said { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// Goes on, as a person would, until the task is at rest; commands that meet a dying daemon are simply given again.
+async fn see_it_through(shell: &Shell) -> Value {
+    let began = Instant::now();
+    loop {
+        assert!(
+            began.elapsed() < PATIENCE,
+            "the task is stuck: {}",
+            shell.run(&["--json", "ps", "--all"]).await.out
+        );
+        let handed = hand_over(shell, None).await;
+        if handed.code != 0 {
+            continue;
+        }
+        let id = handed.json()["task_id"].as_str().unwrap().to_owned();
+        let waited = shell.run(&["--json", "wait", &id, "--timeout", "20"]).await;
+        match waited.code {
+            0 | 1 | 130 => return waited.json(),
+            3 => drop(shell.run(&["--json", "approve", &id]).await),
+            _ => {}
+        }
+    }
+}
+
+async fn check(shell: Shell, what: &str) {
+    let task = see_it_through(&shell).await;
+    assert_eq!(task["status"], "completed", "{what}: {task}");
+    assert_eq!(task["final_text"], "appended", "{what}: {task}");
+    let count = std::fs::read_to_string(shell.home.workspace().join("count.txt")).unwrap_or_default();
+    assert_eq!(count, "ran\n", "{what}: the command ran {} times", count.lines().count());
+    let first_requests =
+        shell.model.requests().iter().filter(|request| request.tool_outputs().is_empty()).count();
+    assert_eq!(first_requests, 1, "{what}: the prompt was sent {first_requests} times");
+    let tasks = shell.run(&["--json", "ps", "--all"]).await.ok().json();
+    assert_eq!(tasks.as_array().map(Vec::len), Some(1), "{what}: {tasks}");
+    let open = shell.run(&["--json", "requests"]).await.ok().json();
+    assert_eq!(open.as_array().map(Vec::len), Some(0), "{what}: {open}");
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn whatever_the_daemon_was_doing_when_it_died_the_next_command_finds_it_right() {
+    for point in FAILPOINTS {
+        let shell = shell().await;
+        // The first daemon is armed; it may die during this very command, or later.
+        hand_over(&shell, Some(point)).await;
+        check(shell, point).await;
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_killed_at_any_moment_loses_and_repeats_nothing() {
+    let prove = std::env::var_os("CODEX_BRIDGE_PROVE").is_some();
+    let tries = if prove { 200 } else { 20 };
+    let mut random = 0x9e37_79b9_u64;
+    for round in 0..tries {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // A task takes about half a second from its start to its question; kills fall before, in and after that.
+        let after = Duration::from_millis((random >> 33) % 900);
+        let shell = shell().await;
+        hand_over(&shell, None).await.ok();
+        tokio::time::sleep(after).await;
+        kill_daemon(&shell);
+        check(shell, &format!("round {round}, killed after {after:?}")).await;
+    }
+}
+
+fn kill_daemon(shell: &Shell) {
+    let lock = std::fs::read_to_string(shell.home.dir().join("st/daemon.lock")).unwrap();
+    let pid: String = lock.chars().filter(char::is_ascii_digit).collect();
+    let status = std::process::Command::new("kill").args(["-9", &pid]).status().unwrap();
+    assert!(status.success(), "{lock}");
+}

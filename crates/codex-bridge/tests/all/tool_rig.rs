@@ -1,0 +1,54 @@
+//! Calls of the tool by the built program, as an agent makes them.
+
+use serde_json::{Value, json};
+
+use crate::shell::Shell;
+
+impl Shell {
+    /// One call and its reply. The exit code says the same as the reply.
+    pub async fn tool(&self, call: Value) -> Value {
+        let said = self.run(&["tool", &call.to_string()]).await;
+        let reply = said.json();
+        let success = reply["success"].as_bool().unwrap_or_else(|| panic!("no success in {reply:#}"));
+        assert_eq!(said.code, i32::from(!success), "{reply:#}");
+        reply
+    }
+
+    /// A call that goes well.
+    pub async fn told(&self, call: Value) -> Value {
+        let reply = self.tool(call.clone()).await;
+        assert_eq!(reply["success"], true, "{call}: {reply:#}");
+        reply
+    }
+
+    /// A call that is refused: with a code, a sentence, what to do, and nothing else.
+    pub async fn refused(&self, call: Value) -> (String, String) {
+        let reply = self.tool(call.clone()).await;
+        let keys: Vec<&String> = reply.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["code", "error", "hint", "success"], "{call}");
+        let text = |key: &str| reply[key].as_str().unwrap_or_default().to_owned();
+        (text("code"), text("error"))
+    }
+
+    /// Starts a task by the tool.
+    pub async fn begin(&self, prompt: &str) -> String {
+        let reply = self.told(json!({"action": "start", "prompt": prompt})).await;
+        reply["task_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Starts a task and waits until it asks; gives its id and the request's.
+    pub async fn begin_asking(&self, prompt: &str) -> (String, String) {
+        let id = self.begin(prompt).await;
+        let reply = self.told(json!({"action": "wait", "task_id": id})).await;
+        assert_eq!(reply["timed_out"], false, "{reply:#}");
+        let request = &reply["task"]["pending_requests"][0]["request_id"];
+        (id, request.as_str().unwrap_or_else(|| panic!("{reply:#}")).to_owned())
+    }
+
+    /// Waits for the end of a task.
+    pub async fn ended(&self, id: &str) -> Value {
+        let reply = self.told(json!({"action": "wait", "task_id": id})).await;
+        assert!(reply["task"]["completed_at"].is_f64(), "{reply:#}");
+        reply["task"].clone()
+    }
+}
