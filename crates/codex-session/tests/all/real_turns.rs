@@ -32,7 +32,7 @@ async fn a_prompt_gives_its_answer() {
     codex.end(session).await;
 }
 
-// peer: S10, S12, P10–11
+// peer: S10, S12, P10, P11
 #[tokio::test]
 async fn thoughts_remarks_and_tools_come_back_in_order_and_the_final_answer_counts() {
     let codex = RealCodex::new().await;
