@@ -157,7 +157,7 @@ impl Bridge {
         };
         let bridge = Self { inner: Arc::new(inner) };
         bridge.recover(&changes).await?;
-        tokio::spawn(upkeep::run(Arc::downgrade(&bridge.inner)));
+        bridge.inner.tasks.spawn(upkeep::run(Arc::downgrade(&bridge.inner)));
         Ok(bridge)
     }
 

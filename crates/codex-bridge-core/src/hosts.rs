@@ -125,7 +125,7 @@ impl Dial for HostDial {
                 None => self.hosts.place(self.codex_home.as_ref()).await?,
             };
             *prefer = Some(host.epoch().clone());
-            link::connect(host, &self.hosts.template.codex, initialize_limit).await
+            link::connect(host, initialize_limit).await
         }
         .boxed()
     }

@@ -5,8 +5,9 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use codex_session::{Session, SteerOutcome, TurnOptions, WorkLimit};
+use codex_session::{Failure, FailureKind, Session, SteerOutcome, TurnOptions, TurnResult, WorkLimit};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::bridge::{Inner, now_ms};
@@ -23,6 +24,8 @@ pub(crate) use opening::session_config;
 
 /// Commands that wait for a runner.
 pub(crate) const COMMANDS: usize = 32;
+/// How long a store that failed is left alone.
+const STORE_PAUSE: Duration = Duration::from_secs(2);
 /// Events of a session that wait to be recorded.
 const JOURNAL: usize = 256;
 
@@ -77,8 +80,19 @@ impl Runner {
     /// Runs the task's open turn to its end. A store that fails leaves the task as it stands, to be set right at the
     /// next start: nothing is told that is not durable.
     pub(crate) async fn run(mut self, mode: Mode) {
-        if let Ok(Some(mut work)) = self.load().await {
-            let _unrecorded = self.drive(&mut work, mode).await;
+        let mut mode = mode;
+        loop {
+            let done = match self.load().await {
+                Ok(Some(mut work)) => self.drive(&mut work, mode).await.is_ok(),
+                Ok(None) => true,
+                Err(_) => false,
+            };
+            if done {
+                break;
+            }
+            // The store failed. The turn goes on without us: it is taken up again when the store is back.
+            tokio::time::sleep(STORE_PAUSE).await;
+            mode = Mode::Recovered;
         }
         for interrupter in self.interrupters {
             let _ = interrupter.send(());
@@ -105,6 +119,7 @@ impl Runner {
         if mode == Mode::Recovered {
             work.look_back().await?;
         }
+        let Some(prompt) = work.prompt() else { return work.end(unreadable()).await };
         work.begin().await?;
         let (journal, mut told) = mpsc::channel(JOURNAL);
         let opened = self.open(work, &mut told, journal, mode).await?;
@@ -114,7 +129,7 @@ impl Runner {
         work.about_to_send().await?;
         failpoint::hit("prompt.recorded");
 
-        let turn = session.run_turn(work.prompt(), work.turn_options(mode));
+        let turn = session.run_turn(prompt, work.turn_options(mode));
         tokio::pin!(turn);
         if work.was_interrupting {
             stop(&session);
@@ -187,18 +202,16 @@ impl Work {
         Ok(())
     }
 
-    /// The prompt as it must be sent. A key that was lost loses it: Codex then refuses the empty one.
-    fn prompt(&self) -> String {
-        let sealed = self.turn.sealed_prompt.as_deref().unwrap_or_default();
-        let opened = self.inner.key.open(sealed, self.task.id.as_str()).unwrap_or_default();
-        String::from_utf8_lossy(&opened).into_owned()
+    /// The prompt as it must be sent; none if the key that sealed it is gone.
+    fn prompt(&self) -> Option<String> {
+        let sealed = self.turn.sealed_prompt.as_deref()?;
+        String::from_utf8(self.inner.key.open(sealed, self.task.id.as_str()).ok()?).ok()
     }
 
     fn turn_options(&self, mode: Mode) -> TurnOptions {
         let left = self.task.limits.work_ms.map(|limit| limit.saturating_sub(self.task.used.work_ms).max(1));
         TurnOptions {
-            work_limit: left
-                .map_or(WorkLimit::Never, |ms| WorkLimit::After(std::time::Duration::from_millis(ms))),
+            work_limit: left.map_or(WorkLimit::Never, |ms| WorkLimit::After(Duration::from_millis(ms))),
             client_id: Some(self.turn.client_id.clone()),
             may_have_been_sent: mode == Mode::Recovered,
             model: self.task.settings.model.clone(),
@@ -212,6 +225,11 @@ impl Work {
         self.inner.commit(vec![Write::SaveTask(Box::new(self.task.clone()))]).await?;
         Ok(())
     }
+}
+
+fn unreadable() -> TurnResult {
+    let message = "the prompt cannot be opened: the key that sealed it is gone; hand the work over again";
+    TurnResult { error: Some(Failure::new(FailureKind::Configuration, message)), ..TurnResult::default() }
 }
 
 /// Stops the turn. Not waited for: the session waits for the journal, which the caller reads.

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use codex_wire::answer::Answer;
-use codex_wire::request::{DynamicToolCall, ServerRequest};
+use codex_wire::request::{DynamicToolCall, ServerRequest, TokenRefresh};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -37,6 +37,16 @@ pub trait Approver: Send + Sync + 'static {
     /// Runs a tool that was offered to Codex at the start of the thread. Without one, the model is told so.
     fn call_tool(&self, call: DynamicToolCall) -> BoxFuture<'static, Answer> {
         std::future::ready(Answer::fail_closed(&ServerRequest::ToolCall(call))).boxed()
+    }
+
+    /// Gives fresh ChatGPT tokens ([`Answer::Tokens`]), for programs that manage the login themselves.
+    fn refresh_tokens(&self, refresh: TokenRefresh) -> BoxFuture<'static, Answer> {
+        std::future::ready(Answer::fail_closed(&ServerRequest::RefreshTokens(refresh))).boxed()
+    }
+
+    /// Gives an attestation ([`Answer::Attestation`]), for programs that promised them to Codex.
+    fn attest(&self) -> BoxFuture<'static, Answer> {
+        std::future::ready(Answer::fail_closed(&ServerRequest::Attestation)).boxed()
     }
 }
 

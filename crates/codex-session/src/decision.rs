@@ -47,6 +47,18 @@ pub enum Decision {
     Form(Value),
 }
 
+impl Decision {
+    /// The same without what was typed.
+    #[must_use]
+    pub fn without_answers(self) -> Self {
+        match self {
+            Self::Answers(_) => Self::Answers(BTreeMap::new()),
+            Self::Form(_) => Self::Form(Value::Null),
+            decision => decision,
+        }
+    }
+}
+
 impl FromStr for Decision {
     type Err = Infallible;
 

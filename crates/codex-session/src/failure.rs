@@ -5,6 +5,7 @@ use std::fmt;
 
 use codex_wire::peer::CallError;
 use codex_wire::thread::TurnError;
+use redact::Redactor;
 use serde::Serialize;
 
 /// The sentence for a login that no longer works.
@@ -93,6 +94,11 @@ impl Failure {
             other => format!("{what} failed: {other}"),
         };
         Self::new(kind.clone(), with_login_hint(&kind, &message))
+    }
+
+    /// Hides secrets in the words; the tail of stderr is redacted where it is read.
+    pub(crate) fn redact(&mut self, redactor: &Redactor) {
+        self.message = redactor.redact(&self.message).into_owned();
     }
 
     /// Whether the session should be replaced before the next turn: after anything that puts the process or its

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -150,7 +150,7 @@ fn fresh_epoch(pid: u32) -> Epoch {
 
 impl Dial for OnHost {
     fn dial(&self, initialize_limit: Duration) -> BoxFuture<'_, Result<Link, Error>> {
-        async move { connect(self.find_or_launch().await?, &self.0.codex, initialize_limit).await }.boxed()
+        async move { connect(self.find_or_launch().await?, initialize_limit).await }.boxed()
     }
 }
 
@@ -170,12 +170,12 @@ impl OnHost {
     }
 }
 
-/// Connects to a host that runs the codex at `binary`. One that was found while it boots is waited for.
-pub async fn connect(host: Host, binary: &Path, initialize_limit: Duration) -> Result<Link, Error> {
+/// Connects to a host. One that was found while it boots is waited for.
+pub async fn connect(host: Host, initialize_limit: Duration) -> Result<Link, Error> {
     let transport = unix::connect(until_it_listens(&host).await?, DEFAULT_MESSAGE_LIMIT).await?;
     let handshake = Handshake {
         limit: initialize_limit,
-        binary: Some(binary.to_owned()),
+        binary: Some(host.record().codex_executable.clone()),
         backing: Some(Arc::new(host.clone())),
         ..Handshake::new(host.epoch().clone())
     };
@@ -257,7 +257,8 @@ impl Link {
         let Ok(loaded) = peer.call(&ThreadLoadedList {}, STATUS_LIMIT).await else { return true };
         for thread_id in loaded.data.into_iter().filter(|thread_id| thread_id != own_thread) {
             let read = peer.call(&ThreadRead { thread_id, include_turns: false }, STATUS_LIMIT).await;
-            if read.is_ok_and(|read| read.thread.status.kind == "active") {
+            let is_quiet = read.is_ok_and(|read| read.thread.status.kind != "active");
+            if !is_quiet {
                 return true;
             }
         }

@@ -28,9 +28,11 @@ impl ApprovalPolicy {
     pub fn standing_decision(&self, request: &ServerRequest) -> Option<(Decision, String)> {
         let accepted = |what: &str| Some((Decision::Accept, format!("{what} are accepted without asking")));
         match request {
-            ServerRequest::Command(_) | ServerRequest::LegacyCommand(_) if self.accept_commands => {
+            // What opens the sandbox or the network is more than a command.
+            ServerRequest::Command(command) if self.accept_commands && !command.widens_the_sandbox() => {
                 accepted("commands")
             }
+            ServerRequest::LegacyCommand(_) if self.accept_commands => accepted("commands"),
             ServerRequest::FileChange(change) if self.accept_file_changes && change.grant_root.is_none() => {
                 accepted("file changes")
             }
@@ -59,4 +61,30 @@ fn is_plain_confirmation(asked: &ElicitationRequest) -> bool {
     let has_fields = fields.is_some_and(|fields| !fields.is_empty());
     let opens_page = asked.mode == "url" || asked.url.as_ref().is_some_and(|url| !url.is_empty());
     !has_fields && !opens_page
+}
+
+#[cfg(test)]
+mod tests {
+    use codex_wire::request::{CommandApproval, FileChangeApproval};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_widens_the_sandbox_is_never_accepted_unasked() {
+        let policy =
+            ApprovalPolicy { accept_commands: true, accept_file_changes: true, ..ApprovalPolicy::default() };
+        let command = CommandApproval::default();
+        let wider = CommandApproval { additional_permissions: Some(json!({})), ..command.clone() };
+        let network = CommandApproval { network_approval_context: Some(json!({})), ..command.clone() };
+        let patch = FileChangeApproval::default();
+        let root = FileChangeApproval { grant_root: Some("/".to_owned()), ..patch.clone() };
+        let decides = |request| policy.standing_decision(&request).is_some();
+        assert!(decides(ServerRequest::Command(command)));
+        assert!(decides(ServerRequest::FileChange(patch)));
+        assert!(!decides(ServerRequest::Command(wider)));
+        assert!(!decides(ServerRequest::Command(network)));
+        assert!(!decides(ServerRequest::FileChange(root)));
+        assert!(!decides(ServerRequest::Permissions(codex_wire::request::PermissionsApproval::default())));
+    }
 }

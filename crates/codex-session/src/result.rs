@@ -85,7 +85,7 @@ impl TurnResult {
             *effect = redactor.redact(effect).into_owned();
         }
         if let Some(error) = &mut self.error {
-            error.message = redactor.redact(&error.message).into_owned();
+            error.redact(redactor);
         }
     }
 }

@@ -85,26 +85,30 @@ impl SessionConfig {
 
     /// Whether Codex took the settings that keep the user safe.
     pub(crate) fn check_echo(&self, opened: &ThreadOpened) -> Result<(), Failure> {
-        let text = |value: Option<&Value>| value.map_or("nothing".to_owned(), ToString::to_string);
-        let kind = opened.sandbox.as_ref().and_then(|sandbox| sandbox["type"].as_str());
-        if let Some(wanted) = self.sandbox.filter(|wanted| kind.is_some_and(|kind| kind != wanted.echo())) {
-            return Err(not_taken("sandbox", wanted.as_str(), &text(opened.sandbox.as_ref())));
+        let nothing = || "nothing".to_owned();
+        let sandbox = opened.sandbox.as_ref().and_then(|sandbox| sandbox["type"].as_str());
+        if let Some(wanted) = self.sandbox.filter(|wanted| sandbox != Some(wanted.echo())) {
+            let got = opened.sandbox.as_ref().map_or_else(nothing, ToString::to_string);
+            return Err(not_taken("sandbox", wanted.as_str(), &got));
         }
         let policy = opened.approval_policy.as_ref();
-        let wanted_policy =
-            self.approval_mode.filter(|wanted| policy.is_some_and(|policy| policy != wanted.as_str()));
-        if let Some(wanted) = wanted_policy {
-            return Err(not_taken("approval policy", wanted.as_str(), &text(policy)));
+        if let Some(wanted) =
+            self.approval_mode.filter(|wanted| policy.and_then(Value::as_str) != Some(wanted.as_str()))
+        {
+            return Err(not_taken(
+                "approval policy",
+                wanted.as_str(),
+                &policy.map_or_else(nothing, ToString::to_string),
+            ));
         }
-        if let Some(reviewer) = opened.approvals_reviewer.as_deref().filter(|reviewer| *reviewer != "user") {
+        let reviewer = opened.approvals_reviewer.as_deref().unwrap_or("nobody");
+        if reviewer != "user" {
             return Err(not_taken("approvals reviewer", "user", reviewer));
         }
         let wanted = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
         let is_same = |cwd: &str| PathBuf::from(cwd).canonicalize().unwrap_or_else(|_| cwd.into()) == wanted;
-        match opened.cwd.as_deref().filter(|cwd| !is_same(cwd)) {
-            Some(cwd) => Err(not_taken("directory", &wanted.to_string_lossy(), cwd)),
-            None => Ok(()),
-        }
+        let cwd = opened.cwd.as_deref().unwrap_or("nothing");
+        if is_same(cwd) { Ok(()) } else { Err(not_taken("directory", &wanted.to_string_lossy(), cwd)) }
     }
 }
 

@@ -228,8 +228,10 @@ impl Host {
         }
         let stream = UnixStream::connect(&self.record.socket).await.map_err(&failed)?;
         let expected = self.record.codex.pid;
-        let found = stream.peer_cred().map_err(failed)?.pid();
-        if found.and_then(|pid| u32::try_from(pid).ok()) != Some(expected) {
+        let peer = stream.peer_cred().map_err(failed)?;
+        let found = peer.pid();
+        let is_ours = peer.uid() == rustix::process::geteuid().as_raw();
+        if !is_ours || found.and_then(|pid| u32::try_from(pid).ok()) != Some(expected) {
             return Err(Error::WrongPeer { id: self.record.id.clone(), expected, found });
         }
         Ok(stream)

@@ -71,6 +71,11 @@ pub struct CommandApproval {
 }
 
 impl CommandApproval {
+    /// Whether accepting it opens more than the command itself.
+    pub fn widens_the_sandbox(&self) -> bool {
+        self.additional_permissions.is_some() || self.network_approval_context.is_some()
+    }
+
     /// The rule that may be made of this command for good: proposed by Codex and among its decisions.
     pub fn permanent_rule(&self) -> Option<&[String]> {
         let is_listed = self.available_decisions.as_ref().is_none_or(|decisions| {

@@ -38,8 +38,7 @@ impl Bridge {
     }
 
     async fn unload(&self, host: Host, thread_id: ThreadId) -> Result<(), String> {
-        let link =
-            link::connect(host, &self.inner.config.codex, CALL_LIMIT).await.map_err(|it| it.to_string())?;
+        let link = link::connect(host, CALL_LIMIT).await.map_err(|it| it.to_string())?;
         let peer = &link.connection.peer;
         let archive = ThreadArchive { thread_id: thread_id.clone() };
         let archived = peer.call(&archive, CALL_LIMIT).await;

@@ -49,9 +49,13 @@ impl Work {
 
     pub(super) async fn log(&mut self, kind: &str, body: Value) -> Result<(), store::Error> {
         failpoint::hit("event.before_record");
-        self.inner.commit(vec![append(&self.task.id, now_ms(), kind, object(body))]).await?;
+        let committed = self.inner.commit(vec![append(&self.task.id, now_ms(), kind, object(body))]).await;
         failpoint::hit("event.recorded");
-        Ok(())
+        match committed {
+            // A full disk keeps what little room there is for states and decisions; Codex keeps the items.
+            Ok(_) | Err(store::Error::DiskFull { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     async fn log_shown(&mut self, shown: &Display) -> Result<(), store::Error> {

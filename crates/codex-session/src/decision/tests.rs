@@ -88,6 +88,14 @@ fn permissions_are_granted_as_asked_at_most_and_denied_in_one_shape() {
 }
 
 #[test]
+fn what_was_typed_does_not_leave_with_the_decision() {
+    let typed = BTreeMap::from([("q1".to_owned(), vec!["hunter2".to_owned()])]);
+    assert_eq!(Decision::Answers(typed).without_answers(), Decision::Answers(BTreeMap::new()));
+    assert_eq!(Decision::Form(json!({"pin": 1234})).without_answers(), Decision::Form(Value::Null));
+    assert_eq!(Decision::AcceptForSession.without_answers(), Decision::AcceptForSession);
+}
+
+#[test]
 fn questions_are_answered_by_id() {
     let request = ServerRequest::UserInput(codex_wire::request::UserInputRequest::default());
     let answers = Decision::Answers(BTreeMap::from([("q1".to_owned(), vec!["Yes".to_owned()])]));

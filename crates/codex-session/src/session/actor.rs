@@ -14,8 +14,7 @@ use codex_wire::answer::Answer;
 use codex_wire::call::{ThreadUnsubscribe, TurnStart, UserInput};
 use codex_wire::event::Event;
 use codex_wire::host::Host;
-use codex_wire::peer::{Closed, Delivery, IncomingRequest};
-use serde_json::Value;
+use codex_wire::peer::{Closed, Delivery, IncomingRequest, Notification};
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
@@ -31,7 +30,7 @@ use crate::link::{Behind, Dial};
 use crate::narration::{Narrator, SessionEvent};
 use crate::result::{TurnOutcome, TurnResult};
 use crate::settings::{SessionConfig, TurnOptions};
-use crate::turn::{Begin, Effect, Input, Loss, Millis, Plan, SteerOutcome, Turn};
+use crate::turn::{Begin, Effect, Input, Loss, Millis, Outgoing, Plan, SteerOutcome, Turn};
 
 /// Requests that wait for a turn to be joined.
 const HELD_REQUESTS: usize = 64;
@@ -249,7 +248,8 @@ impl Actor {
                     self.begin_turn(waiting).await;
                 }
             }
-            Err(failure) => {
+            Err(mut failure) => {
+                failure.redact(&self.config.redactor);
                 for opener in std::mem::take(&mut self.openers) {
                     let _ = opener.send(Err(failure.clone()));
                 }
@@ -340,13 +340,28 @@ impl Actor {
         if let Some(waiting) = self.waiting.take() {
             let _ = waiting.reply.send(TurnResult::not_begun(TurnOutcome::Interrupted, None));
         }
+        if self.running.is_none() {
+            self.interrupt_unjoined().await;
+        }
         self.step(Input::Interrupt).await;
+    }
+
+    /// Stops a turn that ran when the thread was taken up and that nobody has joined.
+    async fn interrupt_unjoined(&mut self) {
+        let unjoined = self.opened.as_ref().and_then(|opened| opened.running_turn.clone());
+        if let Some(turn_id) = unjoined {
+            self.held.clear();
+            self.post(Outgoing::Interrupt { turn_id: turn_id.0 }).await;
+            self.post(Outgoing::CleanTerminals).await;
+        }
     }
 
     async fn on_delivery(&mut self, delivery: Delivery) {
         match delivery {
             Delivery::Notification(note) => {
-                if self.running.is_some() {
+                if self.running.is_none() {
+                    self.watch_unjoined(&note);
+                } else {
                     let event = note.event();
                     let (thread_id, turn_id) = (note.thread_id.clone(), note.turn_id.clone());
                     drop(note);
@@ -360,6 +375,17 @@ impl Actor {
                 }
             }
             Delivery::Closed(reason) => self.on_closed(&reason).await,
+        }
+    }
+
+    /// Nobody has joined the turn, but its end is of interest: the thread is free then.
+    fn watch_unjoined(&mut self, note: &Notification) {
+        if let Some(opened) = &mut self.opened
+            && &*note.method == "turn/completed"
+            && opened.running_turn == note.turn_id
+        {
+            opened.running_turn = None;
+            self.held.clear();
         }
     }
 
@@ -515,6 +541,11 @@ fn begin(
 ) -> Result<Begin, Failure> {
     match job {
         Job::Prompt(input) => {
+            // A prompt while a turn runs is a steer for Codex (0.166): never by accident.
+            if opened.running_turn.is_some() && !options.may_have_been_sent {
+                let message = "a turn already runs on this thread: join it, or interrupt it and try again";
+                return Err(Failure::new(FailureKind::Configuration, message));
+            }
             let start = turn_start(config, opened, input, options);
             Ok(if options.may_have_been_sent {
                 Begin::PromptOnce {
@@ -540,7 +571,7 @@ fn turn_start(
 ) -> TurnStart {
     let settings = config.thread_settings();
     // The sandbox as it was echoed, so that roots and network of the operator's config stay as they are.
-    let sandbox_policy: Option<Value> = opened.sandbox.clone().filter(|_| config.sandbox.is_some());
+    let sandbox_policy = config.sandbox.and(opened.sandbox.clone());
     TurnStart {
         thread_id: opened.thread_id.0.clone(),
         input,

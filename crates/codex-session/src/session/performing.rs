@@ -38,12 +38,13 @@ impl Actor {
                     if let Some(task) = self.asked.remove(&key) {
                         task.abort();
                     }
+                    let closing = closing.without_answers();
                     self.tell(SessionEvent::RequestClosed { key, closing }).await;
                 }
                 Effect::Steered { token, outcome } => {
                     let steer = self.running.as_mut().and_then(|running| running.steers.remove(&token));
                     if let Some(steer) = steer {
-                        let _ = steer.send(outcome);
+                        let _ = steer.send(outcome.redacted(&self.config.redactor));
                     }
                 }
                 Effect::Tell(notice) => {
@@ -81,7 +82,7 @@ impl Actor {
         self.next_token
     }
 
-    async fn post(&mut self, call: Outgoing) {
+    pub(super) async fn post(&mut self, call: Outgoing) {
         let token = self.new_token();
         let Some(opened) = &self.opened else { return };
         let (peer, inbox) = (&opened.link.connection.peer, opened.inbox_sender.clone());
@@ -159,6 +160,10 @@ impl Actor {
         let task = self.answers.spawn(async move {
             let answer = match (request, approver) {
                 (ServerRequest::ToolCall(call), Some(approver)) => approver.call_tool(call).await,
+                (ServerRequest::RefreshTokens(refresh), Some(approver)) => {
+                    approver.refresh_tokens(refresh).await
+                }
+                (ServerRequest::Attestation, Some(approver)) => approver.attest().await,
                 (request, _) => Answer::fail_closed(&request),
             };
             Answered::Program { key: question, answer }

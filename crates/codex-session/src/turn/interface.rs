@@ -251,3 +251,12 @@ pub enum SteerOutcome {
     /// It failed otherwise.
     Failed(String),
 }
+
+impl SteerOutcome {
+    pub(crate) fn redacted(self, redactor: &Redactor) -> Self {
+        match self {
+            Self::Failed(message) => Self::Failed(redactor.redact(&message).into_owned()),
+            outcome => outcome,
+        }
+    }
+}

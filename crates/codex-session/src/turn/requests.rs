@@ -31,6 +31,20 @@ pub enum Closing {
     },
 }
 
+impl Closing {
+    /// The same without what was typed: answers may be secret, and whoever gave them knows them.
+    #[must_use]
+    pub fn without_answers(self) -> Self {
+        match self {
+            Self::Taken { decision, by } => Self::Taken { decision: decision.without_answers(), by },
+            Self::Orphaned { decision } => {
+                Self::Orphaned { decision: decision.map(Decision::without_answers) }
+            }
+            Self::AnsweredElsewhere => Self::AnsweredElsewhere,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     open: BTreeMap<RequestKey, Open>,

@@ -63,7 +63,7 @@ impl StopCause {
 
     /// What the caller is told when Codex never said that the turn has stopped.
     fn unconfirmed(self) -> Failure {
-        let message = "codex did not confirm the interrupt; its host is drained";
+        let message = "codex did not confirm the interrupt; its host is ended unless others work on it";
         self.failure().unwrap_or_else(|| Failure::new(FailureKind::Unresponsive, message))
     }
 }

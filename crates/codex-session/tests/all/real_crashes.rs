@@ -22,6 +22,25 @@ async fn killed_at(codex: &RealCodex, mut program: Program, stall: &str) -> Thre
 }
 
 #[tokio::test]
+async fn a_prompt_never_becomes_a_steer_of_a_turn_that_nobody_has_joined() {
+    let codex = RealCodex::new().await;
+    codex.model.script("work", Scenario::new().stall("gate").say("never"));
+    let thread = killed_at(&codex, codex.program(&["work"]), "gate").await;
+
+    let session = codex.resume_on_host(&thread, None).await;
+    let refused = soon(session.run_turn("another", TurnOptions::default())).await;
+    assert_eq!(refused.error.unwrap().kind, FailureKind::Configuration);
+    session.interrupt().await;
+    while session.standing().await.unjoined_turn.is_some() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(answer_to(&session, "another").await, "You said: another");
+    assert_eq!(codex.turns_asking("work").len(), 1);
+    session.close().await;
+    codex.end_host().await;
+}
+
+#[tokio::test]
 async fn a_turn_outlives_its_program_and_is_joined_by_another() {
     let codex = RealCodex::new().await;
     let scenario = Scenario::new()

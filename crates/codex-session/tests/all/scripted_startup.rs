@@ -128,13 +128,31 @@ async fn the_thread_id_is_found_wherever_servers_have_put_it() {
         json!({"threadId": "t-1"}),
     ];
     for place in places {
-        let codex = Scripted::new(opening(script::reply(place.clone())));
+        let reply = script::reply(place.clone())
+            .with("/cwd", "$cwd")
+            .with("/sandbox", json!({"type": "readOnly"}))
+            .with("/approvalPolicy", "untrusted")
+            .with("/approvalsReviewer", "user");
+        let codex = Scripted::new(opening(reply));
         let session = codex.start().await;
         assert_eq!(session.open().await.unwrap(), ThreadId("t-1".to_owned()), "{place}");
         let result = soon(session.run_turn("go", TurnOptions::default())).await;
         assert_eq!(result.outcome, TurnOutcome::Completed, "{result:?}");
         assert_eq!(codex.server.wait_for_method("turn/start").await["params"]["threadId"], "t-1");
         session.close().await;
+    }
+}
+
+#[tokio::test]
+async fn settings_that_are_not_echoed_count_as_not_taken() {
+    for missing in ["/sandbox", "/approvalPolicy", "/approvalsReviewer", "/cwd"] {
+        let reply = script::reply(json!({
+            "thread": {"id": "t-1"}, "cwd": "$cwd", "sandbox": {"type": "readOnly"},
+            "approvalPolicy": "untrusted", "approvalsReviewer": "user",
+        }));
+        let failure = refusal(opening(reply.without(missing))).await;
+        assert_eq!(failure.kind, FailureKind::Startup, "{missing}");
+        assert!(failure.message.contains("did not take the"), "{failure}");
     }
 }
 

@@ -1,9 +1,11 @@
 //! Finds hosts again after a restart of ours: what the directory says, checked against what the machine says.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::process::geteuid;
 use serde::de::DeserializeOwned;
 
 use super::record::{Exit, Files, Plan, Record, read_json};
@@ -30,8 +32,17 @@ pub enum Found {
     },
 }
 
-/// Looks into one directory; `None` when it is not a host's.
+/// Looks into one directory; `None` when it is not a host's. One that is not private is refused: whoever could have
+/// written the record would get our prompts.
 pub fn find(dir: &Path) -> Result<Option<Found>, Error> {
+    let found = look_into(dir)?;
+    if found.is_some() {
+        check_private(dir, &fs::metadata(dir).map_err(io_error("cannot look at", dir))?)?;
+    }
+    Ok(found)
+}
+
+fn look_into(dir: &Path) -> Result<Option<Found>, Error> {
     let files = Files(dir);
     let Some(record) = read::<Record>(&files.record())? else {
         let plan = read::<Plan>(&files.plan())?;
@@ -51,6 +62,15 @@ pub fn find_all(root: &Path) -> Vec<(PathBuf, Result<Found, Error>)> {
     let mut dirs: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
     dirs.sort();
     dirs.into_iter().filter_map(|dir| Some((dir.clone(), find(&dir).transpose()?))).collect()
+}
+
+/// Whether a directory is ours and nobody else's.
+pub(crate) fn check_private(dir: &Path, found: &fs::Metadata) -> Result<(), Error> {
+    let others_may = found.mode() & 0o077 != 0;
+    if found.uid() != geteuid().as_raw() || others_may {
+        return Err(Error::DirNotPrivate { dir: dir.to_owned() });
+    }
+    Ok(())
 }
 
 /// Whether the numbers in a record mean something now.

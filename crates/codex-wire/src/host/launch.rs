@@ -5,18 +5,18 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{self, Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, geteuid};
+use rustix::process::Signal;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 use super::boot_lock::BootLock;
 use super::environment::{EnvPolicy, HostVariables, child_env, names_in_config};
-use super::find::{Found, find};
+use super::find::{Found, check_private, find};
 use super::keeper::{QUICK_END_IN_ALL, remove_socket};
 use super::placement::Identity;
 use super::proc::Process;
@@ -128,9 +128,7 @@ fn prepare_dir(dir: &Path) -> Result<(), Error> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io_error("cannot make", dir))?;
     let found = fs::metadata(dir).map_err(io_error("cannot look at", dir))?;
     // One that was there before may be somebody else's, or shared: it is not ours to lock others out of.
-    if found.uid() != geteuid().as_raw() || found.mode() & 0o077 != 0 {
-        return Err(Error::DirNotPrivate { dir: dir.to_owned() });
-    }
+    check_private(dir, &found)?;
     match find(dir)? {
         Some(Found::Alive(host) | Found::KeeperGone(host)) => {
             return Err(Error::Occupied { dir: dir.to_owned(), id: host.record.id.clone() });

@@ -1,12 +1,13 @@
 //! Hosts after kill -9 of whatever can be killed, on the real Codex. Nothing may be left behind.
 
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use codex_wire::host::proc::Process;
 use codex_wire::host::record::{Plan, write_json};
-use codex_wire::host::{Found, Host, Identity, Stop, find, sweep, sweep_unfinished};
+use codex_wire::host::{Error, Found, Host, Identity, Stop, find, sweep, sweep_unfinished};
 use rustix::process::Signal;
 use serde_json::json;
 use testkit::wait_until;
@@ -120,6 +121,12 @@ async fn a_start_that_was_broken_off_is_found_and_swept_up() {
         config: Vec::new(),
     };
     write_json(&dir.join("plan.json"), &plan).unwrap();
+    std::fs::set_permissions(&dir, PermissionsExt::from_mode(0o755)).unwrap();
+    assert!(
+        matches!(find(&dir), Err(Error::DirNotPrivate { .. })),
+        "a directory that others may write is trusted"
+    );
+    std::fs::set_permissions(&dir, PermissionsExt::from_mode(0o700)).unwrap();
     let mut left = Command::new("sleep")
         .arg("600")
         .env("CODEX_BRIDGE_HOST", &plan.id)

@@ -212,9 +212,13 @@ async fn after_unroute_requests_of_the_thread_are_declined() {
     wired.end().await;
 }
 
+/// Tests that fill or measure this process's memory take turns, where they share a process.
+static MEMORY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 #[tokio::test]
 async fn an_inbox_that_nobody_reads_costs_bounded_memory_and_loses_nothing() {
     const COUNT: u64 = 30_000;
+    let _memory = MEMORY.lock().await;
     let filler = "x".repeat(2000);
     let flood = script::notify("test/flood", json!({"threadId": "$thread", "n": "$index", "filler": filler}));
     let script = turn([script::flood(COUNT, [flood]), note("end")]);
@@ -246,6 +250,7 @@ fn rss() -> u64 {
 #[tokio::test]
 async fn big_messages_that_nobody_reads_are_bounded_in_bytes() {
     const BIG: usize = 10_000_000;
+    let _memory = MEMORY.lock().await;
     let script = turn([script::flood(16, [script::big_line(BIG)]), note("end")]);
     let wired = Wired::new(Way::Stdio, script).await;
     let mut messages = prompted(&wired).await;

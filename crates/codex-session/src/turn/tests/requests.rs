@@ -265,7 +265,7 @@ fn a_question_of_a_turn_that_is_not_ours_is_refused_in_the_end() {
 #[test]
 fn a_turn_that_is_given_up_leaves_no_question_open() {
     let told = "answer 0 Decline; closed 0 orphaned None; closed 1 orphaned Some(Accept); \
-                end Interrupted unknown Unresponsive: codex did not confirm the interrupt; its host is drained";
+                end Interrupted unknown Unresponsive: codex did not confirm the interrupt; its host is ended unless others work on it";
     check_active(
         prompt(),
         [

@@ -2,8 +2,7 @@
 
 use super::*;
 
-const UNCONFIRMED: &str =
-    "end Interrupted unknown Unresponsive: codex did not confirm the interrupt; its host is drained";
+const UNCONFIRMED: &str = "end Interrupted unknown Unresponsive: codex did not confirm the interrupt; its host is ended unless others work on it";
 
 // peer: S18
 #[test]
