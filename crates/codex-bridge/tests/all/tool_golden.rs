@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use scripted_model::Scenario;
 use serde_json::{Value, json};
 
 use crate::shell::Shell;
@@ -52,6 +53,7 @@ fn golden(replies: &[(&str, Value)]) -> String {
 #[tokio::test]
 async fn the_names_in_replies_are_the_known_ones() {
     let shell = Shell::new().await;
+    shell.model.script("be brief", Scenario::new().stall("still here").say("brief"));
     let mut replies = Vec::new();
     let prompt = "go [play] exec touch made.txt => delta Once => stall here => say upon a time.";
     let start = shell.told(json!({"action": "start", "prompt": prompt, "notify_target": "local"})).await;
@@ -67,6 +69,8 @@ async fn the_names_in_replies_are_the_known_ones() {
     shell.model.wait_for_stall("here").await;
     let steer = json!({"action": "steer", "task_id": id, "instruction": "be brief"});
     replies.push(("steer", shell.told(steer).await));
+    // The steer made the model begin anew: the turn runs until it is stopped.
+    shell.model.wait_for_stall("still here").await;
     replies.push(("interrupt", shell.told(on_task("interrupt")).await));
     replies.push(("result", shell.told(on_task("result")).await));
     replies.push(("list", shell.told(json!({"action": "list"})).await));
