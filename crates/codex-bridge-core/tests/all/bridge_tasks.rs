@@ -223,3 +223,26 @@ async fn a_task_over_its_token_limit_is_paused_at_the_next_count() {
     assert!(paused.reason.unwrap().contains("tokens"));
     bench.tidy(bridge).await;
 }
+
+#[tokio::test]
+async fn every_task_on_a_host_that_dies_is_accounted_for() {
+    const TASKS: usize = 30;
+    let bench = Workbench::new().await;
+    bench.model.script("work", Scenario::new().stall("never").say("x"));
+    let mut config = bench.config();
+    config.max_running = TASKS;
+    let bridge = bench.open_with(config).await;
+    for _ in 0..TASKS {
+        bridge.start(bench.task("work")).await.unwrap();
+    }
+    tokio::time::timeout(PATIENCE, bench.model.wait_for_request(TASKS - 1)).await.unwrap();
+    let hosts = bridge.hosts().await;
+    assert_eq!(hosts.len(), 1);
+    hosts[0].stop(codex_wire::host::Stop::Now).await.unwrap();
+    for view in bridge.list(&TaskFilter::default()).await.unwrap() {
+        let task = at_rest(&bridge, view.task.id.as_str()).await.task;
+        assert_eq!(task.status, Status::Lost, "{task:?}");
+        assert!(task.error.unwrap().message.contains("ended unexpectedly"));
+    }
+    bench.tidy(bridge).await;
+}

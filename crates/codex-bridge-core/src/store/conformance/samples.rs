@@ -26,7 +26,7 @@ pub fn new_task(number: u32) -> Task {
         reason: None,
         prompt_summary: format!("prompt {number}"),
         settings: Settings {
-            cwd: "/work/here".into(),
+            cwd: "/srv/here".into(),
             sandbox: Sandbox::ReadOnly,
             approval_policy: ApprovalMode::Untrusted,
             model: None,
@@ -61,7 +61,7 @@ pub fn full_task(number: u32) -> Task {
         reason: Some("the account's limit is reached".into()),
         prompt_summary: "fix 'this' \"and\" that\nплюс 한글 \u{1f980} \u{0}end".into(),
         settings: Settings {
-            cwd: "/work/with space/ünï".into(),
+            cwd: "/srv/with space/ünï".into(),
             sandbox: Sandbox::WorkspaceWrite,
             approval_policy: ApprovalMode::OnRequest,
             model: Some("gpt-x".into()),
