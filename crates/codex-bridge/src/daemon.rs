@@ -39,7 +39,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(5);
 /// How long the tasks that drive turns have to let go.
 const LET_GO: Duration = Duration::from_secs(1);
 /// How often parked tasks and hosts are looked after.
-const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+const UPKEEP_EVERY: Duration = Duration::from_secs(15);
 /// Names the place where the program dies; for proofs. See `docs/failpoints.md`.
 const FAILPOINT: &str = "CODEX_BRIDGE_FAILPOINT";
 
