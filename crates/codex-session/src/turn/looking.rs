@@ -136,7 +136,10 @@ impl Turn {
             return;
         };
         let client_id = start.client_user_message_id.as_deref();
-        if let Some(turn) = turns.into_iter().find(|turn| carries_prompt(turn, client_id)) {
+        let found = turns.into_iter().find(|turn| carries_prompt(turn, client_id));
+        // A turn that is just beginning on a living host is listed as interrupted for a moment (codex 0.166).
+        let is_settled = |turn: &WireTurn| *looks_left == 0 || turn.status != TurnStatus::Interrupted;
+        if let Some(turn) = found.filter(is_settled) {
             self.projector.name_turn(turn.id.as_str());
             self.phase = Phase::Accepted(turn.id.clone());
             return self.take_read_back(&turn, now, effects);

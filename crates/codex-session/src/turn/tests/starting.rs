@@ -133,8 +133,18 @@ fn a_prompt_that_may_have_been_sent_is_looked_for_first() {
     // There and running: taken up.
     check(prompt_once(true), "list", [(1, found(), ""), (2, completed(), "end Completed")]);
     // There and over: its outcome is read.
-    let over = turns(vec![wire_turn("u", TurnStatus::Interrupted, vec![prompt_item("c1")])]);
-    check(prompt_once(true), "list", [(1, over, "end Interrupted")]);
+    let over = turns(vec![wire_turn("u", TurnStatus::Failed, vec![prompt_item("c1")])]);
+    let failed = "end Failed Model: the turn failed and Codex did not say why";
+    check(prompt_once(true), "list", [(1, over, failed)]);
+    // A living host lists a turn that is just beginning as interrupted: only the second look is believed.
+    let cut = || turns(vec![wire_turn("u", TurnStatus::Interrupted, vec![prompt_item("c1")])]);
+    check(prompt_once(true), "list", [(1, cut(), ""), (1_001, Input::Time, "list"), (1_002, found(), "")]);
+    check(
+        prompt_once(true),
+        "list",
+        [(1, cut(), ""), (1_001, Input::Time, "list"), (1_002, cut(), "end Interrupted")],
+    );
+    check(prompt_once(false), "list", [(1, cut(), "end Interrupted")]);
     // Not there, and the host that may have got it is gone: it never ran.
     check(
         prompt_once(false),
