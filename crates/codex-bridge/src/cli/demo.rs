@@ -73,13 +73,13 @@ async fn play(stage: &Stage) -> Result<(), Failed> {
 
 /// What is where, and how to do the same in earnest.
 fn explain(stage: &Stage, took: &str) -> Result<(), Failed> {
-    let made = std::fs::read_to_string(stage.folder("work").join(NOTE));
+    let made = std::fs::read_to_string(stage.folder("demo").join(NOTE));
     let made =
         made.map_or_else(|_| "it was not written".to_owned(), |text| format!("it says: {}", text.trim_end()));
     output::lines(&[
         String::new(),
         format!("That took {took}. Until now there was in {}:", stage.dir.path().display()),
-        format!("  work/{NOTE}      the file; {made}"),
+        format!("  demo/{NOTE}      the file; {made}"),
         "  state/tasks.db     the task, its log and the answer (SQLite)".to_owned(),
         "  state/daemon.log   the daemon, which a command starts when it needs it".to_owned(),
         "  state/hosts/       Codex: it outlives the daemon, and is found again".to_owned(),
@@ -110,7 +110,7 @@ impl Stage {
         let data_dir = codex::data_dir()?;
         let data_base = data_dir.parent().unwrap_or(&data_dir).to_path_buf();
         let stage = Self { dir, program: std::env::current_exe()?, data_base };
-        for folder in ["codex", "home", "work", "tmp"] {
+        for folder in ["codex", "home", "demo", "tmp"] {
             std::fs::create_dir(stage.folder(folder))?;
         }
         std::fs::write(stage.folder("codex").join("config.toml"), codex_config(base_url, ""))?;
@@ -133,7 +133,7 @@ impl Stage {
             command.env(name, path);
         };
         let mut command = Command::new(&self.program);
-        command.args(args).current_dir(self.folder("work")).kill_on_drop(true);
+        command.args(args).current_dir(self.folder("demo")).kill_on_drop(true);
         // An empty home: login shells find no profile. A temporary directory that CODEX_HOME does not lie in.
         set(&mut command, "HOME", &self.folder("home"));
         set(&mut command, "TMPDIR", &self.folder("tmp"));

@@ -11,7 +11,7 @@ const NOW: &str = "2026-01-02T03:10:00Z";
 fn tasks<T: DeserializeOwned>() -> Vec<T> {
     let shapes = json!([
         {
-            "task_id": "codex-0123456789ab", "status": "waiting_for_approval", "cwd": "/home/ana/work/a-project-with-a-long-name",
+            "task_id": "codex-0123456789ab", "status": "waiting_for_approval", "cwd": "/home/ana/code/a-project-with-a-long-name",
             "prompt_summary": "Fix the flaky test in the parser\nand explain why it was flaky in the first place",
             "sandbox": "read-only", "approval_policy": "untrusted", "created_at": "2026-01-02T03:04:05Z",
             "updated_at": "2026-01-02T03:04:06Z",
