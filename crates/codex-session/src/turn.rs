@@ -34,7 +34,7 @@ use clock::WorkClock;
 use events::Stage;
 pub use events::is_abort_marker;
 pub use interface::{Begin, Effect, Input, Limits, Loss, Notice, Outgoing, Plan, Reply, SteerOutcome};
-use looking::Held;
+use looking::{Held, Unheard};
 pub use requests::Closing;
 use requests::Requests;
 use steering::Steers;
@@ -82,6 +82,8 @@ pub struct Turn {
     reading_back: bool,
     /// When it is to be read back, unless it shows signs of life before.
     read_back_at: Option<Millis>,
+    /// Set while nothing was heard of a turn since it was taken up on this connection.
+    unheard: Unheard,
     held: Held,
     /// Items that listeners know of, by type and id.
     told: HashSet<(Stage, String)>,
@@ -113,6 +115,7 @@ impl Turn {
             detached_since: None,
             reading_back: false,
             read_back_at: None,
+            unheard: Unheard::default(),
             held: Held::default(),
             told: HashSet::new(),
             steers: Steers::default(),
@@ -212,6 +215,7 @@ impl Turn {
             self.limit_deadline(now),
             self.quiet_deadline(),
             self.read_back_at,
+            self.unheard.until,
             self.detached_since.map(|since| since + RECONNECT_LIMIT),
             self.stop.as_ref().and_then(Stop::until),
             self.requests.next_deadline(),
@@ -240,13 +244,14 @@ impl Turn {
 
     fn on_time(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         self.clock.run(self.is_working(), now);
-        let duties: [fn(&mut Self, Millis, &mut Vec<Effect>); 7] = [
+        let duties: [fn(&mut Self, Millis, &mut Vec<Effect>); 8] = [
             Self::expire_requests,
             Self::check_limits,
             Self::check_quiet,
             Self::climb_if_due,
             Self::read_back_if_due,
             Self::look_again_if_due,
+            Self::hang_up_if_unheard,
             Self::give_up_reconnecting_if_due,
         ];
         for duty in duties {
@@ -341,6 +346,7 @@ impl Turn {
         let was_attached = self.detached_since.replace(self.detached_since.unwrap_or(now)).is_none();
         self.tool_result_at = None;
         self.read_back_at = None;
+        self.unheard.until = None;
         self.fail_sent_steers("the connection was lost before Codex answered", effects);
         self.let_go_of_held(now, effects);
         if self.has_ended() {

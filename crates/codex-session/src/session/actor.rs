@@ -402,7 +402,7 @@ impl Actor {
             opened.link.connection.peer.respond(&incoming.id, Answer::fail_closed(&incoming.request)).await;
     }
 
-    async fn on_closed(&mut self, reason: &Closed) {
+    pub(super) async fn on_closed(&mut self, reason: &Closed) {
         self.posted.clear();
         let Some(opened) = self.opened.take() else { return };
         if self.running.is_some() {

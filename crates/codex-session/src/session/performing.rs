@@ -7,7 +7,7 @@ use codex_wire::answer::Answer;
 use codex_wire::backing::Backing;
 use codex_wire::call::{CleanBackgroundTerminals, CompactStart, TurnInterrupt, TurnSteer};
 use codex_wire::item::FileChange;
-use codex_wire::peer::CallError;
+use codex_wire::peer::{CallError, Closed};
 use codex_wire::request::ServerRequest;
 
 use super::actor::{Actor, Answered};
@@ -55,6 +55,7 @@ impl Actor {
                     }
                     self.tell_all(told).await;
                 }
+                Effect::HangUp => self.hang_up().await,
                 Effect::Reconnect => self.reconnect(),
                 Effect::DrainHost => self.drain_host(),
                 Effect::End(result) => self.end_turn(*result).await,
@@ -169,6 +170,13 @@ impl Actor {
             Answered::Program { key: question, answer }
         });
         self.asked.insert(key, task);
+    }
+
+    /// Leaves the connection as if the host had closed it.
+    async fn hang_up(&mut self) {
+        if self.opened.as_ref().is_some_and(|opened| opened.link.outlives_connection()) {
+            Box::pin(self.on_closed(&Closed::ByServer)).await;
+        }
     }
 
     /// Tries to reach the host again; the machine says when it has taken too long.

@@ -193,6 +193,9 @@ pub enum Effect {
     },
     /// Tell whoever listens.
     Tell(Notice),
+    /// Leave a connection that brings nothing of the turn, if the host goes on without it. Its end is then told as
+    /// any other.
+    HangUp,
     /// Connect to the thread again.
     Reconnect,
     /// The turn cannot be stopped: let the host finish what else it does, then end it.

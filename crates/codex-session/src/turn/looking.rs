@@ -16,6 +16,19 @@ const READ_BACK_RETRY: Millis = 10_000;
 /// Events that are held at most. What goes beyond is read back.
 const HELD_EVENTS: usize = 1_024;
 
+/// How long a turn that was taken up may be unheard of before its thread is resumed anew; doubled from try to try.
+const UNHEARD: Millis = 5_000;
+const UNHEARD_AT_MOST: Millis = 60_000;
+
+/// A turn that was taken up and is not heard of. A thread that is resumed just as a turn of it begins may bring none
+/// of the turn's events and requests to that connection (codex 0.166); resumed anew, it does.
+#[derive(Debug, Default)]
+pub(super) struct Unheard {
+    /// When it has been silent for too long.
+    pub(super) until: Option<Millis>,
+    waited: Millis,
+}
+
 /// What came while it could not be taken: before our turn's id was known, or while the turn is being read back.
 /// It is taken afterwards, in order.
 #[derive(Debug, Default)]
@@ -188,7 +201,20 @@ impl Turn {
             return self.end_as_reported(turn, effects);
         }
         self.activate(now, effects);
+        self.expect_to_hear(now);
         self.release_held(now, effects);
+    }
+
+    fn expect_to_hear(&mut self, now: Millis) {
+        self.unheard.waited = (self.unheard.waited * 2).clamp(UNHEARD, UNHEARD_AT_MOST);
+        self.unheard.until = Some(now + self.unheard.waited);
+    }
+
+    pub(super) fn hang_up_if_unheard(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        if self.unheard.until.is_some_and(|until| now >= until) {
+            self.unheard.until = None;
+            effects.push(Effect::HangUp);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use codex_wire::request::ServerRequest;
 use codex_wire::{Epoch, RequestId};
 use serde::Serialize;
 
-use super::{Effect, Input, Millis, SteerOutcome, Turn, warn};
+use super::{Effect, Input, Millis, SteerOutcome, Turn, Unheard, warn};
 use crate::decision::{Decider, Decision, RequestKey, answer};
 
 /// How a request ended.
@@ -134,6 +134,7 @@ impl Turn {
     ) {
         self.clock.active(now);
         self.tool_result_at = None;
+        self.unheard = Unheard::default();
         let key = RequestKey { epoch: self.epoch.clone(), id };
         if self.requests.open.contains_key(&key) {
             // The same host asks again after a reconnect: the same answer, or still the same question.

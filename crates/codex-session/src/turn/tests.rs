@@ -124,6 +124,7 @@ fn say(effect: &Effect) -> Option<String> {
         Effect::Steered { token, outcome } => format!("steered {token} {outcome:?}"),
         Effect::Tell(Notice::Warning(message)) => format!("warn: {message}"),
         Effect::Tell(Notice::Happened(_)) => return None,
+        Effect::HangUp => "hang up".to_owned(),
         Effect::Reconnect => "reconnect".to_owned(),
         Effect::DrainHost => "drain".to_owned(),
         Effect::End(result) => say_end(result),

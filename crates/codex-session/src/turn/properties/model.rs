@@ -141,6 +141,8 @@ impl World {
                 Effect::Answer { key, answer } => self.to_host.push_back(ToHost::Answer(key.id, answer)),
                 Effect::Ask { key, .. } => self.asked.push(key),
                 Effect::AskProgram { key, .. } => self.asked_program.push(key),
+                // No host is lost by it, and nothing that it took.
+                Effect::HangUp => self.disconnect(0, false),
                 Effect::Reconnect => self.is_reconnecting = true,
                 Effect::End(result) => {
                     self.is_reconnecting = false;

@@ -131,7 +131,7 @@ impl Witness {
                 let name = format!("{} {:?}", item.type_name(), item.id());
                 assert!(self.told.insert(name), "told twice: {item:?}");
             }
-            Effect::AskProgram { .. } | Effect::Tell(_) | Effect::Reconnect => {}
+            Effect::AskProgram { .. } | Effect::Tell(_) | Effect::HangUp | Effect::Reconnect => {}
         }
     }
 

@@ -199,3 +199,21 @@ fn a_failed_read_back_after_a_loss_lets_the_turn_go_on() {
         [(2, lost(), "reconnect"), (3, attached("e1"), "list"), (4, closes, ""), (5, lost(), "reconnect")],
     );
 }
+
+#[test]
+fn a_turn_that_was_taken_up_and_is_not_heard_of_is_taken_up_anew() {
+    let again = |at: Millis| {
+        [
+            (at, Input::Time, "hang up"),
+            (at, lost(), "reconnect"),
+            (at, attached("e1"), "list"),
+            (at, running(vec![]), ""),
+        ]
+    };
+    let story = [(2, lost(), "reconnect"), (2, attached("e1"), "list"), (2, running(vec![]), "")];
+    let story = story.into_iter().chain([(5_001, Input::Time, "")]).chain(again(5_002)).chain(again(15_002));
+    let mut bench = check_active(prompt(), story);
+    assert_eq!(bench.deadline(), Some(35_002), "the pauses grow");
+    assert_eq!(bench.step(35_000, asks(0)), "ask 0");
+    assert_eq!(bench.deadline(), None, "a turn that asks is heard of");
+}
