@@ -1,5 +1,5 @@
 //! What the tests of all crates share: a scripted app-server for what the real Codex does not do on
-//! demand, and a rig that runs the real Codex in a home of its own.
+//! demand, a rig that runs the real Codex in a home of its own, and a real browser for pages.
 //!
 //! It knows the wire of Codex and nothing of our own types, so that a mistake in ours cannot hide in it.
 //!
@@ -20,7 +20,9 @@
 // A broken expectation in here is a failed test, so it ends the test where it stands.
 #![allow(clippy::expect_used, clippy::panic)]
 
+pub mod browser;
 pub mod log;
+pub mod platform;
 pub mod program;
 pub mod rig;
 pub mod schema;

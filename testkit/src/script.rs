@@ -27,6 +27,7 @@
 //! | `$item` | the id of the innermost [`Step::FreshItem`], counted over all: `item_000001` is the first |
 //! | `$n` | the round of the innermost [`Step::Repeat`] from 0, else how often the method was called before |
 //! | `$prompt` | the text of the turn's input |
+//! | `$now_us` | the time in microseconds since 1970, for measuring |
 //! | `$cwd`, `$dir`, `$version` | the thread's directory, the directory of the script, the scripted version |
 //!
 //! A string that is nothing but one of these becomes a value of its own type: `$index` (the number `$n`),

@@ -5,6 +5,9 @@ use crate::steps::Steps;
 
 /// Short name, package, bench target.
 const BENCHES: &[(&str, &str, &str)] = &[
+    ("channels", "codex-bridge-core", "channels"),
+    ("doors", "codex-bridge", "doors"),
+    ("idle", "codex-bridge", "idle"),
     ("store", "codex-bridge-core", "store"),
     ("tasks", "codex-bridge-core", "tasks"),
     ("wire", "codex-session", "wire"),
@@ -39,6 +42,6 @@ mod tests {
         let with = program("wire", &["--quick".to_owned()]).unwrap();
         assert_eq!(with.to_string(), "cargo bench -p codex-session --bench wire -- --quick");
         let unknown = program("wine", &[]).unwrap_err();
-        assert!(unknown.starts_with("there is no benchmark `wine`; there is `store`, "), "{unknown}");
+        assert!(unknown.starts_with("there is no benchmark `wine`; there is `channels`, "), "{unknown}");
     }
 }

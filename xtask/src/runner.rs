@@ -55,13 +55,14 @@ impl Runner {
         Tests { program, runner: self }
     }
 
-    /// All tests of the workspace, with time for full-length runs.
+    /// All tests of the workspace, those included that take too long for every day, with time for full-length runs.
     pub fn proof(self) -> Tests {
         let tests = self.tests();
-        match self {
-            Self::Nextest => Tests { program: tests.program.args(&["--profile=prove".to_owned()]), ..tests },
-            Self::CargoTest => tests,
-        }
+        let more = match self {
+            Self::Nextest => ["--profile=prove", "--run-ignored=all"],
+            Self::CargoTest => ["--", "--include-ignored"],
+        };
+        Tests { program: tests.program.args(&more.map(str::to_owned)), ..tests }
     }
 
     fn passed(self, line: &str) -> Option<Passed> {

@@ -1,5 +1,9 @@
 //! `setup`: what the tests need and cargo does not bring.
 
+pub mod schemathesis;
+mod sdks;
+mod webhooks;
+
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 
@@ -19,26 +23,30 @@ pub fn run() -> Result<(), String> {
 
 /// All that the tests need.
 pub fn all() -> Result<(), String> {
-    tmux()?;
+    // The terminal of the tests, and their browser.
+    debian_package("tmux", &["-V"])?;
+    debian_package("chromium", &["--version"])?;
+    sdks::install()?;
+    webhooks::install()?;
     codex().map(drop)
 }
 
-/// Installs tmux, the terminal of the tests, if it is not there and we may.
-fn tmux() -> Result<(), String> {
-    let is_there = || quiet("tmux", &["-V"]);
+/// Installs a program of Debian's if it is not there and we may; its package has its name.
+fn debian_package(name: &str, version: &[&str]) -> Result<(), String> {
+    let is_there = || quiet(name, version);
     if is_there() {
         return Ok(());
     }
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|this| this.uid() == 0);
     if is_root {
-        println!("installing tmux …");
+        println!("installing {name} …");
         let _ = quiet("apt-get", &["update"]);
-        let _ = quiet("apt-get", &["install", "--yes", "--no-install-recommends", "tmux"]);
+        let _ = quiet("apt-get", &["install", "--yes", "--no-install-recommends", name]);
     }
     if is_there() {
         Ok(())
     } else {
-        Err("tmux is missing: install it, with `apt-get install tmux` on Debian".into())
+        Err(format!("{name} is missing: install it, with `apt-get install {name}` on Debian"))
     }
 }
 

@@ -12,34 +12,50 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use crate::accounts::Accounts;
 use crate::config::Config;
 use crate::decisions::Decisions;
 use crate::event::{Event, NewEvent, Seq};
 use crate::failpoint;
 use crate::hosts::Hosts;
+use crate::outbox::notice::TurnFacts;
+use crate::outbox::{self, Subscription};
 use crate::queue::{Queue, Ticket};
 use crate::request::{RequestRecord, RequestState};
 use crate::runner::{self, Runner};
 use crate::seal;
-use crate::store::{self, Committed, RequestFilter, Store, TaskFilter, Write};
+use crate::store::{self, AuditFilter, AuditLine, Committed, RequestFilter, Store, TaskFilter, Write};
 use crate::task::{
     Limits, Notification, Settings, Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord, Used,
 };
+use crate::token;
 
 mod answering;
+mod delivering;
 mod forking;
+mod news;
+mod receiving;
 mod recovery;
 mod releasing;
+mod resuming;
 mod telling;
+mod tokens;
 mod upkeep;
 
-pub use answering::{DecisionOutcome, DecisionReport};
-pub use telling::{Delivery, Notice, Telling};
+use delivering::Outbox;
+use news::Newsroom;
+use receiving::Inbox;
 
-/// News that a slow listener may be behind before it misses some.
-const NEWS: usize = 8192;
+pub use answering::{DecisionOutcome, DecisionReport};
+pub(crate) use delivering::{letters, letters_of_rest};
+pub use news::{News, OpenText};
+pub use receiving::{Knock, Verdict};
+pub use telling::{Telling, TellingOutcome, Told};
+
 /// How much of a prompt is kept for people.
 const SUMMARY_CHARS: usize = 200;
+/// Lines of a log that are read at once.
+const LOG_PAGE: u32 = 1000;
 
 /// The one handle that every door uses. Cheap to clone.
 #[derive(Clone)]
@@ -54,30 +70,20 @@ pub(crate) struct Inner {
     pub(crate) hosts: Hosts,
     pub(crate) decisions: Decisions,
     queue: Mutex<Queue>,
+    accounts: Mutex<Accounts>,
+    /// Told when somebody who waits may be able to go on.
+    resuming: Arc<tokio::sync::Notify>,
     runners: Mutex<HashMap<TaskId, mpsc::Sender<runner::Command>>>,
-    news: broadcast::Sender<News>,
+    pub(crate) news: Newsroom,
+    outbox: Outbox,
+    inbox: Inbox,
+    tokens: tokens::Tokens,
     /// The tasks of ours that run runners.
     tasks: Spawned,
     /// Held while a task that does not run is changed, and while a decision is recorded.
-    changing: tokio::sync::Mutex<()>,
-}
-
-/// Something that is durable now, or text that is being written.
-#[derive(Debug, Clone)]
-pub enum News {
-    /// A task changed.
-    Task(TaskId),
-    /// A line was appended to a task's log.
-    Event(Event),
-    /// A piece of text of a task, as it is written. Never stored.
-    Live {
-        /// Whose.
-        task_id: TaskId,
-        /// `text`, `reasoning` or `output`.
-        kind: &'static str,
-        /// The piece, redacted.
-        text: String,
-    },
+    pub(crate) changing: tokio::sync::Mutex<()>,
+    /// Held while a task is parked for a login: one of them carries the notice.
+    pub(crate) parking: tokio::sync::Mutex<()>,
 }
 
 /// Work that is handed over.
@@ -93,6 +99,8 @@ pub struct NewTask {
     pub client_request_id: Option<String>,
     /// Who wants to be told.
     pub notify_target: Option<String>,
+    /// Who hands it over, for the record.
+    pub by: String,
 }
 
 /// A task with what is open on it.
@@ -129,6 +137,34 @@ pub enum Error {
     /// The caller asks for something that cannot be.
     #[error("{0}")]
     Refused(String),
+    /// The caller's own name for this request is that of another one already.
+    #[error(
+        "this client_request_id (or Idempotency-Key) belongs to other work, handed over before as task {0}"
+    )]
+    KeyReused(TaskId),
+    /// There is no such token, or there cannot be.
+    #[error(transparent)]
+    Token(#[from] token::Error),
+    /// A target could not be read.
+    #[error(transparent)]
+    BadTarget(#[from] outbox::target::Error),
+    /// There is no such target.
+    #[error(transparent)]
+    UnknownTarget(#[from] outbox::sender::Unknown),
+    /// No such message.
+    #[error("no message {0}")]
+    UnknownMessage(String),
+    /// No such delivery.
+    #[error("no delivery {0}")]
+    UnknownDelivery(String),
+    /// A target could not be reached.
+    #[error("{target} was not reached: {why}")]
+    Undelivered {
+        /// Where it was to go.
+        target: String,
+        /// Why it did not.
+        why: String,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -142,7 +178,7 @@ impl Bridge {
     pub async fn open(config: Config, store: Arc<dyn Store>, key: seal::Key) -> Result<Self, Error> {
         let (hosts, changes) =
             Hosts::attach(&config).await.map_err(|error| Error::Hosts(error.to_string()))?;
-        let (news, _) = broadcast::channel(NEWS);
+        let tokens = store.tokens().await?;
         let inner = Inner {
             queue: Mutex::new(Queue::new(config.max_running)),
             config,
@@ -150,34 +186,48 @@ impl Bridge {
             key,
             hosts,
             decisions: Decisions::default(),
+            accounts: Mutex::default(),
+            resuming: Arc::default(),
             runners: Mutex::default(),
-            news,
+            news: Newsroom::new(),
+            outbox: Outbox::default(),
+            inbox: Inbox::default(),
+            tokens: tokens::Tokens::new(tokens),
             tasks: Spawned::default(),
             changing: tokio::sync::Mutex::default(),
+            parking: tokio::sync::Mutex::default(),
         };
         let bridge = Self { inner: Arc::new(inner) };
         bridge.recover(&changes).await?;
+        bridge.inner.recover_outbox().await?;
         bridge.inner.tasks.spawn(upkeep::run(Arc::downgrade(&bridge.inner)));
+        bridge.inner.tasks.spawn(delivering::run(Arc::downgrade(&bridge.inner)));
+        bridge.inner.tasks.spawn(receiving::run(Arc::downgrade(&bridge.inner)));
         Ok(bridge)
     }
 
-    /// Takes work. It is durable when this returns; the same `client_request_id` gives back the same task.
+    /// Takes work. It is durable when this returns; the same `client_request_id` gives back the same task, and is
+    /// refused for other work.
     pub async fn start(&self, new: NewTask) -> Result<TaskView, Error> {
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
         if let Some(task) = self.started_by(new.client_request_id.as_ref()).await? {
-            return self.view(task).await;
+            let is_same =
+                task.settings == new.settings && inner.has_turn_with(&task.id, Some(1), &new.prompt).await?;
+            return if is_same { self.view(task).await } else { Err(Error::KeyReused(task.id)) };
         }
         check_prompt(&new.prompt)?;
+        if new.limits.turns == Some(0) {
+            return Err(Error::Refused("a limit of no turns leaves nothing to do".to_owned()));
+        }
+        for one in Subscription::parse_all(new.notify_target.as_deref().unwrap_or_default())? {
+            if !one.is_local() {
+                inner.config.sender.check(&one.target)?;
+            }
+        }
         let now = now_ms();
-        let task = inner.new_task(&new, now);
-        let turn = inner.new_turn(&task.id, 1, &new.prompt, now)?;
+        let (task, batch) = inner.first_turn(&new, now)?;
         failpoint::hit("start.before_record");
-        let batch = vec![
-            Write::AddTask(Box::new(task.clone())),
-            Write::SaveTurn(Box::new(turn)),
-            state_event(&task, now),
-        ];
         inner.commit(batch).await?;
         failpoint::hit("start.recorded");
         inner.line_up(&task);
@@ -194,15 +244,37 @@ impl Bridge {
 
     /// Gives a task at rest another turn.
     pub async fn continue_task(&self, id: &str, prompt: &str) -> Result<TaskView, Error> {
+        self.continue_once(id, prompt, None).await
+    }
+
+    /// The same, under a name of the caller's own if there is one: the same name gives no second turn, whatever has
+    /// become of the first. The name is in the line of the log with which the turn was lined up.
+    pub async fn continue_once(
+        &self,
+        id: &str,
+        prompt: &str,
+        client_request_id: Option<&str>,
+    ) -> Result<TaskView, Error> {
         check_prompt(prompt)?;
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
         let mut task = self.find(id).await?;
+        if let Some(name) = client_request_id
+            && inner.has_turn_of(&task.id, name).await?
+        {
+            let is_same = inner.has_turn_with(&task.id, None, prompt).await?;
+            return if is_same { self.view(task).await } else { Err(Error::KeyReused(task.id)) };
+        }
         if !task.status.is_at_rest() {
             let message = "it is still under way; steer it, or wait for its end";
             return Err(Error::WrongState { task_id: task.id, status: task.status, message });
         }
-        inner.requeue(&mut task, prompt).await?;
+        // Whoever says so means it, limits or not.
+        task.waive_reached_limits();
+        if task.parked.is_some() {
+            inner.try_now(&task);
+        }
+        inner.requeue_as(&mut task, prompt, client_request_id).await?;
         self.view(task).await
     }
 
@@ -248,26 +320,34 @@ impl Bridge {
             return Ok(false);
         }
         inner.queue().leave(id);
-        task.status = Status::Cancelled;
+        (task.status, task.parked) = (Status::Cancelled, None);
         task.reason = Some("cancelled before it began".to_owned());
         inner.save_state(&mut task).await?;
         Ok(true)
     }
 
-    /// A task by its id or a unique beginning of it.
+    /// A task by its id, a unique beginning of it, or its Codex thread.
     pub async fn find(&self, id: &str) -> Result<Task, Error> {
         let id = id.trim();
         if let Some(task) = self.inner.store.task(&TaskId(id.to_owned())).await? {
             return Ok(task);
         }
-        let prefix = if id.starts_with("codex-") { id.to_owned() } else { format!("codex-{id}") };
-        let filter = TaskFilter { id_prefix: Some(prefix), limit: Some(2), ..TaskFilter::default() };
+        let filter = TaskFilter { id_prefix: Some(id_prefix(id)), limit: Some(2), ..TaskFilter::default() };
         let mut found = self.inner.store.tasks(&filter).await?;
         match found.len() {
             1 if !id.is_empty() => Ok(found.remove(0)),
-            0 | 1 => Err(Error::UnknownTask(id.to_owned())),
+            0 | 1 => self.of_thread(id).await?.ok_or_else(|| Error::UnknownTask(id.to_owned())),
             _ => Err(Error::AmbiguousTask(id.to_owned())),
         }
+    }
+
+    async fn of_thread(&self, thread_id: &str) -> Result<Option<Task>, Error> {
+        let thread_id = Some(thread_id.to_owned()).filter(|id| !id.is_empty());
+        if thread_id.is_none() {
+            return Ok(None);
+        }
+        let filter = TaskFilter { thread_id, limit: Some(1), ..TaskFilter::default() };
+        Ok(self.inner.store.tasks(&filter).await?.into_iter().next())
     }
 
     /// A task with what is open on it.
@@ -283,21 +363,36 @@ impl Bridge {
             open.entry(request.task_id.clone()).or_default().push(request);
         }
         let tasks = self.inner.store.tasks(filter).await?;
-        Ok(tasks
+        let mut views: Vec<TaskView> = tasks
             .into_iter()
             .map(|task| with_requests(open.remove(&task.id).unwrap_or_default(), task))
-            .collect())
+            .collect();
+        self.inner.show_telling(&mut views).await?;
+        Ok(views)
     }
 
     async fn view(&self, task: Task) -> Result<TaskView, Error> {
         let open = self.open_requests(Some(task.id.clone())).await?;
-        Ok(with_requests(open, task))
+        let mut view = with_requests(open, task);
+        self.inner.show_telling(std::slice::from_mut(&mut view)).await?;
+        Ok(view)
     }
 
     /// What waits for people, the oldest first.
     pub async fn open_requests(&self, task_id: Option<TaskId>) -> Result<Vec<RequestRecord>, Error> {
         let filter = RequestFilter { task_id, states: vec![RequestState::Open], ..RequestFilter::default() };
         Ok(self.inner.store.requests(&filter).await?)
+    }
+
+    /// All requests of a task, closed ones too, the oldest first.
+    pub async fn requests(&self, task_id: TaskId) -> Result<Vec<RequestRecord>, Error> {
+        let filter = RequestFilter { task_id: Some(task_id), ..RequestFilter::default() };
+        Ok(self.inner.store.requests(&filter).await?)
+    }
+
+    /// The turns of a task, the oldest first.
+    pub async fn turns(&self, task_id: &TaskId) -> Result<Vec<TurnRecord>, Error> {
+        Ok(self.inner.store.turns(task_id).await?)
     }
 
     /// A task's log after a number.
@@ -313,6 +408,12 @@ impl Bridge {
     /// What happens from now on.
     pub fn news(&self) -> broadcast::Receiver<News> {
         self.inner.news.subscribe()
+    }
+
+    /// What happens from now on, and the message of this task that is being written, as far as it is. Pieces that come
+    /// later go on where it ends.
+    pub fn join(&self, id: &TaskId) -> (broadcast::Receiver<News>, Option<OpenText>) {
+        self.inner.news.join(id)
     }
 
     /// Waits until a task is at rest, or needs an answer, or the time is up.
@@ -341,6 +442,23 @@ impl Bridge {
         }
     }
 
+    /// Notes in the audit log who commanded what.
+    pub async fn note(&self, by: &str, action: &str, task_id: Option<&TaskId>) -> Result<(), Error> {
+        self.inner.commit(vec![audit(by, action, task_id, "")]).await?;
+        Ok(())
+    }
+
+    /// Who decided or commanded what, the oldest first; of one task if its id, or a beginning of it, is given.
+    pub async fn audit_log(
+        &self,
+        task: Option<&str>,
+        since: Option<TimeMs>,
+        limit: u32,
+    ) -> Result<Vec<AuditLine>, Error> {
+        let task_id_prefix = task.map(id_prefix);
+        Ok(self.inner.store.audit(&AuditFilter { task_id_prefix, since, limit: Some(limit) }).await?)
+    }
+
     /// The store, for checks and backups.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
@@ -354,13 +472,20 @@ impl Bridge {
     /// Lets go of everything as a crash would, except that it is tidy: turns go on with their hosts, nothing more is
     /// recorded, and the next bridge takes it all up.
     pub async fn abandon(self) {
+        self.inner.outbox.close().await;
         self.inner.tasks.abort_all().await;
     }
 
-    /// Ends every host, and what runs on them. What could not be ended is named.
+    /// Ends every host, and what runs on them; nothing begins after that. What could not be ended is named.
     pub async fn stop_hosts(&self) -> Vec<String> {
         self.inner.hosts.stop_all().await
     }
+}
+
+/// The beginning of an id as people write it, with the word that all of them begin with.
+fn id_prefix(id: &str) -> String {
+    let id = id.trim();
+    if id.starts_with("codex-") { id.to_owned() } else { format!("codex-{id}") }
 }
 
 fn check_prompt(prompt: &str) -> Result<(), Error> {
@@ -392,19 +517,17 @@ impl Inner {
     /// Commits, then tells.
     pub(crate) async fn commit(&self, batch: Vec<Write>) -> Result<Committed, store::Error> {
         let changed: Vec<TaskId> = batch.iter().filter_map(changed_task).collect();
+        let has_letters = batch.iter().any(|write| matches!(write, Write::AddDelivery(_)));
+        let has_sent = batch.iter().any(is_sent);
         let committed = self.store.commit(batch).await?;
-        // Nobody may be listening.
-        for event in &committed.events {
-            let _ = self.news.send(News::Event(event.clone()));
+        self.news.tell_committed(&committed.events, changed);
+        if has_letters {
+            self.outbox.look();
         }
-        for task_id in changed {
-            let _ = self.news.send(News::Task(task_id));
+        if has_sent {
+            self.inbox.reply_is_out();
         }
         Ok(committed)
-    }
-
-    pub(crate) fn tell_live(&self, task_id: &TaskId, kind: &'static str, text: String) {
-        let _ = self.news.send(News::Live { task_id: task_id.clone(), kind, text });
     }
 
     /// Saves a task with an event that tells its state.
@@ -414,7 +537,9 @@ impl Inner {
         if task.status.is_at_rest() {
             task.completed_at = Some(now);
         }
-        self.commit(vec![Write::SaveTask(Box::new(task.clone())), state_event(task, now)]).await?;
+        let mut batch = vec![Write::SaveTask(Box::new(task.clone())), state_event(task, now)];
+        batch.extend(letters_of_rest(task, TurnFacts::default(), now));
+        self.commit(batch).await?;
         Ok(())
     }
 
@@ -444,6 +569,20 @@ impl Inner {
         }
     }
 
+    /// What makes a new task, once it is committed.
+    fn first_turn(&self, new: &NewTask, now: TimeMs) -> Result<(Task, Vec<Write>), Error> {
+        let mut task = self.new_task(new, now);
+        self.hold_back(&mut task);
+        let turn = self.new_turn(&task.id, 1, &new.prompt, now)?;
+        let batch = vec![
+            Write::AddTask(Box::new(task.clone())),
+            Write::SaveTurn(Box::new(turn)),
+            state_event(&task, now),
+            audit(&new.by, "start", Some(&task.id), &task.prompt_summary),
+        ];
+        Ok((task, batch))
+    }
+
     fn new_turn(
         &self,
         task_id: &TaskId,
@@ -455,10 +594,11 @@ impl Inner {
             .key
             .seal(prompt.as_bytes(), task_id.as_str())
             .map_err(|error| Error::Refused(error.to_string()))?;
+        let mark = self.mark(task_id, prompt)?;
         Ok(TurnRecord {
             task_id: task_id.clone(),
             number,
-            client_id: format!("{task_id}/{number}/{}", random_hex(16)),
+            client_id: format!("{task_id}/{number}/{}/{mark}", random_hex(16)),
             progress: TurnProgress::Recorded,
             sealed_prompt: Some(sealed),
             prompt_summary: self.summary(prompt),
@@ -468,6 +608,23 @@ impl Inner {
         })
     }
 
+    fn mark(&self, task_id: &TaskId, prompt: &str) -> Result<String, Error> {
+        self.key.mark(prompt.as_bytes(), task_id.as_str()).map_err(|error| Error::Refused(error.to_string()))
+    }
+
+    /// Whether a turn of this task, or the one of this number, was given this prompt. One that has no mark may have been.
+    async fn has_turn_with(
+        &self,
+        task_id: &TaskId,
+        number: Option<u32>,
+        prompt: &str,
+    ) -> Result<bool, Error> {
+        let mark = self.mark(task_id, prompt)?;
+        let turns = self.store.turns(task_id).await?;
+        let is_it = |turn: &TurnRecord| turn.client_id.split('/').nth(3).is_none_or(|found| found == mark);
+        Ok(turns.iter().any(|turn| number.is_none_or(|number| turn.number == number) && is_it(turn)))
+    }
+
     fn summary(&self, prompt: &str) -> String {
         // Redacted before it is cut: half a secret is still one.
         self.config.redactor.redact(prompt).chars().take(SUMMARY_CHARS).collect()
@@ -475,29 +632,89 @@ impl Inner {
 
     /// Lines a task at rest up for another turn.
     pub(crate) async fn requeue(self: &Arc<Self>, task: &mut Task, prompt: &str) -> Result<(), Error> {
-        let now = now_ms();
-        let turn = self.new_turn(&task.id, task.used.turns + 1, prompt, now)?;
-        task.status = Status::Queued;
-        (task.reason, task.parked, task.error, task.completed_at) = (None, None, None, None);
-        task.notification = untold(task.notify_target.as_ref());
-        task.updated_at = now;
-        let batch = vec![
-            Write::SaveTask(Box::new(task.clone())),
-            Write::SaveTurn(Box::new(turn)),
-            state_event(task, now),
-        ];
+        self.requeue_as(task, prompt, None).await
+    }
+
+    async fn requeue_as(
+        self: &Arc<Self>,
+        task: &mut Task,
+        prompt: &str,
+        client_request_id: Option<&str>,
+    ) -> Result<(), Error> {
+        let mut batch = self.another_turn(task, prompt, now_ms())?;
+        if let (Some(name), Some(Write::Append { events, .. })) = (client_request_id, batch.last_mut()) {
+            for event in events {
+                event.body.insert("client_request_id".to_owned(), name.into());
+            }
+        }
         self.commit(batch).await?;
         self.line_up(task);
         self.begin_next();
         Ok(())
     }
 
+    /// Whether a turn of this task was lined up under this name.
+    async fn has_turn_of(&self, task_id: &TaskId, client_request_id: &str) -> Result<bool, store::Error> {
+        let is_it = |event: &Event| {
+            event.body.get("client_request_id").and_then(Value::as_str) == Some(client_request_id)
+        };
+        let mut after = 0;
+        loop {
+            let page = self.store.events(task_id, after, LOG_PAGE).await?;
+            let Some(last) = page.last() else { return Ok(false) };
+            after = last.seq;
+            if page.iter().any(is_it) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// What gives a task at rest another turn, once it is committed.
+    pub(crate) fn another_turn(
+        &self,
+        task: &mut Task,
+        prompt: &str,
+        now: TimeMs,
+    ) -> Result<Vec<Write>, Error> {
+        let turn = self.new_turn(&task.id, task.used.turns + 1, prompt, now)?;
+        task.status = Status::Queued;
+        (task.error, task.completed_at) = (None, None);
+        self.hold_back(task);
+        task.notification = untold(task.notify_target.as_ref());
+        task.updated_at = now;
+        Ok(vec![
+            Write::SaveTask(Box::new(task.clone())),
+            Write::SaveTurn(Box::new(turn)),
+            state_event(task, now),
+        ])
+    }
+
     pub(crate) fn line_up(&self, task: &Task) {
-        self.queue().wait(ticket(task));
+        let mut ticket = self.ticket(task);
+        ticket.is_held = self.accounts().limit(&ticket.home, &task.id, now_ms()).is_some();
+        let is_held = ticket.is_held;
+        self.queue().wait(ticket);
+        if is_held {
+            self.resuming.notify_one();
+        }
+    }
+
+    fn ticket(&self, task: &Task) -> Ticket {
+        Ticket {
+            task_id: task.id.clone(),
+            cwd: task.settings.cwd.clone(),
+            writes: task.settings.sandbox != codex_session::Sandbox::ReadOnly,
+            home: self.login_home(task),
+            is_held: false,
+        }
     }
 
     /// Begins whoever may work now.
     pub(crate) fn begin_next(self: &Arc<Self>) {
+        // Whoever lines up now is the next bridge's.
+        if self.hosts.are_closed() {
+            return;
+        }
         let next = self.queue().begin();
         for task_id in next {
             self.run(task_id, runner::Mode::Fresh);
@@ -508,11 +725,14 @@ impl Inner {
     fn run(self: &Arc<Self>, task_id: TaskId, mode: runner::Mode) {
         let (commands, queue) = mpsc::channel(runner::COMMANDS);
         self.runners().insert(task_id.clone(), commands);
+        self.news.turn_runs(&task_id);
         let inner = Arc::clone(self);
         self.tasks.spawn(async move {
             Runner::new(Arc::clone(&inner), task_id.clone(), queue).run(mode).await;
             inner.runners().remove(&task_id);
-            inner.queue().leave(&task_id);
+            inner.news.turn_is_over(&task_id);
+            inner.queue().finish(&task_id);
+            inner.probe_is_over(&task_id).await;
             inner.begin_next();
         });
     }
@@ -546,16 +766,26 @@ fn untold(target: Option<&String>) -> Notification {
     Notification { status: status.to_owned(), ..Notification::default() }
 }
 
-fn ticket(task: &Task) -> Ticket {
-    let writes = task.settings.sandbox != codex_session::Sandbox::ReadOnly;
-    Ticket { task_id: task.id.clone(), cwd: task.settings.cwd.clone(), writes }
+/// Whether it says that a delivery is over, which a message may have waited for.
+fn is_sent(write: &Write) -> bool {
+    matches!(write, Write::SaveDelivery(one) if !outbox::State::UNFINISHED.contains(&one.state))
 }
 
 fn changed_task(write: &Write) -> Option<TaskId> {
     match write {
         Write::AddTask(task) | Write::SaveTask(task) => Some(task.id.clone()),
         Write::SaveRequest(request) => Some(request.task_id.clone()),
-        Write::SaveTurn(_) | Write::Append { .. } | Write::Audit { .. } | Write::Prune { .. } => None,
+        Write::SaveTurn(_)
+        | Write::Append { .. }
+        | Write::AddDelivery(_)
+        | Write::SaveDelivery(_)
+        | Write::AddMessage(_)
+        | Write::SaveMessage(_)
+        | Write::SaveConversation(_)
+        | Write::SaveChannel(_)
+        | Write::SaveToken(_)
+        | Write::Audit { .. }
+        | Write::Prune { .. } => None,
     }
 }
 
@@ -566,6 +796,17 @@ pub(crate) fn state_event(task: &Task, now: TimeMs) -> Write {
         body.insert("reason".to_owned(), json!(reason));
     }
     append(&task.id, now, "state", body)
+}
+
+/// One line for the audit log.
+fn audit(by: &str, action: &str, task_id: Option<&TaskId>, detail: &str) -> Write {
+    Write::Audit {
+        at: now_ms(),
+        actor: by.to_owned(),
+        action: action.to_owned(),
+        task_id: task_id.cloned(),
+        detail: detail.to_owned(),
+    }
 }
 
 /// One line for a task's log.

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use codex_session::ApprovalPolicy;
 use codex_wire::host::retirement::Limits as HostLimits;
 use codex_wire::host::{EnvPolicy, KeeperCommand};
 use redact::Redactor;
+
+use crate::outbox::Sender;
 
 /// What every thread is told first, unless the operator replaces it.
 pub const DEVELOPER_INSTRUCTIONS: &str = "You run under codex-bridge. Nobody watches this conversation as it \
@@ -50,6 +53,8 @@ pub struct Config {
     pub keep_events: u32,
     /// How often parked tasks and hosts are looked after.
     pub upkeep_every: Duration,
+    /// The way to the targets of tasks.
+    pub sender: Arc<dyn Sender>,
     /// Hides secrets in all that is stored or told.
     pub redactor: Redactor,
 }

@@ -47,6 +47,11 @@ impl Decisions {
         receiver.await.unwrap_or((Decision::Decline, Decider::Policy("the request was closed".to_owned())))
     }
 
+    /// Whether a decision waits for its asker.
+    pub(crate) fn has(&self, key: &RequestKey) -> bool {
+        matches!(self.slots().get(key), Some(Slot::Decided(..)))
+    }
+
     /// The request is closed: nothing is waited for any more.
     pub(crate) fn forget(&self, key: &RequestKey) {
         self.slots().remove(key);

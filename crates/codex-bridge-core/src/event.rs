@@ -25,6 +25,13 @@ pub struct Event {
     pub body: Map<String, Value>,
 }
 
+impl Event {
+    /// Whether a text that was being written is over with this line: its message is in the log, or its turn has ended.
+    pub fn ends_text(&self) -> bool {
+        matches!(self.kind.as_str(), "message" | "turn_ended")
+    }
+}
+
 /// A line to be appended; its number comes with the commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEvent {

@@ -29,6 +29,7 @@ pub(crate) fn hit(name: &str) {
         && armed.name == name
         && armed.hits.fetch_add(1, Ordering::SeqCst) == armed.skip
     {
+        eprintln!("failpoint {name}: the program dies here, as it was told to");
         std::process::abort();
     }
 }

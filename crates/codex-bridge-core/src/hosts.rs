@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use codex_session::link::{self, Link};
@@ -14,9 +15,13 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
 
 use crate::config::Config;
+use crate::login;
+use crate::task::{Task, TaskId};
 
 /// How long Codex may take to boot.
 const READY_LIMIT: Duration = Duration::from_secs(30);
+/// A task that was at work when so many hosts died may be why: from then on it takes nobody with it.
+const LOSSES_BEFORE_ALONE: u32 = 2;
 /// How often a full home is asked again.
 const ROOM_PAUSE: Duration = Duration::from_millis(500);
 
@@ -25,6 +30,10 @@ const ROOM_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Hosts {
     pool: Arc<Mutex<Pool>>,
     template: Arc<Launch>,
+    /// The home of tasks that name none.
+    default_home: PathBuf,
+    /// Whether they are being ended for good.
+    closed: Arc<AtomicBool>,
 }
 
 impl Hosts {
@@ -42,7 +51,13 @@ impl Hosts {
             config: Vec::new(),
             ready_timeout: READY_LIMIT,
         };
-        Ok((Self { pool: Arc::new(Mutex::new(pool)), template: Arc::new(template) }, changes))
+        let hosts = Self {
+            pool: Arc::new(Mutex::new(pool)),
+            template: Arc::new(template),
+            default_home: login::home(config, None),
+            closed: Arc::default(),
+        };
+        Ok((hosts, changes))
     }
 
     /// The living host of an epoch.
@@ -56,9 +71,16 @@ impl Hosts {
         self.pool.lock().await.hosts().cloned().collect()
     }
 
-    /// A way for one task to a host: the one that its thread is on, else any with room.
-    pub(crate) fn dial(&self, codex_home: Option<PathBuf>, prefer: Option<Epoch>) -> HostDial {
-        HostDial { hosts: self.clone(), codex_home, prefer: Mutex::new(prefer) }
+    /// A way for one task to a host: the one that its thread is on, else any with room, else, if it saw too many of
+    /// them die, one of its own.
+    pub(crate) fn dial(&self, task: &Task) -> HostDial {
+        let is_alone = task.used.host_losses >= LOSSES_BEFORE_ALONE;
+        HostDial {
+            hosts: self.clone(),
+            codex_home: task.settings.codex_home.clone(),
+            alone: is_alone.then(|| task.id.clone()),
+            prefer: Mutex::new(task.epoch.clone()),
+        }
     }
 
     pub(crate) async fn thread_opened(&self, host: &str, thread_id: &str) {
@@ -78,8 +100,14 @@ impl Hosts {
         self.pool.lock().await.maintain(&self.template.version).await
     }
 
-    /// Ends all of them.
+    /// Whether no host is started any more.
+    pub(crate) fn are_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Ends all of them, and starts none any more.
     pub(crate) async fn stop_all(&self) -> Vec<String> {
+        self.closed.store(true, Ordering::SeqCst);
         let mut failed = Vec::new();
         for host in self.all().await {
             if let Err(error) = host.stop(Stop::Now).await {
@@ -89,13 +117,29 @@ impl Hosts {
         failed
     }
 
-    async fn place(&self, codex_home: Option<&PathBuf>) -> Result<Host, DialError> {
+    async fn place(&self, codex_home: Option<&PathBuf>, alone: Option<&TaskId>) -> Result<Host, DialError> {
         loop {
             let mut wanted = (*self.template).clone();
-            if let Some(home) = codex_home {
+            // The default home by its name is the same home, and the same host.
+            let home = codex_home.filter(|home| **home != self.default_home);
+            if let Some(home) = home {
                 wanted.identity.codex_home = Some(home.clone());
             }
-            match self.pool.lock().await.host_for(&wanted).await? {
+            // Asked each time: people log in and out while hosts run.
+            wanted.identity.exclusive_home = login::is_chatgpt(home.unwrap_or(&self.default_home));
+            // One refresher of its tokens matters more there than who dies with whom.
+            let alone = alone.filter(|_| !wanted.identity.exclusive_home);
+            wanted.identity.alone = alone.map(|task_id| task_id.0.clone()).unwrap_or_default();
+            let mut pool = self.pool.lock().await;
+            if self.are_closed() {
+                // Whoever waits here is given up with the bridge, unsent, and taken up by the next one.
+                drop(pool);
+                std::future::pending::<()>().await;
+                continue;
+            }
+            let placed = pool.host_for(&wanted).await?;
+            drop(pool);
+            match placed {
                 Placed::On(host) => return Ok(host),
                 // A home that may have one host only, and that one is full: its turn comes.
                 Placed::Wait => tokio::time::sleep(ROOM_PAUSE).await,
@@ -108,6 +152,8 @@ impl Hosts {
 pub(crate) struct HostDial {
     hosts: Hosts,
     codex_home: Option<PathBuf>,
+    /// Set for a task that gets a host of its own.
+    alone: Option<TaskId>,
     /// The host that the thread is on: only there it can be taken up while that host lives.
     prefer: Mutex<Option<Epoch>>,
 }
@@ -122,7 +168,7 @@ impl Dial for HostDial {
             };
             let host = match known {
                 Some(host) => host,
-                None => self.hosts.place(self.codex_home.as_ref()).await?,
+                None => self.hosts.place(self.codex_home.as_ref(), self.alone.as_ref()).await?,
             };
             *prefer = Some(host.epoch().clone());
             link::connect(host, initialize_limit).await

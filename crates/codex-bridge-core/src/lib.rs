@@ -2,18 +2,23 @@
 //!
 //! Reads no environment, no home directory and no terminal: all of that is handed in by the program.
 
+mod accounts;
 pub mod bridge;
 pub mod config;
 mod decisions;
 pub mod event;
 pub mod failpoint;
 mod hosts;
+pub mod inbox;
+mod login;
+pub mod outbox;
 pub mod queue;
 pub mod request;
 mod runner;
 pub mod seal;
 pub mod store;
 pub mod task;
+pub mod token;
 
 pub use bridge::{Bridge, NewTask, News, TaskView};
 pub use config::{Config, OnHostLoss};

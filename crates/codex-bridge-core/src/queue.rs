@@ -26,6 +26,10 @@ pub struct Ticket {
     pub cwd: PathBuf,
     /// Whether it may write there.
     pub writes: bool,
+    /// The home whose account it uses.
+    pub home: PathBuf,
+    /// Whether it is held back until it is let go.
+    pub is_held: bool,
 }
 
 impl Queue {
@@ -55,7 +59,8 @@ impl Queue {
                 break;
             };
             let Some((cwd, mut line)) = self.waiting.remove(at) else { break };
-            let Some(ticket) = line.pop_front() else { break };
+            let first = line.iter().position(|ticket| !ticket.is_held);
+            let Some(ticket) = first.and_then(|first| line.remove(first)) else { break };
             if !line.is_empty() {
                 self.waiting.push_back((cwd, line));
             }
@@ -66,9 +71,17 @@ impl Queue {
     }
 
     fn may_begin(&self, cwd: &Path, line: &VecDeque<Ticket>) -> bool {
-        line.front().is_some_and(|first| {
-            !first.writes || !self.running.iter().any(|ticket| ticket.writes && ticket.cwd == cwd)
+        line.iter().find(|ticket| !ticket.is_held).is_some_and(|first| {
+            // A task that goes on by itself lines up before its last turn is put away.
+            let runs_still = self.running.iter().any(|ticket| ticket.task_id == first.task_id);
+            !runs_still
+                && (!first.writes || !self.running.iter().any(|ticket| ticket.writes && ticket.cwd == cwd))
         })
+    }
+
+    /// Works no more. If it lines up for another turn, it stays there.
+    pub fn finish(&mut self, task_id: &TaskId) {
+        self.running.retain(|ticket| ticket.task_id != *task_id);
     }
 
     /// Leaves, wherever it stood.
@@ -78,6 +91,30 @@ impl Queue {
             line.retain(|ticket| ticket.task_id != *task_id);
         }
         self.waiting.retain(|(_, line)| !line.is_empty());
+    }
+
+    /// Holds back whoever waits of a home.
+    pub fn hold(&mut self, home: &Path) {
+        for ticket in self.tickets().filter(|ticket| ticket.home == home) {
+            ticket.is_held = true;
+        }
+    }
+
+    /// Lets one that was held back wait as all others do.
+    pub fn let_go(&mut self, task_id: &TaskId) {
+        for ticket in self.tickets().filter(|ticket| ticket.task_id == *task_id) {
+            ticket.is_held = false;
+        }
+    }
+
+    /// Those that are held back, in the order of each directory, with their homes.
+    pub fn held(&mut self) -> Vec<(TaskId, PathBuf)> {
+        let held = self.tickets().filter(|ticket| ticket.is_held);
+        held.map(|ticket| (ticket.task_id.clone(), ticket.home.clone())).collect()
+    }
+
+    fn tickets(&mut self) -> impl Iterator<Item = &mut Ticket> {
+        self.waiting.iter_mut().flat_map(|(_, line)| line)
     }
 
     /// How many work.
@@ -91,7 +128,8 @@ mod tests {
     use super::*;
 
     fn ticket(id: &str, cwd: &str, writes: bool) -> Ticket {
-        Ticket { task_id: TaskId(id.to_owned()), cwd: cwd.into(), writes }
+        let home = PathBuf::from("/home/ada/.codex");
+        Ticket { task_id: TaskId(id.to_owned()), cwd: cwd.into(), writes, home, is_held: false }
     }
 
     fn begun(queue: &mut Queue) -> Vec<String> {
@@ -121,6 +159,33 @@ mod tests {
         assert_eq!(begun(&mut queue), ["r1"]);
         queue.leave(&TaskId("w1".to_owned()));
         assert_eq!(begun(&mut queue), ["w2"]);
+    }
+
+    #[test]
+    fn a_task_that_lines_up_again_begins_when_its_last_turn_is_put_away() {
+        let mut queue = Queue::new(8);
+        queue.wait(ticket("r1", "/a", false));
+        assert_eq!(begun(&mut queue), ["r1"]);
+        queue.wait(ticket("r1", "/a", false));
+        assert_eq!(begun(&mut queue), [""; 0]);
+        queue.finish(&TaskId("r1".to_owned()));
+        assert_eq!((begun(&mut queue), queue.running()), (vec!["r1".to_owned()], 1));
+    }
+
+    #[test]
+    fn who_is_held_back_lets_others_pass_and_keeps_its_place() {
+        let mut queue = Queue::new(8);
+        queue.wait(ticket("h1", "/a", false));
+        queue.wait(ticket("h2", "/a", false));
+        queue.hold(Path::new("/home/ada/.codex"));
+        queue.wait(Ticket { home: "/other".into(), ..ticket("r1", "/a", false) });
+        assert_eq!(begun(&mut queue), ["r1"]);
+        let held: Vec<String> = queue.held().into_iter().map(|(id, _)| id.0).collect();
+        assert_eq!(held, ["h1", "h2"]);
+        queue.let_go(&TaskId("h1".to_owned()));
+        assert_eq!(begun(&mut queue), ["h1"]);
+        queue.leave(&TaskId("h2".to_owned()));
+        assert!(queue.held().is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use codex_session::{Failure, FailureKind, Session, SteerOutcome, TurnOptions, TurnResult, WorkLimit};
@@ -13,19 +14,24 @@ use tokio::sync::{mpsc, oneshot};
 use crate::bridge::{Inner, now_ms};
 use crate::failpoint;
 use crate::store::{self, Write};
-use crate::task::{Status, Task, TaskId, TurnProgress, TurnRecord};
+use crate::task::{Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord};
 
 mod approver;
 mod ending;
 mod journal;
 mod opening;
+mod unwritten;
 
+pub(crate) use journal::closed_event;
 pub(crate) use opening::session_config;
+use unwritten::Unwritten;
 
 /// Commands that wait for a runner.
 pub(crate) const COMMANDS: usize = 32;
 /// How long a store that failed is left alone.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
+/// Less work than this is not worth a write of its own.
+const WORK_STEP_MS: u64 = 1_000;
 /// Events of a session that wait to be recorded.
 const JOURNAL: usize = 256;
 
@@ -62,6 +68,16 @@ struct Work {
     turn: TurnRecord,
     /// The items that the log has already, by kind of line and id.
     logged: HashSet<(String, String)>,
+    /// Lines that found no space, the oldest first.
+    unwritten: Unwritten,
+    /// When the turn began, for all that is certain.
+    began_at: TimeMs,
+    /// Whether the model has answered.
+    was_served: bool,
+    /// What the task had worked before this life of the turn.
+    worked_before_ms: u64,
+    /// What it has worked in it.
+    meter: Arc<AtomicU64>,
     /// The last diff that Codex told, for the end.
     diff: Option<String>,
     /// A limit that was passed, in words; the turn is being stopped for it.
@@ -105,9 +121,14 @@ impl Runner {
         let open = turn.filter(|turn| turn.progress != TurnProgress::Ended);
         Ok(task.zip(open).map(|(task, turn)| Work {
             inner: Arc::clone(&self.inner),
+            began_at: turn.created_at,
+            was_served: false,
+            worked_before_ms: task.used.work_ms,
+            meter: Arc::default(),
             task,
             turn,
             logged: HashSet::new(),
+            unwritten: Unwritten::default(),
             diff: None,
             over_limit: None,
             host_was_lost: false,
@@ -118,12 +139,15 @@ impl Runner {
     async fn drive(&mut self, work: &mut Work, mode: Mode) -> Result<(), store::Error> {
         if mode == Mode::Recovered {
             work.look_back().await?;
+        } else {
+            work.began_at = now_ms();
         }
         let Some(prompt) = work.prompt() else { return work.end(unreadable()).await };
         work.begin().await?;
         let (journal, mut told) = mpsc::channel(JOURNAL);
         let opened = self.open(work, &mut told, journal, mode).await?;
         let Some(session) = opened else { return Ok(()) };
+        failpoint::hit("thread.before_record");
         work.thread_opened(&session).await?;
         failpoint::hit("thread.recorded");
         work.about_to_send().await?;
@@ -179,6 +203,7 @@ impl Runner {
 impl Work {
     /// What is to be known of a turn that was under way before us.
     async fn look_back(&mut self) -> Result<(), store::Error> {
+        self.inner.news.turn_was_joined_midway(&self.task.id);
         self.was_interrupting = self.task.status == Status::Interrupting;
         self.host_was_lost = match &self.task.epoch {
             Some(epoch) => self.inner.hosts.find(epoch).await.is_none(),
@@ -189,6 +214,7 @@ impl Work {
 
     async fn begin(&mut self) -> Result<(), store::Error> {
         self.task.status = if self.was_interrupting { Status::Interrupting } else { Status::Starting };
+        (self.task.reason, self.task.parked) = (None, None);
         self.task.used.turns = self.turn.number;
         self.inner.save_state(&mut self.task).await
     }
@@ -209,14 +235,30 @@ impl Work {
     }
 
     fn turn_options(&self, mode: Mode) -> TurnOptions {
-        let left = self.task.limits.work_ms.map(|limit| limit.saturating_sub(self.task.used.work_ms).max(1));
+        let left = self.task.work_left_ms().map(|left| left.max(1));
         TurnOptions {
             work_limit: left.map_or(WorkLimit::Never, |ms| WorkLimit::After(Duration::from_millis(ms))),
             client_id: Some(self.turn.client_id.clone()),
             may_have_been_sent: mode == Mode::Recovered,
+            work_meter: Some(Arc::clone(&self.meter)),
             model: self.task.settings.model.clone(),
             effort: self.task.settings.effort.clone(),
             ..TurnOptions::default()
+        }
+    }
+
+    /// What the task has worked so far, so that a limit on it outlives us. Says whether that is worth a write.
+    fn count_work(&mut self) -> bool {
+        let before = self.task.used.work_ms;
+        self.task.used.work_ms = self.worked_before_ms + self.meter.load(Ordering::Relaxed);
+        self.task.used.work_ms >= before + WORK_STEP_MS
+    }
+
+    /// The model has answered: the account's limit, if there was one, is over.
+    fn served(&mut self) {
+        if !self.was_served {
+            self.was_served = true;
+            self.inner.was_served(&self.task, self.began_at);
         }
     }
 

@@ -10,9 +10,12 @@ use std::path::{Path, PathBuf};
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use sha2::{Digest, Sha256};
 
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
+/// As much of a hash as nobody finds twice.
+const MARK_BYTES: usize = 16;
 /// Begins each sealed text, so that another way of sealing can be told apart one day.
 const FORMAT: u8 = 1;
 
@@ -92,6 +95,19 @@ impl Key {
         self.cipher.decrypt(&XNonce::from(*nonce), payload).map_err(|_| Error::Closed)
     }
 
+    /// A short mark of a text for a purpose: the same text has the same one, and without the key nobody can tell from
+    /// a mark what the text was, not even by guessing.
+    pub fn mark(&self, text: &[u8], context: &str) -> Result<String, Error> {
+        // A key of its own, drawn from this one: no text is ever sealed with this nonce, which no chance gives.
+        let payload = Payload { msg: &[0; KEY_BYTES], aad: b"mark" };
+        let own = self.cipher.encrypt(&XNonce::from([0; NONCE_BYTES]), payload);
+        let own = own.map_err(|_| Error::Unsealed("the cipher fails".into()))?;
+        // Hashed before: what is hashed with the key has always the same length, so nothing can be appended to it.
+        let inner = [Sha256::digest(context.as_bytes()), Sha256::digest(text)].concat();
+        let mark = Sha256::new().chain_update(own).chain_update(inner).finalize();
+        Ok(mark.iter().take(MARK_BYTES).fold(String::new(), |hex, byte| hex + &format!("{byte:02x}")))
+    }
+
     fn load(mut open: File, file: &Path) -> Result<Self, Error> {
         let unreachable = |error| Error::Unreachable { file: file.to_owned(), error };
         let found = open.metadata().map_err(unreachable)?;
@@ -130,7 +146,8 @@ fn write_draft(draft: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-fn random<const N: usize>() -> io::Result<[u8; N]> {
+/// Random bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes)

@@ -9,11 +9,19 @@ pub mod conformance;
 pub mod memory;
 pub mod sqlite;
 
+use std::path::PathBuf;
+
 use futures_util::future::BoxFuture;
 
 use crate::event::{Event, NewEvent, Seq};
+use crate::inbox::{self, ChannelRecord, Conversation, Message};
+use crate::outbox::{Delivery, State};
 use crate::request::{RequestRecord, RequestState};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
+use crate::token::Token;
+
+/// At least so many lines of the audit log are kept, whatever else is forgotten.
+pub const AUDIT_LINES: u32 = 100_000;
 
 /// Where everything is remembered.
 pub trait Store: Send + Sync + 'static {
@@ -46,6 +54,35 @@ pub trait Store: Send + Sync + 'static {
     /// Requests, the oldest first.
     fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>>;
 
+    /// Deliveries, the newest first.
+    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> BoxFuture<'a, Result<Vec<Delivery>, Error>>;
+
+    /// Of each target, the unfinished delivery whose time comes first.
+    fn next_deliveries(&self) -> BoxFuture<'_, Result<Vec<Delivery>, Error>>;
+
+    /// Messages that came in, the newest first.
+    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<Vec<Message>, Error>>;
+
+    /// Of each conversation of a channel the open message whose turn it is, and every open message that need not wait,
+    /// the oldest first.
+    fn next_messages<'a>(&'a self, channel: &'a str) -> BoxFuture<'a, Result<Vec<Message>, Error>>;
+
+    /// Conversations of a channel, the one that changed last first; only the one of this name if there is one.
+    fn conversations<'a>(
+        &'a self,
+        channel: &'a str,
+        key: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>>;
+
+    /// What is remembered of channels, by name.
+    fn channels(&self) -> BoxFuture<'_, Result<Vec<ChannelRecord>, Error>>;
+
+    /// All tokens, by name.
+    fn tokens(&self) -> BoxFuture<'_, Result<Vec<Token>, Error>>;
+
+    /// Lines of the audit log, the oldest first.
+    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>>;
+
     /// Looks for damage; each entry is a finding, none means sound.
     fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Error>>;
 
@@ -71,6 +108,20 @@ pub enum Write {
         /// The lines, in order.
         events: Vec<NewEvent>,
     },
+    /// A new delivery. If one has its `join_key` already, that one will do, and nothing is added.
+    AddDelivery(Box<Delivery>),
+    /// All of a delivery's fields, as its one owner knows them.
+    SaveDelivery(Box<Delivery>),
+    /// A new message. If its channel has brought it before, nothing is added.
+    AddMessage(Box<Message>),
+    /// All of a message's fields, as its one owner knows them.
+    SaveMessage(Box<Message>),
+    /// A conversation, new or changed.
+    SaveConversation(Box<Conversation>),
+    /// What is remembered of a channel, new or changed.
+    SaveChannel(Box<ChannelRecord>),
+    /// A token, new or changed. Refused if another one has its hash.
+    SaveToken(Box<Token>),
     /// A line for the audit log: who decided or commanded what.
     Audit {
         /// When.
@@ -84,7 +135,8 @@ pub enum Write {
         /// The details, redacted.
         detail: String,
     },
-    /// Forgets tasks at rest that ended before a time, and old events beyond a count per task. A task that goes on by
+    /// Forgets tasks at rest that ended before a time, messages that are over since before it, old events beyond a count per task, and all but the newest
+    /// [`AUDIT_LINES`] of the audit log. A task that goes on by
     /// itself, or has a request open or decided, is kept.
     ///
     /// Stands alone in its batch: it is done in many short transactions, so that those who write meanwhile are not held
@@ -113,8 +165,17 @@ pub struct TaskFilter {
     pub statuses: Vec<Status>,
     /// Only the one that this request started.
     pub client_request_id: Option<String>,
+    /// Only those of this Codex thread.
+    pub thread_id: Option<String>,
     /// Only those whose id begins so.
     pub id_prefix: Option<String>,
+    /// Only those that work in this directory or below it.
+    pub cwd: Option<PathBuf>,
+    /// Only those that are under way or have changed since.
+    pub active_since: Option<TimeMs>,
+    /// Only those with this text in their id, the beginning of their prompt or their answer; the case of ASCII letters
+    /// does not matter.
+    pub text: Option<String>,
     /// Only those created before this one, for the next page. Nothing comes before one that is not there.
     pub before: Option<TaskId>,
     /// At most so many; none is all.
@@ -130,6 +191,72 @@ pub struct RequestFilter {
     pub request_id: Option<String>,
     /// Only in these states; empty is all.
     pub states: Vec<RequestState>,
+}
+
+/// A line of the audit log: who decided or commanded what. It stays when its task is forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditLine {
+    /// When.
+    pub at: TimeMs,
+    /// Who.
+    pub actor: String,
+    /// What.
+    pub action: String,
+    /// On which task.
+    pub task_id: Option<TaskId>,
+    /// The details, redacted.
+    pub detail: String,
+}
+
+/// Which lines of the audit log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// Only on tasks whose id begins so.
+    pub task_id_prefix: Option<String>,
+    /// Only from this time on.
+    pub since: Option<TimeMs>,
+    /// At most so many, the newest; none is all.
+    pub limit: Option<u32>,
+}
+
+/// Which deliveries.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DeliveryFilter {
+    /// Only the one of this name.
+    pub id: Option<String>,
+    /// Only of these tasks; empty is all.
+    pub task_ids: Vec<TaskId>,
+    /// Only in these states; empty is all.
+    pub states: Vec<State>,
+    /// At most so many; none is all.
+    pub limit: Option<u32>,
+}
+
+/// Which messages.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct MessageFilter {
+    /// Only the one of this name.
+    pub id: Option<String>,
+    /// Only of this channel.
+    pub channel: Option<String>,
+    /// Only those that their source calls so; empty is all.
+    pub external_ids: Vec<String>,
+    /// Only of this conversation.
+    pub conversation: Option<String>,
+    /// Only by this sender.
+    pub sender_id: Option<String>,
+    /// Only those that this task works on, or worked on.
+    pub task_id: Option<TaskId>,
+    /// Only those that this delivery answers.
+    pub reply_id: Option<String>,
+    /// Only in these states; empty is all.
+    pub states: Vec<inbox::State>,
+    /// Only those that came in since.
+    pub since: Option<TimeMs>,
+    /// Only those of which the source was not told that they are done with.
+    pub unacknowledged: bool,
+    /// At most so many, the newest; none is all.
+    pub limit: Option<u32>,
 }
 
 /// Why the store did not do it.

@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use codex_session::{ApprovalMode, Sandbox};
-use codex_wire::thread::TokenUsage;
+use codex_wire::thread::{TokenCount, TokenUsage};
 use codex_wire::{Epoch, ThreadId, TurnId};
 use serde::{Deserialize, Serialize};
+
+/// With less time than this nothing is done: the limit counts as reached.
+const LEAST_WORK_MS: u64 = 1_000;
 
 /// Milliseconds since 1970, UTC.
 pub type TimeMs = i64;
@@ -64,7 +67,7 @@ pub struct Task {
     /// Why its last turn did not succeed.
     pub error: Option<TaskError>,
     /// Tokens of the whole thread, as last reported.
-    pub usage: Option<TokenUsage>,
+    pub usage: Option<Usage>,
     /// Who wants to be told.
     pub notify_target: Option<String>,
     /// How far the telling is.
@@ -200,6 +203,9 @@ pub enum Parked {
     Login {
         /// A fingerprint of the login file.
         seen: String,
+        /// Whether this task carries the one notice for all that wait for this login.
+        #[serde(default)]
+        carries_notice: bool,
     },
 }
 
@@ -227,6 +233,99 @@ pub struct Used {
     pub host_losses: u32,
     /// How often in a row the account's limit stopped it.
     pub limit_hits: u32,
+    /// What does not count against its limits, because someone continued it beyond them.
+    pub waived: Waived,
+}
+
+/// What was used before someone continued a task beyond its limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waived {
+    /// Turns.
+    pub turns: u32,
+    /// Milliseconds of work.
+    pub work_ms: u64,
+    /// Tokens.
+    pub tokens: u64,
+}
+
+/// Tokens of a thread, in our own names: written and read alike, whatever Codex calls them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Of the last response of the model.
+    pub last: Tokens,
+    /// Of the whole thread.
+    pub total: Tokens,
+    /// What the model can take.
+    pub context_window: Option<u64>,
+}
+
+/// One count of tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tokens {
+    /// All of them.
+    pub total: u64,
+    /// Read, cached ones included.
+    pub input: u64,
+    /// Read from the cache.
+    pub cached_input: u64,
+    /// Written.
+    pub output: u64,
+    /// Of those, reasoning.
+    pub reasoning_output: u64,
+}
+
+impl From<&TokenUsage> for Usage {
+    fn from(usage: &TokenUsage) -> Self {
+        let TokenUsage { last, total, model_context_window } = usage;
+        Self { last: last.into(), total: total.into(), context_window: *model_context_window }
+    }
+}
+
+impl From<&TokenCount> for Tokens {
+    fn from(count: &TokenCount) -> Self {
+        let TokenCount {
+            total_tokens: total,
+            input_tokens: input,
+            cached_input_tokens: cached_input,
+            output_tokens: output,
+            reasoning_output_tokens: reasoning_output,
+        } = *count;
+        Self { total, input, cached_input, output, reasoning_output }
+    }
+}
+
+impl Task {
+    /// Whether its limit leaves it another turn.
+    pub fn has_turn_left(&self) -> bool {
+        let limit = self.limits.turns.map(|limit| limit.saturating_add(self.used.waived.turns));
+        limit.is_none_or(|limit| self.used.turns < limit)
+    }
+
+    /// How long it may still work, if that is limited.
+    pub fn work_left_ms(&self) -> Option<u64> {
+        let limit = self.limits.work_ms?.saturating_add(self.used.waived.work_ms);
+        Some(limit.saturating_sub(self.used.work_ms))
+    }
+
+    /// How many tokens its whole thread may use, if that is limited.
+    pub fn token_limit(&self) -> Option<u64> {
+        Some(self.limits.tokens?.saturating_add(self.used.waived.tokens))
+    }
+
+    /// Lets it go on beyond the limits that it has reached: one more turn, as long again, as many tokens again.
+    pub fn waive_reached_limits(&mut self) {
+        if let Some(limit) = self.limits.turns.filter(|_| !self.has_turn_left()) {
+            self.used.waived.turns = (self.used.turns + 1).saturating_sub(limit);
+        }
+        if self.work_left_ms().is_some_and(|left| left < LEAST_WORK_MS) {
+            self.used.waived.work_ms = self.used.work_ms;
+        }
+        let tokens = self.usage.map_or(0, |usage| usage.total.total);
+        if self.token_limit().is_some_and(|limit| tokens > limit) {
+            self.used.waived.tokens = tokens;
+        }
+    }
 }
 
 /// Why a task's last turn did not succeed.
@@ -257,7 +356,8 @@ pub struct TurnRecord {
     pub task_id: TaskId,
     /// Which, from 1.
     pub number: u32,
-    /// Our own id of the prompt, which Codex shows again.
+    /// Our own id of the prompt, which Codex shows again. It ends with a keyed mark of the prompt: whether another one
+    /// is the same can be told when the prompt is long gone.
     pub client_id: String,
     /// How far it is.
     pub progress: TurnProgress,
@@ -286,3 +386,6 @@ pub enum TurnProgress {
     /// Over.
     Ended,
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 //! Turns the words of a call into settings, or refuses with a code and what to do instead. Nothing here can be widened
 //! by a caller: only the operator's file can.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use codex_bridge_core::NewTask;
 use codex_bridge_core::task::{Limits, Settings};
@@ -25,8 +25,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Work as it may be handed over, or why it may not.
-    pub fn admit(&self, start: Start) -> Result<NewTask, Failure> {
+    /// Work as it may be handed over by this caller, or why it may not.
+    pub fn admit(&self, start: Start, by: &str) -> Result<NewTask, Failure> {
         if start.prompt.trim().is_empty() {
             return Err(Failure::new("empty_prompt", "the prompt is empty").hint("say what Codex shall do"));
         }
@@ -52,6 +52,7 @@ impl Rules {
             },
             client_request_id: start.client_request_id.filter(|id| !id.trim().is_empty()),
             notify_target: said(start.notify_target.as_deref()).map(str::to_owned),
+            by: by.to_owned(),
         })
     }
 
@@ -66,7 +67,7 @@ impl Rules {
             Failure::new("unknown_profile", format!("unknown profile {name:?}")).hint(hint)
         };
         let profile = self.file.profiles.get(name).ok_or_else(unknown)?;
-        if door == Door::Agent && !profile.agents {
+        if door != Door::Cli && !profile.agents {
             let hint = "the operator allows it with `agents = true` in that profile";
             return Err(
                 Failure::new("profile_refused", format!("profile {name:?} is not for agents")).hint(hint)
@@ -78,28 +79,43 @@ impl Rules {
     /// The directory to work in, with its real path.
     fn directory(&self, start: &Start) -> Result<PathBuf, Failure> {
         let named = start.cwd.clone().filter(|cwd| !cwd.as_os_str().is_empty());
+        if start.door == Door::Remote {
+            return self.remote_directory(named);
+        }
         let caller = start.caller_cwd.clone().filter(|cwd| cwd.is_absolute());
         let wanted = match (named, &caller) {
             (Some(cwd), _) if cwd.is_absolute() => cwd,
             (Some(cwd), Some(caller)) => caller.join(cwd),
             (None, Some(caller)) => caller.clone(),
-            (Some(cwd), None) => {
-                let message = format!("cwd {} is not a whole path", cwd.display());
-                return Err(Failure::new("bad_cwd", message).hint("give the whole path, from / on"));
-            }
-            (None, None) => {
-                return Err(Failure::new("bad_cwd", "no cwd was given").hint("say where Codex shall work"));
-            }
+            (Some(cwd), None) => return Err(not_whole(&cwd)),
+            (None, None) => return Err(not_named()),
         };
-        let missing = |what: String| Failure::new("bad_cwd", what).hint("make it first, or name another");
-        let real =
-            wanted.canonicalize().map_err(|error| missing(format!("cwd {}: {error}", wanted.display())))?;
-        if !real.is_dir() {
-            return Err(missing(format!("cwd {} is no directory", wanted.display())));
-        }
+        let real = real_directory(&wanted)?;
         if start.door == Door::Agent {
             self.check_roots(&real, caller.as_deref())?;
         }
+        Ok(real)
+    }
+
+    /// Whoever is not on this machine says where, and only where the operator has said so too. What lies elsewhere is
+    /// refused before it is looked at: nobody learns from us which directories there are.
+    fn remote_directory(&self, named: Option<PathBuf>) -> Result<PathBuf, Failure> {
+        let wanted = named.ok_or_else(not_named)?;
+        if !wanted.is_absolute() {
+            return Err(not_whole(&wanted));
+        }
+        let Some(roots) = &self.file.roots else {
+            let message = "no directories are set in which tasks of remote callers may work";
+            return Err(
+                Failure::new("no_roots", message).hint("the operator sets `roots` in the configuration file")
+            );
+        };
+        let climbs = wanted.components().any(|part| part == Component::ParentDir);
+        if climbs || !roots.iter().any(|root| wanted.starts_with(root)) {
+            return Err(outside(&wanted, roots));
+        }
+        let real = real_directory(&wanted)?;
+        self.check_roots(&real, None)?;
         Ok(real)
     }
 
@@ -115,10 +131,7 @@ impl Rules {
         if roots.iter().any(is_below) {
             return Ok(());
         }
-        let list: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
-        let message = format!("cwd {} lies outside the directories that agents may work in", cwd.display());
-        Err(Failure::new("cwd_outside_roots", message)
-            .hint(format!("they are {}; the operator sets them as `roots`", list.join(", "))))
+        Err(outside(cwd, &roots))
     }
 
     /// A home that a caller names must be the daemon's own or one that the operator lists.
@@ -137,6 +150,29 @@ impl Rules {
             .hint("the operator lists it as `other_homes` in the configuration file")
         })
     }
+}
+
+fn not_named() -> Failure {
+    Failure::new("bad_cwd", "no cwd was given").hint("say where Codex shall work")
+}
+
+fn not_whole(cwd: &Path) -> Failure {
+    Failure::new("bad_cwd", format!("cwd {} is not a whole path", cwd.display()))
+        .hint("give the whole path, from / on")
+}
+
+fn outside(cwd: &Path, roots: &[PathBuf]) -> Failure {
+    let list: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+    let message = format!("cwd {} lies outside the directories that agents may work in", cwd.display());
+    Failure::new("cwd_outside_roots", message)
+        .hint(format!("they are {}; the operator sets them as `roots`", list.join(", ")))
+}
+
+fn real_directory(wanted: &Path) -> Result<PathBuf, Failure> {
+    let missing = |what: String| Failure::new("bad_cwd", what).hint("make it first, or name another");
+    let real =
+        wanted.canonicalize().map_err(|error| missing(format!("cwd {}: {error}", wanted.display())))?;
+    if real.is_dir() { Ok(real) } else { Err(missing(format!("cwd {} is no directory", wanted.display()))) }
 }
 
 /// A word that says something; empty ones mean the default.

@@ -3,29 +3,40 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use codex_bridge_core::token::Role;
 use codex_session::Decision;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::Failure;
 
+/// The largest number that every reader of JSON can hold.
+pub const SEQ_MAX: i64 = (1 << 53) - 1;
+
 /// Who asks, which decides what may be asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Door {
     /// A person at the command line: any directory of theirs.
     Cli,
-    /// An agent by the tool: the configured roots, by default the user's home and the directory that it runs in.
+    /// An agent or a script on this machine: the configured roots, by default the user's home and the directory that
+    /// it runs in.
+    #[default]
     Agent,
+    /// Anyone with a token: the configured roots alone, and the directory must be named. Whoever comes so is this,
+    /// whatever they say.
+    Remote,
 }
 
 /// `POST /v1/tasks`. What is absent has the default; empty words count as absent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
     /// What to do.
     pub prompt: String,
-    /// Who asks.
+    /// Who asks. What a caller with a token says here counts for nothing.
+    #[serde(default)]
     pub door: Door,
     /// Where; the caller's own directory if absent.
     #[serde(default)]
@@ -84,26 +95,32 @@ impl Start {
 }
 
 /// How much a task may use before it is paused.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Turns in all.
+    #[schemars(range(max = u32::MAX))]
     pub turns: Option<u32>,
     /// Seconds of work in all, not counting waits for people.
+    #[schemars(range(max = SEQ_MAX))]
     pub work_s: Option<u64>,
     /// Tokens of the whole thread.
+    #[schemars(range(max = SEQ_MAX))]
     pub tokens: Option<u64>,
 }
 
 /// `POST /v1/tasks/{id}/turns`, and an optional beginning for `POST /v1/tasks/{id}/fork`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Prompt {
     /// What to do next.
     pub prompt: String,
+    /// The caller's own name for this request: the same one gives no second turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_request_id: Option<String>,
 }
 
 /// `POST /v1/tasks/{id}/fork`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fork {
     /// What the branch does first; without it the branch waits for a `continue`.
     #[serde(default)]
@@ -111,50 +128,59 @@ pub struct Fork {
 }
 
 /// `POST /v1/tasks/{id}/steer`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Steer {
     /// What to add to the running turn.
     pub text: String,
 }
 
 /// `GET /v1/tasks`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct List {
     /// Only those in this state.
+    #[schemars(schema_with = "crate::view::words::status")]
     pub status: Option<String>,
     /// Also those that ended more than a day ago.
     pub all: bool,
-    /// At most so many.
+    /// Only those that work in this directory or below it.
+    pub cwd: Option<PathBuf>,
+    /// Only those with this text in their id, their first prompt's beginning or their answer.
+    pub q: Option<String>,
+    /// At most so many, 1 to 1000. Default 100.
+    #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
     /// Only those created before this task, for the next page.
     pub before: Option<String>,
 }
 
 /// `GET /v1/tasks/{id}/wait`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Wait {
     /// At most so long; without it as long as it takes.
+    #[schemars(range(min = 0, max = 31_536_000))]
     pub timeout_s: Option<f64>,
 }
 
 /// `GET /v1/tasks/{id}/events`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Events {
     /// Only events with a higher number.
+    #[schemars(range(min = 0, max = SEQ_MAX))]
     pub after: i64,
     /// At most so many.
+    #[schemars(range(max = u32::MAX))]
     pub limit: Option<u32>,
-    /// Go on until the task is at rest.
+    /// Go on until the task is at rest. Server-sent events always go on, and beyond that.
     pub follow: bool,
     /// With text as it is written.
     pub live: bool,
 }
 
 /// `POST /v1/tasks/{id}/requests/{request}/decision`, where `-` stands for the only open request.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Decide {
     /// `"accept"`, `"acceptForSession"`, `"acceptAlways"`, `"decline"`, `"cancel"`, `{"answers":{…}}`, `{"form":…}` or
     /// `{"grant":{"permissions":…,"scope":"turn"|"session"}}`.
@@ -224,27 +250,110 @@ pub fn answers_of(answers: &Value) -> Result<BTreeMap<String, Vec<String>>, Fail
     by_question.iter().map(|(id, value)| Ok((id.clone(), words(value).ok_or_else(wrong)?))).collect()
 }
 
+/// `POST /v1/tokens`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewToken {
+    /// Whose it is.
+    pub name: String,
+    /// What its holder may do.
+    #[schemars(schema_with = "crate::view::words::role")]
+    pub role: Role,
+}
+
+/// `GET /v1/deliveries`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Deliveries {
+    /// Also what was delivered, or answered before it was told.
+    pub all: bool,
+    /// At most so many.
+    pub limit: Option<u32>,
+    /// Only those of this task.
+    pub task_id: Option<String>,
+}
+
+/// `POST /v1/deliveries/test`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TestTarget {
+    /// Where to, such as `webhook:ci`.
+    pub target: String,
+}
+
 /// `POST /v1/stop`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stop {
     /// End the hosts too, with everything that runs on them.
     #[serde(default)]
     pub hosts: bool,
 }
 
+/// `GET /v1/audit`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Audit {
+    /// Only on the task whose id begins so; it may be forgotten.
+    pub task: Option<String>,
+    /// Only from this time on, as RFC 3339.
+    pub since: Option<String>,
+    /// At most so many, the newest.
+    pub limit: Option<u32>,
+}
+
 /// `POST /v1/store/backup`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Backup {
     /// A new file, with its whole path.
     pub file: PathBuf,
 }
 
 /// `POST /v1/tool`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// One call of the `codex_bridge` tool.
     pub call: Value,
     /// Where the caller runs.
     #[serde(default)]
     pub caller_cwd: Option<PathBuf>,
+}
+
+/// `POST /v1/channels/{name}/run` and `…/test`: what the caller brings along.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunChannel {
+    /// The channel; the one in the path counts.
+    pub name: String,
+    /// Variables of the caller's environment that the platform reads.
+    pub variables: BTreeMap<String, String>,
+    /// Who may write, instead of those that are configured.
+    pub allow: Vec<String>,
+    /// Where the caller is: the workspace if none is registered.
+    pub cwd: Option<PathBuf>,
+}
+
+impl RunChannel {
+    /// One as it is configured.
+    pub fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+}
+
+/// `GET /v1/channels/{name}/log`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Lines {
+    /// Only the lines after so many.
+    pub after: u64,
+}
+
+/// `GET /v1/inbox`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Inbox {
+    /// Also what is done with.
+    pub all: bool,
+    /// Only of this channel.
+    pub channel: Option<String>,
+    /// At most so many, the newest.
+    pub limit: Option<u32>,
 }

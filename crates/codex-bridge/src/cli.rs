@@ -16,9 +16,12 @@ mod answer;
 mod answering;
 mod approve;
 mod attach;
+mod audit;
+mod channel;
 mod completions;
 mod continue_task;
 mod decline;
+mod deliveries;
 mod demo;
 mod doctor;
 mod events;
@@ -26,15 +29,17 @@ mod exit;
 mod fork;
 mod gc;
 mod host;
+mod inbox;
 mod interrupt;
 mod keyboard;
 mod logs;
 mod man;
+mod mcp;
 mod output;
 mod prompt;
 mod ps;
 mod release;
-mod render;
+pub mod render;
 mod requests;
 mod result;
 mod run;
@@ -45,6 +50,7 @@ mod steer;
 mod stop;
 mod store;
 mod terminal;
+mod token;
 mod tool;
 mod wait;
 mod watch;
@@ -120,6 +126,8 @@ enum Verb {
     Decline(decline::Args),
     /// Answer what a task wants to know
     Answer(answer::Args),
+    /// List what is sent to whom; try again what could not be
+    Deliveries(deliveries::Args),
     /// Give a task at rest another turn
     Continue(continue_task::Args),
     /// Branch a task at rest
@@ -128,14 +136,24 @@ enum Verb {
     Release(release::Args),
     /// One call of the codex_bridge tool, for agents: JSON in, JSON out
     Tool(tool::Args),
+    /// Serve the tools over MCP on stdin and stdout
+    Mcp(mcp::Args),
     /// Run the daemon in the foreground; commands start it by themselves
     Serve(serve::Args),
     /// Stop the daemon; what runs goes on
     Stop(stop::Args),
+    /// Where work arrives by chat: add, list, test, run, pause
+    Channel(channel::Args),
+    /// List what came in by channels, and what became of it
+    Inbox(inbox::Args),
+    /// Make, list and revoke the tokens of those who come by TCP
+    Token(token::Args),
     /// Look at everything that is needed, and say what to do
     Doctor(doctor::Args),
     /// Check or copy the store
     Store(store::Args),
+    /// Show who decided or commanded what
+    Audit(audit::Args),
     /// Forget what is older than the configuration says
     Gc(gc::Args),
     /// Print completions for a shell
@@ -173,20 +191,26 @@ pub fn run() -> ExitCode {
         Verb::Approve(args) => approve::run(&globals, &args),
         Verb::Decline(args) => decline::run(&globals, &args),
         Verb::Answer(args) => answer::run(&globals, &args),
+        Verb::Deliveries(args) => deliveries::run(&globals, args),
         Verb::Continue(args) => continue_task::run(&globals, &args),
         Verb::Fork(args) => fork::run(&globals, &args),
         Verb::Release(args) => release::run(&globals, &args),
         Verb::Tool(args) => tool::run(&globals, args),
+        Verb::Mcp(mcp::Args {}) => mcp::run(&globals),
         Verb::Serve(args) => serve::run(&globals, &args),
         Verb::Stop(args) => stop::run(&globals, &args),
+        Verb::Channel(args) => channel::run(&globals, args),
+        Verb::Inbox(args) => inbox::run(&globals, args),
+        Verb::Token(args) => token::run(&globals, args),
         Verb::Doctor(doctor::Args {}) => doctor::run(&globals),
         Verb::Store(args) => store::run(&globals, args),
+        Verb::Audit(args) => audit::run(&globals, args),
         Verb::Gc(gc::Args {}) => gc::run(&globals),
         Verb::Completions(args) => completions::run(&args, Args::command()),
         Verb::Man(args) => man::run(&args, Args::command()),
-        Verb::Demo(args) => {
-            demo::run(&args).map(|()| ExitCode::SUCCESS).map_err(|it| Failure::new("demo", it.to_string()))
-        }
+        Verb::Demo(args) => demo::run(&globals, &args)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|it| Failure::new("demo", it.to_string())),
         Verb::Host(args) => {
             host::run(&args).map(|()| ExitCode::SUCCESS).map_err(|it| Failure::new("host", it.to_string()))
         }

@@ -1,4 +1,5 @@
-//! The command line's way to the daemon: HTTP on the unix socket of its state directory.
+//! A way to the daemon's routes: HTTP on the unix socket of its state directory, for the command line and everything
+//! that runs outside; or, in the daemon itself, straight into the router, for doors that speak another language.
 //!
 //! How a verb uses it:
 //!
@@ -19,10 +20,11 @@ mod autostart;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::{Bytes, BytesMut};
+use axum::Router;
+use axum::body::Body;
+use bytes::BytesMut;
 use codex_session::Decision;
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use http_body_util::BodyExt;
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
@@ -30,9 +32,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::UnixStream;
+use tower::ServiceExt;
 
 use crate::calls;
 use crate::failure::{Failure, Wrapped};
+use crate::http::Caller;
+use crate::http::problem::Problem;
 use crate::paths::Paths;
 use crate::view;
 
@@ -41,12 +46,18 @@ pub use autostart::Report;
 /// The header in which the daemon says which CODEX_HOME its tasks use.
 pub const HOME_HEADER: &str = "x-codex-home";
 
-/// A way to the daemon of one state directory.
+/// A way to the daemon's routes.
 #[derive(Debug)]
 pub struct Client {
-    paths: Paths,
-    autostart: Autostart,
-    has_warned: AtomicBool,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    /// By the socket of a state directory.
+    Socket { paths: Paths, autostart: Autostart, has_warned: AtomicBool },
+    /// Within the daemon, in the name of somebody whom a door has let in.
+    Within { router: Router, caller: Caller },
 }
 
 /// Whether a daemon is started when none runs.
@@ -59,14 +70,14 @@ pub enum Autostart {
 }
 
 impl Client {
-    /// A way to the daemon. Nothing is opened yet.
+    /// A way to the daemon of a state directory. Nothing is opened yet.
     pub fn new(paths: Paths, autostart: Autostart) -> Self {
-        Self { paths, autostart, has_warned: AtomicBool::new(false) }
+        Self { way: Way::Socket { paths, autostart, has_warned: AtomicBool::new(false) } }
     }
 
-    /// Where everything is.
-    pub fn paths(&self) -> &Paths {
-        &self.paths
+    /// A way within the daemon: what this caller may do, through the very same routes.
+    pub fn within(router: Router, caller: Caller) -> Self {
+        Self { way: Way::Within { router, caller } }
     }
 
     /// Hands over work. It is durable when this returns.
@@ -99,7 +110,19 @@ impl Client {
 
     /// Gives a task at rest another turn.
     pub async fn continue_task(&self, id: &str, prompt: &str) -> Result<view::Task, Failure> {
-        self.post(&task_path(id, "/turns"), &calls::Prompt { prompt: prompt.to_owned() }).await
+        self.continue_once(id, prompt, None).await
+    }
+
+    /// The same, under a name of the caller's own: the same name gives no second turn.
+    pub async fn continue_once(
+        &self,
+        id: &str,
+        prompt: &str,
+        client_request_id: Option<&str>,
+    ) -> Result<view::Task, Failure> {
+        let client_request_id = client_request_id.map(str::to_owned);
+        self.post(&task_path(id, "/turns"), &calls::Prompt { prompt: prompt.to_owned(), client_request_id })
+            .await
     }
 
     /// Adds to the running turn.
@@ -140,12 +163,82 @@ impl Client {
 
     /// One call of the tool; refusals are replies too.
     pub async fn tool(&self, call: Value) -> Result<Value, Failure> {
-        self.post("/v1/tool", &calls::Tool { call, caller_cwd: std::env::current_dir().ok() }).await
+        let caller_cwd = match &self.way {
+            Way::Socket { .. } => std::env::current_dir().ok(),
+            // The daemon's own directory is nobody's.
+            Way::Within { .. } => None,
+        };
+        self.post("/v1/tool", &calls::Tool { call, caller_cwd }).await
+    }
+
+    /// What is to be sent to targets, or could not be; the newest first.
+    pub async fn deliveries(&self, which: &calls::Deliveries) -> Result<Vec<view::Delivery>, Failure> {
+        self.get(&format!("/v1/deliveries{}", query(which))).await
+    }
+
+    /// Tries one again now.
+    pub async fn retry_delivery(&self, id: &str) -> Result<view::Delivery, Failure> {
+        self.post(&format!("/v1/deliveries/{}/retry", encoded(id)), &()).await
+    }
+
+    /// Sends a test to a target.
+    pub async fn test_target(&self, test: &calls::TestTarget) -> Result<view::Tried, Failure> {
+        self.post("/v1/deliveries/test", test).await
+    }
+
+    /// The channels, and how they are.
+    pub async fn channels(&self) -> Result<Vec<view::Channel>, Failure> {
+        self.get("/v1/channels").await
+    }
+
+    /// Serves a channel.
+    pub async fn run_channel(&self, wanted: &calls::RunChannel) -> Result<view::Channel, Failure> {
+        self.post(&channel_path(&wanted.name, "run"), wanted).await
+    }
+
+    /// Reaches a channel's platform once.
+    pub async fn test_channel(&self, wanted: &calls::RunChannel) -> Result<view::Reached, Failure> {
+        self.post(&channel_path(&wanted.name, "test"), wanted).await
+    }
+
+    /// Has a channel rest.
+    pub async fn pause_channel(&self, name: &str) -> Result<view::Channel, Failure> {
+        self.post(&channel_path(name, "pause"), &()).await
+    }
+
+    /// What a channel said, after so many lines.
+    pub async fn channel_log(&self, name: &str, after: u64) -> Result<view::ChannelLog, Failure> {
+        self.get(&format!("{}{}", channel_path(name, "log"), query(&calls::Lines { after }))).await
+    }
+
+    /// What came in by channels; the newest first.
+    pub async fn inbox(&self, which: &calls::Inbox) -> Result<Vec<view::Message>, Failure> {
+        self.get(&format!("/v1/inbox{}", query(which))).await
+    }
+
+    /// Takes a message up again that was given up.
+    pub async fn retry_message(&self, id: &str) -> Result<view::Message, Failure> {
+        self.post(&format!("/v1/inbox/{}/retry", encoded(id)), &()).await
     }
 
     /// The daemon about itself.
     pub async fn about(&self) -> Result<view::About, Failure> {
         self.get("/v1/about").await
+    }
+
+    /// Makes a token for a remote caller.
+    pub async fn create_token(&self, new: &calls::NewToken) -> Result<view::FreshToken, Failure> {
+        self.post("/v1/tokens", new).await
+    }
+
+    /// The tokens, revoked ones too.
+    pub async fn tokens(&self) -> Result<Vec<view::Token>, Failure> {
+        self.get("/v1/tokens").await
+    }
+
+    /// Makes a token worthless.
+    pub async fn revoke_token(&self, name: &str) -> Result<view::Token, Failure> {
+        self.post(&format!("/v1/tokens/{}/revoke", encoded(name)), &()).await
     }
 
     /// Looks for damage in the store.
@@ -156,6 +249,11 @@ impl Client {
     /// Copies the store to a new file while everything goes on.
     pub async fn back_up_store(&self, file: PathBuf) -> Result<calls::Backup, Failure> {
         self.post("/v1/store/backup", &calls::Backup { file }).await
+    }
+
+    /// Who decided or commanded what, the oldest first.
+    pub async fn audit(&self, which: &calls::Audit) -> Result<Vec<view::AuditLine>, Failure> {
+        self.get(&format!("/v1/audit{}", query(which))).await
     }
 
     /// Forgets what is older than the configuration says.
@@ -182,51 +280,65 @@ impl Client {
         method: Method,
         path: &str,
         body: Option<Vec<u8>>,
-    ) -> Result<Response<Incoming>, Failure> {
-        let stream = self.connect().await?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|it| broken(&it))?;
-        // It ends with the response's body.
-        tokio::spawn(connection);
-        let request = Request::builder()
+    ) -> Result<Response<Body>, Failure> {
+        let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header("host", "codex-bridge")
             .header("content-type", "application/json")
-            .body(Full::new(Bytes::from(body.unwrap_or_default())))
+            .body(Body::from(body.unwrap_or_default()))
             .map_err(Failure::internal)?;
-        let response = sender.send_request(request).await.map_err(|it| broken(&it))?;
-        self.warn_of_other_home(&response);
-        Ok(response)
-    }
-
-    async fn connect(&self) -> Result<UnixStream, Failure> {
-        match UnixStream::connect(self.paths.socket()).await {
-            Ok(stream) => Ok(stream),
-            Err(_) if self.autostart == Autostart::Yes => autostart::start(&self.paths).await,
-            Err(error) => {
-                let message = format!("no daemon runs on {}: {error}", self.paths.state_dir.display());
-                Err(Failure::new("daemon_not_running", message).hint("start it with `codex-bridge serve`"))
+        match &self.way {
+            Way::Socket { paths, autostart, has_warned } => {
+                let response = by_socket(paths, *autostart, request).await?;
+                warn_of_other_home(&response, has_warned);
+                Ok(response)
+            }
+            Way::Within { router, caller } => {
+                request.extensions_mut().insert(caller.clone());
+                router.clone().oneshot(request).await.map_err(|never| match never {})
             }
         }
     }
+}
 
-    /// The daemon's tasks use its own CODEX_HOME, whatever the caller's variable says.
-    fn warn_of_other_home(&self, response: &Response<Incoming>) {
-        let theirs =
-            response.headers().get(HOME_HEADER).and_then(|home| home.to_str().ok()).unwrap_or_default();
-        let Some(ours) = std::env::var_os("CODEX_HOME").filter(|home| !home.is_empty()) else { return };
-        if ours.to_str() != Some(theirs) && !self.has_warned.swap(true, Ordering::Relaxed) {
-            let theirs = if theirs.is_empty() { "~/.codex" } else { theirs };
-            eprintln!("warning: the daemon works with CODEX_HOME {theirs}, not with {}", ours.display());
+async fn by_socket(
+    paths: &Paths,
+    autostart: Autostart,
+    request: Request<Body>,
+) -> Result<Response<Body>, Failure> {
+    let stream = connect(paths, autostart).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    // It ends with the response's body.
+    tokio::spawn(connection);
+    Ok(sender.send_request(request).await.map_err(broken)?.map(Body::new))
+}
+
+async fn connect(paths: &Paths, autostart: Autostart) -> Result<UnixStream, Failure> {
+    match UnixStream::connect(paths.socket()).await {
+        Ok(stream) => Ok(stream),
+        Err(_) if autostart == Autostart::Yes => autostart::start(paths).await,
+        Err(error) => {
+            let message = format!("no daemon runs on {}: {error}", paths.state_dir.display());
+            Err(Failure::new("daemon_not_running", message).hint("start it with `codex-bridge serve`"))
         }
+    }
+}
+
+/// The daemon's tasks use its own CODEX_HOME, whatever the caller's variable says.
+fn warn_of_other_home(response: &Response<Body>, has_warned: &AtomicBool) {
+    let theirs = response.headers().get(HOME_HEADER).and_then(|home| home.to_str().ok()).unwrap_or_default();
+    let Some(ours) = std::env::var_os("CODEX_HOME").filter(|home| !home.is_empty()) else { return };
+    if ours.to_str() != Some(theirs) && !has_warned.swap(true, Ordering::Relaxed) {
+        let theirs = if theirs.is_empty() { "~/.codex" } else { theirs };
+        eprintln!("warning: the daemon works with CODEX_HOME {theirs}, not with {}", ours.display());
     }
 }
 
 /// The lines of a stream.
 #[derive(Debug)]
 pub struct Lines {
-    body: Incoming,
+    body: Body,
     read: BytesMut,
 }
 
@@ -240,7 +352,7 @@ impl Lines {
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => self.read.extend(frame.into_data().unwrap_or_default()),
-                Some(Err(error)) => return Err(broken(&error)),
+                Some(Err(error)) => return Err(broken(error)),
                 None => return Ok(None),
             }
         }
@@ -255,25 +367,29 @@ fn read_line(line: &[u8]) -> Result<view::Event, Failure> {
     serde_json::from_slice(line).map_err(Failure::internal)
 }
 
-async fn whole<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, Failure> {
-    let body = checked(response).await?.into_body().collect().await.map_err(|it| broken(&it))?.to_bytes();
+async fn whole<T: DeserializeOwned>(response: Response<Body>) -> Result<T, Failure> {
+    let body = checked(response).await?.into_body().collect().await.map_err(broken)?.to_bytes();
     serde_json::from_slice(&body).map_err(Failure::internal)
 }
 
 /// The response if it is a success, else its failure.
-async fn checked(response: Response<Incoming>) -> Result<Response<Incoming>, Failure> {
+async fn checked(response: Response<Body>) -> Result<Response<Body>, Failure> {
     if response.status().is_success() {
         return Ok(response);
     }
     let status = response.status();
-    let body = response.into_body().collect().await.map_err(|it| broken(&it))?.to_bytes();
-    let told = serde_json::from_slice(&body).map(|Wrapped { error }| error);
+    let body = response.into_body().collect().await.map_err(broken)?.to_bytes();
+    let told = serde_json::from_slice::<Problem>(&body).map(Failure::from);
     Err(told.unwrap_or_else(|_| Failure::new("internal", format!("the daemon answered {status}"))))
 }
 
-fn broken(error: &hyper::Error) -> Failure {
+fn broken(error: impl std::fmt::Display) -> Failure {
     Failure::new("daemon_gone", format!("the connection to the daemon broke: {error}"))
         .hint("repeat the command; what the daemon had acknowledged is not lost")
+}
+
+fn channel_path(name: &str, what: &str) -> String {
+    format!("/v1/channels/{}/{what}", encoded(name))
 }
 
 fn task_path(id: &str, rest: &str) -> String {
@@ -281,7 +397,7 @@ fn task_path(id: &str, rest: &str) -> String {
 }
 
 /// The fields that are set, as a query.
-fn query(fields: &impl Serialize) -> String {
+pub fn query(fields: &impl Serialize) -> String {
     let fields = serde_json::to_value(fields).unwrap_or_default();
     let pairs = fields.as_object().into_iter().flatten().filter_map(|(name, value)| match value {
         Value::Null => None,

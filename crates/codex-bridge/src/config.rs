@@ -4,8 +4,11 @@
 //! What only the operator may decide is here and nowhere else: which Codex, which homes, which environment, which
 //! directories agents may work in, and profiles that may do more than a caller could ask for.
 
+pub mod notify;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use codex_session::{ApprovalMode, Sandbox};
@@ -50,6 +53,16 @@ pub struct File {
     pub keep_days: u64,
     /// How many events of a task are remembered.
     pub keep_events: u32,
+    /// Whether an MCP server of ours may run below a Codex of ours.
+    pub allow_nested_mcp: bool,
+    /// Where callers with a token are answered.
+    pub http: Http,
+    /// Who can be told, and how they are reached.
+    pub notify: notify::Notify,
+    /// Where chats may have Codex work, by name.
+    pub workspaces: BTreeMap<String, PathBuf>,
+    /// Where work arrives by chat.
+    pub channels: BTreeMap<String, crate::channel::settings::Settings>,
     /// Settings under a name.
     pub profiles: BTreeMap<String, Profile>,
 }
@@ -73,6 +86,11 @@ impl Default for File {
             answer_limit_s: None,
             keep_days: 30,
             keep_events: 10_000,
+            allow_nested_mcp: false,
+            http: Http::default(),
+            notify: notify::Notify::default(),
+            workspaces: BTreeMap::new(),
+            channels: BTreeMap::new(),
             profiles: BTreeMap::new(),
         }
     }
@@ -96,6 +114,18 @@ pub struct Env {
     pub pass: BTreeSet<String>,
     /// Variables to set.
     pub set: BTreeMap<String, String>,
+}
+
+/// The door by TCP. Closed unless there is an address.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Http {
+    /// The address, such as `127.0.0.1:7777`. Beyond this machine only with `behind_proxy`.
+    pub listen: Option<SocketAddr>,
+    /// A proxy in front speaks TLS.
+    pub behind_proxy: bool,
+    /// The names under which the proxy is reached, with a port or for any.
+    pub allowed_hosts: Vec<String>,
 }
 
 /// Settings under a name. Only here `danger-full-access` and `never` can be said.
@@ -158,7 +188,7 @@ fn check(file: &File) -> Result<(), String> {
     }
     let homes = file.codex_home.iter().chain(&file.other_homes);
     let roots = file.roots.iter().flatten();
-    for path in homes.chain(roots) {
+    for path in homes.chain(roots).chain(file.workspaces.values()) {
         if !path.is_absolute() {
             return Err(format!("{} must be a whole path, from / on", path.display()));
         }
@@ -196,6 +226,8 @@ mod tests {
     fn nonsense_is_refused() {
         assert!(message("max_running = 0").contains("at least 1"));
         assert!(message("roots = [\"work\"]").contains("whole path"));
+        let address = message("[http]\nlisten = \"7777\"\n");
+        assert!(address.contains("line 2") && address.contains("socket address"), "{address}");
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! The daemon: one per state directory, in the foreground. It holds the bridge, listens on the socket, and leaves its
 //! hosts running when it goes.
 
+pub mod channels;
 mod lock;
+pub mod log;
 mod notify;
+mod port;
 
 use std::fs;
 use std::future::IntoFuture;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +19,7 @@ use axum::Router;
 use codex_binary::{Codex, Support};
 use codex_bridge_core::config::DEVELOPER_INSTRUCTIONS;
 use codex_bridge_core::seal;
+use codex_bridge_core::store::Store;
 use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::{Bridge, Config, OnHostLoss, failpoint};
 use codex_session::ApprovalPolicy;
@@ -27,12 +32,18 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::admission::Rules;
+use crate::calls;
+use crate::channel::outgoing::Outgoing;
+use crate::channel::registry::Registry;
+use crate::channel::settings::secrets as channel_secrets;
 use crate::client::Report;
 use crate::config::{self, File};
+use crate::deliver::{self, Deliver};
 use crate::failure::Failure;
 use crate::paths::{Paths, cannot};
 use crate::peer::{self, Peer};
 use crate::{codex, http, view};
+use port::Port;
 
 /// How long callers that are being answered may take when the daemon stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
@@ -52,6 +63,19 @@ pub enum Start {
     Detached,
 }
 
+/// What the command line says about a start, before the configuration file has its say.
+#[derive(Debug, Clone)]
+pub struct Orders {
+    /// How it is started.
+    pub start: Start,
+    /// Where to answer by TCP, instead of the configured address.
+    pub listen: Option<SocketAddr>,
+    /// A proxy in front speaks TLS, whatever the configuration says.
+    pub behind_proxy: bool,
+    /// A channel to serve beside those that are configured; the daemon ends when it cannot go on.
+    pub channel: Option<calls::RunChannel>,
+}
+
 /// How the daemon ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -64,13 +88,14 @@ pub enum End {
 }
 
 /// Runs until it is told to stop.
-pub fn serve(paths: &Paths, start: Start) -> Result<(), Failure> {
+pub fn serve(paths: &Paths, orders: Orders) -> Result<(), Failure> {
+    let start = orders.start;
     if start == Start::Detached {
         // Refused only to the leader of a process group, which a child of ours is not.
         let _ = rustix::process::setsid();
     }
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::internal)?;
-    let outcome = runtime.block_on(run(paths, start));
+    let outcome = runtime.block_on(run(paths, orders));
     if let Err(failure) = &outcome
         && start == Start::Detached
     {
@@ -84,7 +109,7 @@ pub fn serve(paths: &Paths, start: Start) -> Result<(), Failure> {
     }
 }
 
-async fn run(paths: &Paths, start: Start) -> Result<End, Failure> {
+async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     if peer::is_below_a_host(std::process::id()) {
         let message = "a daemon cannot be started by what Codex runs";
         return Err(Failure::new("peer_refused", message).hint("start it from a shell of your own"));
@@ -95,36 +120,51 @@ async fn run(paths: &Paths, start: Start) -> Result<End, Failure> {
     paths.prepare()?;
     let _held = lock::hold(paths)?;
     let file = config::load(paths)?;
+    let port = Port::open(&orders, &file.http).await?;
     let codex = codex::for_daemon(file.codex_bin.clone())?;
     let rules = rules(file);
-    let about = about(paths, &codex, &rules);
-    let bridge = open_bridge(paths, &rules, &codex).await?;
+    let about = about(paths, &codex, &rules, port.as_ref());
+    let channels = Arc::new(Registry::default());
+    let bridge = open_bridge(paths, &rules, &codex, &channels).await?;
     let (ending, ended) = watch::channel(End::Never);
-    let app = http::App {
-        bridge: bridge.clone(),
-        rules: Arc::new(rules),
-        about: Arc::new(about),
-        ending: Arc::new(ending),
-    };
+    let app = http::App::new(bridge.clone(), rules, about, ending, Arc::clone(&channels));
     let listener = listen(paths)?;
     end_on_signals(Arc::clone(&app.ending))?;
-    announce(start, paths, &codex);
-    let served = answer(listener, http::router(app), ended.clone()).await;
+    let stopped = channels::serve(&app, orders.channel.as_ref())?;
+    announce(orders.start, paths, &codex, port.as_ref());
+    let router = http::router(app.clone());
+    let on_port = port.map(|port| port.answer(bridge.clone(), router.clone(), ended.clone()));
+    let on_port = async { futures_util::future::OptionFuture::from(on_port).await.unwrap_or(Ok(())) };
+    let on_socket = answer(listener, http::on_socket(router, app), ended.clone());
+    let (served, served_remotely) = tokio::join!(on_socket, on_port);
     notify::tell("STOPPING=1");
     bridge.abandon().await;
     // The next daemon makes its own; a file without a listener only says less clearly that nobody is there.
     let _ = fs::remove_file(paths.socket());
-    served?;
+    served.and(served_remotely)?;
+    if let Some(failure) = stopped.get() {
+        return Err(failure.clone());
+    }
     let end = *ended.borrow();
     Ok(end)
 }
 
-async fn open_bridge(paths: &Paths, rules: &Rules, codex: &Codex) -> Result<Bridge, Failure> {
+async fn open_bridge(
+    paths: &Paths,
+    rules: &Rules,
+    codex: &Codex,
+    channels: &Arc<Registry>,
+) -> Result<Bridge, Failure> {
     let store = Sqlite::open(&paths.database())?;
     let key = seal::Key::load_or_create(&paths.seal_key()).map_err(|error| {
         Failure::new("seal_key", error.to_string()).hint("restore seal.key from a backup")
     })?;
-    Ok(Bridge::open(core_config(paths, rules, codex)?, Arc::new(store), key).await?)
+    let mut config = core_config(paths, rules, codex)?;
+    // Before anything is sent: what is for a channel that is not served yet has to wait, and not to be given up.
+    rules.file.channels.keys().for_each(|name| channels.know(name));
+    store.channels().await?.iter().for_each(|record| channels.know(&record.name));
+    config.sender = Arc::new(Outgoing::new(Arc::clone(channels), config.sender));
+    Ok(Bridge::open(config, Arc::new(store), key).await?)
 }
 
 fn listen(paths: &Paths) -> Result<UnixListener, Failure> {
@@ -150,20 +190,25 @@ fn end_on_signals(ending: Arc<watch::Sender<End>>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Answers until the end is told, then finishes what it was answering.
-async fn answer(
-    listener: UnixListener,
-    router: Router,
-    mut ended: watch::Receiver<End>,
-) -> Result<(), Failure> {
-    let mut told = ended.clone();
-    let stop = async move {
-        let _ = told.wait_for(|end| *end != End::Never).await;
-    };
+/// Answers on the socket until the end is told, then finishes what it was answering.
+async fn answer(listener: UnixListener, router: Router, ended: watch::Receiver<End>) -> Result<(), Failure> {
     let service = router.into_make_service_with_connect_info::<Peer>();
-    let served = axum::serve(listener, service).with_graceful_shutdown(stop).into_future();
+    let served = axum::serve(listener, service).with_graceful_shutdown(told(ended.clone())).into_future();
+    finished(served, ended).await
+}
+
+/// Comes back when the end is told.
+async fn told(mut ended: watch::Receiver<End>) {
+    let _ = ended.wait_for(|end| *end != End::Never).await;
+}
+
+/// Those who are being answered when the end is told have a little time.
+async fn finished(
+    served: impl Future<Output = std::io::Result<()>>,
+    ended: watch::Receiver<End>,
+) -> Result<(), Failure> {
     let patience = async {
-        let _ = ended.wait_for(|end| *end != End::Never).await;
+        told(ended).await;
         tokio::time::sleep(LAST_ANSWERS).await;
     };
     tokio::select! {
@@ -172,7 +217,7 @@ async fn answer(
     }
 }
 
-fn announce(start: Start, paths: &Paths, codex: &Codex) {
+fn announce(start: Start, paths: &Paths, codex: &Codex, port: Option<&Port>) {
     if codex.version.support() == Support::Newer {
         eprintln!(
             "warning: codex {} is newer than what was tested ({})",
@@ -181,11 +226,18 @@ fn announce(start: Start, paths: &Paths, codex: &Codex) {
         );
     }
     eprintln!("codex-bridge {} listens on {}", env!("CARGO_PKG_VERSION"), paths.socket().display());
+    if let Some(port) = port {
+        eprintln!("and on http://{}, for whoever has a token", port.address());
+        if let Some(page) = port.page() {
+            eprintln!("the page: {page}");
+        }
+    }
     eprintln!("codex {} at {}", codex.version, codex.executable.display());
     if start == Start::Detached {
         report(&Report::Ready);
         // Nobody reads the pipe any more; what is written from here on belongs to the log.
         let _ = rustix::stdio::dup2_stdout(std::io::stderr());
+        tokio::spawn(log::keep_short(paths.log()));
     }
     notify::tell("READY=1");
 }
@@ -202,7 +254,7 @@ fn rules(file: File) -> Rules {
     Rules { codex_home: file.codex_home.clone().or(own_home), user_home: std::env::home_dir(), file }
 }
 
-fn about(paths: &Paths, codex: &Codex, rules: &Rules) -> view::About {
+fn about(paths: &Paths, codex: &Codex, rules: &Rules, port: Option<&Port>) -> view::About {
     let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
     view::About {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -212,6 +264,7 @@ fn about(paths: &Paths, codex: &Codex, rules: &Rules) -> view::About {
         codex: text(&codex.executable),
         codex_version: codex.version.to_string(),
         codex_home: rules.codex_home.as_deref().map(text),
+        http: port.map(|port| format!("http://{}", port.address())),
     }
 }
 
@@ -251,8 +304,16 @@ fn core_config(paths: &Paths, rules: &Rules, codex: &Codex) -> Result<Config, Fa
         keep_tasks: day.saturating_mul(u32::try_from(file.keep_days).unwrap_or(u32::MAX)),
         keep_events: file.keep_events,
         upkeep_every: UPKEEP_EVERY,
-        redactor: Redactor::default(),
+        sender: Arc::new(Deliver::new(&file.notify, &variable)),
+        redactor: Redactor::knowing(
+            deliver::secrets(&file.notify, &variable).into_iter().chain(channel_secrets(file, &variable)),
+        ),
     })
+}
+
+/// A variable of the daemon's own environment.
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 /// Ends every host that still runs, after everything that could start a new one has gone.

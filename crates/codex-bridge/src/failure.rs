@@ -5,7 +5,8 @@
 use std::fmt;
 
 use codex_bridge_core::bridge;
-use codex_bridge_core::store;
+use codex_bridge_core::outbox::sender::Unknown;
+use codex_bridge_core::{store, token};
 use serde::{Deserialize, Serialize};
 
 /// Why something was not done. In JSON it stands under `error`: `{"error":{"code","message","hint"}}`.
@@ -76,10 +77,50 @@ impl From<bridge::Error> for Failure {
             }
             bridge::Error::WrongState { .. } => Self::new("wrong_state", message),
             bridge::Error::Refused(_) => Self::new("refused", message),
+            bridge::Error::KeyReused(_) => Self::new("key_reused", message).hint(
+                "give other work a name of its own; the same work must have the same prompt and settings",
+            ),
+            bridge::Error::Token(error) => error.into(),
+            bridge::Error::BadTarget(_) => Self::new("unknown_target", message)
+                .hint("write targets as in webhook:ci?on=completed,failed; docs/notifications.md lists them"),
+            bridge::Error::UnknownTarget(unknown) => {
+                Self::new("unknown_target", message).hint(known(&unknown))
+            }
+            bridge::Error::UnknownMessage(_) => {
+                Self::new("unknown_message", message).hint("`codex-bridge inbox --all` lists them")
+            }
+            bridge::Error::UnknownDelivery(_) => {
+                Self::new("unknown_delivery", message).hint("`codex-bridge deliveries --all` lists them")
+            }
+            bridge::Error::Undelivered { .. } => Self::new("undelivered", message),
             bridge::Error::Store(error) => error.into(),
             bridge::Error::Hosts(_) => {
                 Self::new("hosts", message).hint("`codex-bridge doctor` looks for the cause")
             }
+        }
+    }
+}
+
+/// Which targets there are.
+fn known(unknown: &Unknown) -> String {
+    match unknown.known.as_slice() {
+        [] => "only local is known; the operator configures others under [notify]".to_owned(),
+        known => format!("known are local, {}", known.join(", ")),
+    }
+}
+
+impl From<token::Error> for Failure {
+    fn from(error: token::Error) -> Self {
+        let message = error.to_string();
+        match error {
+            token::Error::BadName => Self::new("bad_name", message).hint("such as phone or ci.build-2"),
+            token::Error::Exists(_) => {
+                Self::new("token_exists", message).hint("revoke it first, or choose another name")
+            }
+            token::Error::Unknown(_) => {
+                Self::new("unknown_token", message).hint("`codex-bridge token list` lists them")
+            }
+            token::Error::NoRandomness(_) => Self::internal(message),
         }
     }
 }
@@ -93,7 +134,9 @@ impl From<store::Error> for Failure {
                 Self::new("store_full", message).hint("free some space, then repeat it")
             }
             store::Error::ReadOnly { .. } => Self::new("store_read_only", message),
-            store::Error::Locked { .. } => Self::new("store_locked", message),
+            store::Error::Locked { .. } => Self::new("store_locked", message).hint(
+                "close the program that has it open, such as a database shell or a backup, then repeat it",
+            ),
             store::Error::Corrupt { .. } => Self::new("store_corrupt", message)
                 .hint("`codex-bridge store check` says what is damaged; restore a backup"),
             store::Error::TooNew { .. } => Self::new("store_too_new", message),

@@ -1,31 +1,56 @@
 //! The daemon's HTTP: routes, who may use them, and how a failure is answered. Everything in it translates between JSON
 //! and the bridge; nothing is decided here.
 
+mod audit;
+pub mod caller;
+mod channels;
+mod cookie;
+pub mod deliveries;
 mod events;
+pub mod gate;
+mod hooks;
 mod hosts;
-mod requests;
+mod inbox;
+mod metrics;
+mod news;
+mod openapi;
+pub mod origin;
+pub mod problem;
+pub mod requests;
+mod route;
+mod routes;
 mod store;
-mod tasks;
+mod stream;
+pub mod tasks;
+mod tokens;
 mod tool;
+mod tries;
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::Router;
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderValue, StatusCode};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::http::HeaderValue;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use codex_bridge_core::Bridge;
 use tokio::sync::watch;
 
 use crate::admission::Rules;
+use crate::channel::registry::Registry;
 use crate::client::HOME_HEADER;
 use crate::daemon::End;
-use crate::failure::{Failure, Wrapped};
-use crate::peer::Peer;
+use crate::peer::{self, Peer, Standing};
 use crate::view;
+use metrics::Meter;
+use news::Digest;
+
+pub use caller::{Caller, Role};
+pub use problem::{Body, Path, Query, Refusal};
+
+/// The largest body that is taken. A prompt may quote whole files.
+pub const BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// What every route can reach.
 #[derive(Clone)]
@@ -36,11 +61,43 @@ pub struct App {
     pub rules: Arc<Rules>,
     /// The daemon about itself.
     pub about: Arc<view::About>,
+    /// The channels that are served.
+    pub channels: Arc<Registry>,
     /// Tells the daemon to end, and everyone who waits that it does.
     pub ending: Arc<watch::Sender<End>>,
+    digest: Digest,
+    meter: Arc<Meter>,
 }
 
 impl App {
+    /// What routes can reach from now on. Begins to watch the tasks, for those who list them.
+    pub fn new(
+        bridge: Bridge,
+        rules: Rules,
+        about: view::About,
+        ending: watch::Sender<End>,
+        channels: Arc<Registry>,
+    ) -> Self {
+        let app = Self {
+            channels,
+            bridge,
+            rules: Arc::new(rules),
+            about: Arc::new(about),
+            ending: Arc::new(ending),
+            digest: Digest::new(),
+            meter: Arc::new(Meter::new()),
+        };
+        let observer = news::observe(app.bridge.clone(), app.digest.clone(), Arc::clone(&app.meter));
+        let end = app.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = observer => {}
+                () = end.ended() => {}
+            }
+        });
+        app
+    }
+
     /// Comes back when the daemon ends.
     pub async fn ended(&self) {
         // An error would mean that the sender, which we hold, has gone.
@@ -48,104 +105,48 @@ impl App {
     }
 }
 
-/// All routes.
+/// All routes, for callers that somebody else has let in: every request must carry its [`Caller`].
 pub fn router(app: App) -> Router {
     Router::new()
-        .route("/v1/tasks", get(tasks::list).post(tasks::start))
-        .route("/v1/tasks/{id}", get(tasks::show))
-        .route("/v1/tasks/{id}/wait", get(tasks::wait))
-        .route("/v1/tasks/{id}/events", get(events::read))
-        .route("/v1/tasks/{id}/turns", post(tasks::continue_task))
-        .route("/v1/tasks/{id}/steer", post(tasks::steer))
-        .route("/v1/tasks/{id}/interrupt", post(tasks::interrupt))
-        .route("/v1/tasks/{id}/fork", post(tasks::fork))
-        .route("/v1/tasks/{id}/release", post(tasks::release))
-        .route("/v1/tasks/{id}/requests/{request}/decision", post(requests::decide))
-        .route("/v1/requests", get(requests::list))
-        .route("/v1/hosts", get(hosts::list))
-        .route("/v1/tool", post(tool::call))
-        .route("/v1/store/check", post(store::check))
-        .route("/v1/store/backup", post(store::backup))
-        .route("/v1/gc", post(store::gc))
-        .route("/v1/about", get(hosts::about))
-        .route("/v1/stop", post(hosts::stop))
-        .route("/healthz", get(hosts::health))
-        .fallback(nothing_here)
-        .layer(middleware::from_fn_with_state(app.clone(), only_people))
+        .merge(route::mounted(routes::all()))
+        .merge(hooks::routes())
+        .merge(crate::web::routes())
+        .merge(crate::mcp::routes(&app))
+        .fallback(problem::nothing_here)
+        .method_not_allowed_fallback(problem::wrong_method)
+        .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
         .with_state(app)
 }
-
-/// A failure on its way to the caller.
-pub struct Refusal(Failure);
 
 /// What a route gives back.
 pub type Reply<T> = Result<Json<T>, Refusal>;
 
-impl<E: Into<Failure>> From<E> for Refusal {
-    fn from(error: E) -> Self {
-        Self(error.into())
-    }
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        (status(&self.0.code), Json(Wrapped { error: self.0 })).into_response()
-    }
-}
-
-fn status(code: &str) -> StatusCode {
-    match code {
-        "unknown_task" | "unknown_request" | "unknown_route" => StatusCode::NOT_FOUND,
-        "wrong_state" | "ambiguous_task" | "duplicate" => StatusCode::CONFLICT,
-        "peer_refused" => StatusCode::FORBIDDEN,
-        "store_full" => StatusCode::INSUFFICIENT_STORAGE,
-        "daemon_stopping" => StatusCode::SERVICE_UNAVAILABLE,
-        "internal" | "hosts" | "store" | "store_corrupt" | "store_locked" | "store_read_only"
-        | "store_too_new" => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => StatusCode::BAD_REQUEST,
-    }
+/// The routes on the unix socket, whose callers are the user's own processes.
+pub fn on_socket(router: Router, app: App) -> Router {
+    router.layer(middleware::from_fn_with_state(app, only_people))
 }
 
 /// Lets in whom the socket is for, and says in every answer which home the tasks use.
 async fn only_people(
     State(app): State<App>,
     ConnectInfo(peer): ConnectInfo<Peer>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let hosts = app.bridge.hosts().await;
     let processes: Vec<u32> =
         hosts.iter().flat_map(|host| [host.record().codex.pid, host.record().keeper.pid]).collect();
-    if let Err(failure) = peer.check(&processes) {
-        return Refusal(failure).into_response();
-    }
+    let caller = match peer.standing(&processes) {
+        Ok(Standing::Outside) => Caller::local(),
+        Ok(Standing::BelowAHost) if app.rules.file.allow_nested_mcp => Caller::nested(),
+        Ok(Standing::BelowAHost) => return Refusal::from(peer::started_by_codex()).into_response(),
+        Err(failure) => return Refusal::from(failure).into_response(),
+    };
+    request.extensions_mut().insert(caller);
     let mut response = next.run(request).await;
     let home = app.about.codex_home.as_deref().unwrap_or_default();
     if let Ok(home) = HeaderValue::from_str(home) {
         response.headers_mut().insert(HOME_HEADER, home);
     }
     response
-}
-
-async fn nothing_here() -> Refusal {
-    Refusal(Failure::new("unknown_route", "the daemon knows no such route"))
-}
-
-/// JSON from the caller, whose mistakes are told in our own way.
-pub struct Body<T>(pub T);
-
-impl<T, S> axum::extract::FromRequest<S> for Body<T>
-where
-    T: serde::de::DeserializeOwned,
-    S: Send + Sync,
-{
-    type Rejection = Refusal;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
-        let bytes = bytes::Bytes::from_request(request, state).await;
-        let bytes = bytes.map_err(|error| Failure::new("bad_call", error.to_string()))?;
-        let read =
-            serde_json::from_slice(&bytes).map_err(|error| Failure::new("bad_call", error.to_string()))?;
-        Ok(Self(read))
-    }
 }

@@ -6,17 +6,21 @@ use std::process::ExitCode;
 
 mod admission;
 mod calls;
+mod channel;
 mod cli;
 mod client;
 mod codex;
 mod config;
 mod daemon;
+mod deliver;
 mod failure;
 mod http;
+mod mcp;
 mod paths;
 mod peer;
 mod tool;
 mod view;
+mod web;
 
 fn main() -> ExitCode {
     cli::run()

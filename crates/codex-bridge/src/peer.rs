@@ -21,18 +21,40 @@ const STARTED_BY_CODEX: &str = "the calling process was started by Codex";
 
 /// The process on the other side and everyone above it, as they were when it connected; or why it may not connect.
 #[derive(Debug, Clone)]
-pub struct Peer(Result<Vec<u32>, Failure>);
+pub struct Peer(Result<Family, Failure>);
+
+#[derive(Debug, Clone)]
+struct Family {
+    lineage: Vec<u32>,
+    is_marked: bool,
+}
+
+/// Where a peer stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It has nothing to do with our hosts.
+    Outside,
+    /// A host has started it, or somebody below one.
+    BelowAHost,
+}
 
 impl Peer {
-    /// Whether it may use the daemon, given the processes of its hosts. The mark alone would not do: the environment of
-    /// a process that forbids others to look into it cannot be read.
-    pub fn check(&self, hosts: &[u32]) -> Result<(), Failure> {
+    /// Where it stands, given the processes of the hosts; or why it may not connect at all. The mark alone would not do:
+    /// the environment of a process that forbids others to look into it cannot be read.
+    pub fn standing(&self, hosts: &[u32]) -> Result<Standing, Failure> {
         match &self.0 {
-            Ok(lineage) if lineage.iter().any(|pid| hosts.contains(pid)) => Err(refused(STARTED_BY_CODEX)),
-            Ok(_) => Ok(()),
+            Ok(family) if family.is_marked || family.lineage.iter().any(|pid| hosts.contains(pid)) => {
+                Ok(Standing::BelowAHost)
+            }
+            Ok(_) => Ok(Standing::Outside),
             Err(failure) => Err(failure.clone()),
         }
     }
+}
+
+/// Why a peer below a host may not use the daemon.
+pub fn started_by_codex() -> Failure {
+    refused(STARTED_BY_CODEX)
 }
 
 impl Connected<IncomingStream<'_, UnixListener>> for Peer {
@@ -46,7 +68,7 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     }
 }
 
-fn checked(uid: u32, pid: u32) -> Result<Vec<u32>, Failure> {
+fn checked(uid: u32, pid: u32) -> Result<Family, Failure> {
     if uid != geteuid().as_raw() {
         return Err(refused("the daemon belongs to another user"));
     }
@@ -57,10 +79,10 @@ fn checked(uid: u32, pid: u32) -> Result<Vec<u32>, Failure> {
             "the calling process lives in another pid namespace, as in a sandbox or a container",
         ));
     }
-    match lineage(pid) {
-        Some(lineage) if !lineage.iter().any(|pid| is_marked(*pid)) => Ok(lineage),
-        _ => Err(refused(STARTED_BY_CODEX)),
-    }
+    // Who is in doubt is refused.
+    let lineage = lineage(pid).ok_or_else(started_by_codex)?;
+    let is_marked = lineage.iter().any(|pid| is_marked(*pid));
+    Ok(Family { lineage, is_marked })
 }
 
 /// Whether a process or anyone above it carries the mark of a host. Orphans of a host are adopted by its keeper, which
@@ -132,7 +154,8 @@ mod tests {
         assert!(checked(geteuid().as_raw() + 1, std::process::id()).is_err());
         assert!(checked(geteuid().as_raw(), u32::MAX / 2).is_err());
         let own = Peer(checked(geteuid().as_raw(), std::process::id()));
-        assert_eq!(own.check(&[]), Ok(()));
-        assert!(own.check(&[std::os::unix::process::parent_id()]).is_err(), "its parent is a host");
+        assert_eq!(own.standing(&[]), Ok(Standing::Outside));
+        let below = own.standing(&[std::os::unix::process::parent_id()]);
+        assert_eq!(below, Ok(Standing::BelowAHost), "its parent is a host");
     }
 }

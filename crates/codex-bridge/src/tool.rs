@@ -12,25 +12,31 @@ use serde_json::{Value, json};
 
 use crate::calls;
 use crate::failure::Failure;
-use crate::http::App;
+use crate::http::{App, Caller};
 use call::{Action, Call};
 
 pub use schema::schema;
 
 /// Answers one call.
-pub async fn answer(app: &App, tool: calls::Tool) -> Value {
+pub async fn answer(app: &App, caller: &Caller, tool: calls::Tool) -> Value {
     let call = match Call::read(tool.call) {
         Ok(call) => call,
         Err(failure) => return refusal(failure),
     };
+    if let Err(failure) = caller.may(call.action.needs()) {
+        return refusal(failure);
+    }
+    if let Err(failure) = actions::note(app, caller, &call).await {
+        return refusal(failure);
+    }
     let done = match call.action {
-        Action::Start => actions::start(app, call, tool.caller_cwd).await,
+        Action::Start => actions::start(app, caller, call, tool.caller_cwd).await,
         Action::Status => actions::status(app, &call).await,
         Action::List => actions::list(app, &call).await,
-        Action::NotifyCompleted => actions::notify_completed(app, &call).await,
+        Action::NotifyCompleted => actions::notify_completed(app, caller, &call).await,
         Action::Steer => actions::steer(app, &call).await,
         Action::Interrupt | Action::Cancel => actions::interrupt(app, &call).await,
-        Action::Respond => actions::respond(app, &call).await,
+        Action::Respond => actions::respond(app, caller, &call).await,
         Action::Continue => actions::continue_task(app, &call).await,
         Action::Wait => actions::wait(app, &call).await,
         Action::Events => actions::events(app, &call).await,

@@ -5,27 +5,37 @@
 
 #![expect(clippy::struct_field_names, reason = "the names are a contract that was settled before the types")]
 
+mod channel;
+mod delivery;
 mod request;
+pub mod words;
 
 use codex_bridge_core::TaskView;
 use codex_bridge_core::bridge::{DecisionOutcome, DecisionReport};
-use codex_bridge_core::event;
-use codex_bridge_core::task::{Limits, Notification as StoredNotification, Status, TaskError, TimeMs, Used};
+use codex_bridge_core::task::{
+    Limits, Notification as StoredNotification, Status, TaskError, TaskId, TimeMs, TurnProgress, TurnRecord,
+    Used,
+};
+use codex_bridge_core::token::{self, Role};
+use codex_bridge_core::{event, store, task};
 use codex_session::{ApprovalMode, Sandbox, SteerOutcome};
 use codex_wire::host::Host as RunningHost;
-use codex_wire::thread::{TokenCount, TokenUsage};
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use request::Request;
+pub use channel::{Channel, ChannelLog, Knock, Message, Reached};
+pub use delivery::{Delivery, Tried};
+pub use request::{Detail, Request};
 
 /// A task with all that is known of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Task {
     /// Its name.
     pub task_id: String,
     /// Where it stands; waiting for people included.
+    #[schemars(schema_with = "words::status")]
     pub status: Status,
     /// Why it is paused, lost or cancelled.
     pub reason: Option<String>,
@@ -42,20 +52,25 @@ pub struct Task {
     /// The reasoning effort, if not Codex's own choice.
     pub effort: Option<String>,
     /// What its commands may touch.
+    #[schemars(schema_with = "words::sandbox")]
     pub sandbox: Sandbox,
     /// When it asks.
+    #[schemars(schema_with = "words::approval_policy")]
     pub approval_policy: ApprovalMode,
     /// The answer of its last turn.
     pub final_text: Option<String>,
     /// Why its last turn did not succeed.
+    #[schemars(with = "Option<words::TaskError>")]
     pub error: Option<TaskError>,
     /// Tokens of the whole thread.
     pub usage: Option<Usage>,
     /// What it waits for, the oldest first.
     pub pending_requests: Vec<Request>,
     /// How much it may use.
+    #[schemars(with = "words::TaskLimits")]
     pub limits: Limits,
     /// What it has used.
+    #[schemars(with = "words::TaskUsed")]
     pub used: Used,
     /// Who wants to be told.
     pub notify_target: Option<String>,
@@ -72,11 +87,12 @@ pub struct Task {
 }
 
 /// The same in short, for lists.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShortTask {
     /// Its name.
     pub task_id: String,
     /// Where it stands.
+    #[schemars(schema_with = "words::status")]
     pub status: Status,
     /// Why it is paused, lost or cancelled.
     pub reason: Option<String>,
@@ -85,8 +101,10 @@ pub struct ShortTask {
     /// Where it works.
     pub cwd: String,
     /// What its commands may touch.
+    #[schemars(schema_with = "words::sandbox")]
     pub sandbox: Sandbox,
     /// Why its last turn did not succeed.
+    #[schemars(with = "Option<words::TaskError>")]
     pub error: Option<TaskError>,
     /// What it waits for, the oldest first.
     pub pending_requests: Vec<Request>,
@@ -98,8 +116,85 @@ pub struct ShortTask {
     pub completed_at: Option<String>,
 }
 
+/// The answer of a task at rest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskResult {
+    /// Whose.
+    pub task_id: String,
+    /// How it ended.
+    #[schemars(schema_with = "words::status")]
+    pub status: Status,
+    /// Why it is paused, lost or cancelled.
+    pub reason: Option<String>,
+    /// The answer of its last turn.
+    pub final_text: Option<String>,
+    /// Why its last turn did not succeed.
+    #[schemars(with = "Option<words::TaskError>")]
+    pub error: Option<TaskError>,
+    /// Tokens of the whole thread.
+    pub usage: Option<Usage>,
+    /// When its last turn ended.
+    pub completed_at: Option<String>,
+}
+
+/// What a task's last turn that changed files did to them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Diff {
+    /// Whose.
+    pub task_id: String,
+    /// The unified diff, redacted; none if Codex told of no change.
+    pub diff: Option<String>,
+    /// The event that told it.
+    pub seq: Option<i64>,
+    /// When.
+    pub at: Option<String>,
+}
+
+impl Diff {
+    /// From the event that tells it, if there is one.
+    pub fn new(task_id: TaskId, event: Option<event::Event>) -> Self {
+        let (seq, at) = (event.as_ref().map(|event| event.seq), event.as_ref().map(|event| time(event.at)));
+        let diff = event.and_then(|event| event.body.get("diff")?.as_str().map(str::to_owned));
+        Self { task_id: task_id.0, diff, seq, at }
+    }
+}
+
+/// One prompt of a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Turn {
+    /// Which, from 1.
+    pub number: u32,
+    /// `recorded` (not sent), `sending`, `accepted` (Codex has it) or `ended`.
+    #[schemars(schema_with = "words::turn_progress")]
+    pub progress: TurnProgress,
+    /// The beginning of its prompt, redacted.
+    pub prompt_summary: String,
+    /// Codex's name of it, once known.
+    pub turn_id: Option<String>,
+    /// When it was asked for.
+    pub created_at: String,
+    /// When it ended.
+    pub ended_at: Option<String>,
+}
+
+/// That a task has changed, for lists.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskNews {
+    /// Always `task`.
+    pub kind: String,
+    /// Which.
+    pub task_id: String,
+    /// Where it stands.
+    #[schemars(schema_with = "words::status")]
+    pub status: Status,
+    /// How many requests it waits for.
+    pub open_requests: usize,
+    /// When it changed.
+    pub updated_at: String,
+}
+
 /// How far the telling of a task's end is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Notification {
     /// `pending`, `sent`, `failed`, `no_target`; none while there is nothing to tell.
     pub status: Option<String>,
@@ -110,7 +205,7 @@ pub struct Notification {
 }
 
 /// Tokens of a thread.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// Of the whole thread.
     pub total: Tokens,
@@ -121,7 +216,7 @@ pub struct Usage {
 }
 
 /// One count of tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tokens {
     /// All of them.
     pub total_tokens: u64,
@@ -136,7 +231,7 @@ pub struct Tokens {
 }
 
 /// One line of a task's log, or a piece of text as it is written: that has no `seq` and no `at`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Its number, without gaps; none for live text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,7 +239,8 @@ pub struct Event {
     /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// What kind; `live` for live text, with `live` (`text`, `reasoning`, `output`) and `text` beside it.
+    /// What kind; `live` for live text, with `live` (`text`, `reasoning`, `output`) and `text` beside it. With `so_far` it
+    /// is all that there is of a message, less `left_out_bytes` at its beginning; otherwise a piece.
     pub kind: String,
     /// The rest, by kind. See `docs/daemon.md`.
     #[serde(flatten)]
@@ -152,7 +248,7 @@ pub struct Event {
 }
 
 /// What came of a decision.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Decided {
     /// Whose request.
     pub task_id: String,
@@ -169,7 +265,7 @@ pub struct Decided {
 }
 
 /// What came of a steer or an interrupt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// Steer: `accepted`, `no_active_turn`, `wrong_turn`, `not_steerable` or `failed`. Interrupt: `interrupted`, or
     /// `ended_first` when the turn had ended by itself.
@@ -181,8 +277,23 @@ pub struct Outcome {
     pub task: Task,
 }
 
+/// A line of the audit log: who decided or commanded what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditLine {
+    /// When.
+    pub at: String,
+    /// Who.
+    pub by: String,
+    /// What.
+    pub action: String,
+    /// On which task, which may be forgotten.
+    pub task_id: Option<String>,
+    /// More about it, redacted.
+    pub detail: String,
+}
+
 /// A running host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
     /// Its id.
     pub id: String,
@@ -204,8 +315,15 @@ pub struct Host {
     pub dir: String,
 }
 
+/// All is well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fine {
+    /// Always true.
+    pub ok: bool,
+}
+
 /// The daemon about itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct About {
     /// Its version.
     pub version: String,
@@ -221,10 +339,41 @@ pub struct About {
     pub codex_version: String,
     /// Codex's home; none leaves it to Codex (`~/.codex`).
     pub codex_home: Option<String>,
+    /// Where it answers by TCP, if it does.
+    #[serde(default)]
+    pub http: Option<String>,
+}
+
+/// A token of a remote caller, without its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Token {
+    /// Whose it is.
+    pub name: String,
+    /// What its holder may do.
+    #[schemars(schema_with = "words::role")]
+    pub role: Role,
+    /// When it was made.
+    pub created_at: String,
+    /// When it was last used, to the minute.
+    pub last_used_at: Option<String>,
+    /// Since when it is worth nothing.
+    pub revoked_at: Option<String>,
+}
+
+/// A token that was just made.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FreshToken {
+    /// Whose it is.
+    pub name: String,
+    /// What its holder may do.
+    #[schemars(schema_with = "words::role")]
+    pub role: Role,
+    /// The token itself. It is not shown again.
+    pub token: String,
 }
 
 /// What a look for damage in the store found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoreCheck {
     /// Whether it is sound.
     pub sound: bool,
@@ -233,14 +382,14 @@ pub struct StoreCheck {
 }
 
 /// What was forgotten.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Forgotten {
     /// How many tasks.
     pub tasks: u64,
 }
 
 /// What came of a stop.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stopping {
     /// The daemon's process, which ends now.
     pub pid: u32,
@@ -305,6 +454,46 @@ impl From<TaskView> for ShortTask {
     }
 }
 
+impl From<TaskView> for TaskResult {
+    fn from(view: TaskView) -> Self {
+        let task = Task::from(view);
+        Self {
+            task_id: task.task_id,
+            status: task.status,
+            reason: task.reason,
+            final_text: task.final_text,
+            error: task.error,
+            usage: task.usage,
+            completed_at: task.completed_at,
+        }
+    }
+}
+
+impl From<TaskView> for TaskNews {
+    fn from(TaskView { task, open_requests }: TaskView) -> Self {
+        Self {
+            kind: "task".to_owned(),
+            task_id: task.id.0,
+            status: task.status,
+            open_requests: open_requests.len(),
+            updated_at: time(task.updated_at),
+        }
+    }
+}
+
+impl From<TurnRecord> for Turn {
+    fn from(turn: TurnRecord) -> Self {
+        Self {
+            number: turn.number,
+            progress: turn.progress,
+            prompt_summary: turn.prompt_summary,
+            turn_id: turn.turn_id.map(|id| id.0),
+            created_at: time(turn.created_at),
+            ended_at: turn.ended_at.map(time),
+        }
+    }
+}
+
 impl From<StoredNotification> for Notification {
     fn from(stored: StoredNotification) -> Self {
         let status = Some(stored.status).filter(|status| !status.is_empty());
@@ -312,19 +501,19 @@ impl From<StoredNotification> for Notification {
     }
 }
 
-impl From<&TokenUsage> for Usage {
-    fn from(usage: &TokenUsage) -> Self {
-        let tokens = |count: &TokenCount| Tokens {
-            total_tokens: count.total_tokens,
-            input_tokens: count.input_tokens,
-            cached_input_tokens: count.cached_input_tokens,
-            output_tokens: count.output_tokens,
-            reasoning_output_tokens: count.reasoning_output_tokens,
+impl From<&task::Usage> for Usage {
+    fn from(usage: &task::Usage) -> Self {
+        let tokens = |count: &task::Tokens| Tokens {
+            total_tokens: count.total,
+            input_tokens: count.input,
+            cached_input_tokens: count.cached_input,
+            output_tokens: count.output,
+            reasoning_output_tokens: count.reasoning_output,
         };
         Self {
             total: tokens(&usage.total),
             last: tokens(&usage.last),
-            model_context_window: usage.model_context_window,
+            model_context_window: usage.context_window,
         }
     }
 }
@@ -340,6 +529,18 @@ impl Event {
     pub fn live(live: &str, text: String) -> Self {
         let body = Map::from_iter([("live".to_owned(), live.into()), ("text".to_owned(), text.into())]);
         Self { seq: None, at: None, kind: "live".to_owned(), body }
+    }
+}
+
+impl From<store::AuditLine> for AuditLine {
+    fn from(line: store::AuditLine) -> Self {
+        Self {
+            at: time(line.at),
+            by: line.actor,
+            action: line.action,
+            task_id: line.task_id.map(|id| id.0),
+            detail: line.detail,
+        }
     }
 }
 
@@ -380,6 +581,18 @@ pub fn steer_outcome(outcome: SteerOutcome) -> (&'static str, Option<String>) {
 /// What came of an interrupt, in one word.
 pub fn interrupt_outcome(status: Status) -> &'static str {
     if status == Status::Cancelled { "interrupted" } else { "ended_first" }
+}
+
+impl From<token::Token> for Token {
+    fn from(token: token::Token) -> Self {
+        Self {
+            name: token.name,
+            role: token.role,
+            created_at: time(token.created_at),
+            last_used_at: token.last_used_at.map(time),
+            revoked_at: token.revoked_at.map(time),
+        }
+    }
 }
 
 impl From<&RunningHost> for Host {

@@ -2,7 +2,8 @@
 //!
 //! Texts come from a model, a repository or an MCP server and are data: deceptive characters are taken out, secrets
 //! are hidden and counted, lines of such a text are indented so that they cannot pose as ours. Nothing is cut: what
-//! is not shown cannot be agreed to. How an answer reaches Codex is not known here.
+//! is not shown cannot be agreed to. The one exception is a patch beyond a bound, which says how much is missing of
+//! which file. How an answer reaches Codex is not known here.
 
 mod changes;
 mod clean;
@@ -26,6 +27,9 @@ pub struct Ask {
     pub title: String,
     /// What the decision covers, in order.
     pub details: Vec<Detail>,
+    /// The files that would change, for [`Kind::FileChange`]; none if Codex did not say which.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<ShownChange>,
     /// What is asked of the person, for [`Kind::Questions`]. Same order as in the request.
     pub questions: Vec<ShownQuestion>,
     /// How many secrets are hidden in all of it.
@@ -67,6 +71,22 @@ pub struct Detail {
     pub label: &'static str,
     /// The fact.
     pub text: String,
+}
+
+/// What a patch does to one file. Readable and redacted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ShownChange {
+    /// The file.
+    pub path: String,
+    /// `add`, `update`, `delete`, or `other` for what we do not know.
+    pub kind: &'static str,
+    /// Where the file moves to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved_to: Option<String>,
+    /// The unified diff, with its two header lines.
+    pub diff: String,
+    /// How many bytes at the end of the diff are missing; 0 if it is whole.
+    pub cut_bytes: usize,
 }
 
 /// A question of the model. Readable and redacted: an answer is given in the request's own words.
@@ -182,6 +202,7 @@ impl Ask {
                 lines.push(format!("{label}: {text}"));
             }
         }
+        lines.extend(self.changes.iter().flat_map(ShownChange::lines));
         for (index, question) in self.questions.iter().enumerate() {
             lines.extend(question.lines(index + 1));
         }
@@ -212,6 +233,16 @@ impl Offer {
             Self::Cancel => "cancel the turn".to_owned(),
             Self::Dismiss => "dismiss".to_owned(),
         }
+    }
+}
+
+impl ShownChange {
+    fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.diff.lines().map(|line| format!("  {line}")).collect();
+        if self.cut_bytes > 0 {
+            lines.push(format!("  (cut: {} more bytes of this file's diff are not shown)", self.cut_bytes));
+        }
+        lines
     }
 }
 

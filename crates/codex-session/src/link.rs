@@ -21,6 +21,8 @@ use tokio::net::UnixStream;
 
 /// How long a process whose connection ended may take to be seen as ended.
 const EXIT_LIMIT: Duration = Duration::from_secs(1);
+/// How often it is looked whether that is known.
+const EXIT_PAUSE: Duration = Duration::from_millis(10);
 
 /// How often we look whether a host that somebody else has started listens.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -216,6 +218,15 @@ where
     }
 }
 
+/// Waits until the keeper of a codex that has ended has written down how, while there is a keeper that can.
+async fn exit_recorded(host: &Host) {
+    let given_up = tokio::time::Instant::now() + EXIT_LIMIT;
+    let will_be_known = || !host.is_alive() && host.exit().is_none() && host.record().keeper.is_alive();
+    while will_be_known() && tokio::time::Instant::now() < given_up {
+        tokio::time::sleep(EXIT_PAUSE).await;
+    }
+}
+
 impl Link {
     /// Whether the server goes on without this connection, so that it can be reached again.
     pub fn outlives_connection(&self) -> bool {
@@ -227,8 +238,10 @@ impl Link {
 
     /// How the server ended, in words.
     pub async fn how_it_ended(&self) -> String {
-        if let Behind::Child(child) = &self.behind {
-            let _ = child.wait(EXIT_LIMIT).await;
+        match &self.behind {
+            Behind::Child(child) => drop(child.wait(EXIT_LIMIT).await),
+            Behind::Host(host) => exit_recorded(host).await,
+            Behind::Unknown => {}
         }
         let closed = self.connection.peer.closed();
         match (self.connection.exit(), closed) {

@@ -172,6 +172,7 @@ impl Narrator {
             Display::Message { item_id, text, phase } => {
                 Display::Message { item_id, text: self.redacted(&text), phase }
             }
+            Display::Thought { item_id, text } => Display::Thought { item_id, text: self.redacted(&text) },
             // Pieces have passed their stream's redactor.
             piece @ (Display::Text { .. } | Display::Reasoning { .. }) => piece,
         }

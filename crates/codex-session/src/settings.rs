@@ -1,6 +1,8 @@
 //! How a session and its turns are set up.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use codex_wire::call::{ThreadOpened, ThreadSettings};
@@ -224,6 +226,8 @@ pub struct TurnOptions {
     pub output_schema: Option<Value>,
     /// Interrupts the turn when cancelled, also before it has begun.
     pub cancel: Option<CancellationToken>,
+    /// Shows the milliseconds of work so far, not counting waits for people, whenever something is told.
+    pub work_meter: Option<Arc<AtomicU64>>,
 }
 
 /// How long a turn may work.

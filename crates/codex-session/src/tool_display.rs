@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use codex_wire::event::{DeltaKind, Event};
-use codex_wire::item::{AgentMessage, Item, Phase};
+use codex_wire::item::{AgentMessage, Item, Phase, Reasoning};
 use redact::Redactor;
 use serde::Serialize;
 use serde_json::Value;
@@ -63,6 +63,14 @@ pub enum Display {
     Reasoning {
         /// The piece.
         delta: String,
+    },
+    /// A summary of what the model thought is whole.
+    Thought {
+        /// The item, as Codex names it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        item_id: Option<String>,
+        /// All of it.
+        text: String,
     },
     /// A message is whole. The turn goes on, unless it was the answer.
     Message {
@@ -148,6 +156,7 @@ impl ToolDisplay {
                 self.started(item, now_ms).into_iter().map(Display::ToolStarted).collect()
             }
             Event::ItemCompleted(Item::AgentMessage(message)) => self.message(message).into_iter().collect(),
+            Event::ItemCompleted(Item::Reasoning(reasoning)) => self.thought(reasoning).into_iter().collect(),
             Event::ItemCompleted(item) => self.completed(item, now_ms),
             Event::Delta(delta) => match delta.kind {
                 DeltaKind::Message => vec![Display::Text { delta: delta.text.clone() }],
@@ -228,6 +237,14 @@ impl ToolDisplay {
             text: message.text.clone(),
             phase: message.phase.clone(),
         })
+    }
+
+    /// The summary only: what the model thought word by word is not for people.
+    fn thought(&mut self, reasoning: &Reasoning) -> Option<Display> {
+        let text = reasoning.summary.join("\n\n");
+        let is_new = reasoning.id.as_ref().is_none_or(|id| self.done.insert(format!("thought {id}")));
+        let is_shown = is_new && !text.trim().is_empty();
+        is_shown.then(|| Display::Thought { item_id: reasoning.id.clone(), text })
     }
 }
 

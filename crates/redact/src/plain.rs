@@ -106,8 +106,7 @@ fn sequence_length(text: &str, depth: Depth) -> usize {
     let rest = &bytes[introducer..];
     match kind {
         b'[' if bytes[1..].starts_with(SENTINEL_START) => 1,
-        b'[' => parameters(rest)
-            .map_or(if depth == Depth::Display { 1 } else { bytes_of_first(text) }, |n| introducer + n),
+        b'[' => parameters(rest).map_or(bytes_of_first(text), |length| introducer + length),
         b' '..=b'/' => rest.first().filter(|last| matches!(last, b'0'..=b'~')).map_or(1, |_| introducer + 1),
         b']' if depth == Depth::Display => {
             introducer

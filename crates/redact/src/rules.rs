@@ -96,6 +96,8 @@ static RULES: &[Rule] = &[
         body_sample: "aB3dE5gH7jK9mN1pQ", keeps: &["sk_live_abc", "task_live_aB3dE5gH7jK9"] },
     Rule { kind: "elevenlabs-key", starts: &["sk_"], body: Alnum, least: 20, proof: Random,
         body_sample: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", keeps: &["sk_buff_head_init_class_name", "sk_X509_EXTENSION_new_null", "sk_1234", "risk_0f1e2d3c4b5a69788796a5b4"] },
+    Rule { kind: "codex-bridge-token", starts: &["cbt_"], body: Dashed, least: 20, proof: Random,
+        body_sample: "aB3dE5gH7jK9mN1pQrS2tU4vW6xY8zA0bC2d_-4f5G6", keeps: &["cbt_short", "cbt_module_with_a_long_name"] },
     Rule { kind: "github-token", starts: &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], body: Word, least: 10, proof: Unmistakable,
         body_sample: "aB3dE5gH7jK9mN1pQrS2tU4vW6xY8zA0bC2d", keeps: &["ghp_short", "xghp_aB3dE5gH7jK9mN1pQ"] },
     Rule { kind: "github-token", starts: &["github_pat_"], body: Word, least: 10, proof: Unmistakable,

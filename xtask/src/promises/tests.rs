@@ -119,7 +119,9 @@ fn each_fault_is_reported_with_names() {
 fn the_promises_of_this_project_are_well_formed() {
     let text = std::fs::read_to_string(crate::workspace::root().join("docs/promises.md")).unwrap();
     let ids = list::ids(&text).unwrap();
-    for (group, count) in [("S", 68), ("C", 9), ("L", 14), ("P", 22), ("E", 53), ("RD-", 20)] {
+    for (group, count) in
+        [("S", 68), ("C", 9), ("L", 14), ("P", 22), ("E", 53), ("RD-", 20), ("BR", 10), ("T", 38)]
+    {
         assert_eq!(ids.iter().filter(|id| id.starts_with(group)).count(), count, "{group}");
     }
 }

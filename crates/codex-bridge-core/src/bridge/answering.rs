@@ -130,7 +130,7 @@ impl Bridge {
     }
 
     /// A request of a task by its name, or by Codex's own id while that is unambiguous.
-    async fn request(&self, task_id: &TaskId, request_id: &str) -> Result<RequestRecord, Error> {
+    pub async fn request(&self, task_id: &TaskId, request_id: &str) -> Result<RequestRecord, Error> {
         let filter = RequestFilter { task_id: Some(task_id.clone()), ..RequestFilter::default() };
         let requests = self.inner.store.requests(&filter).await?;
         let is_named = |request: &&RequestRecord| {

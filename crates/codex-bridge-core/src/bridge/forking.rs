@@ -51,7 +51,7 @@ impl Bridge {
     async fn forked(&self, trunk: &Task, thread_id: ThreadId) -> Result<Standing, Failure> {
         let inner = &self.inner;
         let config = session_config(&inner.config, &trunk.settings);
-        let dial = inner.hosts.dial(trunk.settings.codex_home.clone(), trunk.epoch.clone());
+        let dial = inner.hosts.dial(trunk);
         let session = Session::resume(config, dial, None, thread_id).await?;
         let branch = session.fork().await;
         session.close().await;

@@ -2,9 +2,9 @@
 
 use codex_wire::host::pool::Change;
 
-use super::{Bridge, Error, Inner, now_ms, ticket};
+use super::{Bridge, Error, Inner, now_ms};
 use crate::request::{RequestRecord, RequestState};
-use crate::runner::Mode;
+use crate::runner::{Mode, closed_event};
 use crate::store::{RequestFilter, TaskFilter, Write};
 use crate::task::{Status, Task, TurnProgress};
 
@@ -17,23 +17,27 @@ impl Bridge {
             statuses: vec![Status::Queued, Status::Starting, Status::Working, Status::Interrupting],
             ..TaskFilter::default()
         };
-        // The oldest first, so that the queue keeps its order.
-        for task in inner.store.tasks(&under_way).await?.into_iter().rev() {
-            if self.was_sent(&task).await? {
-                inner.queue().admit(ticket(&task));
-                inner.run(task.id.clone(), Mode::Recovered);
-            } else {
-                // Nothing of it was ever sent: it waits as if nothing had happened.
-                inner.line_up(&task);
+        let paused = TaskFilter { statuses: vec![Status::Paused], ..TaskFilter::default() };
+        inner.remember_limits(&inner.store.tasks(&paused).await?);
+        let tasks = inner.store.tasks(&under_way).await?;
+        inner.remember_limits(&tasks);
+        let mut unsent = Vec::new();
+        for task in tasks {
+            match inner.store.turns(&task.id).await?.pop() {
+                Some(turn) if turn.progress != TurnProgress::Recorded => {
+                    inner.queue().admit(inner.ticket(&task));
+                    inner.run(task.id.clone(), Mode::Recovered);
+                }
+                turn => unsent.push((turn.map_or(task.created_at, |turn| turn.created_at), task)),
             }
+        }
+        // Who asked for a turn first comes first, whoever was there first.
+        unsent.sort_by_key(|(asked_at, task)| (*asked_at, task.created_at));
+        for (_, task) in unsent {
+            inner.wait_again(task).await?;
         }
         inner.begin_next();
         Ok(())
-    }
-
-    async fn was_sent(&self, task: &Task) -> Result<bool, Error> {
-        let turns = self.inner.store.turns(&task.id).await?;
-        Ok(turns.last().is_some_and(|turn| !matches!(turn.progress, TurnProgress::Recorded)))
     }
 
     /// Requests of hosts that are gone can never be answered.
@@ -50,11 +54,26 @@ impl Bridge {
 }
 
 impl Inner {
+    /// Nothing of its turn was ever sent: it waits as if nothing had happened.
+    async fn wait_again(&self, mut task: Task) -> Result<(), Error> {
+        if task.status != Status::Queued {
+            task.status = Status::Queued;
+            self.save_state(&mut task).await?;
+        }
+        if task.used.host_losses > 0 {
+            self.line_up_to_resume(&task);
+        } else {
+            self.line_up(&task);
+        }
+        Ok(())
+    }
+
     async fn orphan(&self, request: &mut RequestRecord) -> Result<(), Error> {
         request.state = RequestState::Orphaned;
         request.sealed_decision = None;
         request.closed_at = Some(now_ms());
-        self.commit(vec![Write::SaveRequest(Box::new(request.clone()))]).await?;
+        let closed = closed_event(request, now_ms());
+        self.commit(vec![Write::SaveRequest(Box::new(request.clone())), closed]).await?;
         Ok(())
     }
 }

@@ -1,39 +1,46 @@
-//! Telling whoever wanted to know that a task has ended. So far only `local` can be told: whoever asks reads it here.
+//! Telling whoever asks of tasks that ended: each end once. What goes to other targets is the outbox's work; here it is
+//! only told how far it is.
 
-use super::{Bridge, Error, now_ms};
-use crate::store::{TaskFilter, Write};
-use crate::task::{Notification, Status, Task, TimeMs};
+use std::collections::HashMap;
 
-/// The target that needs no delivery: whoever asks is told.
-const LOCAL: &str = "local";
+use super::{Bridge, Error, Inner, TaskView, now_ms};
+use crate::outbox::{Delivery, Occasion, State, Subscription};
+use crate::store::{self, DeliveryFilter, TaskFilter, Write};
+use crate::task::{Notification, Status, Task, TaskId, TimeMs};
+
 /// How much of an answer is told.
 const SUMMARY_CHARS: usize = 700;
 
 /// What is told about one task.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Notice {
+pub struct Told {
     /// The task that ended.
     pub task: Task,
     /// What is told, as plain text.
     pub message: String,
     /// What came of it.
-    pub delivery: Delivery,
+    pub outcome: TellingOutcome,
 }
 
 /// What came of telling.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Delivery {
+pub enum TellingOutcome {
     /// Nobody wanted to know.
     NoTarget,
-    /// It was told.
+    /// It was told, to all.
     Sent {
         /// When.
         at: TimeMs,
     },
     /// It would have been told.
     Rehearsed,
-    /// There is no way to this target yet. It stays pending.
-    Undeliverable {
+    /// It is not told to all yet.
+    Pending {
+        /// Why the last attempt failed, if there was one.
+        error: Option<String>,
+    },
+    /// A target could not be reached, and is not tried any more.
+    Failed {
         /// Why.
         error: String,
     },
@@ -49,46 +56,118 @@ pub enum Telling {
 }
 
 impl Bridge {
-    /// Tells of tasks that ended and were not told of, the oldest end first, at most so many. Each is told once.
-    pub async fn tell_ended(&self, limit: usize, telling: Telling) -> Result<Vec<Notice>, Error> {
+    /// Tells of tasks that ended and were not told of, the oldest end first, at most so many. Each is told once; one
+    /// that the outbox is still sending is told of until that is over.
+    pub async fn tell_ended(&self, limit: usize, telling: Telling) -> Result<Vec<Told>, Error> {
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
         let statuses = vec![Status::Completed, Status::Failed, Status::Cancelled, Status::Lost];
         let mut ended = inner.store.tasks(&TaskFilter { statuses, ..TaskFilter::default() }).await?;
-        ended.retain(|task| matches!(task.notification.status.as_str(), "" | "pending" | "failed"));
+        ended.retain(|task| matches!(task.notification.status.as_str(), "" | "pending"));
         ended.sort_by_key(|task| (task.completed_at, task.updated_at));
         ended.truncate(limit);
-        let mut notices = Vec::new();
+        let mut all = Vec::new();
         for task in ended {
-            notices.push(self.tell(task, telling).await?);
+            all.push(self.tell(task, telling).await?);
         }
-        Ok(notices)
+        Ok(all)
     }
 
-    async fn tell(&self, mut task: Task, telling: Telling) -> Result<Notice, Error> {
+    async fn tell(&self, mut task: Task, telling: Telling) -> Result<Told, Error> {
         let message = message(&task);
-        let delivery = match (task.notify_target.as_deref(), telling) {
-            (None, _) => Delivery::NoTarget,
-            (Some(_), Telling::Rehearsal) => Delivery::Rehearsed,
-            (Some(LOCAL), Telling::Real) => Delivery::Sent { at: now_ms() },
-            (Some(target), Telling::Real) => {
-                Delivery::Undeliverable { error: format!("there is no way to reach {target:?} yet") }
+        let outcome = match (task.notify_target.as_deref(), telling) {
+            (None, _) => TellingOutcome::NoTarget,
+            (Some(_), Telling::Rehearsal) => TellingOutcome::Rehearsed,
+            (Some(_), Telling::Real) if !is_wanted(&task) => TellingOutcome::NoTarget,
+            (Some(_), Telling::Real) => {
+                let sent = self.inner.deliveries_of(std::slice::from_ref(&task)).await?;
+                let sent = sent.get(&task.id).map(Vec::as_slice).unwrap_or_default();
+                standing(&task, sent).unwrap_or(TellingOutcome::Sent { at: now_ms() })
             }
         };
         if telling == Telling::Real {
-            task.notification = notification(&delivery);
+            task.notification = notification(&outcome);
             self.inner.commit(vec![Write::SaveTask(Box::new(task.clone()))]).await?;
         }
-        Ok(Notice { task, message, delivery })
+        Ok(Told { task, message, outcome })
     }
 }
 
-fn notification(delivery: &Delivery) -> Notification {
-    let (status, sent_at, error) = match delivery {
-        Delivery::NoTarget => ("no_target", None, None),
-        Delivery::Sent { at } => ("sent", Some(*at), None),
-        Delivery::Rehearsed => ("pending", None, None),
-        Delivery::Undeliverable { error } => ("pending", None, Some(error.clone())),
+impl Inner {
+    /// Shows in each task how far the telling of its end is.
+    pub(super) async fn show_telling(&self, views: &mut [TaskView]) -> Result<(), store::Error> {
+        let ended: Vec<Task> = views
+            .iter()
+            .filter(|view| view.task.status.is_at_rest() && view.task.notification.status == "pending")
+            .map(|view| view.task.clone())
+            .collect();
+        let sent = self.deliveries_of(&ended).await?;
+        for view in views {
+            let deliveries = sent.get(&view.task.id).map(Vec::as_slice).unwrap_or_default();
+            if let Some(outcome) = standing(&view.task, deliveries) {
+                view.task.notification = notification(&outcome);
+            }
+        }
+        Ok(())
+    }
+
+    /// What was, or is to be, sent of the ends of these tasks.
+    async fn deliveries_of(&self, tasks: &[Task]) -> Result<HashMap<TaskId, Vec<Delivery>>, store::Error> {
+        let mut found: HashMap<TaskId, Vec<Delivery>> = HashMap::new();
+        let of_others = tasks.iter().filter(|task| targets(task).iter().any(|one| !one.is_local()));
+        let ends: HashMap<&TaskId, Option<TimeMs>> =
+            of_others.map(|task| (&task.id, task.completed_at)).collect();
+        if ends.is_empty() {
+            return Ok(found);
+        }
+        let task_ids = ends.keys().map(|id| (*id).clone()).collect();
+        let filter = DeliveryFilter { task_ids, ..DeliveryFilter::default() };
+        for delivery in self.store.deliveries(&filter).await? {
+            // Written with the end itself; what is older is of an earlier turn.
+            let Some(task_id) = delivery.task_id.clone() else { continue };
+            let is_of_end = ends.get(&task_id) == Some(&Some(delivery.created_at));
+            if is_of_end && delivery.notice.occasion.is_of_rest() {
+                found.entry(task_id).or_default().push(delivery);
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn targets(task: &Task) -> Vec<Subscription> {
+    // Refused at the start if it could not be read.
+    Subscription::parse_all(task.notify_target.as_deref().unwrap_or_default()).unwrap_or_default()
+}
+
+/// Whether anyone wanted to hear of an end like this.
+fn is_wanted(task: &Task) -> bool {
+    let end = Occasion::of_rest(task);
+    end.is_none_or(|end| targets(task).iter().any(|one| one.wants(end)))
+}
+
+/// What the outbox has to say of a task's end; none if that is nothing.
+fn standing(task: &Task, deliveries: &[Delivery]) -> Option<TellingOutcome> {
+    let unfinished = |delivery: &&Delivery| State::UNFINISHED.contains(&delivery.state);
+    if let Some(pending) = deliveries.iter().find(unfinished) {
+        return Some(TellingOutcome::Pending { error: pending.last_error.clone() });
+    }
+    let dead = deliveries.iter().find(|delivery| delivery.state == State::Dead);
+    if let Some(dead) = dead {
+        let why = dead.last_error.as_deref().unwrap_or("it was given up");
+        return Some(TellingOutcome::Failed { error: format!("{}: {why}", dead.target) });
+    }
+    let waits_to_be_asked = targets(task).iter().any(Subscription::is_local);
+    let last = deliveries.iter().map(|delivery| delivery.updated_at).max()?;
+    if waits_to_be_asked { None } else { Some(TellingOutcome::Sent { at: last }) }
+}
+
+fn notification(outcome: &TellingOutcome) -> Notification {
+    let (status, sent_at, error) = match outcome {
+        TellingOutcome::NoTarget => ("no_target", None, None),
+        TellingOutcome::Sent { at } => ("sent", Some(*at), None),
+        TellingOutcome::Rehearsed => ("pending", None, None),
+        TellingOutcome::Pending { error } => ("pending", None, error.clone()),
+        TellingOutcome::Failed { error } => ("failed", None, Some(error.clone())),
     };
     Notification { status: status.to_owned(), sent_at, error }
 }

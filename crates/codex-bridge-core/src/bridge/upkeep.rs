@@ -1,94 +1,86 @@
 //! What is done now and then: parked tasks go on, hosts are looked after, old things are forgotten.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::{Bridge, Inner, now_ms};
-use crate::store::{TaskFilter, Write};
+use crate::login;
+use crate::store::{self, TaskFilter, Write};
 use crate::task::{Parked, Status, Task, TaskId, TimeMs};
 
 /// Hosts are looked after every so many looks.
 const HOSTS_EVERY: u64 = 6;
 /// Old things are forgotten every so many looks.
 const PRUNE_EVERY: u64 = 720;
-/// Tasks of one account do not all go on at once.
-const STAGGER_MS: TimeMs = 2_000;
-
-/// What a parked task is told when it goes on.
-const GO_ON: &str = "The previous turn stopped because of an account limit or login, which is in order now. Look at the \
-    state of things, then finish the task.";
-
 /// Runs for as long as the bridge does.
 pub(super) async fn run(bridge: Weak<Inner>) {
     let mut looks: u64 = 0;
-    let Some(every) = bridge.upgrade().map(|inner| inner.config.upkeep_every) else { return };
+    let Some((every, woken)) =
+        bridge.upgrade().map(|inner| (inner.config.upkeep_every, Arc::clone(&inner.resuming)))
+    else {
+        return;
+    };
+    let mut next_look = Instant::now() + every;
     loop {
-        tokio::time::sleep(every).await;
         let Some(inner) = bridge.upgrade() else { return };
-        looks += 1;
         // What fails now is tried again at the next look.
-        let _ = inner.unpark().await;
-        if looks.is_multiple_of(HOSTS_EVERY) {
-            let _ = inner.hosts.maintain().await;
+        let due = inner.resume_due().await.unwrap_or_default();
+        if Instant::now() >= next_look {
+            next_look = Instant::now() + every;
+            looks += 1;
+            inner.look_after(looks).await;
         }
-        if looks.is_multiple_of(PRUNE_EVERY) {
-            let _ = inner.prune().await;
+        drop(inner);
+        let until = due.map_or(next_look, |at| next_look.min(Instant::now() + until(at)));
+        tokio::select! {
+            () = tokio::time::sleep_until(until) => {}
+            () = woken.notified() => {}
         }
     }
 }
 
+/// How long it is until then.
+fn until(at: TimeMs) -> Duration {
+    Duration::from_millis(u64::try_from(at.saturating_sub(now_ms())).unwrap_or_default())
+}
+
 impl Inner {
-    /// Lets parked tasks go on, staggered. Where nobody knows when a limit ends, one task of a home probes for all.
-    async fn unpark(self: &Arc<Self>) -> Result<(), super::Error> {
+    async fn look_after(&self, looks: u64) {
+        if looks.is_multiple_of(HOSTS_EVERY) {
+            let _ = self.hosts.maintain().await;
+        }
+        if looks.is_multiple_of(PRUNE_EVERY) {
+            let _ = self.prune().await;
+        }
+    }
+
+    /// The home whose login a task uses.
+    pub(crate) fn login_home(&self, task: &Task) -> PathBuf {
+        login::home(&self.config, task.settings.codex_home.as_ref())
+    }
+
+    /// The task that carries the notice for all that wait for this login.
+    pub(crate) async fn carrier_of_notice(
+        &self,
+        home: &Path,
+        login: &str,
+    ) -> Result<Option<TaskId>, store::Error> {
         let paused = TaskFilter { statuses: vec![Status::Paused], ..TaskFilter::default() };
-        let now = now_ms();
-        let mut probing = self.probing_homes().await?;
-        let mut delay = 0;
-        for task in self.store.tasks(&paused).await?.into_iter().rev() {
-            let home = &task.settings.codex_home;
-            let due = match &task.parked {
-                Some(Parked::UsageLimit { resume_at, is_known: true }) => now >= resume_at + delay,
-                Some(Parked::UsageLimit { resume_at, .. }) => now >= *resume_at && !probing.contains(home),
-                Some(Parked::Login { seen }) => *seen != self.login_fingerprint(&task),
-                None => false,
-            };
-            if due {
-                delay += STAGGER_MS;
-                probing.push(home.clone());
-                self.go_on(&task.id).await?;
+        let carries = |task: &Task| match &task.parked {
+            Some(Parked::Login { seen, carries_notice: true }) => {
+                seen == login && self.login_home(task) == home
             }
-        }
-        Ok(())
-    }
-
-    /// Homes in which a task that met a limit is under way again.
-    async fn probing_homes(&self) -> Result<Vec<Option<PathBuf>>, super::Error> {
-        let under_way = TaskFilter {
-            statuses: vec![Status::Queued, Status::Starting, Status::Working],
-            ..TaskFilter::default()
+            _ => false,
         };
-        let tasks = self.store.tasks(&under_way).await?;
-        Ok(tasks
-            .into_iter()
-            .filter(|task| task.used.limit_hits > 0)
-            .map(|task| task.settings.codex_home)
-            .collect())
-    }
-
-    async fn go_on(self: &Arc<Self>, task_id: &TaskId) -> Result<(), super::Error> {
-        let _changing = self.changing.lock().await;
-        match self.store.task(task_id).await?.filter(|task| task.parked.is_some()) {
-            Some(mut task) => self.requeue(&mut task, GO_ON).await,
-            None => Ok(()),
-        }
+        Ok(self.store.tasks(&paused).await?.into_iter().find(carries).map(|task| task.id))
     }
 
     /// What the login of a task looks like from outside: it changes when somebody logs in.
     pub(crate) fn login_fingerprint(&self, task: &Task) -> String {
-        let home = task.settings.codex_home.clone().or_else(|| self.config.codex_home.clone());
-        let default = || self.config.parent_env.get("HOME").map(|home| PathBuf::from(home).join(".codex"));
-        let file = home.or_else(default).unwrap_or_default().join("auth.json");
-        match std::fs::metadata(&file).and_then(|file| file.modified()) {
+        match std::fs::metadata(login::file(&self.login_home(task))).and_then(|file| file.modified()) {
             Ok(modified) => format!("{modified:?}"),
             Err(_) => "none".to_owned(),
         }

@@ -1,19 +1,18 @@
 //! How a turn's end becomes a task's state.
 
+use std::sync::Arc;
+
 use codex_session::{Failure, FailureKind, Session, TurnOutcome, TurnResult};
 use serde_json::json;
 
 use super::Work;
 use super::journal::object;
-use crate::bridge::{append, now_ms, state_event};
+use crate::bridge::{append, letters_of_rest, now_ms, state_event};
 use crate::config::OnHostLoss;
+use crate::outbox::notice::TurnFacts;
 use crate::store::{self, Write};
 use crate::task::{Parked, Status, TaskError, TimeMs, TurnProgress};
 
-/// A limit without a known end is worth a probe after so long; then twice as long, and so on.
-const FIRST_PROBE_MS: TimeMs = 5 * 60 * 1000;
-/// Nobody waits longer than this for a probe.
-const LONGEST_PROBE_MS: TimeMs = 60 * 60 * 1000;
 /// How often a task is taken up again after its host died.
 const HOST_LOSSES: u32 = 2;
 
@@ -21,17 +20,29 @@ impl Work {
     pub(super) async fn end(&mut self, result: TurnResult) -> Result<(), store::Error> {
         let now = now_ms();
         let resume = self.settle(&result, now);
+        let inner = Arc::clone(&self.inner);
+        let parks_for_login = matches!(self.task.parked, Some(Parked::Login { .. }));
+        // One at a time, until it is recorded, so that one carries the notice.
+        let _parking = if parks_for_login { Some(inner.parking.lock().await) } else { None };
+        let notice = self.share_notice(now).await?;
         self.task.final_text = Some(result.final_text.clone()).filter(|text| !text.is_empty());
         self.task.error = result.error.as_ref().map(task_error);
-        self.task.usage = result.usage.clone().or(self.task.usage.take());
-        self.task.used.work_ms += result.work_ms;
+        self.task.usage = result.usage.as_ref().map(Into::into).or(self.task.usage.take());
+        self.task.used.work_ms = self.worked_before_ms + result.work_ms;
         self.turn.progress = TurnProgress::Ended;
         self.turn.sealed_prompt = None;
         self.turn.ended_at = Some(now);
         (self.task.updated_at, self.task.completed_at) = (now, Some(now));
         let mut batch =
             vec![Write::SaveTurn(Box::new(self.turn.clone())), Write::SaveTask(Box::new(self.task.clone()))];
-        if let Some(diff) = self.diff.take() {
+        let diff = self.diff.take();
+        let facts = TurnFacts {
+            prompt: Some(&self.turn.prompt_summary),
+            work_ms: Some(result.work_ms),
+            diff: diff.as_deref(),
+        };
+        let letters = letters_of_rest(&self.task, facts, now);
+        if let Some(diff) = diff {
             batch.push(append(&self.task.id, now, "diff", object(json!({ "diff": diff }))));
         }
         let body = json!({
@@ -39,13 +50,37 @@ impl Work {
             "outcome_unknown": result.outcome_unknown, "side_effects": result.side_effects,
         });
         batch.push(append(&self.task.id, now, "turn_ended", object(body)));
+        batch.extend(notice);
         batch.push(state_event(&self.task, now));
+        // In one piece: a crash between the two would leave it `lost` for a person to find. A prompt that cannot be
+        // sealed leaves it so.
+        let another = resume.and_then(|prompt| self.inner.another_turn(&mut self.task, &prompt, now).ok());
+        let goes_on = another.is_some();
+        // Nobody is told of an end that is none.
+        batch.extend(another.unwrap_or(letters));
+        self.write_unwritten().await?;
         self.inner.commit(batch).await?;
-        if let Some(prompt) = resume {
-            // Taken up again at once; a store that fails now leaves it `lost`, for a person to continue.
-            let _ = self.inner.requeue(&mut self.task, &prompt).await;
+        if goes_on {
+            self.inner.line_up_to_resume(&self.task);
         }
         Ok(())
+    }
+
+    /// Of all tasks that wait for one login, the first carries the notice; the others say what they wait for.
+    async fn share_notice(&mut self, now: TimeMs) -> Result<Option<Write>, store::Error> {
+        let home = self.inner.login_home(&self.task);
+        let Some(Parked::Login { seen, carries_notice }) = &mut self.task.parked else { return Ok(None) };
+        if let Some(carrier) = self.inner.carrier_of_notice(&home, seen).await? {
+            self.task.reason = Some(format!("waits for Codex to be logged in, as {carrier} says"));
+            return Ok(None);
+        }
+        *carries_notice = true;
+        let message = format!(
+            "Codex is not logged in in {}: run `codex login`; every task of this home waits for it",
+            home.display()
+        );
+        let body = json!({ "about": "login", "message": message });
+        Ok(Some(append(&self.task.id, now, "notice", object(body))))
     }
 
     /// Sets status and reason; gives the prompt to go on with, if it goes on by itself.
@@ -56,6 +91,7 @@ impl Work {
             (TurnOutcome::Completed, _) => {
                 self.task.status = Status::Completed;
                 self.task.used.limit_hits = 0;
+                self.served();
             }
             (TurnOutcome::Interrupted, Some(FailureKind::Timeout)) => {
                 self.pause(result.error.as_ref().map(|error| error.message.clone()));
@@ -94,8 +130,9 @@ impl Work {
             self.pause(Some(format!("its host died {} times while it worked", self.task.used.host_losses)));
             return None;
         }
-        if self.task.limits.turns.is_some_and(|limit| self.task.used.turns >= limit) {
-            self.pause(Some("its host died, and it has no turn left to go on".to_owned()));
+        if !self.task.has_turn_left() {
+            let reason = "its host died, and it has used all its turns; continue it to give it one more";
+            self.pause(Some(reason.to_owned()));
             return None;
         }
         let seen = result.side_effects.join("; ");
@@ -111,17 +148,17 @@ impl Work {
     }
 
     fn park_until(&mut self, resets_at: Option<i64>, now: TimeMs) {
-        let pause =
-            FIRST_PROBE_MS.saturating_mul(1 << self.task.used.limit_hits.min(8)).min(LONGEST_PROBE_MS);
-        self.task.used.limit_hits += 1;
-        let resume_at = resets_at.map_or(now + pause, |seconds| seconds.saturating_mul(1000));
+        let resets_at = resets_at.map(|seconds| seconds.saturating_mul(1000));
+        let limit = self.inner.limit_met(&self.task, resets_at, now);
+        self.task.used.limit_hits = limit.hits;
         self.pause(Some("the account's usage limit is reached".to_owned()));
-        self.task.parked = Some(Parked::UsageLimit { resume_at, is_known: resets_at.is_some() });
+        self.task.parked = Some(limit.parked());
     }
 
     fn park_until_login(&mut self) {
         self.pause(Some("Codex is not logged in: run `codex login`".to_owned()));
-        self.task.parked = Some(Parked::Login { seen: self.inner.login_fingerprint(&self.task) });
+        self.task.parked =
+            Some(Parked::Login { seen: self.inner.login_fingerprint(&self.task), carries_notice: false });
     }
 
     /// Closes the session; its host goes on.

@@ -1,5 +1,7 @@
 //! Records what a session tells: events for the log, requests, and what they change in the task.
 
+use std::sync::Arc;
+
 use codex_session::tool_display::Display;
 use codex_session::turn::Closing;
 use codex_session::{Ask, Decider, Decision, RequestKey, Session, SessionEvent};
@@ -8,11 +10,12 @@ use codex_wire::thread::TokenUsage;
 use serde_json::{Map, Value, json};
 
 use super::{Work, stop};
-use crate::bridge::{append, now_ms, random_hex, state_event};
+use crate::bridge::{append, letters, now_ms, random_hex, state_event};
 use crate::failpoint;
+use crate::outbox::Notice;
 use crate::request::{RequestRecord, RequestState};
 use crate::store::{self, RequestFilter, Write};
-use crate::task::{Status, TurnProgress};
+use crate::task::{Status, TimeMs, TurnProgress};
 
 /// Lines of a log that are read at once.
 const LOG_PAGE: u32 = 1000;
@@ -23,15 +26,20 @@ impl Work {
         event: SessionEvent,
         session: &Session,
     ) -> Result<(), store::Error> {
+        if is_of_the_model(&event) {
+            self.served();
+        }
+        let is_live = is_live(&event);
+        let work_is_unsaved = !is_live && self.count_work();
         match event {
-            SessionEvent::Shown(Display::Text { delta }) => self.live("text", delta),
-            SessionEvent::Shown(Display::Reasoning { delta }) => self.live("reasoning", delta),
-            SessionEvent::Output { text, .. } => self.live("output", text),
+            SessionEvent::Shown(Display::Text { delta }) => self.live("text", &delta),
+            SessionEvent::Shown(Display::Reasoning { delta }) => self.live("reasoning", &delta),
+            SessionEvent::Output { text, .. } => self.live("output", &text),
             SessionEvent::Shown(shown) => self.log_shown(&shown).await?,
             SessionEvent::TurnStarted { turn_id } => self.turn_started(turn_id).await?,
             SessionEvent::Asked { key, ask } => self.asked(key, &ask).await?,
             SessionEvent::RequestClosed { key, closing } => self.request_closed(&key, closing).await?,
-            SessionEvent::Usage(usage) => self.count_tokens(usage, session).await?,
+            SessionEvent::Usage(usage) => self.count_tokens(&usage, session).await?,
             SessionEvent::Diff { diff } => self.diff = Some(diff),
             SessionEvent::Retrying { message } => self.log("retrying", json!({ "message": message })).await?,
             SessionEvent::Warning { message } => self.log("warning", json!({ "message": message })).await?,
@@ -40,29 +48,37 @@ impl Work {
             | SessionEvent::TurnEnded { .. }
             | SessionEvent::Missed { .. } => {}
         }
-        Ok(())
+        if work_is_unsaved { self.save().await } else { Ok(()) }
     }
 
-    fn live(&self, kind: &'static str, text: String) {
-        self.inner.tell_live(&self.task.id, kind, text);
+    fn live(&self, kind: &'static str, text: &str) {
+        self.inner.news.tell_live(&self.task.id, kind, text);
     }
 
     pub(super) async fn log(&mut self, kind: &str, body: Value) -> Result<(), store::Error> {
+        self.log_line(kind, object(body)).await
+    }
+
+    /// Writes a line, or keeps it until there is space, behind those that are kept already.
+    async fn log_line(&mut self, kind: &str, body: Map<String, Value>) -> Result<(), store::Error> {
         failpoint::hit("event.before_record");
-        let committed = self.inner.commit(vec![append(&self.task.id, now_ms(), kind, object(body))]).await;
+        let has_space = !self.has_unwritten() || self.write_unwritten().await?;
+        let line = append(&self.task.id, now_ms(), kind, body.clone());
+        let is_written = has_space && self.commit_lines(line).await?;
         failpoint::hit("event.recorded");
-        match committed {
-            // A full disk keeps what little room there is for states and decisions; Codex keeps the items.
-            Ok(_) | Err(store::Error::DiskFull { .. }) => Ok(()),
-            Err(error) => Err(error),
+        if is_written {
+            self.logged.extend(mark(kind, &body));
+        } else {
+            self.keep_unwritten(kind, body);
         }
+        Ok(())
     }
 
     async fn log_shown(&mut self, shown: &Display) -> Result<(), store::Error> {
         let mut body = object(serde_json::to_value(shown).unwrap_or_default());
         let kind = body.remove("show").and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default();
-        let is_new = mark(&kind, &body).is_none_or(|mark| self.logged.insert(mark));
-        if is_new { self.log(&kind, Value::Object(body)).await } else { Ok(()) }
+        let is_new = mark(&kind, &body).is_none_or(|mark| !self.logged.contains(&mark));
+        if is_new { self.log_line(&kind, body).await } else { Ok(()) }
     }
 
     /// What the log has of items already: a turn that is taken up tells them again.
@@ -103,6 +119,10 @@ impl Work {
     }
 
     async fn turn_started(&mut self, turn_id: TurnId) -> Result<(), store::Error> {
+        if self.turn.turn_id.as_ref() == Some(&turn_id) {
+            // An earlier life of ours has it on record.
+            return self.at_work().await;
+        }
         let now = now_ms();
         self.turn.progress = TurnProgress::Accepted;
         self.turn.turn_id = Some(turn_id.clone());
@@ -126,10 +146,7 @@ impl Work {
     /// Records a request before anyone can see it. One that an earlier life of ours has recorded keeps its decision.
     async fn asked(&mut self, key: RequestKey, ask: &Ask) -> Result<(), store::Error> {
         if let Some(known) = self.request(&key).await? {
-            if let Some((decision, by)) = self.recorded_decision(&known) {
-                self.inner.decisions.put(&key, decision, by);
-            }
-            return Ok(());
+            return self.asked_again(known, ask).await;
         }
         let now = now_ms();
         let limit = self.inner.config.approvals.answer_limit;
@@ -151,8 +168,38 @@ impl Work {
         let body = json!({ "request_id": record.request_id, "title": ask.title, "asks": ask.kind });
         let event = append(&self.task.id, now, "request", object(body));
         failpoint::hit("request.before_record");
-        self.inner.commit(vec![Write::SaveRequest(Box::new(record)), event]).await?;
+        let letters = letters(&self.task, &Notice::of_request(&self.task, &record), now);
+        let mut batch = vec![Write::SaveRequest(Box::new(record)), event];
+        batch.extend(letters);
+        self.inner.commit(batch).await?;
         failpoint::hit("request.recorded");
+        Ok(())
+    }
+
+    /// The same request comes again after a crash: what was decided is given, and what was decided but not kept, or
+    /// cannot be read any more, is asked again.
+    async fn asked_again(&mut self, known: RequestRecord, ask: &Ask) -> Result<(), store::Error> {
+        if let Some((decision, by)) = self.recorded_decision(&known) {
+            self.inner.decisions.put(&known.key, decision, by);
+            return Ok(());
+        }
+        // A decision is recorded and handed on under this lock: so it is here, or it is lost.
+        let inner = Arc::clone(&self.inner);
+        let _changing = inner.changing.lock().await;
+        let Some(mut request) = self.request(&known.key).await? else { return Ok(()) };
+        if request.state != RequestState::Decided || inner.decisions.has(&request.key) {
+            return Ok(());
+        }
+        let now = now_ms();
+        (request.state, request.sealed_decision) = (RequestState::Open, None);
+        (request.decision, request.decided_by, request.decided_at) = (None, None, None);
+        let body = json!({
+            "request_id": request.request_id, "title": ask.title, "asks": ask.kind, "asked_again": true,
+        });
+        let mut batch = vec![append(&self.task.id, now, "request", object(body))];
+        batch.extend(letters(&self.task, &Notice::of_request(&self.task, &request), now));
+        batch.push(Write::SaveRequest(Box::new(request)));
+        inner.commit(batch).await?;
         Ok(())
     }
 
@@ -183,20 +230,18 @@ impl Work {
         }
         request.sealed_decision = None;
         request.closed_at = Some(now);
-        let body = json!({
-            "request_id": request.request_id, "outcome": request.state, "decision": request.decision,
-            "decided_by": request.decided_by,
-        });
-        let event = append(&self.task.id, now, "request_closed", object(body));
+        let event = closed_event(&request, now);
+        failpoint::hit("closing.before_record");
         self.inner.commit(vec![Write::SaveRequest(Box::new(request)), event]).await?;
+        failpoint::hit("closing.recorded");
         Ok(())
     }
 
-    async fn count_tokens(&mut self, usage: TokenUsage, session: &Session) -> Result<(), store::Error> {
+    async fn count_tokens(&mut self, usage: &TokenUsage, session: &Session) -> Result<(), store::Error> {
         let used = usage.total.total_tokens;
-        self.task.usage = Some(usage);
+        self.task.usage = Some(usage.into());
         self.save().await?;
-        let limit = self.task.limits.tokens.filter(|limit| used > *limit && self.over_limit.is_none());
+        let limit = self.task.token_limit().filter(|limit| used > *limit && self.over_limit.is_none());
         if let Some(limit) = limit {
             self.over_limit = Some(format!("it has used {used} tokens, its limit is {limit}"));
             stop(session);
@@ -205,8 +250,38 @@ impl Work {
     }
 }
 
+/// The line that tells how a request ended.
+pub(crate) fn closed_event(request: &RequestRecord, now: TimeMs) -> Write {
+    let body = json!({
+        "request_id": request.request_id, "outcome": request.state, "decision": request.decision,
+        "decided_by": request.decided_by,
+    });
+    append(&request.task_id, now, "request_closed", object(body))
+}
+
+/// Whether it can only be told because the model has answered.
+fn is_of_the_model(event: &SessionEvent) -> bool {
+    matches!(
+        event,
+        SessionEvent::Shown(_)
+            | SessionEvent::Output { .. }
+            | SessionEvent::Asked { .. }
+            | SessionEvent::Diff { .. }
+    )
+}
+
+/// Whether it is told and not recorded.
+fn is_live(event: &SessionEvent) -> bool {
+    let is_piece = |shown: &Display| matches!(shown, Display::Text { .. } | Display::Reasoning { .. });
+    match event {
+        SessionEvent::Shown(shown) => is_piece(shown),
+        SessionEvent::Output { .. } => true,
+        _ => false,
+    }
+}
+
 /// What names an item's line in the log; none for lines that may well be repeated.
-fn mark(kind: &str, body: &Map<String, Value>) -> Option<(String, String)> {
+pub(super) fn mark(kind: &str, body: &Map<String, Value>) -> Option<(String, String)> {
     let id = body.get("call_id").or_else(|| body.get("item_id"))?.as_str()?;
     Some((kind.to_owned(), id.to_owned()))
 }

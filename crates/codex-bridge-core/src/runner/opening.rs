@@ -83,7 +83,7 @@ fn open_thread(
     // Without a turn that Codex has taken, the thread is not durable: it may have to be a new one.
     let may_be_new = work.turn.number == 1 && work.turn.progress != TurnProgress::Accepted;
     async move {
-        let dial = || inner.hosts.dial(task.settings.codex_home.clone(), task.epoch.clone());
+        let dial = || inner.hosts.dial(&task);
         let people = || Some(Arc::new(People(Arc::clone(&inner))) as Arc<dyn codex_session::Approver>);
         let Some(thread_id) = task.thread_id.clone() else {
             return Session::start(config, dial(), people()).await;

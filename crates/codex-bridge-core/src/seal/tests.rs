@@ -114,3 +114,16 @@ fn a_key_that_cannot_be_made_names_its_place() {
     let error = Key::load_or_create(&folder.path().join("no/such/folder/key")).unwrap_err().to_string();
     assert!(error.contains("no/such/folder/key"), "{error}");
 }
+
+#[test]
+fn a_mark_tells_texts_apart_and_only_for_who_has_the_key() {
+    let (_folder, file) = place();
+    let (_other_folder, other_file) = place();
+    let key = Key::load_or_create(&file).unwrap();
+    let mark = key.mark(b"hello", "a").unwrap();
+    assert_eq!(mark.len(), 32);
+    assert_eq!(Key::load_or_create(&file).unwrap().mark(b"hello", "a").unwrap(), mark);
+    assert_ne!(key.mark(b"hello!", "a").unwrap(), mark);
+    assert_ne!(key.mark(b"hello", "b").unwrap(), mark);
+    assert_ne!(Key::load_or_create(&other_file).unwrap().mark(b"hello", "a").unwrap(), mark);
+}

@@ -5,15 +5,21 @@
 // Only tests run this.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod deliveries;
+mod messages;
 pub mod samples;
+
+pub use deliveries::*;
+pub use messages::*;
 
 use futures_util::future::{join, join_all};
 
 use self::samples::{add, append, full_task, new_task, request, task_id, turn};
-use super::{Committed, Error, RequestFilter, Store, TaskFilter, Write};
+use super::{AuditFilter, Committed, Error, RequestFilter, Store, TaskFilter, Write};
 use crate::event::Seq;
 use crate::request::RequestState;
-use crate::task::{Status, TurnProgress};
+use crate::task::{Status, Task, TurnProgress};
+use crate::token::Role;
 use codex_wire::RequestId;
 
 /// Makes a test of each story. The expression gives a store and something that is kept until the story ends.
@@ -32,12 +38,23 @@ macro_rules! store_stories {
             a_refused_batch_takes_no_number_and_harms_no_other
             events_are_read_by_cursor
             tasks_are_listed_by_page_and_filter
+            tasks_are_found_by_place_activity_and_text
             requests_are_found_by_task_name_and_state
             a_request_key_belongs_to_one_request
             a_reader_never_sees_half_a_batch
             a_prune_forgets_what_is_over_and_nothing_else
             a_prune_keeps_the_newest_events_and_their_numbers
             a_prune_stands_alone
+            the_audit_log_is_found_by_task_and_time_and_outlives_its_tasks
+            tokens_are_kept_by_name_and_told_apart_by_hash
+            messages_are_kept_once_and_found
+            the_next_messages_are_the_first_of_each_conversation
+            conversations_and_channels_are_kept_by_name
+            a_prune_forgets_messages_that_are_over
+            deliveries_are_found_by_name_task_and_state
+            what_has_the_same_key_joins_until_it_is_tried
+            of_each_target_one_delivery_is_next
+            a_task_with_something_to_send_is_not_forgotten
         }
     };
     ($open:expr; $($story:ident)+) => {
@@ -311,6 +328,45 @@ pub async fn tasks_are_listed_by_page_and_filter(store: &impl Store) {
     }
     let both = TaskFilter { limit: Some(1), ..prefix("codex-0") };
     assert_eq!(listed(store, TaskFilter { statuses: vec![Status::Queued], ..both }).await, ids(&[1]));
+    let of_thread = |id: &str| TaskFilter { thread_id: Some(id.into()), ..all.clone() };
+    let opened =
+        crate::task::Task { thread_id: Some(codex_wire::ThreadId("thread-9".into())), ..new_task(1) };
+    commit(store, vec![Write::SaveTask(Box::new(opened))]).await;
+    assert_eq!(listed(store, of_thread("thread-9")).await, ids(&[1]));
+    assert_eq!(listed(store, of_thread("thread")).await, [""; 0], "the whole id or nothing");
+}
+
+/// What people look for in a list.
+pub async fn tasks_are_found_by_place_activity_and_text(store: &impl Store) {
+    let with = |number, cwd: &str, change: &dyn Fn(&mut crate::task::Task)| {
+        let mut task = new_task(number);
+        task.settings.cwd = cwd.into();
+        change(&mut task);
+        add(task)
+    };
+    let batch = vec![
+        with(1, "/srv/a", &|task| (task.status, task.updated_at) = (Status::Completed, 1000)),
+        with(2, "/srv/a/b", &|task| (task.status, task.updated_at) = (Status::Working, 1000)),
+        with(3, "/srv/ab", &|task| (task.status, task.updated_at) = (Status::Lost, 2000)),
+        with(4, "/srv/100%_'x", &|task| task.prompt_summary = "fix 100% of 'Ähm' BUGS".into()),
+        with(5, "/", &|task| task.final_text = Some("All bugs\nare fixed".into())),
+    ];
+    commit(store, batch).await;
+    let below = |cwd: &str| TaskFilter { cwd: Some(cwd.into()), ..TaskFilter::default() };
+    assert_eq!(listed(store, below("/srv/a")).await, ids(&[2, 1]));
+    assert_eq!(listed(store, below("/srv/a/")).await, ids(&[2, 1]));
+    assert_eq!(listed(store, below("/srv/100%_'x")).await, ids(&[4]));
+    assert_eq!(listed(store, below("/srv/%")).await, [""; 0]);
+    assert_eq!(listed(store, below("/")).await.len(), 5);
+    let since = |since| TaskFilter { active_since: Some(since), ..below("/srv") };
+    assert_eq!(listed(store, since(1001)).await, ids(&[4, 3, 2]));
+    assert_eq!(listed(store, since(1000)).await, ids(&[4, 3, 2, 1]));
+    let told = |text: &str| TaskFilter { text: Some(text.into()), ..TaskFilter::default() };
+    assert_eq!(listed(store, told("bUgS")).await, ids(&[5, 4]));
+    assert_eq!(listed(store, told("'Ähm'")).await, ids(&[4]));
+    assert_eq!(listed(store, told("CODEX-000000000003")).await, ids(&[3]));
+    assert_eq!(listed(store, told("%")).await, ids(&[4]));
+    assert_eq!(listed(store, told("bugs nobody has")).await, [""; 0]);
 }
 
 /// The oldest first.
@@ -446,4 +502,53 @@ pub async fn a_prune_stands_alone(store: &impl Store) {
     refused(store, vec![append(1, [1]), prune()]).await;
     refused(store, vec![prune(), prune()]).await;
     assert_eq!(seqs(store, 1).await, [0; 0]);
+}
+
+/// A change replaces all; forgetting tasks forgets no token; one secret is one token.
+pub async fn tokens_are_kept_by_name_and_told_apart_by_hash(store: &impl Store) {
+    let (first, second) = (samples::token("phone", 1), samples::token("ci", 2));
+    let save = |token: &crate::token::Token| Write::SaveToken(Box::new(token.clone()));
+    commit(store, vec![save(&first), save(&second)]).await;
+    assert_eq!(store.tokens().await.unwrap(), [second.clone(), first.clone()], "by name");
+    let changed = crate::token::Token {
+        role: Role::Viewer,
+        last_used_at: None,
+        revoked_at: None,
+        hash: vec![3; 32],
+        ..first
+    };
+    commit(store, vec![save(&changed)]).await;
+    commit(store, vec![Write::Prune { ended_before: i64::MAX, events_per_task: 0 }]).await;
+    assert_eq!(store.tokens().await.unwrap(), [second.clone(), changed]);
+    let same_secret = crate::token::Token { name: "other".into(), ..second };
+    assert!(matches!(refused(store, vec![save(&same_secret)]).await, Error::Other(_)));
+    assert_eq!(store.tokens().await.unwrap().len(), 2);
+}
+
+/// Who decided what is known when the task is long forgotten.
+pub async fn the_audit_log_is_found_by_task_and_time_and_outlives_its_tasks(store: &impl Store) {
+    let line = |at, task: Option<u32>| Write::Audit {
+        at,
+        actor: "someone".into(),
+        action: "decide accept".into(),
+        task_id: task.map(task_id),
+        detail: format!("line {at}"),
+    };
+    let ended = Task { status: Status::Completed, ..new_task(1) };
+    commit(store, vec![add(ended), line(10, Some(1)), line(20, Some(2)), line(30, None), line(40, Some(1))])
+        .await;
+    commit(store, vec![Write::Prune { ended_before: i64::MAX, events_per_task: 0 }]).await;
+    assert_eq!(store.task(&task_id(1)).await.unwrap(), None, "it is forgotten");
+    let times = async |filter: AuditFilter| -> Vec<i64> {
+        store.audit(&filter).await.unwrap().into_iter().map(|line| line.at).collect()
+    };
+    let all = AuditFilter::default();
+    assert_eq!(times(all.clone()).await, [10, 20, 30, 40], "the oldest first");
+    assert_eq!(times(AuditFilter { limit: Some(2), ..all.clone() }).await, [30, 40], "the newest of them");
+    assert_eq!(times(AuditFilter { since: Some(20), ..all.clone() }).await, [20, 30, 40]);
+    let of_one = AuditFilter { task_id_prefix: Some(task_id(1).0), ..all };
+    assert_eq!(times(of_one.clone()).await, [10, 40]);
+    let line = store.audit(&AuditFilter { limit: Some(1), ..of_one }).await.unwrap().remove(0);
+    let told = (line.actor.as_str(), line.action.as_str(), line.task_id, line.detail.as_str());
+    assert_eq!(told, ("someone", "decide accept", Some(task_id(1)), "line 40"));
 }

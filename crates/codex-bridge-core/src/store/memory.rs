@@ -7,10 +7,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{BoxFuture, ready};
 
-use super::{Committed, Error, RequestFilter, Store, TaskFilter, Write};
+use super::{
+    AuditFilter, AuditLine, Committed, DeliveryFilter, Error, MessageFilter, RequestFilter, Store,
+    TaskFilter, Write,
+};
 use crate::event::{Event, NewEvent, Seq};
+use crate::inbox::{ChannelRecord, Conversation, Message, MessageKind, State as MessageState};
+use crate::outbox::{Delivery, State as DeliveryState};
 use crate::request::{RequestRecord, RequestState};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
+use crate::token::Token;
 
 /// A store in memory.
 #[derive(Debug, Default)]
@@ -25,6 +31,12 @@ struct State {
     turns: BTreeMap<(TaskId, u32), TurnRecord>,
     logs: BTreeMap<TaskId, Log>,
     requests: Vec<RequestRecord>,
+    outbox: Vec<Delivery>,
+    audit: Vec<AuditLine>,
+    tokens: BTreeMap<String, Token>,
+    inbox: Vec<Message>,
+    conversations: BTreeMap<(String, String), Conversation>,
+    channels: BTreeMap<String, ChannelRecord>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -52,7 +64,20 @@ impl Memory {
                 Write::Append { task_id, events } => {
                     committed.events.extend(changed.append(&task_id, events)?);
                 }
-                Write::Audit { .. } => {}
+                Write::AddDelivery(delivery) => changed.add_delivery(*delivery)?,
+                Write::SaveDelivery(delivery) => changed.save_delivery(*delivery)?,
+                Write::AddMessage(message) => changed.add_message(*message)?,
+                Write::SaveMessage(message) => changed.save_message(*message)?,
+                Write::SaveConversation(one) => {
+                    changed.conversations.insert((one.channel.clone(), one.key.clone()), *one);
+                }
+                Write::SaveChannel(channel) => {
+                    changed.channels.insert(channel.name.clone(), *channel);
+                }
+                Write::SaveToken(token) => changed.save_token(*token)?,
+                Write::Audit { at, actor, action, task_id, detail } => {
+                    changed.audit.push(AuditLine { at, actor, action, task_id, detail });
+                }
                 Write::Prune { ended_before, events_per_task } if is_alone => {
                     committed.pruned_tasks = changed.prune(ended_before, events_per_task);
                 }
@@ -117,6 +142,101 @@ impl State {
         Ok(())
     }
 
+    fn add_delivery(&mut self, delivery: Delivery) -> Result<(), Error> {
+        if let Some(task_id) = delivery.task_id.as_ref().filter(|id| !self.has(id)) {
+            return Err(unknown(task_id));
+        }
+        if self.outbox.iter().any(|known| known.id == delivery.id) {
+            return Err(refused("that delivery is there already"));
+        }
+        let joins = |known: &Delivery| known.join_key.is_some() && known.join_key == delivery.join_key;
+        if !self.outbox.iter().any(joins) {
+            self.outbox.push(delivery);
+        }
+        Ok(())
+    }
+
+    fn save_delivery(&mut self, delivery: Delivery) -> Result<(), Error> {
+        let known = self.outbox.iter_mut().find(|known| known.id == delivery.id);
+        *known.ok_or_else(|| refused("there is no such delivery"))? = delivery;
+        Ok(())
+    }
+
+    fn deliveries(&self, filter: &DeliveryFilter) -> Vec<Delivery> {
+        let DeliveryFilter { id, task_ids, states, limit } = filter;
+        let fits = |delivery: &&Delivery| {
+            id.as_ref().is_none_or(|id| delivery.id == *id)
+                && (task_ids.is_empty() || delivery.task_id.as_ref().is_some_and(|id| task_ids.contains(id)))
+                && (states.is_empty() || states.contains(&delivery.state))
+        };
+        let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+        self.outbox.iter().rev().filter(fits).take(limit).cloned().collect()
+    }
+
+    fn next_deliveries(&self) -> Vec<Delivery> {
+        let unfinished = |delivery: &&Delivery| DeliveryState::UNFINISHED.contains(&delivery.state);
+        let mut next: Vec<Delivery> = self.outbox.iter().filter(unfinished).cloned().collect();
+        // Stable: of those with the same time, the oldest.
+        next.sort_by_key(|delivery| delivery.next_at);
+        let mut seen = std::collections::BTreeSet::new();
+        next.retain(|delivery| seen.insert(delivery.target.clone()));
+        next
+    }
+
+    fn add_message(&mut self, message: Message) -> Result<(), Error> {
+        if let Some(task_id) = message.task_id.as_ref().filter(|id| !self.has(id)) {
+            return Err(unknown(task_id));
+        }
+        if self.inbox.iter().any(|known| known.id == message.id) {
+            return Err(refused("that message is there already"));
+        }
+        let is_same =
+            |known: &Message| known.channel == message.channel && known.external_id == message.external_id;
+        if !self.inbox.iter().any(is_same) {
+            self.inbox.push(message);
+        }
+        Ok(())
+    }
+
+    fn save_message(&mut self, message: Message) -> Result<(), Error> {
+        let known = self.inbox.iter_mut().find(|known| known.id == message.id);
+        *known.ok_or_else(|| refused("there is no such message"))? = message;
+        Ok(())
+    }
+
+    fn messages(&self, filter: &MessageFilter) -> Vec<Message> {
+        let limit = filter.limit.map_or(usize::MAX, |limit| limit as usize);
+        self.inbox.iter().rev().filter(|message| fits(message, filter)).take(limit).cloned().collect()
+    }
+
+    fn next_messages(&self, channel: &str) -> Vec<Message> {
+        let mut seen = std::collections::BTreeSet::new();
+        let is_open = |message: &&Message| {
+            message.channel == channel
+                && matches!(message.state, MessageState::Received | MessageState::Running)
+        };
+        let is_next = |message: &&Message| match message.kind {
+            MessageKind::Prompt | MessageKind::Command => seen.insert(message.conversation.clone()),
+            MessageKind::UrgentCommand | MessageKind::Steer => true,
+        };
+        self.inbox.iter().filter(is_open).filter(is_next).cloned().collect()
+    }
+
+    fn conversations(&self, channel: &str, key: Option<&str>) -> Vec<Conversation> {
+        let fits = |one: &&Conversation| one.channel == channel && key.is_none_or(|key| one.key == key);
+        let mut found: Vec<Conversation> = self.conversations.values().filter(fits).cloned().collect();
+        found.sort_by_key(|one| std::cmp::Reverse(one.updated_at));
+        found
+    }
+
+    fn save_token(&mut self, token: Token) -> Result<(), Error> {
+        if self.tokens.values().any(|known| known.hash == token.hash && known.name != token.name) {
+            return Err(refused("that hash is taken"));
+        }
+        self.tokens.insert(token.name.clone(), token);
+        Ok(())
+    }
+
     fn append(&mut self, task_id: &TaskId, events: Vec<NewEvent>) -> Result<Vec<Event>, Error> {
         let log = self.logs.get_mut(task_id).ok_or_else(|| unknown(task_id))?;
         let numbered = events.into_iter().zip(log.last_seq + 1..).map(|(event, seq)| Event {
@@ -135,7 +255,11 @@ impl State {
     fn prune(&mut self, ended_before: TimeMs, events_per_task: u32) -> u64 {
         let waits = |task: &Task| {
             let is_waiting = |state| matches!(state, RequestState::Open | RequestState::Decided);
+            let is_unsent = |one: &Delivery| {
+                one.task_id.as_ref() == Some(&task.id) && DeliveryState::UNFINISHED.contains(&one.state)
+            };
             self.requests.iter().any(|request| request.task_id == task.id && is_waiting(request.state))
+                || self.outbox.iter().any(is_unsent)
         };
         let is_over = |task: &Task| {
             let since = task.updated_at.max(task.completed_at.unwrap_or(task.updated_at));
@@ -144,10 +268,22 @@ impl State {
         let (over, kept) = self.tasks.clone().into_iter().partition(is_over);
         let over: Vec<Task> = over;
         self.tasks = kept;
+        let is_done = |state| matches!(state, MessageState::Acknowledged | MessageState::Dead);
+        self.inbox.retain(|message| !(is_done(message.state) && message.updated_at < ended_before));
+        let is_done = |one: &Delivery| !DeliveryState::UNFINISHED.contains(&one.state);
+        self.outbox.retain(|one| one.task_id.is_some() || !is_done(one) || one.updated_at >= ended_before);
         for task in &over {
+            for message in self.inbox.iter_mut().filter(|message| message.task_id.as_ref() == Some(&task.id))
+            {
+                message.task_id = None;
+            }
+            for one in self.conversations.values_mut().filter(|one| one.task_id.as_ref() == Some(&task.id)) {
+                one.task_id = None;
+            }
             self.logs.remove(&task.id);
             self.turns.retain(|(task_id, _), _| *task_id != task.id);
             self.requests.retain(|request| request.task_id != task.id);
+            self.outbox.retain(|delivery| delivery.task_id.as_ref() != Some(&task.id));
         }
         for log in self.logs.values_mut() {
             let surplus = log.events.len().saturating_sub(events_per_task as usize);
@@ -161,7 +297,22 @@ impl State {
     }
 
     fn tasks(&self, filter: &TaskFilter) -> Vec<Task> {
-        let TaskFilter { statuses, client_request_id, id_prefix, before, limit } = filter;
+        let TaskFilter {
+            statuses,
+            client_request_id,
+            thread_id,
+            id_prefix,
+            cwd,
+            active_since,
+            text,
+            before,
+            limit,
+        } = filter;
+        let is_told = |task: &Task, text: &str| {
+            let told = [Some(&task.id.0), Some(&task.prompt_summary), task.final_text.as_ref()];
+            let text = text.to_ascii_lowercase();
+            told.into_iter().flatten().any(|told| told.to_ascii_lowercase().contains(&text))
+        };
         let older = match before {
             Some(before) => self.tasks.iter().position(|task| task.id == *before).unwrap_or(0),
             None => self.tasks.len(),
@@ -169,7 +320,11 @@ impl State {
         let fits = |task: &&Task| {
             (statuses.is_empty() || statuses.contains(&task.status))
                 && (client_request_id.is_none() || task.client_request_id == *client_request_id)
+                && thread_id.as_ref().is_none_or(|id| task.thread_id.as_ref().is_some_and(|of| of.0 == *id))
                 && id_prefix.as_ref().is_none_or(|prefix| task.id.as_str().starts_with(prefix))
+                && cwd.as_ref().is_none_or(|cwd| task.settings.cwd.starts_with(cwd))
+                && active_since.is_none_or(|since| !task.status.is_at_rest() || task.updated_at >= since)
+                && text.as_ref().is_none_or(|text| is_told(task, text))
         };
         let limit = limit.map_or(usize::MAX, |limit| limit as usize);
         self.tasks[..older].iter().rev().filter(fits).take(limit).cloned().collect()
@@ -184,6 +339,36 @@ impl State {
         };
         self.requests.iter().filter(fits).cloned().collect()
     }
+}
+
+impl State {
+    fn audit(&self, filter: &AuditFilter) -> Vec<AuditLine> {
+        let AuditFilter { task_id_prefix, since, limit } = filter;
+        let begins = |line: &AuditLine, prefix: &String| {
+            line.task_id.as_ref().is_some_and(|id| id.as_str().starts_with(prefix.as_str()))
+        };
+        let fits = |line: &&AuditLine| {
+            task_id_prefix.as_ref().is_none_or(|prefix| begins(line, prefix))
+                && since.is_none_or(|since| line.at >= since)
+        };
+        let fitting: Vec<AuditLine> = self.audit.iter().filter(fits).cloned().collect();
+        let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+        fitting[fitting.len().saturating_sub(limit)..].to_vec()
+    }
+}
+
+fn fits(message: &Message, filter: &MessageFilter) -> bool {
+    let is = |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted == is);
+    is(&filter.id, &message.id)
+        && is(&filter.channel, &message.channel)
+        && is(&filter.conversation, &message.conversation)
+        && is(&filter.sender_id, &message.sender_id)
+        && (filter.external_ids.is_empty() || filter.external_ids.contains(&message.external_id))
+        && (filter.task_id.is_none() || filter.task_id == message.task_id)
+        && (filter.reply_id.is_none() || filter.reply_id == message.reply_id)
+        && (filter.states.is_empty() || filter.states.contains(&message.state))
+        && filter.since.is_none_or(|since| message.received_at >= since)
+        && (!filter.unacknowledged || message.acknowledged_at.is_none())
 }
 
 fn check_status(status: Status) -> Result<(), Error> {
@@ -245,6 +430,42 @@ impl Store for Memory {
 
     fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>> {
         Box::pin(async move { Ok(self.state().requests(filter)) })
+    }
+
+    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> BoxFuture<'a, Result<Vec<Delivery>, Error>> {
+        Box::pin(async move { Ok(self.state().deliveries(filter)) })
+    }
+
+    fn next_deliveries(&self) -> BoxFuture<'_, Result<Vec<Delivery>, Error>> {
+        Box::pin(async move { Ok(self.state().next_deliveries()) })
+    }
+
+    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+        Box::pin(async move { Ok(self.state().messages(filter)) })
+    }
+
+    fn next_messages<'a>(&'a self, channel: &'a str) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+        Box::pin(async move { Ok(self.state().next_messages(channel)) })
+    }
+
+    fn conversations<'a>(
+        &'a self,
+        channel: &'a str,
+        key: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>> {
+        Box::pin(async move { Ok(self.state().conversations(channel, key)) })
+    }
+
+    fn channels(&self) -> BoxFuture<'_, Result<Vec<ChannelRecord>, Error>> {
+        Box::pin(async move { Ok(self.state().channels.values().cloned().collect()) })
+    }
+
+    fn tokens(&self) -> BoxFuture<'_, Result<Vec<Token>, Error>> {
+        Box::pin(async move { Ok(self.state().tokens.values().cloned().collect()) })
+    }
+
+    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>> {
+        Box::pin(async move { Ok(self.state().audit(filter)) })
     }
 
     fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Error>> {

@@ -7,9 +7,11 @@ mod backup;
 mod ballast;
 mod cell;
 mod check;
+mod deliveries;
 mod fault;
 mod file;
 mod group;
+mod messages;
 mod migrate;
 mod prune;
 mod query;
@@ -26,10 +28,16 @@ use self::ballast::Ballast;
 use self::fault::Place;
 use self::readers::Readers;
 use self::writer::Writer;
-use super::{Committed, Error, RequestFilter, Store, TaskFilter, Write};
+use super::{
+    AuditFilter, AuditLine, Committed, DeliveryFilter, Error, MessageFilter, RequestFilter, Store,
+    TaskFilter, Write,
+};
 use crate::event::{Event, Seq};
+use crate::inbox::{ChannelRecord, Conversation, Message};
+use crate::outbox::Delivery;
 use crate::request::RequestRecord;
 use crate::task::{Task, TaskId, TurnRecord};
+use crate::token::Token;
 
 /// A SQLite file, open and owned. Closed when dropped, after what is queued has been written.
 #[derive(Debug)]
@@ -58,6 +66,20 @@ impl Sqlite {
         };
         let writer = Writer::start(connection, place.clone(), ballast)?;
         Ok(Self { readers: Readers::new(place.clone()), writer, place, _owner: owner })
+    }
+}
+
+/// Looks for damage in a file that nobody has open, or that cannot be opened as a store. Each entry is a finding, none
+/// means sound. Nothing is changed.
+pub fn inspect(path: &Path) -> Result<Vec<String>, Error> {
+    let place = Place::new(path);
+    let look = || check::findings(&file::open_reader(&place)?);
+    match look() {
+        Err(error) => match place.sql(&error) {
+            Error::Corrupt { detail, .. } => Ok(vec![detail]),
+            other => Err(other),
+        },
+        found => found.map_err(|error| place.sql(&error)),
     }
 }
 
@@ -99,6 +121,50 @@ impl Store for Sqlite {
     fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>> {
         let filter = filter.clone();
         Box::pin(self.readers.read(move |connection| query::requests(connection, &filter)))
+    }
+
+    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> BoxFuture<'a, Result<Vec<Delivery>, Error>> {
+        let filter = filter.clone();
+        Box::pin(self.readers.read(move |connection| deliveries::find(connection, &filter)))
+    }
+
+    fn next_deliveries(&self) -> BoxFuture<'_, Result<Vec<Delivery>, Error>> {
+        Box::pin(self.readers.read(deliveries::next))
+    }
+
+    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+        let filter = filter.clone();
+        Box::pin(self.readers.read(move |connection| messages::find(connection, &filter)))
+    }
+
+    fn next_messages<'a>(&'a self, channel: &'a str) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+        let channel = channel.to_owned();
+        Box::pin(self.readers.read(move |connection| messages::next(connection, &channel)))
+    }
+
+    fn conversations<'a>(
+        &'a self,
+        channel: &'a str,
+        key: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>> {
+        let (channel, key) = (channel.to_owned(), key.map(str::to_owned));
+        Box::pin(
+            self.readers
+                .read(move |connection| messages::conversations(connection, &channel, key.as_deref())),
+        )
+    }
+
+    fn channels(&self) -> BoxFuture<'_, Result<Vec<ChannelRecord>, Error>> {
+        Box::pin(self.readers.read(messages::channels))
+    }
+
+    fn tokens(&self) -> BoxFuture<'_, Result<Vec<Token>, Error>> {
+        Box::pin(self.readers.read(query::tokens))
+    }
+
+    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>> {
+        let filter = filter.clone();
+        Box::pin(self.readers.read(move |connection| query::audit(connection, &filter)))
     }
 
     fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Error>> {

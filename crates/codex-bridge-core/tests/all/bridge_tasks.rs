@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use codex_bridge_core::bridge::DecisionOutcome;
+use codex_bridge_core::NewTask;
+use codex_bridge_core::bridge::{DecisionOutcome, Error};
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::Status;
 use codex_session::Decision;
@@ -55,13 +56,30 @@ async fn the_same_request_gives_the_same_task() {
     let mut new = bench.task("once");
     new.client_request_id = Some("r-1".to_owned());
     let first = bridge.start(new.clone()).await.unwrap().task;
-    let second = bridge.start(new).await.unwrap().task;
+    let second = bridge.start(new.clone()).await.unwrap().task;
     assert_eq!(first.id, second.id);
     at_rest(&bridge, first.id.as_str()).await;
+    assert_eq!(bridge.start(new.clone()).await.unwrap().task.id, first.id, "also when its prompt is gone");
+
+    let refused = Err(Error::KeyReused(first.id.clone()));
+    let other_prompt = NewTask { prompt: "once more".to_owned(), ..new.clone() };
+    assert_eq!(bridge.start(other_prompt).await, refused);
+    let mut other_settings = new;
+    other_settings.settings.model = Some("another".to_owned());
+    assert_eq!(bridge.start(other_settings).await, refused);
+
+    bench.model.script("again", Scenario::new().say("done again"));
+    let id = first.id.as_str();
+    for _ in 0..2 {
+        bridge.continue_once(id, "again", Some("c-1")).await.unwrap();
+        assert_eq!(at_rest(&bridge, id).await.task.used.turns, 2);
+    }
+    assert_eq!(bridge.continue_once(id, "something else", Some("c-1")).await, refused);
     assert_eq!(bridge.list(&TaskFilter::default()).await.unwrap().len(), 1);
     bench.tidy(bridge).await;
 }
 
+// peer: T25
 #[tokio::test]
 async fn a_bridge_that_comes_back_takes_up_the_turn_and_its_open_approval() {
     let bench = Workbench::new().await;
@@ -123,6 +141,29 @@ async fn an_interrupt_is_confirmed_and_a_task_can_be_continued() {
 }
 
 #[tokio::test]
+async fn a_turn_that_is_asked_for_again_under_its_name_is_not_begun_again() {
+    let bench = Workbench::new().await;
+    for prompt in ["first", "second", "third"] {
+        bench.model.script(prompt, Scenario::new().say(prompt));
+    }
+    let bridge = bench.open().await;
+    let task = bridge.start(bench.task("first")).await.unwrap().task;
+    let thread = at_rest(&bridge, task.id.as_str()).await.task.thread_id.unwrap();
+    for _ in 0..3 {
+        // By the thread's id, too.
+        let found = bridge.continue_once(thread.as_str(), "second", Some("mine")).await.unwrap().task;
+        assert_eq!(found.id, task.id);
+        at_rest(&bridge, task.id.as_str()).await;
+    }
+    bridge.continue_once(task.id.as_str(), "third", Some("another")).await.unwrap();
+    at_rest(&bridge, task.id.as_str()).await;
+    let late = bridge.continue_once(task.id.as_str(), "second", Some("mine")).await.unwrap().task;
+    assert_eq!((late.status, late.used.turns), (Status::Completed, 3));
+    bench.tidy(bridge).await;
+}
+
+// peer: T5, T24
+#[tokio::test]
 async fn a_task_whose_host_died_is_lost_and_can_be_continued_with_its_history() {
     let bench = Workbench::new().await;
     bench.model.script("first", Scenario::new().stall("never").say("x"));
@@ -162,6 +203,116 @@ async fn a_task_over_its_work_limit_is_paused() {
 }
 
 #[tokio::test]
+async fn a_task_that_was_continued_beyond_its_work_limit_gets_as_long_again() {
+    let bench = Workbench::new().await;
+    bench.model.script("long", Scenario::new().stall("never").say("x"));
+    bench.model.script("go on", Scenario::new().say("went on"));
+    let bridge = bench.open().await;
+    let mut new = bench.task("long");
+    new.limits.work_ms = Some(3_000);
+    let id = bridge.start(new).await.unwrap().task.id;
+    assert_eq!(at_rest(&bridge, id.as_str()).await.task.status, Status::Paused);
+    bridge.continue_task(id.as_str(), "go on").await.unwrap();
+    let done = at_rest(&bridge, id.as_str()).await.task;
+    assert_eq!((done.status, done.final_text.as_deref()), (Status::Completed, Some("went on")), "{done:?}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_task_whose_host_died_in_its_last_turn_is_paused_until_it_is_given_another() {
+    let bench = Workbench::new().await;
+    bench.model.script("first", Scenario::new().stall("never").say("x"));
+    bench.model.script("second", Scenario::new().say("still here"));
+    let mut config = bench.config();
+    config.on_host_loss = codex_bridge_core::OnHostLoss::Resume;
+    let bridge = bench.open_with(config).await;
+    let mut new = bench.task("first");
+    new.limits.turns = Some(1);
+    let id = bridge.start(new).await.unwrap().task.id;
+    bench.model.wait_for_stall("never").await;
+    for host in bridge.hosts().await {
+        host.stop(codex_wire::host::Stop::Now).await.unwrap();
+    }
+    let paused = at_rest(&bridge, id.as_str()).await.task;
+    assert_eq!(paused.status, Status::Paused, "{paused:?}");
+    assert!(paused.reason.as_deref().unwrap().contains("used all its turns"), "{paused:?}");
+    bridge.continue_task(id.as_str(), "second").await.unwrap();
+    let done = at_rest(&bridge, id.as_str()).await.task;
+    assert_eq!((done.status, done.used.turns), (Status::Completed, 2), "{done:?}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_limit_of_no_turns_is_refused() {
+    let bench = Workbench::new().await;
+    let bridge = bench.open().await;
+    let mut new = bench.task("work");
+    new.limits.turns = Some(0);
+    let refused = bridge.start(new).await.unwrap_err();
+    assert!(refused.to_string().contains("no turns"), "{refused}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_patch_waits_for_a_person_with_its_diff() {
+    let bench = Workbench::new().await;
+    let secret = format!("sk-{}", "a1B2".repeat(12));
+    let patch = format!("*** Begin Patch\n*** Add File: new.txt\n+hello\n+key {secret}\n*** End Patch\n");
+    bench.model.script("patch it", Scenario::new().apply_patch(&patch).then_say("done"));
+    let bridge = bench.open().await;
+    let id = bridge.start(bench.task("patch it")).await.unwrap().task.id;
+    let view = asked(&bridge, id.as_str()).await;
+    let change = &view.open_requests[0].ask["changes"][0];
+    assert!(change["path"].as_str().unwrap().ends_with("/new.txt"), "{change}");
+    assert_eq!((change["kind"].as_str(), change["cut_bytes"].as_u64()), (Some("add"), Some(0)), "{change}");
+    let diff = change["diff"].as_str().unwrap();
+    assert!(diff.contains("@@ -0,0 +1,2 @@\n+hello\n+key "), "{diff}");
+    assert!(!diff.contains("a1B2a1B2"), "{diff}");
+    bridge.decide(id.as_str(), None, Decision::Accept, "ada").await.unwrap();
+    at_rest(&bridge, id.as_str()).await;
+    assert!(std::fs::read_to_string(bench.home.workspace().join("new.txt")).unwrap().contains(&secret));
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_home_with_a_chatgpt_login_has_one_host_and_what_does_not_fit_waits_for_room() {
+    let bench = Workbench::new().await;
+    bench.model.script("one", Scenario::new().stall("first").say("1"));
+    bench.model.script("two", Scenario::new().stall("second").say("2"));
+    bench.model.script("three", Scenario::new().say("3"));
+    let mut config = bench.config();
+    config.host_limits.max_threads = 1;
+    let bridge = bench.open_with(config).await;
+    let one = bridge.start(bench.task("one")).await.unwrap().task.id;
+    bench.model.wait_for_stall("first").await;
+    // The login comes while the host runs.
+    let login = r#"{"auth_mode": "chatgpt", "tokens": {"refresh_token": "r"}}"#;
+    std::fs::write(bench.home.codex_home().join("auth.json"), login).unwrap();
+    // The default home by its name is no second home.
+    let mut named = bench.task("three");
+    named.settings.codex_home = Some(bench.home.codex_home());
+    let three = bridge.start(named).await.unwrap().task.id;
+    let waiting = bridge.wait(three.as_str(), Duration::from_secs(2)).await.unwrap().task;
+    assert_eq!(waiting.status, Status::Starting, "{waiting:?}");
+    assert_eq!(bridge.hosts().await.len(), 1);
+    bench.model.release("first");
+    assert_eq!(at_rest(&bridge, one.as_str()).await.task.status, Status::Completed);
+    assert_eq!(at_rest(&bridge, three.as_str()).await.task.status, Status::Completed);
+    assert_eq!(bridge.hosts().await.len(), 1);
+    // With a key there may be a second one; the first, started before the login, serves as ever.
+    std::fs::write(bench.home.codex_home().join("auth.json"), r#"{"OPENAI_API_KEY": "k"}"#).unwrap();
+    let two = bridge.start(bench.task("two")).await.unwrap().task.id;
+    bench.model.wait_for_stall("second").await;
+    let third = bridge.start(bench.task("three")).await.unwrap().task.id;
+    assert_eq!(at_rest(&bridge, third.as_str()).await.task.status, Status::Completed);
+    assert_eq!(bridge.hosts().await.len(), 2);
+    bench.model.release("second");
+    at_rest(&bridge, two.as_str()).await;
+    bench.tidy(bridge).await;
+}
+
+// peer: T25
+#[tokio::test]
 async fn a_host_that_died_while_the_bridge_was_down_leaves_the_task_lost() {
     let bench = Workbench::new().await;
     bench.model.script("first", Scenario::new().stall("never").say("x"));
@@ -183,6 +334,7 @@ async fn a_host_that_died_while_the_bridge_was_down_leaves_the_task_lost() {
     bench.tidy(bridge).await;
 }
 
+// peer: T36
 #[tokio::test]
 async fn tasks_that_wait_keep_their_order_over_a_restart() {
     let bench = Workbench::new().await;
@@ -224,6 +376,7 @@ async fn a_task_over_its_token_limit_is_paused_at_the_next_count() {
     bench.tidy(bridge).await;
 }
 
+// peer: T36
 #[tokio::test]
 async fn every_task_on_a_host_that_dies_is_accounted_for() {
     const TASKS: usize = 30;

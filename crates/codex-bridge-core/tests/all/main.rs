@@ -1,8 +1,11 @@
 //! Durable tasks on the real Codex, and the store.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bridge_full;
 mod bridge_parking;
+mod bridge_recovery;
 mod bridge_tasks;
+mod outbox;
 mod store_backup;
 mod store_conformance;
 mod store_crash;

@@ -51,6 +51,7 @@ impl Workbench {
             keep_tasks: Duration::from_hours(1),
             keep_events: 10_000,
             upkeep_every: Duration::from_millis(50),
+            sender: Arc::new(codex_bridge_core::outbox::sender::Nobody),
             redactor: Redactor::default(),
         }
     }
@@ -80,6 +81,7 @@ impl Workbench {
             limits: Limits::default(),
             client_request_id: None,
             notify_target: None,
+            by: "a test".to_owned(),
         }
     }
 

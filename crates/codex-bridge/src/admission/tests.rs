@@ -17,14 +17,14 @@ fn start(door: Door) -> Start {
 /// The code of the refusal.
 #[track_caller]
 fn refused(rules: &Rules, start: Start) -> String {
-    let failure = rules.admit(start).expect_err("it is refused");
+    let failure = rules.admit(start, "somebody").expect_err("it is refused");
     assert!(failure.hint.is_some(), "{failure:?} says what to do");
     failure.code
 }
 
 #[test]
 fn the_defaults_are_the_safe_ones() {
-    let new = rules(File::default()).admit(start(Door::Cli)).unwrap();
+    let new = rules(File::default()).admit(start(Door::Cli), "somebody").unwrap();
     assert_eq!(new.settings.sandbox, Sandbox::ReadOnly);
     assert_eq!(new.settings.approval_policy, ApprovalMode::Untrusted);
     assert_eq!(new.settings.cwd, PathBuf::from("/etc"));
@@ -44,7 +44,7 @@ fn empty_words_mean_the_default() {
         notify_target: blank(),
         ..start(Door::Agent)
     };
-    let new = rules(File::default()).admit(call).unwrap();
+    let new = rules(File::default()).admit(call, "somebody").unwrap();
     assert_eq!(new.settings.sandbox, Sandbox::ReadOnly);
     assert_eq!((new.settings.model, new.notify_target), (None, None));
 }
@@ -86,17 +86,17 @@ fn a_directory_must_be_there() {
 fn agents_are_held_to_the_roots() {
     let elsewhere = |door| Start { cwd: Some("/var".into()), ..start(door) };
     let standard = rules(File::default());
-    assert!(standard.admit(elsewhere(Door::Cli)).is_ok());
+    assert!(standard.admit(elsewhere(Door::Cli), "somebody").is_ok());
     assert_eq!(refused(&standard, elsewhere(Door::Agent)), "cwd_outside_roots");
-    assert!(standard.admit(Start { cwd: Some("/usr/bin".into()), ..start(Door::Agent) }).is_ok());
-    assert!(standard.admit(start(Door::Agent)).is_ok(), "where the agent itself runs");
+    assert!(standard.admit(Start { cwd: Some("/usr/bin".into()), ..start(Door::Agent) }, "somebody").is_ok());
+    assert!(standard.admit(start(Door::Agent), "somebody").is_ok(), "where the agent itself runs");
     assert_eq!(
         refused(&standard, Start { cwd: Some("../var".into()), ..start(Door::Agent) }),
         "cwd_outside_roots"
     );
 
     let configured = rules(File { roots: Some(vec!["/var".into()]), ..File::default() });
-    assert!(configured.admit(elsewhere(Door::Agent)).is_ok());
+    assert!(configured.admit(elsewhere(Door::Agent), "somebody").is_ok());
     assert_eq!(refused(&configured, start(Door::Agent)), "cwd_outside_roots");
 }
 
@@ -104,8 +104,8 @@ fn agents_are_held_to_the_roots() {
 fn a_home_is_taken_only_if_the_operator_lists_it() {
     let rules = rules(File { other_homes: vec!["/var".into()], ..File::default() });
     let named = |home: &str| Start { codex_home: Some(home.into()), ..start(Door::Agent) };
-    assert_eq!(rules.admit(named("/var")).unwrap().settings.codex_home, Some("/var".into()));
-    assert_eq!(rules.admit(named("/usr")).unwrap().settings.codex_home, None, "the daemon's own");
+    assert_eq!(rules.admit(named("/var"), "somebody").unwrap().settings.codex_home, Some("/var".into()));
+    assert_eq!(rules.admit(named("/usr"), "somebody").unwrap().settings.codex_home, None, "the daemon's own");
     assert_eq!(refused(&rules, named("/etc")), "home_not_listed");
 }
 
@@ -120,11 +120,14 @@ fn only_the_operators_profile_goes_beyond() {
     let profiles = [("mine".to_owned(), open), ("theirs".to_owned(), for_agents)].into();
     let rules = rules(File { profiles, ..File::default() });
     let with = |door, profile: &str| Start { profile: Some(profile.to_owned()), ..start(door) };
-    let admitted = rules.admit(with(Door::Cli, "mine")).unwrap().settings;
+    let admitted = rules.admit(with(Door::Cli, "mine"), "somebody").unwrap().settings;
     assert_eq!(
         (admitted.sandbox, admitted.approval_policy),
         (Sandbox::DangerFullAccess, ApprovalMode::Never)
     );
     assert_eq!(refused(&rules, with(Door::Agent, "mine")), "profile_refused");
-    assert_eq!(rules.admit(with(Door::Agent, "theirs")).unwrap().settings.sandbox, Sandbox::DangerFullAccess);
+    assert_eq!(
+        rules.admit(with(Door::Agent, "theirs"), "somebody").unwrap().settings.sandbox,
+        Sandbox::DangerFullAccess
+    );
 }

@@ -100,7 +100,7 @@ mod tests {
         let questions: Vec<_> = keys.iter().map(|key| json!({"id": key, "text": "?"})).collect();
         serde_json::from_value(json!({
             "task_id": "t", "request_id": "r", "kind": "question", "title": "", "reason": null, "details": [],
-            "hidden_secrets": 0, "decisions": decisions, "method": "m", "created_at": "", "questions": questions,
+            "hidden_secrets": 0, "decisions": decisions, "method": "m", "state": "open", "created_at": "", "questions": questions,
         }))
         .unwrap()
     }

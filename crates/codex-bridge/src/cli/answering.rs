@@ -22,9 +22,12 @@ pub async fn decide(
     } else {
         output::lines(&[told(&report)])?;
     }
-    // Who comes too late has not decided anything.
-    let was_taken = matches!(report.outcome.as_str(), "resolved" | "sent");
-    Ok(ExitCode::from(if was_taken { exit::DONE } else { exit::FAILED }))
+    Ok(ExitCode::from(match report.outcome.as_str() {
+        "resolved" => exit::DONE,
+        "sent" => exit::TIME_OUT,
+        // Who comes too late has not decided anything.
+        _ => exit::FAILED,
+    }))
 }
 
 /// What came of a decision, in a sentence.

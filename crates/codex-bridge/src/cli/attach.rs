@@ -18,7 +18,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
     let task = client.show(&args.id).await?;
     if globals.json {
-        return awaited(&client, &task.task_id).await;
+        return awaited(&client, &task.task_id, Unattended::Leaves).await;
     }
     to_the_end(&client, &task, 0, Unattended::Leaves).await
 }

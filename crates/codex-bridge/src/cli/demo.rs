@@ -16,7 +16,7 @@ use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::render::amount::duration;
-use super::{Failed, output};
+use super::{Failed, Globals, output};
 use crate::codex;
 
 /// What the demo asks for.
@@ -32,11 +32,16 @@ pub struct Args {
 }
 
 #[tokio::main]
-pub async fn run(args: &Args) -> Result<(), Failed> {
+pub async fn run(globals: &Globals, args: &Args) -> Result<(), Failed> {
     let codex = codex::usable(args.codex_bin.clone(), &codex::data_dir()?)?;
     let model = ScriptedModel::start().await?;
     model.script(PROMPT, scenario());
     let stage = Stage::new(&model.base_url(), &codex)?;
+    if globals.json {
+        let task = play_quietly(&stage).await;
+        stage.strike().await?;
+        return Ok(output::json(&task?)?);
+    }
     say(&format!("codex {} with a scripted model: no login, no network, nothing is kept", codex.version))?;
     // What a terminal sends on Ctrl-C is for the command that runs; it asks what is meant.
     let _ours = signal(SignalKind::interrupt())?;
@@ -69,6 +74,15 @@ async fn play(stage: &Stage) -> Result<(), Failed> {
     say("(no terminal here: the demo answers by itself)")?;
     stage.done(&["approve", task_id]).await?;
     stage.done(&["attach", task_id]).await
+}
+
+/// The same for programs: the task as it ended.
+async fn play_quietly(stage: &Stage) -> Result<Value, Failed> {
+    let task = stage.read(&["run", "--detach", "--sandbox", "workspace-write", PROMPT]).await?;
+    let task_id = task["task_id"].as_str().ok_or("no task was started")?;
+    stage.read(&["wait", task_id]).await?;
+    stage.read(&["approve", task_id]).await?;
+    stage.read(&["wait", task_id]).await
 }
 
 /// What is where, and how to do the same in earnest.

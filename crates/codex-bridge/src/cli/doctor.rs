@@ -92,8 +92,10 @@ async fn look(globals: &Globals) -> Result<Vec<Finding>, Failure> {
     }
     findings.push(codex::home_dir(&home));
     findings.push(ours::state_dir(&paths));
+    findings.push(ours::store(&paths));
     findings.push(ours::disk(&paths));
     findings.push(ours::daemon(globals).await?);
+    findings.push(ours::log(&paths));
     findings.push(ours::hosts(&paths));
     Ok(findings)
 }

@@ -32,29 +32,37 @@ pub fn of(task: &Task) -> ExitCode {
 }
 
 /// What the caller got wrong: words that are not known, things that are not there, wishes that nobody may have.
-const USAGE_CODES: [&str; 23] = [
+const USAGE_CODES: [&str; 31] = [
     "ambiguous_task",
     "approval_policy_refused",
     "bad_answers",
     "bad_call",
     "bad_cwd",
     "bad_limit",
+    "bad_name",
     "bad_timeout",
     "config",
     "cwd_outside_roots",
     "empty_prompt",
     "home_not_listed",
+    "key_reused",
+    "listen_beyond_loopback",
     "missing_parameter",
     "no_home",
+    "no_roots",
     "profile_refused",
     "sandbox_refused",
+    "token_exists",
     "unknown_approval_policy",
     "unknown_decision",
+    "unknown_delivery",
     "unknown_profile",
     "unknown_request",
     "unknown_sandbox",
     "unknown_status",
+    "unknown_target",
     "unknown_task",
+    "unknown_token",
     "usage",
 ];
 

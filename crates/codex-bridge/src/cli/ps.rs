@@ -23,7 +23,7 @@ pub struct Args {
 
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
-    let list = List { status: args.status, all: args.all, limit: args.limit, before: None };
+    let list = List { status: args.status, all: args.all, limit: args.limit, ..List::default() };
     let tasks = globals.client()?.list(&list).await?;
     let terminal = Terminal::of_stdout();
     if globals.json {

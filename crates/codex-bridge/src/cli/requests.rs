@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::render::paint::Paint;
-use super::render::request::request as render;
+use super::render::request::{request as folded, whole_request};
 use super::terminal::Terminal;
 use super::{Globals, output};
 use crate::failure::Failure;
@@ -28,15 +28,17 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     } else if requests.is_empty() {
         output::lines(&["nothing waits for an answer".to_owned()])?;
     } else {
-        let blocks = requests.iter().map(|request| block(request, terminal.paint, terminal.columns()));
+        // Whoever asks for one task wants to read all of it.
+        let render = if args.id.is_some() { whole_request } else { folded };
+        let shown = |request: &Request| render(request, terminal.paint, terminal.columns());
+        let blocks = requests.iter().map(|request| block(request, shown(request), terminal.paint));
         output::lines(&blocks.collect::<Vec<_>>().join(&String::new()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// A request with the command that answers it.
-fn block(request: &Request, paint: Paint, columns: usize) -> Vec<String> {
-    let mut lines = render(request, paint, columns);
+fn block(request: &Request, mut lines: Vec<String>, paint: Paint) -> Vec<String> {
     let (task_id, request_id) = (&request.task_id, &request.request_id);
     let how = match request.kind.as_str() {
         "question" => format!("codex-bridge answer {task_id} {request_id} KEY=ANSWER"),

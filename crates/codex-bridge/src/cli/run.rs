@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::wait::patiently;
 use super::watch::{Unattended, to_the_end};
@@ -43,9 +44,9 @@ pub struct Args {
     /// Your own name for this request: the same one gives the same task, so that it can be repeated safely
     #[arg(long, value_name = "NAME")]
     client_request_id: Option<String>,
-    /// Who is told when it ends
+    /// Who is told of its end and its questions, such as webhook:ci or telegram?on=failed; may be repeated
     #[arg(long, value_name = "TARGET")]
-    notify: Option<String>,
+    notify: Vec<String>,
     /// Pause it after so many turns
     #[arg(long, value_name = "N")]
     max_turns: Option<u32>,
@@ -65,15 +66,22 @@ pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     match (is_detached, globals.json) {
         (true, true) => output::json(&json!({"task_id": task.task_id, "status": task.status}))?,
         (true, false) => output::lines(std::slice::from_ref(&task.task_id))?,
-        (false, true) => return awaited(&client, &task.task_id).await,
+        (false, true) => return awaited(&client, &task.task_id, Unattended::Interrupts).await,
         (false, false) => return to_the_end(&client, &task, 0, Unattended::Interrupts).await,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// For programs: one object at the end.
-pub async fn awaited(client: &Client, task_id: &str) -> Result<ExitCode, Failure> {
-    let task = patiently(client, task_id, None).await?;
+pub async fn awaited(client: &Client, task_id: &str, unattended: Unattended) -> Result<ExitCode, Failure> {
+    let mut ctrl_c = signal(SignalKind::interrupt()).map_err(Failure::internal)?;
+    let task = tokio::select! {
+        task = patiently(client, task_id, None) => task?,
+        _ = ctrl_c.recv() => match unattended {
+            Unattended::Interrupts => client.interrupt(task_id).await?.task,
+            Unattended::Leaves => return Ok(ExitCode::from(exit::INTERRUPTED)),
+        },
+    };
     output::json(&task)?;
     Ok(exit::of(&task))
 }
@@ -94,7 +102,7 @@ fn start(args: Args) -> Result<Start, Failure> {
     start.profile = args.profile;
     start.codex_home = args.codex_home.map(whole).transpose()?;
     start.client_request_id = args.client_request_id;
-    start.notify_target = args.notify;
+    start.notify_target = Some(args.notify.join(" "));
     start.limits = Limits {
         turns: args.max_turns,
         work_s: args.max_minutes.map(|minutes| minutes.saturating_mul(60)),

@@ -1,10 +1,13 @@
 //! `codex-bridge store`: look for damage, make a copy.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use codex_bridge_core::store::sqlite;
 
 use super::{Globals, output};
 use crate::failure::Failure;
+use crate::view::StoreCheck;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -32,26 +35,34 @@ pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
 }
 
 async fn check(globals: &Globals) -> Result<ExitCode, Failure> {
-    let client = globals.client()?;
-    let found = client.check_store().await?;
+    let found = match globals.client()?.check_store().await {
+        // No daemon works on such a store: it is looked at without one.
+        Err(failure) if failure.code.starts_with("store_") => inspect(&globals.paths()?.database())?,
+        found => found?,
+    };
     if globals.json {
         output::json(&found)?;
     } else if found.sound {
-        output::lines(&[format!("{} is sound", client.paths().database().display())])?;
+        output::lines(&[format!("{} is sound", globals.paths()?.database().display())])?;
     } else {
         output::lines(&found.findings)?;
     }
     Ok(if found.sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// What a look at the file itself finds.
+pub fn inspect(database: &Path) -> Result<StoreCheck, Failure> {
+    let findings = sqlite::inspect(database)?;
+    Ok(StoreCheck { sound: findings.is_empty(), findings })
+}
+
 async fn back_up(globals: &Globals, file: PathBuf) -> Result<ExitCode, Failure> {
     let file = std::path::absolute(file).map_err(Failure::internal)?;
-    let client = globals.client()?;
-    let made = client.back_up_store(file).await?;
+    let made = globals.client()?.back_up_store(file).await?;
     if globals.json {
         output::json(&made)?;
     } else {
-        let key = client.paths().seal_key();
+        let key = globals.paths()?.seal_key();
         output::lines(&[
             format!("copied to {}", made.file.display()),
             format!(

@@ -99,6 +99,8 @@ struct Watch<'a> {
     last_seq: i64,
     /// The message that is being written, as far as it was shown.
     written: String,
+    /// Whether its beginning was too long to be shown.
+    is_beginning_left_out: bool,
     open: Open,
     held: VecDeque<Event>,
     interrupting: Option<Interrupting<'a>>,
@@ -139,6 +141,7 @@ impl<'a> Watch<'a> {
             keyboard: terminal.is_terminal.then(Keyboard::open).flatten(),
             last_seq: after,
             written: String::new(),
+            is_beginning_left_out: false,
             open: Open::None,
             held: VecDeque::new(),
             interrupting: None,

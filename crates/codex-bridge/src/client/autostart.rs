@@ -1,7 +1,5 @@
 //! Starting the daemon on the way: a process of its own session that shares nothing with the caller.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,6 +9,7 @@ use tokio::net::UnixStream;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::daemon::log;
 use crate::failure::Failure;
 use crate::paths::{Paths, cannot};
 
@@ -54,8 +53,7 @@ pub(super) async fn start(paths: &Paths) -> Result<UnixStream, Failure> {
 }
 
 async fn spawned(paths: &Paths) -> Result<(), Failure> {
-    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(paths.log());
-    let log = log.map_err(|error| cannot("open", &paths.log(), &error))?;
+    let log = log::open(&paths.log()).map_err(|error| cannot("open", &paths.log(), &error))?;
     // What the caller's shell left open for us would otherwise stay open for as long as the daemon lives.
     close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     let mut command = Command::new(std::env::current_exe().map_err(Failure::internal)?);

@@ -1,100 +1,133 @@
-//! A task's log as JSON lines: what is stored after a number, then, if asked for, what comes until the task is at rest.
+//! A task's log, as JSON lines or as server-sent events: what is stored after a number, then, if asked for, what comes.
+//! Lines end when the task is at rest; server-sent events stay, since it may be continued.
 //!
 //! The store is the truth: news only says that there is more to read, so a follower that was too slow for the news
-//! misses nothing.
+//! misses nothing. Text that is being written is not stored: a follower who wants it gets what there is of it first, then
+//! each piece.
 
-use std::convert::Infallible;
-
-use axum::body::Body;
-use axum::extract::{Path, Query, State};
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use codex_bridge_core::News;
+use codex_bridge_core::bridge::OpenText;
 use codex_bridge_core::event::{self, Seq};
 use codex_bridge_core::task::TaskId;
-use futures_util::stream;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::mpsc;
 
-use super::{App, Refusal};
+use super::stream::{Gone, Outlet, Shape, pipe};
+use super::{App, Path, Query, Refusal};
 use crate::calls;
 use crate::failure::{Failure, Wrapped};
 use crate::view::Event;
 
 /// Events that are read at once.
 const PAGE: u32 = 200;
-/// Lines that wait for a slow reader.
-const LINES: usize = 64;
+/// Where a browser that comes back says what it had.
+const LAST_EVENT_ID: &str = "last-event-id";
 
 pub async fn read(
     State(app): State<App>,
     Path(id): Path<String>,
     Query(which): Query<calls::Events>,
+    headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let task_id = app.bridge.find(&id).await?.id;
-    let (lines, waiting) = mpsc::channel(LINES);
-    let teller = Teller { app, task_id, lines, told: which.after, left: which.limit };
-    tokio::spawn(teller.tell(which.follow, which.live));
-    let body = stream::unfold(waiting, |mut waiting| async move {
-        let line: Bytes = waiting.recv().await?;
-        Some((Ok::<_, Infallible>(line), waiting))
-    });
-    Ok(([("content-type", "application/x-ndjson")], Body::from_stream(body)).into_response())
+    let shape = Shape::wanted(&headers);
+    let last = last_event_id(&headers)?;
+    for number in [Some(which.after), last].into_iter().flatten() {
+        if !(0..=calls::SEQ_MAX).contains(&number) {
+            let message = format!("{number} is the number of no event");
+            return Err(Failure::new("bad_call", message).hint("use 0 for all").into());
+        }
+    }
+    let told = last.unwrap_or(which.after);
+    let (outlet, response) = pipe(shape, Some(told));
+    let teller = Teller { app, task_id, outlet, shape, told, text_over: 0, left: which.limit };
+    tokio::spawn(teller.tell(which.follow || shape == Shape::Events, which.live));
+    Ok(response)
+}
+
+/// The last event that a reader had before it was cut off.
+fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, Failure> {
+    let Some(id) = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) else { return Ok(None) };
+    let id = id.to_str().ok().and_then(|id| id.trim().parse().ok());
+    let wrong = || Failure::new("bad_call", "Last-Event-ID must be the number of an event");
+    id.map(Some).ok_or_else(wrong)
 }
 
 /// Tells one reader.
 struct Teller {
     app: App,
     task_id: TaskId,
-    lines: mpsc::Sender<Bytes>,
+    outlet: Outlet,
+    shape: Shape,
     /// The number of the last event that was told.
     told: Seq,
+    /// The number of the last event that was told and ended a text: pieces of texts that began before are over.
+    text_over: Seq,
     /// How many more may be told; none is no limit.
     left: Option<u32>,
 }
 
-/// The reader needs no more: it has gone, or has as many as it wanted.
-struct Enough;
-
 impl Teller {
     async fn tell(mut self, follow: bool, live: bool) {
         let outcome = if follow { self.follow(live).await } else { self.catch_up().await };
-        if let Err(Stopped::Failed(error)) = outcome {
-            let _ = self.line(&Wrapped { error }).await;
+        match outcome {
+            Ok(()) | Err(Stopped::Enough) => {}
+            Err(Stopped::Stalled) => self.outlet.drop_reader(),
+            Err(Stopped::Failed(error)) => {
+                let told = Wrapped { error };
+                // Whoever has gone needs no reason.
+                let _ = self.outlet.put(None, self.shape.piece(None, "failure", &told)).await;
+            }
         }
     }
 
     async fn follow(&mut self, live: bool) -> Result<(), Stopped> {
-        let mut news = self.app.bridge.news();
+        let (mut news, mut open) = self.app.bridge.join(&self.task_id);
         loop {
             let is_at_rest =
                 self.app.bridge.find(self.task_id.as_str()).await.map_err(failed)?.status.is_at_rest();
             self.catch_up().await?;
-            if is_at_rest {
+            if is_at_rest && self.shape == Shape::Lines {
                 return Ok(());
+            }
+            // After the log, since that is what came before it.
+            if let Some(open) = open.take().filter(|open| live && self.is_open(open.after)) {
+                self.line(so_far(open)).await?;
             }
             // Live pieces go through one after the other; anything else means that there is more to read.
             loop {
                 let app = self.app.clone();
                 let next = tokio::select! {
                     next = news.recv() => next,
-                    () = self.lines.closed() => return Ok(()),
+                    () = self.outlet.left() => return Ok(()),
                     () = app.ended() => return Err(Stopped::Failed(super::tasks::stopping())),
                 };
                 match next {
-                    Ok(News::Live { task_id, kind, text }) if task_id == self.task_id && live => {
-                        self.line(&Event::live(kind, text)).await?;
+                    Ok(News::Live { task_id, kind, text, after }) if task_id == self.task_id && live => {
+                        if self.is_open(after) {
+                            self.line(Event::live(kind, text)).await?;
+                        }
                     }
                     Ok(News::Event(event)) if event.task_id.as_ref() == Some(&self.task_id) => {
                         if event.seq == self.told + 1 { self.event(event).await? } else { break }
                     }
                     Ok(News::Task(task_id)) if task_id == self.task_id => break,
                     Ok(_) => {}
-                    Err(RecvError::Lagged(_)) => break,
+                    Err(RecvError::Lagged(_)) => {
+                        (news, open) = self.app.bridge.join(&self.task_id);
+                        break;
+                    }
                     Err(RecvError::Closed) => return Ok(()),
                 }
             }
         }
+    }
+
+    /// Whether a text that began after this event is still being written, for all that was told.
+    fn is_open(&self, after: Seq) -> bool {
+        after >= self.text_over
     }
 
     /// Tells all that is stored and was not told yet.
@@ -114,28 +147,42 @@ impl Teller {
         if self.left == Some(0) {
             return Err(Stopped::Enough);
         }
+        let (seq, ends_text) = (event.seq, event.ends_text());
+        self.line(Event::from(event)).await?;
         self.left = self.left.map(|left| left - 1);
-        self.told = event.seq;
-        self.line(&Event::from(event)).await.map_err(|Enough| Stopped::Enough)
+        self.told = seq;
+        if ends_text {
+            self.text_over = seq;
+        }
+        Ok(())
     }
 
-    async fn line(&self, line: &impl serde::Serialize) -> Result<(), Enough> {
-        let mut text = serde_json::to_vec(line).unwrap_or_default();
-        text.push(b'\n');
-        self.lines.send(text.into()).await.map_err(|_| Enough)
+    async fn line(&self, line: Event) -> Result<(), Stopped> {
+        let piece = self.shape.piece(line.seq, &line.kind, &line);
+        self.outlet.put(line.seq, piece).await.map_err(|gone| match gone {
+            Gone::Left => Stopped::Enough,
+            Gone::Stalled => Stopped::Stalled,
+        })
     }
+}
+
+/// The text that is being written, as far as it is.
+fn so_far(open: OpenText) -> Event {
+    let mut event = Event::live("text", open.text);
+    event.body.insert("so_far".to_owned(), true.into());
+    if open.left_out_bytes > 0 {
+        event.body.insert("left_out_bytes".to_owned(), open.left_out_bytes.into());
+    }
+    event
 }
 
 /// Why nothing more is told.
 enum Stopped {
+    /// The reader has gone, or has as many as it wanted.
     Enough,
+    /// The reader does not read.
+    Stalled,
     Failed(Failure),
-}
-
-impl From<Enough> for Stopped {
-    fn from(_: Enough) -> Self {
-        Self::Enough
-    }
 }
 
 fn failed(error: codex_bridge_core::bridge::Error) -> Stopped {

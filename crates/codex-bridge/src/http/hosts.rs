@@ -2,12 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde_json::{Value, json};
+use codex_bridge_core::task::TaskId;
 
 use super::{App, Body, Reply};
 use crate::calls;
 use crate::daemon::End;
-use crate::view::{About, Host, Stopping};
+use crate::view::{About, Fine, Host, Stopping};
 
 pub async fn list(State(app): State<App>) -> Reply<Vec<Host>> {
     let hosts = app.bridge.hosts().await;
@@ -18,8 +18,18 @@ pub async fn about(State(app): State<App>) -> Reply<About> {
     Ok(Json((*app.about).clone()))
 }
 
-pub async fn health() -> Json<Value> {
-    Json(json!({ "ok": true }))
+pub async fn health() -> Json<Fine> {
+    Json(Fine { ok: true })
+}
+
+/// Whether work would be taken now.
+pub async fn ready(State(app): State<App>) -> Reply<Fine> {
+    if *app.ending.borrow() != End::Never {
+        return Err(super::tasks::stopping().into());
+    }
+    // Asks the store for something that is not there: it answers, or says what is wrong with it.
+    app.bridge.store().task(&TaskId("codex-ready".to_owned())).await?;
+    Ok(Json(Fine { ok: true }))
 }
 
 pub async fn stop(State(app): State<App>, Body(stop): Body<calls::Stop>) -> Reply<Stopping> {

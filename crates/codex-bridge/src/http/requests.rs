@@ -1,14 +1,12 @@
 //! Requests: what is open, and decisions on it.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 
-use super::{App, Body, Reply};
+use super::{App, Body, Caller, Path, Reply};
 use crate::calls;
 use crate::view::{Decided, Request};
 
-/// Who decides at this door. The socket is the user's own.
-const DECIDER: &str = "local user";
 /// Stands for the only open request of a task.
 const ONLY: &str = "-";
 
@@ -17,12 +15,25 @@ pub async fn list(State(app): State<App>) -> Reply<Vec<Request>> {
     Ok(Json(open.into_iter().map(Request::from).collect()))
 }
 
+pub async fn of_task(State(app): State<App>, Path(id): Path<String>) -> Reply<Vec<Request>> {
+    let task_id = app.bridge.find(&id).await?.id;
+    let requests = app.bridge.requests(task_id).await?;
+    Ok(Json(requests.into_iter().map(Request::from).collect()))
+}
+
+/// Closed ones too: who comes late sees who was first, and what they said.
+pub async fn show(State(app): State<App>, Path((id, request)): Path<(String, String)>) -> Reply<Request> {
+    let task_id = app.bridge.find(&id).await?.id;
+    Ok(Json(app.bridge.request(&task_id, &request).await?.into()))
+}
+
 pub async fn decide(
     State(app): State<App>,
+    caller: Caller,
     Path((id, request)): Path<(String, String)>,
     Body(decide): Body<calls::Decide>,
 ) -> Reply<Decided> {
     let request = Some(request.as_str()).filter(|request| *request != ONLY);
-    let report = app.bridge.decide(&id, request, decide.read()?, DECIDER).await?;
+    let report = app.bridge.decide(&id, request, decide.read()?, &caller.name).await?;
     Ok(Json(report.into()))
 }

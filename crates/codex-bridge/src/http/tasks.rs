@@ -3,43 +3,103 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
-use codex_bridge_core::TaskView;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CONTENT_TYPE, LINK};
+use axum::response::{AppendHeaders, IntoResponse, Response};
+use codex_bridge_core::event::Event;
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::{Status, TaskId};
 
-use super::{App, Body, Reply};
+use super::{App, Body, Caller, Path, Query, Refusal, Reply};
 use crate::calls;
 use crate::failure::Failure;
-use crate::view::{self, Outcome, ShortTask, Task};
+use crate::view::{self, Diff, Outcome, ShortTask, Task, TaskResult, Turn};
 
 /// Tasks that ended longer ago than this are shown only when asked for.
 const RECENT_MS: i64 = 24 * 60 * 60 * 1000;
 /// How many tasks a list holds unless told otherwise.
 const LIST_LIMIT: u32 = 100;
+/// How many it may hold.
+const LIST_MAX: u32 = 1000;
+/// Events that are read at once.
+const PAGE: u32 = 500;
+/// The longest name for a request.
+const KEY_MAX_BYTES: usize = 255;
 /// As long as it takes, in a number that a clock can hold.
 const VERY_LONG: Duration = Duration::from_hours(24 * 365);
 
-pub async fn start(State(app): State<App>, Body(start): Body<calls::Start>) -> Reply<Task> {
-    let new = app.rules.admit(start)?;
+/// The caller's own name for a request; the same as `client_request_id`.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+pub async fn start(
+    State(app): State<App>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(mut start): Body<calls::Start>,
+) -> Reply<Task> {
+    start.door = caller.door(start.door);
+    start.client_request_id = caller.own_name(request_id(&headers, start.client_request_id)?);
+    let new = app.rules.admit(start, &caller.name)?;
     Ok(Json(app.bridge.start(new).await?.into()))
 }
 
-pub async fn list(State(app): State<App>, Query(list): Query<calls::List>) -> Reply<Vec<ShortTask>> {
+/// One name, wherever it was said.
+fn request_id(headers: &HeaderMap, in_body: Option<String>) -> Result<Option<String>, Failure> {
+    let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(in_body) };
+    let wrong = |message: &str| Failure::new("bad_call", message).hint("use up to 255 plain characters");
+    let key = key.to_str().map_err(|_| wrong("Idempotency-Key must be plain text"))?.trim();
+    if key.is_empty() || key.len() > KEY_MAX_BYTES {
+        return Err(wrong("Idempotency-Key is empty or too long"));
+    }
+    match in_body.filter(|id| !id.trim().is_empty()) {
+        Some(id) if id != key => {
+            let message = "Idempotency-Key and client_request_id are not the same";
+            Err(Failure::new("key_mismatch", message).hint("send one of them, or both alike"))
+        }
+        _ => Ok(Some(key.to_owned())),
+    }
+}
+
+pub async fn list(State(app): State<App>, Query(list): Query<calls::List>) -> Result<Response, Refusal> {
     let status = list.status.as_deref().map(str::parse::<Status>).transpose();
     let status = status.map_err(|message| Failure::new("unknown_status", message))?;
-    let filter = TaskFilter {
-        limit: Some(list.limit.unwrap_or(LIST_LIMIT)),
-        before: list.before.map(TaskId),
+    let limit = list.limit.unwrap_or(LIST_LIMIT);
+    if !(1..=LIST_MAX).contains(&limit) {
+        let message = format!("limit {limit} is out of range");
+        return Err(Failure::new("bad_call", message).hint(format!("use 1 to {LIST_MAX}")).into());
+    }
+    let everything = list.all || status.is_some();
+    let mut filter = TaskFilter {
+        limit: Some(limit),
+        cwd: list.cwd.clone().filter(|cwd| !cwd.as_os_str().is_empty()),
+        text: list.q.clone().filter(|text| !text.is_empty()),
+        active_since: (!everything).then(|| jiff::Timestamp::now().as_millisecond() - RECENT_MS),
+        before: list.before.clone().map(TaskId),
         ..stored(status)
     };
-    let tasks = app.bridge.list(&filter).await?;
-    let since = jiff::Timestamp::now().as_millisecond() - RECENT_MS;
-    let is_recent = |task: &TaskView| {
-        list.all || status.is_some() || !task.task.status.is_at_rest() || task.task.updated_at >= since
+    let limit = usize::try_from(limit).map_err(Failure::internal)?;
+    let mut tasks = Vec::new();
+    // Waiting is not stored, so a page of the store may hold fewer than are wanted.
+    let is_last = loop {
+        let page = app.bridge.list(&filter).await?;
+        let is_last = page.len() < limit;
+        filter.before = page.last().map(|view| view.task.id.clone());
+        tasks.extend(page.into_iter().filter(|view| status.is_none_or(|status| view.task.status == status)));
+        if is_last || tasks.len() >= limit {
+            break is_last && tasks.len() <= limit;
+        }
     };
-    let is_wanted = |task: &TaskView| status.is_none_or(|status| task.task.status == status);
-    Ok(Json(tasks.into_iter().filter(is_recent).filter(is_wanted).map(ShortTask::from).collect()))
+    tasks.truncate(limit);
+    let next = tasks.last().filter(|_| !is_last).map(|view| next_page(&list, &view.task.id));
+    let tasks: Vec<ShortTask> = tasks.into_iter().map(ShortTask::from).collect();
+    Ok((AppendHeaders(next.map(|next| (LINK, next))), Json(tasks)).into_response())
+}
+
+/// Where the next page is, as RFC 8288 writes it.
+fn next_page(asked: &calls::List, last: &TaskId) -> String {
+    let next = calls::List { before: Some(last.0.clone()), ..asked.clone() };
+    format!("</v1/tasks{}>; rel=\"next\"", crate::client::query(&next))
 }
 
 /// The stored states in which a task can be that people see in this one: waiting is not stored.
@@ -65,9 +125,13 @@ pub async fn wait(
 ) -> Reply<Task> {
     let limit = match wait.timeout_s {
         None => VERY_LONG,
-        Some(seconds) => Duration::try_from_secs_f64(seconds)
-            .map_err(|_| Failure::new("bad_call", "timeout_s must be a number of seconds"))?
-            .min(VERY_LONG),
+        Some(seconds) => {
+            let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| *limit <= VERY_LONG);
+            limit.ok_or_else(|| {
+                Failure::new("bad_call", "timeout_s is no number of seconds")
+                    .hint("use 0 to 31536000, a year")
+            })?
+        }
     };
     tokio::select! {
         view = app.bridge.wait(&id, limit) => Ok(Json(view?.into())),
@@ -81,25 +145,86 @@ pub fn stopping() -> Failure {
         .hint("repeat the command: a new daemon goes on where this one was")
 }
 
+pub async fn turns(State(app): State<App>, Path(id): Path<String>) -> Reply<Vec<Turn>> {
+    let task_id = app.bridge.find(&id).await?.id;
+    Ok(Json(app.bridge.turns(&task_id).await?.into_iter().map(Turn::from).collect()))
+}
+
+pub async fn result(State(app): State<App>, Path(id): Path<String>) -> Reply<TaskResult> {
+    let view = app.bridge.show(&id).await?;
+    if !view.task.status.is_at_rest() {
+        let message = format!("task {} is {}: it has no result yet", view.task.id, view.task.status);
+        return Err(Failure::new("not_finished", message).hint("wait for its end").into());
+    }
+    Ok(Json(view.into()))
+}
+
+/// The last diff that Codex told of, as JSON or as it is.
+pub async fn diff(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let task_id = app.bridge.find(&id).await?.id;
+    let last = last_diff(&app, &task_id).await?;
+    let diff = Diff::new(task_id, last);
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    if accept.contains("text/x-diff") || accept.contains("text/plain") {
+        let text = diff.diff.unwrap_or_default();
+        return Ok(([(CONTENT_TYPE, "text/x-diff; charset=utf-8")], text).into_response());
+    }
+    Ok(Json(diff).into_response())
+}
+
+/// It is told at the end of a turn, so it is among the last events unless later turns changed nothing.
+async fn last_diff(app: &App, task_id: &TaskId) -> Result<Option<Event>, Failure> {
+    let is_diff = |event: &Event| event.kind == "diff";
+    let recent = app.bridge.last_events(task_id, PAGE).await?;
+    let first_recent = recent.first().map_or(0, |event| event.seq);
+    if let Some(diff) = recent.into_iter().rfind(is_diff) {
+        return Ok(Some(diff));
+    }
+    let (mut last, mut after) = (None, 0);
+    loop {
+        let page = app.bridge.events(task_id, after, PAGE).await?;
+        match page.last() {
+            Some(end) if after < first_recent => after = end.seq,
+            _ => return Ok(last),
+        }
+        last = page.into_iter().rfind(is_diff).or(last);
+    }
+}
+
+/// Puts on the record who commands what, before it is done.
+async fn note(app: &App, caller: &Caller, action: &str, id: &str) -> Result<(), Failure> {
+    let task_id = app.bridge.find(id).await?.id;
+    Ok(app.bridge.note(&caller.name, action, Some(&task_id)).await?)
+}
+
 pub async fn continue_task(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     Body(turn): Body<calls::Prompt>,
 ) -> Reply<Task> {
-    Ok(Json(app.bridge.continue_task(&id, &turn.prompt).await?.into()))
+    note(&app, &caller, "continue", &id).await?;
+    Ok(Json(app.bridge.continue_once(&id, &turn.prompt, turn.client_request_id.as_deref()).await?.into()))
 }
 
 pub async fn steer(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     Body(steer): Body<calls::Steer>,
 ) -> Reply<Outcome> {
+    note(&app, &caller, "steer", &id).await?;
     let (outcome, message) = view::steer_outcome(app.bridge.steer(&id, &steer.text).await?);
     let task = app.bridge.show(&id).await?.into();
     Ok(Json(Outcome { outcome: outcome.to_owned(), message, task }))
 }
 
-pub async fn interrupt(State(app): State<App>, Path(id): Path<String>) -> Reply<Outcome> {
+pub async fn interrupt(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Reply<Outcome> {
+    note(&app, &caller, "interrupt", &id).await?;
     let view = app.bridge.interrupt(&id).await?;
     let outcome = view::interrupt_outcome(view.task.status).to_owned();
     Ok(Json(Outcome { outcome, message: None, task: view.into() }))
@@ -107,9 +232,11 @@ pub async fn interrupt(State(app): State<App>, Path(id): Path<String>) -> Reply<
 
 pub async fn fork(
     State(app): State<App>,
+    caller: Caller,
     Path(id): Path<String>,
     Body(fork): Body<calls::Fork>,
 ) -> Reply<Task> {
+    note(&app, &caller, "fork", &id).await?;
     let branch = app.bridge.fork(&id).await?;
     match fork.prompt.filter(|prompt| !prompt.trim().is_empty()) {
         Some(prompt) => Ok(Json(app.bridge.continue_task(branch.task.id.as_str(), &prompt).await?.into())),
@@ -117,6 +244,7 @@ pub async fn fork(
     }
 }
 
-pub async fn release(State(app): State<App>, Path(id): Path<String>) -> Reply<Task> {
+pub async fn release(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Reply<Task> {
+    note(&app, &caller, "release", &id).await?;
     Ok(Json(app.bridge.release(&id).await?.into()))
 }

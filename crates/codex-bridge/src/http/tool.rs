@@ -4,10 +4,10 @@ use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
 
-use super::{App, Body, Reply};
+use super::{App, Body, Caller, Reply};
 use crate::calls;
 use crate::tool;
 
-pub async fn call(State(app): State<App>, Body(call): Body<calls::Tool>) -> Reply<Value> {
-    Ok(Json(tool::answer(&app, call).await))
+pub async fn call(State(app): State<App>, caller: Caller, Body(call): Body<calls::Tool>) -> Reply<Value> {
+    Ok(Json(tool::answer(&app, &caller, call).await))
 }

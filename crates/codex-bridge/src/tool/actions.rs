@@ -12,11 +12,11 @@ use serde_json::{Map, Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, timeout_at};
 
-use super::call::Call;
+use super::call::{Action, Call};
 use super::reply;
 use crate::calls::{Door, Limits, Start, answers_of, decision_word};
 use crate::failure::Failure;
-use crate::http::App;
+use crate::http::{App, Caller};
 use crate::view;
 
 /// How many events `status` shows.
@@ -25,12 +25,31 @@ const RECENT_EVENTS: u32 = 20;
 const BEGIN_LIMIT: Duration = Duration::from_secs(10);
 /// The longest that `wait` waits: agents' own calls time out soon after.
 const WAIT_LIMIT_S: f64 = 50.0;
-/// Who decides at this door.
-const DECIDER: &str = "agent";
+/// How an agent of this machine's own user is called on the record.
+const AGENT: &str = "agent";
 
 type Reply = Result<Value, Failure>;
 
-pub async fn start(app: &App, call: Call, caller_cwd: Option<PathBuf>) -> Reply {
+/// Who calls, for the record.
+fn name(caller: &Caller) -> &str {
+    if caller.is_local() { AGENT } else { &caller.name }
+}
+
+/// Puts on the record who commands what, unless what they do is recorded with it.
+pub async fn note(app: &App, caller: &Caller, call: &Call) -> Result<(), Failure> {
+    let action = match call.action {
+        Action::Steer => "steer",
+        Action::Interrupt | Action::Cancel => "interrupt",
+        Action::Continue => "continue",
+        Action::Fork => "fork",
+        _ => return Ok(()),
+    };
+    // A call without a task that we know commands nothing; the action itself says what is wrong with it.
+    let Ok(task) = app.bridge.find(call.task_id.as_deref().unwrap_or_default()).await else { return Ok(()) };
+    Ok(app.bridge.note(name(caller), action, Some(&task.id)).await?)
+}
+
+pub async fn start(app: &App, caller: &Caller, call: Call, caller_cwd: Option<PathBuf>) -> Reply {
     let start = Start {
         caller_cwd,
         cwd: call.cwd,
@@ -40,12 +59,12 @@ pub async fn start(app: &App, call: Call, caller_cwd: Option<PathBuf>) -> Reply 
         effort: call.effort,
         profile: call.profile,
         codex_home: call.codex_home,
-        client_request_id: call.client_request_id,
+        client_request_id: caller.own_name(call.client_request_id),
         notify_target: call.notify_target,
         limits: Limits::default(),
-        ..Start::new(Door::Agent, call.prompt.unwrap_or_default())
+        ..Start::new(caller.door(Door::Agent), call.prompt.unwrap_or_default())
     };
-    let started = app.bridge.start(app.rules.admit(start)?).await?;
+    let started = app.bridge.start(app.rules.admit(start, name(caller))?).await?;
     let view = until_begun(app, started).await?;
     let message = match view.task.status {
         Status::Queued => "Codex task accepted; it waits for its turn.",
@@ -90,15 +109,23 @@ pub async fn status(app: &App, call: &Call) -> Reply {
 pub async fn list(app: &App, call: &Call) -> Reply {
     let limit = u32::try_from(call.limit()?).map_err(Failure::internal)?;
     let tasks = app.bridge.list(&TaskFilter { limit: Some(limit), ..TaskFilter::default() }).await?;
-    let tasks: Vec<_> = tasks.iter().map(|view| reply::task(view, None)).collect();
-    Ok(json!({ "success": true, "tasks": tasks }))
+    let mut listed = Vec::new();
+    for view in &tasks {
+        let last = app.bridge.last_events(&view.task.id, 1).await?;
+        listed.push(reply::task(view, last.last()));
+    }
+    Ok(json!({ "success": true, "tasks": listed }))
 }
 
-pub async fn notify_completed(app: &App, call: &Call) -> Reply {
+pub async fn notify_completed(app: &App, caller: &Caller, call: &Call) -> Reply {
     let dry_run = call.dry_run.unwrap_or_default();
     let telling = if dry_run { Telling::Rehearsal } else { Telling::Real };
-    let notices = app.bridge.tell_ended(call.limit()?, telling).await?;
-    let notifications: Vec<Value> = notices.iter().map(reply::notice).collect();
+    let all = app.bridge.tell_ended(call.limit()?, telling).await?;
+    // Some ask every minute: only what was told is on the record, so that nothing else is crowded out of it.
+    if !dry_run && !all.is_empty() {
+        app.bridge.note(name(caller), "notify completed", None).await?;
+    }
+    let notifications: Vec<Value> = all.iter().map(reply::told).collect();
     Ok(json!({
         "success": true, "dry_run": dry_run, "processed": notifications.len(), "notifications": notifications,
     }))
@@ -125,10 +152,11 @@ pub async fn interrupt(app: &App, call: &Call) -> Reply {
     with_task(app, &view, json!({ "result": { "outcome": outcome, "turn_id": view.task.turn_id } })).await
 }
 
-pub async fn respond(app: &App, call: &Call) -> Reply {
+pub async fn respond(app: &App, caller: &Caller, call: &Call) -> Reply {
     let named = call.request_id.as_deref().or(call.instruction.as_deref());
     let request_id = call.needs("request_id", named)?;
-    let report = app.bridge.decide(call.task_id()?, Some(request_id), decision(call)?, DECIDER).await?;
+    let decision = decision(call)?;
+    let report = app.bridge.decide(call.task_id()?, Some(request_id), decision, name(caller)).await?;
     if !matches!(report.outcome, DecisionOutcome::Resolved | DecisionOutcome::Sent) {
         return Err(too_late(report));
     }

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::admission::said;
 use crate::failure::Failure;
+use crate::http::Role;
 
 /// The most entries that a list holds.
 const MAX_LIMIT: i64 = 100;
@@ -44,6 +45,23 @@ pub enum Action {
     Result,
     /// Branch a task that has ended.
     Fork,
+}
+
+impl Action {
+    /// Who may do it.
+    pub fn needs(self) -> Role {
+        match self {
+            Self::Status | Self::List | Self::Wait | Self::Events | Self::Result => Role::Viewer,
+            Self::Start
+            | Self::NotifyCompleted
+            | Self::Steer
+            | Self::Interrupt
+            | Self::Cancel
+            | Self::Continue
+            | Self::Fork => Role::Operator,
+            Self::Respond => Role::Approver,
+        }
+    }
 }
 
 const ACTIONS: &str = "use start, status, list, notify_completed, steer, interrupt, respond, continue, wait, events, \
@@ -84,19 +102,19 @@ pub struct Call {
     /// What to do.
     pub action: Action,
     /// start, continue, fork: what Codex shall do.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default)]
     pub prompt: Option<String>,
     /// Which task, for everything but start, list and notify_completed; any unique beginning of its id will do.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default)]
     pub task_id: Option<String>,
     /// steer: what to add to the running turn. respond: another name for request_id.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default)]
     pub instruction: Option<String>,
     /// respond: which request, from pending_requests.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default)]
     pub request_id: Option<String>,
     /// respond: the answer to an approval. Default decline.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default)]
     #[schemars(with = "Option<DecisionName>")]
     pub decision: Option<String>,
     /// respond: answers to questions by question id, as in `{"q1": {"answers": ["value"]}}`.
@@ -106,30 +124,30 @@ pub struct Call {
     #[serde(default)]
     pub cwd: Option<PathBuf>,
     /// start: another model than Codex's own choice.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default)]
     pub model: Option<String>,
     /// start: the model's reasoning effort.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default)]
     pub effort: Option<String>,
     /// start: what commands may touch. Default read-only.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default)]
     #[schemars(with = "Option<SandboxName>")]
     pub sandbox: Option<String>,
     /// start: when Codex asks. Default untrusted.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default)]
     #[schemars(with = "Option<ApprovalPolicyName>")]
     pub approval_policy: Option<String>,
     /// start: a profile that the operator defined for agents.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default)]
     pub profile: Option<String>,
     /// start: another home of Codex's, if the operator lists it.
     #[serde(default)]
     pub codex_home: Option<PathBuf>,
     /// start: who is told when the task ends, such as "local".
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default)]
     pub notify_target: Option<String>,
     /// start: your own name for this request; the same one gives the same task.
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default)]
     pub client_request_id: Option<String>,
     /// list, notify_completed, events: at most so many, 1 to 100. Default 10.
     #[serde(default)]
@@ -147,11 +165,6 @@ pub struct Call {
     pub after: Option<i64>,
 }
 
-/// A text; empty ones count as absent, as the callers of earlier bridges expect.
-fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    Ok(Option::<String>::deserialize(deserializer)?.filter(|text| !text.trim().is_empty()))
-}
-
 impl Call {
     /// Reads a call. Actions are trimmed and their case does not matter.
     pub fn read(mut call: Value) -> Result<Self, Failure> {
@@ -164,6 +177,8 @@ impl Call {
         if serde_json::from_value::<Action>(action.as_str().into()).is_err() {
             return Err(Failure::new("unknown_action", format!("unknown action {action:?}")).hint(ACTIONS));
         }
+        // Whatever its type, an empty text counts as absent, as the callers of earlier bridges expect.
+        parameters.retain(|_, value| !value.as_str().is_some_and(|text| text.trim().is_empty()));
         parameters.insert("action".to_owned(), action.into());
         serde_json::from_value(call).map_err(|error| {
             Failure::new("bad_call", error.to_string())

@@ -1,7 +1,7 @@
 //! Tasks, events and requests as the tool's replies show them. Times are seconds since 1970, with a fraction.
 
 use codex_bridge_core::TaskView;
-use codex_bridge_core::bridge::{Delivery, Notice};
+use codex_bridge_core::bridge::{TellingOutcome, Told};
 use codex_bridge_core::event::Event;
 use codex_bridge_core::request::RequestRecord;
 use codex_bridge_core::task::TimeMs;
@@ -118,26 +118,32 @@ fn cut(text: &str, max_chars: usize) -> String {
 }
 
 /// What came of telling about one task.
-pub fn notice(notice: &Notice) -> Value {
+pub fn told(told: &Told) -> Value {
     let mut entry = json!({
-        "task_id": notice.task.id,
-        "status": notice.task.status,
-        "target": notice.task.notify_target,
+        "task_id": told.task.id,
+        "status": told.task.status,
+        "target": told.task.notify_target,
         "notification_status": "no_target",
         "sent": false,
-        "message": notice.message,
+        "message": told.message,
     });
-    match &notice.delivery {
-        Delivery::NoTarget => {}
-        Delivery::Rehearsed => entry["notification_status"] = "dry_run".into(),
-        Delivery::Sent { at } => {
+    match &told.outcome {
+        TellingOutcome::NoTarget => {}
+        TellingOutcome::Rehearsed => entry["notification_status"] = "dry_run".into(),
+        TellingOutcome::Sent { at } => {
             entry["notification_status"] = "sent".into();
             entry["sent"] = true.into();
             entry["notified_at"] = seconds(*at);
-            entry["delivery"] = json!({ "success": true, "target": notice.task.notify_target });
+            entry["delivery"] = json!({ "success": true, "target": told.task.notify_target });
         }
-        Delivery::Undeliverable { error } => {
+        TellingOutcome::Pending { error } => {
             entry["notification_status"] = "pending".into();
+            if let Some(error) = error {
+                entry["error"] = error.clone().into();
+            }
+        }
+        TellingOutcome::Failed { error } => {
+            entry["notification_status"] = "failed".into();
             entry["error"] = error.clone().into();
         }
     }

@@ -1,13 +1,14 @@
 //! A request as callers see it: what is asked, and the answers on offer in the words that are sent back.
 
-use codex_bridge_core::request::RequestRecord;
+use codex_bridge_core::request::{RequestRecord, RequestState};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::time;
 
 /// Something that Codex asks of a person.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Request {
     /// Whose.
     pub task_id: String,
@@ -25,9 +26,9 @@ pub struct Request {
     /// Where it would run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// The files that would change, in a line.
+    /// The files that would change, with their diffs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub changes: Option<String>,
+    pub changes: Option<Vec<Change>>,
     /// What is asked: `[{id, text, options[{label, description}], is_free, is_secret}]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub questions: Option<Value>,
@@ -44,10 +45,42 @@ pub struct Request {
     /// When nobody may answer any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
+    /// `open`; `decided` (answered, and on its way to Codex); `resolved` (Codex took the answer); `answered_elsewhere`;
+    /// `expired` (nobody answered in time); `orphaned` (its turn or host ended first).
+    #[schemars(schema_with = "super::words::request_state")]
+    pub state: RequestState,
+    /// What was decided, in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<String>,
+    /// Who decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<String>,
+    /// When.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_at: Option<String>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_at: Option<String>,
+}
+
+/// What would happen to one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    /// The file.
+    pub path: String,
+    /// `add`, `update`, `delete` or `other`.
+    pub kind: String,
+    /// Where it would move to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_to: Option<String>,
+    /// The unified diff, redacted.
+    pub diff: String,
+    /// How many bytes are missing at its end; 0 if it is whole.
+    pub cut_bytes: u64,
 }
 
 /// One fact that a decision covers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Detail {
     /// What it is: `Command`, `Directory` …
     pub label: String,
@@ -68,7 +101,7 @@ impl From<RequestRecord> for Request {
             reason: detail("Reason"),
             command: detail("Command"),
             cwd: detail("Directory"),
-            changes: detail("Changes"),
+            changes: serde_json::from_value(ask["changes"].clone()).ok(),
             questions: has_questions.then(|| ask["questions"].clone()),
             hidden_secrets: ask["hidden_secrets"].as_u64().unwrap_or_default(),
             decisions: decisions(asked, &ask["offers"]),
@@ -78,6 +111,11 @@ impl From<RequestRecord> for Request {
             method: record.method,
             created_at: time(record.created_at),
             expires_at: record.expires_at.map(time),
+            state: record.state,
+            decision: record.decision,
+            decided_by: record.decided_by,
+            decided_at: record.decided_at.map(time),
+            closed_at: record.closed_at.map(time),
         }
     }
 }

@@ -248,3 +248,32 @@ async fn a_branch_has_an_id_of_its_own_and_a_released_thread_is_named() {
     assert_has(&released, &TASK);
     shell.end().await;
 }
+
+#[tokio::test]
+async fn a_patch_that_waits_can_be_read_as_a_diff() {
+    let shell = Shell::new().await;
+    let lines: String =
+        (1..=60).flat_map(|number| ["+line ".to_owned(), number.to_string(), "\n".to_owned()]).collect();
+    let patch = format!("*** Begin Patch\n*** Add File: new.txt\n{lines}*** End Patch\n");
+    shell.model.script("patch it", scripted_model::Scenario::new().apply_patch(patch).then_say("done"));
+    let (id, request) = shell.start_asking("patch it").await;
+    assert_eq!(request["kind"], "file_change", "{request:#}");
+    let change = &request["changes"][0];
+    assert!(change["path"].as_str().unwrap().ends_with("/new.txt"), "{change}");
+    assert_eq!((&change["kind"], &change["cut_bytes"]), (&json!("add"), &json!(0)));
+    assert!(change["diff"].as_str().unwrap().contains("@@ -0,0 +1,60 @@\n+line 1\n"), "{change}");
+    let call = json!({"action": "status", "task_id": id}).to_string();
+    let told = shell.run(&["tool", &call]).await.ok().json();
+    let payload = &told["task"]["pending_requests"][0]["payload"];
+    assert_eq!(payload["changes"], request["changes"], "{told:#}");
+    let folded = shell.run(&["requests"]).await.ok().out;
+    assert!(
+        !folded.contains("+line 60") && folded.contains(&format!("requests {id}` shows all")),
+        "{folded}"
+    );
+    let whole = shell.run(&["requests", &id]).await.ok().out;
+    assert!(whole.contains("+line 60"), "{whole}");
+    shell.run(&["approve", &id]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.end().await;
+}

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use scripted_model::Scenario;
 use serde_json::{Value, json};
 
 use crate::shell::{PATIENCE, Shell, until};
@@ -47,6 +48,20 @@ async fn a_daemon_that_was_started_on_the_way_shares_nothing_with_its_caller() {
 }
 
 #[tokio::test]
+async fn a_log_that_has_grown_too_long_is_put_aside_and_the_doctor_says_where() {
+    let shell = Shell::new().await;
+    let log = shell.home.dir().join("st/daemon.log");
+    fs::File::create(&log).unwrap().set_len(10 * 1024 * 1024 + 1).unwrap();
+    shell.run(&["ps"]).await.ok();
+    assert!(fs::read_to_string(&log).unwrap().contains("listens on"));
+    assert!(fs::metadata(shell.home.dir().join("st/daemon.log.1")).unwrap().len() > 10 * 1024 * 1024);
+    let found = shell.run(&["doctor"]).await.out;
+    let line = found.lines().find(|line| line.contains("log  ")).unwrap_or_else(|| panic!("{found}"));
+    assert!(line.contains(log.to_str().unwrap()) && line.contains("daemon.log.1"), "{line}");
+    shell.end().await;
+}
+
+#[tokio::test]
 async fn without_autostart_a_command_says_that_none_runs() {
     let shell = Shell::new().await;
     let said = shell.run(&["--json", "--no-autostart", "ps"]).await;
@@ -77,6 +92,7 @@ async fn a_second_daemon_says_who_holds_the_state_directory() {
     shell.end().await;
 }
 
+// peer: T25
 #[tokio::test]
 async fn a_stop_leaves_the_hosts_and_the_next_daemon_goes_on_with_them() {
     let shell = Shell::new().await;
@@ -103,6 +119,48 @@ async fn a_stop_of_the_hosts_too_leaves_no_process_and_no_task_that_seems_to_wor
     shell.home.assert_no_processes().await;
     let task = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await.json();
     assert_eq!(task["status"], "lost", "{task:#}");
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn tasks_whose_hosts_were_stopped_too_are_resumed_once_by_the_next_daemon() {
+    const TASKS: usize = 3;
+    const RESUMED: &str = "The process that ran you died";
+    let shell = Shell::new().await;
+    let config = shell.home.dir().join("config.toml");
+    let told = fs::read_to_string(&config).unwrap() + "on_host_loss = \"resume\"\n";
+    fs::write(&config, told).unwrap();
+    shell.model.script_containing(RESUMED, Scenario::new().say("went on"));
+    let mut ids = Vec::new();
+    for number in 0..TASKS {
+        // Read-only: they share their directory.
+        let prompt = format!("go {number} [play] delta Once => stall here{number} => say upon a time.");
+        let said = shell.run(&["--json", "run", "-d", &prompt]).await.ok();
+        ids.push(said.json()["task_id"].as_str().unwrap().to_owned());
+        shell.model.wait_for_stall(&format!("here{number}")).await;
+    }
+    let stopped = shell.run(&["--json", "stop", "--hosts"]).await.ok().json();
+    assert_eq!((&stopped["hosts_left"], &stopped["failed"]), (&json!(0), &json!([])));
+    shell.home.assert_no_processes().await;
+    let resumed = || {
+        let requests = shell.model.requests();
+        requests.iter().filter(|it| it.prompt().is_some_and(|prompt| prompt.contains(RESUMED))).count()
+    };
+    assert_eq!(resumed(), 0, "nothing is resumed by a daemon that stops");
+    for id in &ids {
+        let task = shell.run(&["--json", "wait", id, "--timeout", "30"]).await.ok().json();
+        assert_eq!(
+            (&task["status"], &task["final_text"]),
+            (&json!("completed"), &json!("went on")),
+            "{task:#}"
+        );
+        assert_eq!(
+            (&task["used"]["turns"], &task["used"]["host_losses"]),
+            (&json!(2), &json!(1)),
+            "{task:#}"
+        );
+    }
+    assert_eq!((resumed(), shell.model.requests().len()), (TASKS, 2 * TASKS));
     shell.end().await;
 }
 
@@ -237,6 +295,7 @@ async fn a_caller_with_another_codex_home_is_warned() {
     shell.end().await;
 }
 
+// peer: T24
 #[tokio::test]
 async fn the_thread_of_a_released_task_can_be_opened_by_codex_itself_and_continued_later() {
     let shell = Shell::new().await;

@@ -31,6 +31,18 @@ async fn the_demo_answers_by_itself_where_there_is_no_terminal_and_leaves_nothin
 }
 
 #[tokio::test]
+async fn programs_get_the_task_of_the_demo_as_one_object() {
+    let shell = Shell::new().await;
+    let codex = testkit::rig::codex_path();
+    let task = shell.run(&["--json", "demo", "--codex-bin", codex.to_str().unwrap()]).await.ok().json();
+    assert_eq!(
+        (&task["status"], &task["final_text"]),
+        (&"completed".into(), &"Done: the note says hello.".into())
+    );
+    shell.home.assert_no_processes().await;
+}
+
+#[tokio::test]
 async fn at_a_terminal_the_person_answers() {
     let shell = Shell::new().await;
     let terminal = Tmux::new(&shell, 80, 60);

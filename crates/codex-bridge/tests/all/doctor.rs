@@ -18,7 +18,7 @@ async fn a_machine_that_is_well_gets_a_line_for_each_thing() {
     let shell = Shell::new().await;
     fs::set_permissions(shell.home.dir().join("st"), fs::Permissions::from_mode(0o700)).unwrap();
     let before = shell.run(&["--json", "doctor"]).await.ok();
-    for name in ["config", "codex", "login", "sandbox", "home", "state", "disk", "daemon", "hosts"] {
+    for name in ["config", "codex", "login", "sandbox", "home", "state", "disk", "daemon", "log", "hosts"] {
         assert_eq!(finding(&before, name)["verdict"], "ok", "{name}: {}", before.out);
     }
     assert!(finding(&before, "codex")["message"].as_str().unwrap().starts_with("0.166.0 at /"));

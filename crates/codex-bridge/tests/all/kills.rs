@@ -13,9 +13,10 @@ const PROMPT: &str = "append a line";
 const COMMAND: &str = "echo ran >> count.txt";
 
 /// Every point of the program that can be armed, in the order in which a task passes them.
-const FAILPOINTS: [&str; 15] = [
+const FAILPOINTS: [&str; 18] = [
     "start.before_record",
     "start.recorded",
+    "thread.before_record",
     "thread.recorded",
     "prompt.recorded",
     "turn.before_record",
@@ -27,6 +28,8 @@ const FAILPOINTS: [&str; 15] = [
     "decision.before_record",
     "decision.recorded",
     "decision.given",
+    "closing.before_record",
+    "closing.recorded",
     "completion.before_record",
     "completion.recorded",
 ];
@@ -65,15 +68,15 @@ async fn see_it_through(shell: &Shell) -> Value {
         let id = handed.json()["task_id"].as_str().unwrap().to_owned();
         let waited = shell.run(&["--json", "wait", &id, "--timeout", "20"]).await;
         match waited.code {
-            0 | 1 | 130 => return waited.json(),
+            // A command that starts the daemon as it is killed says so, and has no task to show.
+            0 | 1 | 130 if !waited.out.is_empty() => return waited.json(),
             3 => drop(shell.run(&["--json", "approve", &id]).await),
             _ => {}
         }
     }
 }
 
-async fn check(shell: Shell, what: &str) {
-    let task = see_it_through(&shell).await;
+async fn check(shell: Shell, task: &Value, what: &str) {
     assert_eq!(task["status"], "completed", "{what}: {task}");
     assert_eq!(task["final_text"], "appended", "{what}: {task}");
     let count = std::fs::read_to_string(shell.home.workspace().join("count.txt")).unwrap_or_default();
@@ -88,13 +91,49 @@ async fn check(shell: Shell, what: &str) {
     shell.end().await;
 }
 
+// peer: T25, T29
 #[tokio::test]
 async fn whatever_the_daemon_was_doing_when_it_died_the_next_command_finds_it_right() {
     for point in FAILPOINTS {
         let shell = shell().await;
+        let log = shell.home.dir().join("st/daemon.log");
         // The first daemon is armed; it may die during this very command, or later.
         hand_over(&shell, Some(point)).await;
-        check(shell, point).await;
+        let task = see_it_through(&shell).await;
+        let log = std::fs::read_to_string(log).unwrap();
+        assert!(log.contains(&format!("failpoint {point}: ")), "it did not die at {point}:\n{log}");
+        check(shell, &task, point).await;
+    }
+}
+
+#[test]
+fn every_failpoint_is_documented_and_no_other() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let documented = std::fs::read_to_string(root.join("docs/failpoints.md")).unwrap();
+    let rows = documented.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let mut documented: Vec<String> = rows.map(str::to_owned).collect();
+    let mut armed = Vec::new();
+    collect(&root.join("crates/codex-bridge-core/src"), &mut armed);
+    collect(&root.join("crates/codex-bridge/src"), &mut armed);
+    for list in [&mut documented, &mut armed] {
+        list.sort();
+        list.dedup();
+    }
+    assert_eq!(documented, armed);
+    assert!(FAILPOINTS.iter().all(|point| armed.iter().any(|name| name == point)));
+}
+
+/// The names of all points in the source below a folder.
+fn collect(folder: &std::path::Path, names: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, names);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let hits = text.split("failpoint::hit(\"").skip(1).filter_map(|rest| rest.split('"').next());
+            names.extend(hits.map(str::to_owned));
+        }
     }
 }
 
@@ -103,21 +142,33 @@ async fn a_daemon_killed_at_any_moment_loses_and_repeats_nothing() {
     let prove = std::env::var_os("CODEX_BRIDGE_PROVE").is_some();
     let tries = if prove { 200 } else { 20 };
     let mut random = 0x9e37_79b9_u64;
-    for round in 0..tries {
+    let mut moment = || {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // A task takes about half a second from its start to its question; kills fall before, in and after that.
-        let after = Duration::from_millis((random >> 33) % 900);
+        // A task takes about a second from its start over its question to its end; kills fall everywhere in it.
+        Duration::from_millis((random >> 33) % 900)
+    };
+    for round in 0..tries {
         let shell = shell().await;
         hand_over(&shell, None).await.ok();
-        tokio::time::sleep(after).await;
-        kill_daemon(&shell);
-        check(shell, &format!("round {round}, killed after {after:?}")).await;
+        // Somebody sees the task through and answers what it asks, whatever happens to the daemon.
+        let kills = [moment(), moment(), moment()];
+        let killer = async {
+            for after in kills {
+                tokio::time::sleep(after).await;
+                kill_daemon(&shell);
+            }
+        };
+        let (task, ()) = tokio::join!(see_it_through(&shell), killer);
+        check(shell, &task, &format!("round {round}, killed after {kills:?}")).await;
     }
 }
 
-fn kill_daemon(shell: &Shell) {
-    let lock = std::fs::read_to_string(shell.home.dir().join("st/daemon.lock")).unwrap();
+pub fn kill_daemon(shell: &Shell) {
+    let lock = std::fs::read_to_string(shell.home.dir().join("st/daemon.lock")).unwrap_or_default();
     let pid: String = lock.chars().filter(char::is_ascii_digit).collect();
-    let status = std::process::Command::new("kill").args(["-9", &pid]).status().unwrap();
-    assert!(status.success(), "{lock}");
+    // It may have been killed before, and none started since.
+    let program = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    if program.contains("codex-bridge") {
+        std::process::Command::new("kill").args(["-9", &pid]).status().unwrap();
+    }
 }

@@ -45,9 +45,16 @@ async fn a_damaged_store_stops_the_daemon_with_a_sentence() {
     let said = shell.run(&["--json", "ps"]).await;
     assert_eq!((said.code, said.failure()["code"].as_str().unwrap()), (1, "store_corrupt"), "{}", said.err);
     assert!(said.failure()["hint"].is_string());
+    // What the hint names works without a daemon, and so does the doctor.
+    let check = shell.run(&["--json", "store", "check"]).await;
+    assert_eq!((check.code, &check.json()["sound"]), (1, &serde_json::json!(false)), "{}", check.err);
+    assert!(check.json()["findings"][0].as_str().unwrap().contains("not a database"), "{}", check.out);
+    let doctor = shell.run(&["doctor"]).await;
+    assert!(doctor.code == 1 && doctor.out.contains("PROBLEM store"), "{}", doctor.out);
     shell.home.assert_no_processes().await;
 }
 
+// peer: T26
 #[tokio::test]
 async fn old_tasks_are_forgotten_on_request() {
     let shell = Shell::new().await;

@@ -39,7 +39,7 @@ async fn whoever_wants_to_be_told_is_remembered_as_not_told_yet() {
     shell.end().await;
 }
 
-// peer: BR3
+// peer: BR3, T1, T37
 #[tokio::test]
 async fn a_declined_command_does_not_run_and_the_task_goes_on() {
     let shell = Shell::new().await;
@@ -67,7 +67,7 @@ async fn a_declined_command_does_not_run_and_the_task_goes_on() {
     shell.end().await;
 }
 
-// peer: BR4
+// peer: BR4, T37
 #[tokio::test]
 async fn a_question_is_answered_by_its_id_and_the_answer_reaches_the_model() {
     let shell = Shell::new().await;
@@ -105,7 +105,7 @@ async fn what_is_added_to_a_running_turn_reaches_that_turn() {
     shell.end().await;
 }
 
-// peer: BR6
+// peer: BR6, T17
 #[tokio::test]
 async fn an_interrupt_ends_the_task_as_cancelled_once_codex_has_confirmed_it() {
     let shell = Shell::new().await;
@@ -130,7 +130,7 @@ async fn an_interrupt_ends_the_task_as_cancelled_once_codex_has_confirmed_it() {
     shell.end().await;
 }
 
-// peer: BR7
+// peer: BR7, T13
 #[tokio::test]
 async fn the_end_of_a_task_is_told_once() {
     let shell = Shell::new().await;
@@ -153,7 +153,11 @@ async fn the_end_of_a_task_is_told_once() {
 
     // Whatever happens to the task meanwhile, it is not told again.
     shell.told(json!({"action": "status", "task_id": first})).await;
+    let audit =
+        || async { shell.run(&["--json", "audit"]).await.ok().out.matches("notify completed").count() };
+    assert_eq!(audit().await, 1, "who had it told is on the record");
     assert_eq!(shell.told(json!({"action": "notify_completed"})).await["processed"], 0);
+    assert_eq!(audit().await, 1, "nothing was told");
     let task = shell.told(json!({"action": "status", "task_id": first})).await["task"].clone();
     assert_eq!(task["notification_status"], "sent");
     assert!(task["notified_at"].is_f64());
@@ -198,15 +202,22 @@ async fn a_rehearsal_tells_nobody_and_marks_nothing() {
     shell.end().await;
 }
 
+// peer: T14
 #[tokio::test]
 async fn a_target_that_cannot_be_reached_yet_stays_pending() {
     let shell = Shell::new().await;
-    let call = json!({"action": "start", "prompt": "hello [play] say Hello.", "notify_target": "feishu:1"});
+    // Nobody listens there.
+    shell.configure("[notify.webhook.down]\nurl = \"http://127.0.0.1:1/in\"\n");
+    let call =
+        json!({"action": "start", "prompt": "hello [play] say Hello.", "notify_target": "webhook:down"});
     let id = shell.told(call).await["task_id"].as_str().unwrap().to_owned();
     shell.ended(&id).await;
     let notice = shell.told(json!({"action": "notify_completed"})).await["notifications"][0].clone();
     assert_eq!((&notice["notification_status"], &notice["sent"]), (&json!("pending"), &json!(false)));
-    assert!(notice["error"].as_str().unwrap().contains("feishu:1"));
+    shell.deliveries(|all| all.len() == 1 && all[0]["attempts"] == 1).await;
+    let notice = shell.told(json!({"action": "notify_completed"})).await["notifications"][0].clone();
+    assert_eq!(notice["notification_status"], "pending", "it is told of until it is over");
+    assert!(notice["error"].as_str().unwrap().contains("refuses connections"), "{notice:#}");
     shell.end().await;
 }
 

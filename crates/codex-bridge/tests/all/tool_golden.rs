@@ -85,7 +85,7 @@ async fn the_names_in_replies_are_the_known_ones() {
     shell.end().await;
 }
 
-// peer: BR10
+// peer: BR10, T38
 #[tokio::test]
 async fn the_schema_offers_what_is_safe_and_nothing_more() {
     let shell = Shell::new().await;

@@ -12,6 +12,7 @@ fn start(more: &Value) -> Value {
     call
 }
 
+// peer: T11, T28
 #[tokio::test]
 async fn what_an_agent_may_not_ask_for_is_refused_before_anything_is_started() {
     let shell = Shell::new().await;
@@ -42,6 +43,7 @@ async fn what_an_agent_may_not_ask_for_is_refused_before_anything_is_started() {
     shell.end().await;
 }
 
+// peer: T34
 #[tokio::test]
 async fn calls_that_make_no_sense_say_what_would() {
     let shell = Shell::new().await;
@@ -67,11 +69,15 @@ async fn calls_that_make_no_sense_say_what_would() {
     for (call, code) in cases {
         assert_eq!(shell.refused(call.clone()).await.0, code, "{call}");
     }
+    let blank =
+        json!({"action": " List ", "limit": "", "timeout_s": " ", "answers": "", "dry_run": "", "cwd": ""});
+    assert_eq!(shell.told(blank).await["tasks"], json!([]), "what is empty has its default");
     let said = shell.run(&["tool", "{not json"]).await;
     assert_eq!((said.code, &said.json()["code"]), (1, &json!("bad_call")));
     shell.end().await;
 }
 
+// peer: T28
 #[tokio::test]
 async fn who_responds_second_is_told_what_was_decided_by_whom_and_when() {
     let shell = Shell::new().await;
@@ -114,6 +120,7 @@ async fn a_finished_task_is_neither_steered_nor_interrupted() {
     shell.end().await;
 }
 
+// peer: T10
 #[tokio::test]
 async fn another_home_is_taken_only_if_the_operator_lists_it() {
     let shell = Shell::new().await;

@@ -1,11 +1,14 @@
-//! A patch in one line: `2 add, 1 update: a, b, c, +4 more`.
+//! A patch, in one line (`2 add, 1 update: a, b, c, +4 more`) and as a diff of each file.
 
 use codex_wire::item::{Change, ChangeKind};
 
+use super::ShownChange;
 use super::clean::Cleaner;
 
 /// How many files a summary names.
 const MAX_NAMED: usize = 3;
+/// Bytes of all diffs of a patch together: it is stored, and read by people.
+const MAX_DIFF_BYTES: usize = 64 * 1024;
 
 /// The summary of a patch; `1 change pending` when its item is unknown or names no file.
 pub(super) fn summary(changes: &[Change], cleaner: &mut Cleaner<'_>) -> String {
@@ -40,5 +43,76 @@ fn name(change: &Change, cleaner: &mut Cleaner<'_>) -> String {
     match &change.kind {
         ChangeKind::Update { move_path: Some(target) } => format!("{path} → {}", cleaner.line(target)),
         _ => path,
+    }
+}
+
+/// The files of a patch with their diffs, whole or cut.
+pub(super) fn shown(changes: &[Change], cleaner: &mut Cleaner<'_>) -> Vec<ShownChange> {
+    let mut shown: Vec<ShownChange> = changes.iter().map(|change| whole(change, cleaner)).collect();
+    // Small diffs stay whole; the large ones share the room that is left.
+    let mut by_size: Vec<usize> = (0..shown.len()).collect();
+    by_size.sort_by_key(|&index| shown[index].diff.len());
+    let mut room = MAX_DIFF_BYTES;
+    for (place, index) in by_size.into_iter().enumerate() {
+        let share = room / (changes.len() - place);
+        shown[index].cut_to(share);
+        room = room.saturating_sub(shown[index].diff.len());
+    }
+    shown
+}
+
+fn whole(change: &Change, cleaner: &mut Cleaner<'_>) -> ShownChange {
+    // The names were counted in the summary: a secret in one is hidden once more, not there once more.
+    let mut names = cleaner.uncounted();
+    let path = names.line(&change.path);
+    let moved_to = match &change.kind {
+        ChangeKind::Update { move_path } => move_path.as_deref().map(|target| names.line(target)),
+        _ => None,
+    };
+    let text = cleaner.verbatim(&change.diff);
+    let after = moved_to.as_deref().unwrap_or(&path);
+    let diff = match &change.kind {
+        // codex 0.166 tells the content of these two, and hunks of the others.
+        ChangeKind::Add => format!("--- /dev/null\n+++ {path}\n{}", all_lines(&text, '+')),
+        ChangeKind::Delete => format!("--- {path}\n+++ /dev/null\n{}", all_lines(&text, '-')),
+        ChangeKind::Update { .. } | ChangeKind::Other(_) => format!("--- {path}\n+++ {after}\n{text}"),
+    };
+    ShownChange { path, kind: word(&change.kind), moved_to, diff, cut_bytes: 0 }
+}
+
+/// One hunk in which every line of a text comes or goes.
+fn all_lines(text: &str, sign: char) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    let count = text.lines().count();
+    let header = match sign {
+        '+' => format!("@@ -0,0 +1,{count} @@\n"),
+        _ => format!("@@ -1,{count} +0,0 @@\n"),
+    };
+    let mut hunk = header;
+    for line in text.lines() {
+        hunk.push(sign);
+        hunk.push_str(line);
+        hunk.push('\n');
+    }
+    if !text.ends_with('\n') {
+        hunk.push_str("\\ No newline at end of file\n");
+    }
+    hunk
+}
+
+impl ShownChange {
+    /// Cuts the diff at the end of a line, if it is longer than that.
+    fn cut_to(&mut self, bytes: usize) {
+        if self.diff.len() <= bytes {
+            return;
+        }
+        let kept = self.diff.floor_char_boundary(bytes);
+        // A line that takes most of the room is cut within: its beginning says more than nothing.
+        let whole_lines = self.diff[..kept].rfind('\n').map_or(0, |end| end + 1);
+        let kept = if whole_lines >= kept / 2 { whole_lines } else { kept };
+        self.cut_bytes = self.diff.len() - kept;
+        self.diff.truncate(kept);
     }
 }

@@ -20,13 +20,23 @@ impl<'a> Cleaner<'a> {
         self.hidden_secrets
     }
 
-    /// A text that may have several lines.
-    pub(super) fn block(&mut self, raw: &str) -> String {
+    /// The same for texts that were counted before.
+    pub(super) fn uncounted(&self) -> Self {
+        Self::new(self.redactor)
+    }
+
+    /// A text whose every line counts, the empty ones at its end too.
+    pub(super) fn verbatim(&mut self, raw: &str) -> String {
         // Deceptive characters go first: one in the middle of a secret would keep it from being recognised.
         let plain = redact::plain::plain(raw);
         let (redacted, hidden) = self.redactor.count_and_redact(&plain);
         self.hidden_secrets += hidden;
-        redacted.trim_end().to_owned()
+        redacted.into_owned()
+    }
+
+    /// A text that may have several lines.
+    pub(super) fn block(&mut self, raw: &str) -> String {
+        self.verbatim(raw).trim_end().to_owned()
     }
 
     /// A text that is shown in one line.

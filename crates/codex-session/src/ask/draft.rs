@@ -63,6 +63,7 @@ impl<'a> Draft<'a> {
             kind,
             title: title.into(),
             details: self.details,
+            changes: Vec::new(),
             questions: Vec::new(),
             hidden_secrets: self.cleaner.hidden_secrets(),
             asked_by: self.asked_by,
@@ -124,21 +125,25 @@ impl<'a> Draft<'a> {
 
     pub(super) fn legacy_patch(self, it: &LegacyPatchApproval) -> Ask {
         let change = |(path, kind): (&String, &Value)| {
-            serde_json::from_value(json!({"path": path, "kind": kind})).ok()
+            let diff = kind.get("unified_diff").or_else(|| kind.get("content"));
+            serde_json::from_value(json!({"path": path, "kind": kind, "diff": diff})).ok()
         };
         let changes: Vec<Change> = it.file_changes.iter().filter_map(change).collect();
         self.patch(Some(&changes), it.grant_root.as_deref(), it.reason.as_deref())
     }
 
     fn patch(mut self, changes: Option<&[Change]>, grant_root: Option<&str>, reason: Option<&str>) -> Ask {
-        let summary = changes::summary(changes.unwrap_or_default(), &mut self.cleaner);
+        let changes = changes.unwrap_or_default();
+        let summary = changes::summary(changes, &mut self.cleaner);
         self.own("Changes", summary);
+        let changes = changes::shown(changes, &mut self.cleaner);
         if let Some(root) = grant_root {
             let root = self.cleaner.line(root);
             self.own("Also", format!("grants write to {root} for this session"));
         }
         self.block("Reason", reason);
-        self.finish(Kind::FileChange, "Let Codex change files?", verdicts())
+        let ask = self.finish(Kind::FileChange, "Let Codex change files?", verdicts());
+        Ask { changes, ..ask }
     }
 
     pub(super) fn permissions(mut self, it: &PermissionsApproval) -> Ask {

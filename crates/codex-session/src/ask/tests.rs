@@ -192,20 +192,80 @@ fn permissions_that_come_with_a_command_are_shown() {
 
 // peer: S40
 #[test]
-fn a_patch_is_summed_up() {
+fn a_patch_is_summed_up_and_shown_as_a_diff() {
     let patch = patch(&json!([
-        {"path": "/ws/new.txt", "kind": {"type": "add"}, "diff": "SECRET CONTENT"},
-        {"path": "/ws/old.txt", "kind": {"type": "update", "move_path": null}, "diff": "@@"},
+        {"path": "/ws/new.txt", "kind": {"type": "add"}, "diff": "hello\n\nworld\n"},
+        {"path": "/ws/old.txt", "kind": {"type": "update", "move_path": null}, "diff": "@@ -1,2 +1,2 @@\n-one\n+1\n two\n"},
         {"path": "/ws/two.txt", "kind": {"type": "add"}, "diff": ""},
+        {"path": "/ws/gone.txt", "kind": {"type": "delete"}, "diff": "no end of line"},
     ]));
     let context = Context { patch: Some(&patch), ..CONTEXT };
     let ask =
         ask_in(&context, method::FILE_CHANGE, json!({"itemId": "call_1", "reason": null, "grantRoot": null}));
     assert_snapshot!(ask.text(), @r"
     Let Codex change files?
-    Changes: 2 add, 1 update: /ws/new.txt, /ws/old.txt, /ws/two.txt
+    Changes: 2 add, 1 update, 1 delete: /ws/new.txt, /ws/old.txt, /ws/two.txt, +1 more
+      --- /dev/null
+      +++ /ws/new.txt
+      @@ -0,0 +1,3 @@
+      +hello
+      +
+      +world
+      --- /ws/old.txt
+      +++ /ws/old.txt
+      @@ -1,2 +1,2 @@
+      -one
+      +1
+       two
+      --- /dev/null
+      +++ /ws/two.txt
+      --- /ws/gone.txt
+      +++ /dev/null
+      @@ -1,1 +0,0 @@
+      -no end of line
+      \ No newline at end of file
     Answers: accept, accept for this session, decline, cancel the turn
     ");
+}
+
+#[test]
+fn secrets_in_a_diff_are_hidden_and_its_lines_cannot_deceive() {
+    let secret = format!("sk-{}", "a1B2".repeat(12));
+    let key = "+-----BEGIN PRIVATE KEY-----\n+MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEA\n+-----END PRIVATE KEY-----\n";
+    let patch = patch(&json!([
+        {"path": "a.env", "kind": {"type": "add"}, "diff": format!("KEY={secret}\nname = \u{202e}x\u{1b}[2J\n")},
+        {"path": "id", "kind": {"type": "update"}, "diff": format!("@@ -0,0 +1,3 @@\n{key}")},
+    ]));
+    let context = Context { patch: Some(&patch), ..CONTEXT };
+    let ask = ask_in(&context, method::FILE_CHANGE, json!({}));
+    let text = ask.text();
+    assert!(!text.contains("a1B2a1B2a1B2") && !text.contains("MIIEvQIBADAN"), "{text}");
+    assert!(!text.contains(['\u{202e}', '\u{1b}']), "{text:?}");
+    assert_eq!(ask.hidden_secrets, 2, "{text}");
+    assert_eq!(ask.changes[0].cut_bytes, 0);
+}
+
+#[test]
+fn a_patch_beyond_the_bound_says_what_is_missing_of_which_file() {
+    let lines = |count: usize| "0123456789abcde\n".repeat(count);
+    let patch = patch(&json!([
+        {"path": "large", "kind": {"type": "add"}, "diff": lines(10_000)},
+        {"path": "small", "kind": {"type": "add"}, "diff": lines(3)},
+        {"path": "one-line", "kind": {"type": "update"}, "diff": format!("@@ -1 +1 @@\n+{}", "ä".repeat(100_000))},
+    ]));
+    let context = Context { patch: Some(&patch), ..CONTEXT };
+    let ask = ask_in(&context, method::FILE_CHANGE, json!({}));
+    let [large, small, one_line] = &ask.changes[..] else { panic!("{:?}", ask.changes) };
+    assert_eq!((small.cut_bytes, small.diff.lines().count()), (0, 6));
+    // "+", 15 characters and a line break for each line, and its three lines of header.
+    let header = "--- /dev/null\n+++ large\n@@ -0,0 +1,10000 @@\n";
+    assert_eq!(large.diff.len() + large.cut_bytes, 10_000 * 17 + header.len());
+    assert!(large.diff.starts_with(header) && large.diff.ends_with("e\n"), "cut at the end of a line");
+    assert!(one_line.diff.len() > 30_000 && one_line.cut_bytes > 100_000, "{}", one_line.diff.len());
+    let total: usize = ask.changes.iter().map(|change| change.diff.len()).sum();
+    assert!(total <= 64 * 1024, "{total}");
+    let said = format!("(cut: {} more bytes of this file's diff are not shown)", large.cut_bytes);
+    assert!(ask.text().contains(&said), "{said}");
 }
 
 #[test]
@@ -216,7 +276,10 @@ fn a_large_patch_names_three_files_and_counts_the_rest() {
     changes.extend([json!({"path": "x", "kind": {"type": "chmod"}}), json!("unreadable")]);
     let patch = patch(&json!(changes));
     let context = Context { patch: Some(&patch), ..CONTEXT };
-    let ask = ask_in(&context, method::FILE_CHANGE, json!({"grantRoot": "/srv", "reason": "tidy up"}));
+    let mut ask = ask_in(&context, method::FILE_CHANGE, json!({"grantRoot": "/srv", "reason": "tidy up"}));
+    let changes = std::mem::take(&mut ask.changes);
+    let moved = (changes[1].path.as_str(), changes[1].kind, changes[1].moved_to.as_deref());
+    assert_eq!((changes.len(), moved), (7, ("f1", "update", Some("g1"))));
     assert_snapshot!(ask.text(), @r"
     Let Codex change files?
     Changes: 1 update, 4 delete, 2 other: f0, f1 → g1, f2, +4 more
@@ -389,6 +452,14 @@ fn the_two_legacy_requests_are_shown_like_their_successors() {
     assert_snapshot!(patch.text(), @r"
     Let Codex change files?
     Changes: 1 add, 1 update: a.txt, b.txt → c.txt
+      --- /dev/null
+      +++ a.txt
+      @@ -0,0 +1,1 @@
+      +CONTENT
+      \ No newline at end of file
+      --- b.txt
+      +++ c.txt
+      CONTENT
     Answers: accept, accept for this session, decline, cancel the turn
     ");
 }

@@ -305,7 +305,8 @@ impl Actor {
         );
         let mut effects = Vec::new();
         let turn = Turn::begin(plan, self.now(), &mut effects);
-        self.running = Some(Running { turn, narrator, connection, reply, steers: HashMap::new() });
+        let (steers, work_meter) = (HashMap::new(), options.work_meter);
+        self.running = Some(Running { turn, narrator, connection, reply, steers, work_meter });
         self.perform(effects).await;
         self.tell_of_what_is_under_way().await;
         for IncomingRequest { id, request } in std::mem::take(&mut self.held) {
@@ -467,6 +468,7 @@ impl Actor {
         let Some(running) = &mut self.running else { return };
         let mut effects = Vec::new();
         running.turn.step(input, now, &mut effects);
+        running.show_work(now);
         for effect in &mut effects {
             if let Effect::End(result) = effect
                 && let Some(error) = result.error.as_mut().filter(|error| error.wants_stderr())

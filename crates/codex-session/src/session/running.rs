@@ -1,6 +1,8 @@
 //! A turn that runs: the machine, whoever waits for its result, and what it has posted.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use codex_wire::call::{CompactStart, ThreadTurnsList, TurnStart, TurnSteer};
 use codex_wire::connection::Connection;
@@ -10,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::narration::Narrator;
 use crate::result::TurnResult;
-use crate::turn::{Reply, SteerOutcome, Turn};
+use crate::turn::{Millis, Reply, SteerOutcome, Turn};
 
 pub(super) struct Running {
     pub(super) turn: Turn,
@@ -19,6 +21,16 @@ pub(super) struct Running {
     pub(super) connection: Connection,
     pub(super) reply: oneshot::Sender<TurnResult>,
     pub(super) steers: HashMap<u64, oneshot::Sender<SteerOutcome>>,
+    /// Where the turn's work is shown, if somebody wants to see it.
+    pub(super) work_meter: Option<Arc<AtomicU64>>,
+}
+
+impl Running {
+    pub(super) fn show_work(&self, now: Millis) {
+        if let Some(meter) = &self.work_meter {
+            meter.store(self.turn.worked_ms(now), Ordering::Relaxed);
+        }
+    }
 }
 
 /// A call that was posted for the turn, to read its reply by.

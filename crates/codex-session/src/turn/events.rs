@@ -67,6 +67,8 @@ impl Turn {
         match &event {
             Event::ItemStarted(item) => return self.take_item(item, Stage::Started, now, effects),
             Event::ItemCompleted(item) => return self.take_item(item, Stage::Completed, now, effects),
+            // Read back before it was heard of: that it began has been told.
+            Event::TurnStarted(_) if matches!(self.phase, Phase::Active(_)) => return,
             Event::TurnStarted(_) => self.activate(now, effects),
             Event::TokenUsage(usage) => self.usage = Some(usage.clone()),
             Event::Error { error, will_retry: false } => self.last_error = Some(error.clone()),

@@ -1,12 +1,13 @@
 //! Looking before repeating: was the prompt taken, how did the turn go on while we were away.
 
 use codex_wire::answer::METHOD_NOT_FOUND;
+use codex_wire::event::Event;
 use codex_wire::item::Item;
 use codex_wire::peer::CallError;
 use codex_wire::thread::{Turn as WireTurn, TurnStatus};
 
 use super::events::Stage;
-use super::{Effect, Input, Millis, Outgoing, Phase, Turn, warn};
+use super::{Effect, Input, Millis, Notice, Outgoing, Phase, Turn, warn};
 use crate::failure::Failure;
 
 /// On a living host a prompt may still be on its way: up to 60 ms were seen.
@@ -188,6 +189,12 @@ impl Turn {
 
     /// Takes the items that were missed, then what came meanwhile, then the end if there was one.
     fn take_read_back(&mut self, turn: &WireTurn, now: Millis, effects: &mut Vec<Effect>) {
+        let is_over =
+            matches!(turn.status, TurnStatus::Completed | TurnStatus::Interrupted | TurnStatus::Failed);
+        if !is_over && matches!(self.phase, Phase::Accepted(_)) {
+            // Its beginning was missed, and nobody else may tell of it.
+            effects.push(Effect::Tell(Notice::Happened(Event::TurnStarted(turn.clone()))));
+        }
         for (index, item) in turn.items.iter().enumerate() {
             let is_last = index + 1 == turn.items.len();
             let is_whole = is_finished(item, &turn.status, is_last);
@@ -196,7 +203,7 @@ impl Turn {
         // The past is no reason to warn or to look again.
         self.tool_result_at = None;
         self.read_back_at = None;
-        if matches!(turn.status, TurnStatus::Completed | TurnStatus::Interrupted | TurnStatus::Failed) {
+        if is_over {
             self.take_held(now, effects);
             return self.end_as_reported(turn, effects);
         }

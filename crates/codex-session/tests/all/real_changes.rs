@@ -59,6 +59,7 @@ async fn changes_accepted_for_the_session_are_not_asked_again_for_the_same_file(
     codex.end(session).await;
 }
 
+// peer: T9
 #[tokio::test]
 async fn declined_changes_are_not_made_and_cancelled_ones_end_the_turn() {
     let codex = RealCodex::new().await;

@@ -75,6 +75,7 @@ async fn a_turn_is_stopped_in_mid_stream_and_by_its_token() {
     codex.end(session).await;
 }
 
+// peer: T17
 #[tokio::test]
 async fn a_command_that_runs_is_gone_after_the_turn_was_stopped() {
     let codex = RealCodex::new().await;

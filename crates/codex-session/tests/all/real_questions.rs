@@ -48,6 +48,7 @@ async fn on_request(codex: &RealCodex, person: Option<&Person>) -> Session {
     Session::start(config, codex.stdio(), person.and_then(Person::approver)).await.unwrap()
 }
 
+// peer: T2
 #[tokio::test]
 async fn permissions_are_granted_whole_in_part_or_not_at_all() {
     let codex = RealCodex::configured(asks_for_permissions).await;
@@ -139,6 +140,7 @@ async fn questions_of_the_model_are_answered_or_left_open() {
     codex.end(session).await;
 }
 
+// peer: T3
 #[tokio::test]
 async fn a_form_of_an_mcp_server_is_filled_in_declined_or_dismissed() {
     let codex = RealCodex::configured(has_mcp_server).await;
@@ -222,6 +224,7 @@ async fn a_tool_of_a_trusted_server_runs_unasked_and_without_a_person_none_does(
     }
 }
 
+// peer: T3
 #[tokio::test]
 async fn a_tool_of_the_program_is_called_and_without_a_program_the_model_is_told() {
     let codex = RealCodex::new().await;
@@ -272,6 +275,7 @@ async fn a_command_that_brings_its_own_permissions_says_what_it_opens() {
     }
 }
 
+// peer: T4
 #[tokio::test]
 async fn codex_is_told_the_time_when_it_asks() {
     let external = "features.current_time_reminder = { enabled = true, clock_source = \"external\" }\n";

@@ -117,7 +117,7 @@ async fn play(id: Value, approver: Option<Arc<dyn Approver>>, wanted: impl Fn(&C
     session.close().await;
 }
 
-// peer: S30, S32
+// peer: S30, S32, T1, T2, T3
 #[tokio::test]
 async fn every_kind_is_answered_in_its_shape_under_the_id_it_came_with() {
     for id in [json!(0), json!(7), json!("s-1")] {
@@ -133,7 +133,7 @@ async fn every_kind_is_declined_when_nobody_can_answer() {
     }
 }
 
-// peer: S33
+// peer: S33, T3, T4
 #[tokio::test]
 async fn an_unknown_request_is_refused_at_once_and_the_turn_goes_on() {
     for id in [json!(0), json!(7), json!("s-1")] {
@@ -153,6 +153,7 @@ async fn an_unknown_request_is_refused_at_once_and_the_turn_goes_on() {
     }
 }
 
+// peer: T4
 #[tokio::test]
 async fn what_only_a_program_can_answer_never_waits_for_a_person() {
     let codex = Scripted::playing([

@@ -108,6 +108,7 @@ async fn an_interrupted_compaction_says_so() {
     assert_eq!(result.error.unwrap().message, "compact turn interrupted");
 }
 
+// peer: T15
 #[tokio::test]
 async fn a_compaction_that_a_person_stops_is_interrupted_by_its_id() {
     let codex = Scripted::new(

@@ -244,6 +244,7 @@ async fn an_answer_counts_as_taken_only_when_codex_says_so_in_the_turn() {
     session.close().await;
 }
 
+// peer: T23
 #[tokio::test]
 async fn a_request_that_someone_else_answered_is_no_longer_asked() {
     let codex = Scripted::playing([

@@ -129,6 +129,7 @@ async fn an_interrupt_when_nothing_runs_does_nothing() {
     session.close().await;
 }
 
+// peer: T17
 #[tokio::test]
 async fn a_turn_that_completes_all_the_same_is_completed() {
     let codex = Scripted::new(
@@ -155,6 +156,7 @@ async fn a_turn_that_completes_all_the_same_is_completed() {
 }
 
 // An interrupt that Codex does not confirm takes two times five seconds by design.
+// peer: T17
 #[tokio::test]
 async fn a_codex_that_does_not_confirm_an_interrupt_is_ended() {
     let script = Script::new()
@@ -239,6 +241,7 @@ async fn a_steer_names_the_thread_the_words_and_the_turn() {
     assert_eq!(steers[0]["params"], wanted);
 }
 
+// peer: T16
 #[tokio::test]
 async fn a_steer_that_is_not_taken_says_why() {
     let refusal = |message: &str| script::reply_error(-32600, message);

@@ -83,7 +83,7 @@ fn a_child_is_busy() -> script::Step {
     ])
 }
 
-// peer: S7
+// peer: S7, T8
 #[tokio::test]
 async fn a_child_thread_neither_ends_the_turn_nor_speaks_in_it() {
     let codex =
@@ -134,6 +134,7 @@ async fn the_end_of_an_earlier_turn_does_not_end_this_one() {
     assert_eq!(result.projected_messages.len(), 1);
 }
 
+// peer: T7
 #[tokio::test]
 async fn events_that_overtake_the_reply_to_turn_start_are_not_lost() {
     let codex = Scripted::new(Script::new().on(
@@ -258,6 +259,7 @@ async fn after_a_retried_stream_the_last_of_two_messages_counts() {
     assert_eq!(result.error, None);
 }
 
+// peer: T21
 #[tokio::test]
 async fn the_final_answer_counts_though_commentary_follows() {
     let codex = Scripted::playing([

@@ -18,6 +18,8 @@ pub struct Identity {
     pub environment: String,
     /// The trust class, chosen by the caller.
     pub trust: String,
+    /// The one whom the host serves alone, chosen by the caller; empty for a host that is shared.
+    pub alone: String,
     /// A login whose tokens must have one refresher (ChatGPT): never two hosts on this home.
     pub exclusive_home: bool,
 }
@@ -49,7 +51,11 @@ pub enum Placement {
 /// Decides for one new thread.
 pub fn place(hosts: &[HostFacts], wanted: &Identity, limits: &Limits) -> Placement {
     let has_room = |host: &&HostFacts| !host.retiring && host.threads < limits.max_threads;
-    if let Some(host) = hosts.iter().filter(|host| host.identity == *wanted).find(has_room) {
+    // A login that came or went while a host runs changes how many may run, not whom that one serves.
+    let serves = |host: &&HostFacts| {
+        Identity { exclusive_home: wanted.exclusive_home, ..host.identity.clone() } == *wanted
+    };
+    if let Some(host) = hosts.iter().filter(serves).find(has_room) {
         return Placement::Use(host.id.clone());
     }
     // Another identity on the same home would be a second refresher as well.
@@ -92,7 +98,8 @@ mod tests {
     #[test]
     fn identities_do_not_share() {
         let ada = identity("/ada", "openai");
-        for other in [identity("/bob", "openai"), identity("/ada", "azure"), Identity::default()] {
+        let alone = Identity { alone: "one".to_owned(), ..ada.clone() };
+        for other in [identity("/bob", "openai"), identity("/ada", "azure"), Identity::default(), alone] {
             assert_eq!(check(&[host("a", &ada, 0)], &other), Placement::Start);
         }
     }
@@ -114,5 +121,14 @@ mod tests {
         assert_eq!(check(&[host("a", &identity("/ada", "azure"), 0)], &ada), Placement::Wait);
         assert_eq!(check(&[host("a", &ada, 3)], &ada), Placement::Use("a".into()));
         assert_eq!(check(&[host("a", &exclusive("/bob", "openai"), 3)], &ada), Placement::Start);
+    }
+
+    #[test]
+    fn a_login_that_changes_while_a_host_runs_leaves_its_threads_there() {
+        let (shared, alone) = (identity("/ada", "openai"), exclusive("/ada", "openai"));
+        for (running, wanted) in [(&shared, &alone), (&alone, &shared)] {
+            assert_eq!(check(&[host("a", running, 49)], wanted), Placement::Use("a".into()));
+            assert_eq!(check(&[host("a", running, 50)], wanted), Placement::Wait);
+        }
     }
 }

@@ -129,10 +129,11 @@ impl Pool {
         }
     }
 
-    /// A thread is not loaded there any more.
+    /// A thread is not loaded there any more. A host that served one alone has nobody to wait for then.
     pub fn thread_closed(&mut self, host_id: &str, thread_id: &str) {
         if let Some(member) = self.member(host_id) {
             member.threads.remove(thread_id);
+            member.retiring |= member.threads.is_empty() && !member.host.record().identity.alone.is_empty();
         }
     }
 

@@ -33,6 +33,7 @@ fn plain() -> Handshake {
     Handshake::new(Epoch::from("epoch-1"))
 }
 
+// peer: T35
 #[tokio::test]
 async fn initialize_is_sent_exactly_once_with_who_we_are_and_what_we_want() {
     let (opened, server) = shake(Script::new(), plain()).await;
@@ -77,6 +78,7 @@ async fn a_connection_tells_the_last_words_and_the_end_of_its_process() {
     testkit::wait_until(LONG, "stderr", || connection.stderr_tail(5) == ["out of luck"]).await;
 }
 
+// peer: T35
 #[tokio::test]
 async fn an_older_server_is_refused_with_what_to_do() {
     let (opened, server) = shake(Script::new().version("0.165.9"), plain()).await;

@@ -13,6 +13,24 @@ async fn the_pinned_codex_keeps_to_all_that_we_rely_on() {
     assert_eq!(contract::check(folder.path()), Vec::<String>::new());
 }
 
+/// So that a new Codex is met with a list of what changed, and not with guesses. `cargo xtask schema` writes it anew.
+#[tokio::test]
+async fn the_schema_that_is_kept_is_that_of_the_pinned_codex() {
+    let folder = tempfile::tempdir().unwrap();
+    contract::generate_schema(&codex_path(), folder.path()).await.unwrap();
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema");
+    let mut differing = Vec::new();
+    for file in std::fs::read_dir(&kept).unwrap() {
+        let name = file.unwrap().file_name();
+        let of = |folder: &Path| std::fs::read_to_string(folder.join(&name)).ok();
+        if of(&kept) != of(folder.path()) {
+            differing.push(name);
+        }
+    }
+    assert!(differing.is_empty(), "run `cargo xtask schema`; these differ: {differing:?}");
+    assert!(kept.join("codex_app_server_protocol.v2.schemas.json").exists());
+}
+
 #[tokio::test]
 async fn looking_at_the_approvals_of_the_pinned_codex_finds_no_drift() {
     assert_eq!(contract::drifted_approvals(&codex_path()).await, Vec::<String>::new());

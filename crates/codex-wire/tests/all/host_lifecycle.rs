@@ -65,7 +65,7 @@ async fn a_launched_host_answers_and_is_all_that_its_record_says() {
     host.stop(Stop::Now).await.unwrap();
 }
 
-// peer: C13, C14, C16, C17, C18
+// peer: C13, C14, C16, C17, C18, T10
 #[tokio::test]
 async fn codex_sees_home_its_own_home_and_the_providers_key_but_no_other_secret() {
     let home = Home::with_config("model_providers.mine.env_key = \"MINE_KEY\"\nanalytics.enabled = false\n");
@@ -267,6 +267,7 @@ async fn a_customary_sigterm_to_the_keeper_ends_the_whole_host() {
     home.assert_no_processes().await;
 }
 
+// peer: T31
 #[tokio::test]
 async fn an_mcp_server_that_ignores_the_end_of_its_input_is_gone_after_a_stop() {
     let home = home_with(STUBBORN_MCP);

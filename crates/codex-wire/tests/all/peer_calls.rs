@@ -73,6 +73,7 @@ async fn a_call_that_times_out_is_over_and_its_late_reply_is_nobodys() {
     }
 }
 
+// peer: T30
 #[tokio::test]
 async fn calls_that_timed_out_leave_room_for_others() {
     let mut script = Script::new().on("test/probe", [script::reply(json!("ok"))]);

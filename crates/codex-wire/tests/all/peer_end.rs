@@ -42,6 +42,7 @@ async fn the_end_of_the_servers_output_fails_pending_calls_at_once() {
     }
 }
 
+// peer: T5
 #[tokio::test]
 async fn the_exit_of_the_server_fails_pending_calls_at_once() {
     check(Way::Stdio, [script::exit(3)], 1000, Closed::ByServer).await;
@@ -104,6 +105,7 @@ fn shell(script: &str) -> Spawn {
     Spawn { args: vec!["-c".into(), script.into()], ..Spawn::new("/bin/sh", env) }
 }
 
+// peer: T30
 #[tokio::test]
 async fn a_server_that_takes_no_input_fails_calls_with_a_write_error() {
     let (transport, child) = stdio::spawn(&shell("exec <&-; sleep 600")).unwrap();

@@ -86,6 +86,7 @@ async fn a_posted_reply_is_read_as_what_the_method_promises() {
     wired.end().await;
 }
 
+// peer: T1
 #[tokio::test]
 async fn an_answer_carries_the_id_of_its_request_in_the_same_json_type() {
     let ids = [json!(0), json!(7), json!("s-1"), json!("0")];

@@ -8,7 +8,7 @@ use crate::peer_rig::{BOTH, LONG, Way, Wired, next_method};
 
 const SECRET: &str = "sk-proj-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789";
 
-// peer: E41
+// peer: E41, T6
 #[tokio::test]
 async fn lines_that_are_no_message_cost_themselves_alone() {
     let strays: [&[u8]; 9] = [

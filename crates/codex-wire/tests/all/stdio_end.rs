@@ -82,6 +82,7 @@ fn home_with_stubborn_mcp_server() -> Home {
 }
 
 // codex 0.166 ends such a server itself when it leaves in good order; killed, it cannot.
+// peer: T31
 #[tokio::test]
 async fn an_mcp_server_that_ignores_the_end_of_its_input_ends_with_its_codex() {
     let home = home_with_stubborn_mcp_server();

@@ -16,6 +16,8 @@ fn terminal_sequences_are_removed() {
     check("\u{1b}(Bx\u{1b}7y\u{1b}8z\u{1b}c", "xyz");
     check("a\u{1b}", "a");
     check("a\u{1b}[", "a[");
+    check("a\u{9b}", "a");
+    check("a\u{9b}é\u{9b}1", "aé1");
 }
 
 #[test]

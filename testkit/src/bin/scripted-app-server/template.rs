@@ -79,6 +79,7 @@ impl Names<'_> {
             "dir" => self.dir.to_string_lossy(),
             "cwd" => self.cwd().into(),
             "prompt" => prompt(&self.known.input).into(),
+            "now_us" => now_us().to_string().into(),
             _ => return None,
         })
     }
@@ -208,6 +209,10 @@ fn prompt(input: &Value) -> String {
 
 /// Milliseconds since 1970.
 pub fn now_ms() -> u64 {
+    now_us() / 1000
+}
+
+fn now_us() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,16 +1,19 @@
 //! Records with something in every field, so that a field that is not kept is seen.
 
 use codex_session::{ApprovalMode, RequestKey, Sandbox};
-use codex_wire::thread::{TokenCount, TokenUsage};
 use codex_wire::{Epoch, RequestId, ThreadId, TurnId};
 use serde_json::json;
 
 use crate::event::NewEvent;
+use crate::inbox::{Conversation, Message, MessageKind, Party, State as MessageState};
+use crate::outbox::{Delivery, Notice};
 use crate::request::{RequestRecord, RequestState};
 use crate::store::Write;
 use crate::task::{
-    Limits, Notification, Parked, Settings, Status, Task, TaskError, TaskId, TurnProgress, TurnRecord, Used,
+    Limits, Notification, Parked, Settings, Status, Task, TaskError, TaskId, Tokens, TurnProgress,
+    TurnRecord, Usage, Used, Waived,
 };
+use crate::token::{Role, Token};
 
 /// The id of the sample task with this number.
 pub fn task_id(number: u32) -> TaskId {
@@ -71,14 +74,14 @@ pub fn full_task(number: u32) -> Task {
         },
         parked: Some(Parked::UsageLimit { resume_at: 1_700_000_500_000, is_known: true }),
         limits: Limits { turns: Some(3), work_ms: Some(600_000), tokens: Some(u64::MAX) },
-        used: Used { turns: 2, work_ms: 12_345, host_losses: 1, limit_hits: 3 },
+        used: Used { turns: 2, work_ms: 12_345, host_losses: 1, limit_hits: 3, waived: Waived::default() },
         thread_id: Some(ThreadId("thread-1".into())),
         turn_id: Some(TurnId("turn-1".into())),
         epoch: Some(epoch()),
         host: Some("host-1".into()),
         final_text: Some("done; then some".repeat(1000)),
         error: Some(TaskError { kind: "usage_limit".into(), message: "try again later".into() }),
-        usage: Some(TokenUsage { last: count(1), total: count(1000), model_context_window: Some(272_000) }),
+        usage: Some(Usage { last: count(1), total: count(1000), context_window: Some(272_000) }),
         notify_target: Some("local".into()),
         notification: Notification {
             status: "failed".into(),
@@ -91,13 +94,13 @@ pub fn full_task(number: u32) -> Task {
     }
 }
 
-fn count(factor: u64) -> TokenCount {
-    TokenCount {
-        total_tokens: 15 * factor,
-        input_tokens: 2 * factor,
-        cached_input_tokens: 3 * factor,
-        output_tokens: 4 * factor,
-        reasoning_output_tokens: 5 * factor,
+fn count(factor: u64) -> Tokens {
+    Tokens {
+        total: 15 * factor,
+        input: 2 * factor,
+        cached_input: 3 * factor,
+        output: 4 * factor,
+        reasoning_output: 5 * factor,
     }
 }
 
@@ -141,6 +144,32 @@ pub fn request(task: u32, id: RequestId, state: RequestState) -> RequestRecord {
     }
 }
 
+/// A token with everything that it can have.
+pub fn token(name: &str, number: u8) -> Token {
+    Token {
+        name: name.to_owned(),
+        role: Role::Operator,
+        hash: vec![number; 32],
+        created_at: 1_700_000_000_000 + i64::from(number),
+        last_used_at: Some(1_700_000_100_000),
+        revoked_at: Some(1_700_000_200_000),
+    }
+}
+
+/// A delivery of a task, with everything that it can have but a key.
+pub fn delivery(task: u32, id: &str) -> Delivery {
+    let mut delivery =
+        Delivery::new(&task_id(task), "webhook:ci", Notice::test(1_700_000_000_000), 1_700_000_000_000);
+    id.clone_into(&mut delivery.id);
+    delivery.attempts = 3;
+    delivery.in_doubt = true;
+    delivery.target_gone = true;
+    delivery.last_error = Some("it answered 503".into());
+    delivery.message_id = Some("om_1".into());
+    delivery.updated_at = 1_700_000_500_000;
+    delivery
+}
+
 /// A line that says its number among the lines of its kind.
 pub fn line(number: u32) -> NewEvent {
     let body =
@@ -157,4 +186,45 @@ pub fn append(task: u32, numbers: impl IntoIterator<Item = u32>) -> Write {
 /// The addition of a task.
 pub fn add(task: Task) -> Write {
     Write::AddTask(Box::new(task))
+}
+
+/// A message with everything that it can have, in this conversation.
+pub fn message(number: u32, conversation: &str) -> Message {
+    Message {
+        id: format!("in-{number:012x}"),
+        channel: "chat".into(),
+        external_id: format!("external-{number}"),
+        conversation: conversation.into(),
+        sender_id: "ada".into(),
+        sender_name: "Ada \u{1f980}".into(),
+        party: Party::Agent,
+        hops: 3,
+        reply_to: "chat:room".into(),
+        position: Some(i64::from(number)),
+        summary: "please 'look'".into(),
+        sealed_text: Some(vec![0, 1, 255]),
+        kind: MessageKind::Prompt,
+        state: MessageState::Received,
+        attempts: 2,
+        next_at: 7,
+        task_id: None,
+        reply_id: Some(format!("dlv-in-{number}")),
+        error: Some("it failed".into()),
+        sent_at: 5,
+        received_at: 1_000 + i64::from(number),
+        acknowledged_at: None,
+        updated_at: 9,
+    }
+}
+
+/// A conversation with everything that it can have.
+pub fn conversation(key: &str) -> Conversation {
+    Conversation {
+        channel: "chat".into(),
+        key: key.into(),
+        task_id: None,
+        workspace: Some("main".into()),
+        has_approver: true,
+        updated_at: 4,
+    }
 }

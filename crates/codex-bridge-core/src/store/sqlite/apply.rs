@@ -5,12 +5,15 @@ use std::sync::LazyLock;
 use codex_wire::{Epoch, ThreadId, TurnId};
 use rusqlite::{Connection, OptionalExtension, named_params};
 
-use super::cell::{Json, StoredUsage, Word};
+use super::cell::{Json, Word};
+use super::deliveries;
 use super::fault::Trouble;
+use super::messages;
 use crate::event::{NewEvent, Seq};
 use crate::request::RequestRecord;
 use crate::store::{Error, Write};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
+use crate::token::Token;
 
 const TASK: [&str; 21] = [
     "id",
@@ -63,21 +66,28 @@ const REQUEST: [&str; 14] = [
     "closed_at",
 ];
 
+const TOKEN: [&str; 6] = ["name", "role", "hash", "created_at", "last_used_at", "revoked_at"];
+
 static ADD_TASK: LazyLock<String> = LazyLock::new(|| insert("tasks", &TASK));
 static SAVE_TASK: LazyLock<String> =
     LazyLock::new(|| format!("UPDATE tasks SET {} WHERE id = :id", assignments(&TASK)));
 static SAVE_TURN: LazyLock<String> = LazyLock::new(|| upsert("turns", &TURN, "task_id, number"));
 static SAVE_REQUEST: LazyLock<String> = LazyLock::new(|| upsert("requests", &REQUEST, "request_id"));
 
-fn insert(table: &str, columns: &[&str]) -> String {
+static SAVE_TOKEN: LazyLock<String> = LazyLock::new(|| upsert("tokens", &TOKEN, "name"));
+
+/// An INSERT with all columns by name.
+pub fn insert(table: &str, columns: &[&str]) -> String {
     format!("INSERT INTO {table} ({}) VALUES (:{})", columns.join(", "), columns.join(", :"))
 }
 
-fn upsert(table: &str, columns: &[&str], key: &str) -> String {
+/// An INSERT that replaces the row with the same key.
+pub fn upsert(table: &str, columns: &[&str], key: &str) -> String {
     format!("{} ON CONFLICT ({key}) DO UPDATE SET {}", insert(table, columns), assignments(columns))
 }
 
-fn assignments(columns: &[&str]) -> String {
+/// All columns, each set to the parameter of its name.
+pub fn assignments(columns: &[&str]) -> String {
     columns.iter().map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ")
 }
 
@@ -96,6 +106,13 @@ pub fn batch(connection: &Connection, writes: &[Write], bodies: &[String]) -> Re
                 firsts.push(append(connection, task_id, events, own)?);
                 bodies = rest;
             }
+            Write::AddDelivery(delivery) => deliveries::add(connection, delivery)?,
+            Write::SaveDelivery(delivery) => deliveries::save(connection, delivery)?,
+            Write::AddMessage(message) => messages::add(connection, message)?,
+            Write::SaveMessage(message) => messages::save(connection, message)?,
+            Write::SaveConversation(conversation) => messages::save_conversation(connection, conversation)?,
+            Write::SaveChannel(channel) => messages::save_channel(connection, channel)?,
+            Write::SaveToken(token) => save_token(connection, token)?,
             Write::Audit { at, actor, action, task_id, detail } => {
                 audit(connection, *at, actor, action, task_id.as_ref(), detail)?;
             }
@@ -144,7 +161,7 @@ fn write_task(connection: &Connection, sql: &str, task: &Task) -> Result<usize, 
         ":host": task.host,
         ":final_text": task.final_text,
         ":error": task.error.as_ref().map(Json),
-        ":usage": task.usage.as_ref().map(|usage| Json(StoredUsage::from(usage))),
+        ":usage": task.usage.as_ref().map(Json),
         ":notify_target": task.notify_target,
         ":notification": Json(&task.notification),
         ":created_at": task.created_at,
@@ -184,6 +201,18 @@ fn save_request(connection: &Connection, request: &RequestRecord) -> Result<(), 
         ":created_at": request.created_at,
         ":expires_at": request.expires_at,
         ":closed_at": request.closed_at,
+    })?;
+    Ok(())
+}
+
+fn save_token(connection: &Connection, token: &Token) -> Result<(), Trouble> {
+    connection.prepare_cached(&SAVE_TOKEN)?.execute(named_params! {
+        ":name": token.name,
+        ":role": Word(token.role),
+        ":hash": token.hash,
+        ":created_at": token.created_at,
+        ":last_used_at": token.last_used_at,
+        ":revoked_at": token.revoked_at,
     })?;
     Ok(())
 }

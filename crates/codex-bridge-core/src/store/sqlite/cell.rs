@@ -2,11 +2,9 @@
 
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
+use serde::Serialize;
 use serde::de::value::{Error as WordError, StrDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
-use serde::{Deserialize, Serialize};
-
-use codex_wire::thread::{TokenCount, TokenUsage};
 
 /// A value that stands as JSON.
 #[derive(Debug)]
@@ -46,62 +44,4 @@ impl<T: DeserializeOwned> FromSql for Word<T> {
 
 fn unwritable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(why.into())
-}
-
-/// [`TokenUsage`] as it is stored. Its own names: the type reads Codex's names and writes others, so that it would
-/// not read back what it wrote.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct StoredUsage {
-    last: StoredCount,
-    total: StoredCount,
-    context_window: Option<u64>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct StoredCount {
-    total: u64,
-    input: u64,
-    cached_input: u64,
-    output: u64,
-    reasoning_output: u64,
-}
-
-impl From<&TokenUsage> for StoredUsage {
-    fn from(usage: &TokenUsage) -> Self {
-        let TokenUsage { last, total, model_context_window } = usage;
-        Self { last: last.into(), total: total.into(), context_window: *model_context_window }
-    }
-}
-
-impl From<&TokenCount> for StoredCount {
-    fn from(count: &TokenCount) -> Self {
-        let TokenCount {
-            total_tokens: total,
-            input_tokens: input,
-            cached_input_tokens: cached_input,
-            output_tokens: output,
-            reasoning_output_tokens: reasoning_output,
-        } = *count;
-        Self { total, input, cached_input, output, reasoning_output }
-    }
-}
-
-impl From<StoredUsage> for TokenUsage {
-    fn from(stored: StoredUsage) -> Self {
-        let StoredUsage { last, total, context_window } = stored;
-        Self { last: last.into(), total: total.into(), model_context_window: context_window }
-    }
-}
-
-impl From<StoredCount> for TokenCount {
-    fn from(stored: StoredCount) -> Self {
-        let StoredCount { total, input, cached_input, output, reasoning_output } = stored;
-        Self {
-            total_tokens: total,
-            input_tokens: input,
-            cached_input_tokens: cached_input,
-            output_tokens: output,
-            reasoning_output_tokens: reasoning_output,
-        }
-    }
 }

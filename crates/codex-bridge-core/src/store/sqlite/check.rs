@@ -2,15 +2,15 @@
 
 use rusqlite::{Connection, ErrorCode, Result};
 
-use super::query;
-use crate::store::RequestFilter;
+use super::{deliveries, query};
+use crate::store::{DeliveryFilter, RequestFilter};
 use crate::task::TaskId;
 
 /// More findings than this help nobody.
 const AT_MOST: usize = 100;
 
 /// What must not be, and a query that gives the names of where it is.
-const RULES: [(&str, &str); 7] = [
+const RULES: [(&str, &str); 9] = [
     (
         "the log of task {} has gaps",
         "SELECT logs.task_id FROM logs LEFT JOIN \
@@ -36,6 +36,14 @@ const RULES: [(&str, &str); 7] = [
     (
         "request {} belongs to a task that is not there",
         "SELECT request_id FROM requests WHERE task_id NOT IN (SELECT id FROM tasks)",
+    ),
+    (
+        "delivery {} belongs to a task that is not there",
+        "SELECT id FROM outbox WHERE task_id NOT IN (SELECT id FROM tasks)",
+    ),
+    (
+        "message {} belongs to a task that is not there",
+        "SELECT id FROM inbox WHERE task_id NOT IN (SELECT id FROM tasks)",
     ),
 ];
 
@@ -76,6 +84,10 @@ fn read(connection: &Connection, id: &TaskId) -> Result<()> {
     query::task(connection, id)?;
     query::turns(connection, id)?;
     query::requests(connection, &RequestFilter { task_id: Some(id.clone()), ..RequestFilter::default() })?;
+    deliveries::find(
+        connection,
+        &DeliveryFilter { task_ids: vec![id.clone()], ..DeliveryFilter::default() },
+    )?;
     Ok(())
 }
 

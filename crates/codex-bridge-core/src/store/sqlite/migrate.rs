@@ -6,7 +6,12 @@ use super::fault::Place;
 use crate::store::Error;
 
 /// One file per version, the first one is version 1. Never changed once released: add another.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_first.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001_first.sql"),
+    include_str!("../migrations/0002_tokens.sql"),
+    include_str!("../migrations/0003_outbox.sql"),
+    include_str!("../migrations/0004_inbox.sql"),
+];
 
 /// As in the first migration.
 const APPLICATION_ID: i64 = 0x6362_7267;

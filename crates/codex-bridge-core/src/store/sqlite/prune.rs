@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, Result, Transaction, TransactionBehavior};
 
+use super::messages;
 use crate::event::Seq;
-use crate::store::Write;
+use crate::store::{AUDIT_LINES, Write};
 use crate::task::{Status, TimeMs};
 
 /// Writers wait at most about so long for a slice.
@@ -28,8 +29,8 @@ const PAGES: i64 = 64;
 /// Free pages that are never given back.
 const SPARE_PAGES: i64 = 256;
 
-/// Tasks that may be forgotten: at rest, unchanged since before the time, with nothing to answer and nothing that would
-/// make them go on by themselves.
+/// Tasks that may be forgotten: at rest, unchanged since before the time, with nothing to answer, nothing to send and
+/// nothing that would make them go on by themselves.
 static NEXT_TASK: LazyLock<String> = LazyLock::new(|| {
     let at_rest = Status::ALL.into_iter().filter(|status| status.is_at_rest());
     let at_rest: Vec<_> = at_rest.map(|status| format!("'{status}'")).collect();
@@ -37,6 +38,7 @@ static NEXT_TASK: LazyLock<String> = LazyLock::new(|| {
         "SELECT ord, id FROM tasks WHERE ord > ?1 AND status IN ({}) AND parked IS NULL \
          AND max(updated_at, coalesce(completed_at, updated_at)) < ?2 \
          AND NOT EXISTS (SELECT 1 FROM requests WHERE task_id = tasks.id AND state IN ('open', 'decided')) \
+         AND NOT EXISTS (SELECT 1 FROM outbox WHERE task_id = tasks.id AND state IN ('pending', 'attempting')) \
          ORDER BY ord LIMIT 1",
         at_rest.join(", ")
     )
@@ -63,6 +65,10 @@ enum Stage {
     Tasks { after_ord: i64 },
     /// The logs of tasks behind this one, by id.
     Logs { after_id: String },
+    /// Messages that are over.
+    Messages,
+    /// Old lines of the audit log.
+    Audit,
     /// What has become free is given back to the disk.
     Space,
     /// Nothing is left to do.
@@ -117,8 +123,18 @@ impl Pruning {
                         progress.stage = Stage::Logs { after_id: id };
                     }
                 }
-                None => progress.stage = Stage::Space,
+                None => progress.stage = Stage::Messages,
             },
+            Stage::Messages => {
+                if !messages::forget(transaction, self.ended_before, STRIDE)? {
+                    progress.stage = Stage::Audit;
+                }
+            }
+            Stage::Audit => {
+                if !shorten_audit(transaction, AUDIT_LINES.into())? {
+                    progress.stage = Stage::Space;
+                }
+            }
             Stage::Space => {
                 if !give_back(transaction)? {
                     progress.stage = Stage::Done;
@@ -159,6 +175,17 @@ fn shorten(transaction: &Transaction<'_>, id: &str, keep: Seq) -> Result<bool> {
     Ok(reached >= goal)
 }
 
+/// Takes a stride of the oldest lines of the audit log. False once there are at most `keep`.
+fn shorten_audit(transaction: &Transaction<'_>, keep: i64) -> Result<bool> {
+    let taken = transaction
+        .prepare_cached(
+            "DELETE FROM audit WHERE ord IN \
+             (SELECT ord FROM audit WHERE ord <= (SELECT max(ord) FROM audit) - ?1 ORDER BY ord LIMIT ?2)",
+        )?
+        .execute((keep, STRIDE))?;
+    Ok(taken > 0)
+}
+
 /// Gives some free pages back to the disk. False once the rest may stay for what comes: an eighth of the file, and a
 /// little. Pages have to be moved for it, and most of what is free is soon used again.
 fn give_back(transaction: &Transaction<'_>) -> Result<bool> {
@@ -172,4 +199,31 @@ fn give_back(transaction: &Transaction<'_>) -> Result<bool> {
     while rows.next()?.is_some() {}
     // In a file that was not created by us nothing can be given back.
     Ok(number("freelist_count")? < free)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::{STRIDE, shorten_audit};
+
+    #[test]
+    fn of_the_audit_log_the_newest_lines_are_kept() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(include_str!("../migrations/0001_first.sql")).unwrap();
+        let transaction = connection.transaction().unwrap();
+        for at in 1..=2 * STRIDE + 30 {
+            let sql = "INSERT INTO audit (at, actor, action, detail) VALUES (?1, 'a', 'b', 'c')";
+            transaction.execute(sql, [at]).unwrap();
+        }
+        let mut strides = 0;
+        while shorten_audit(&transaction, 20).unwrap() {
+            strides += 1;
+        }
+        assert_eq!(strides, 3, "a little at a time");
+        let sql = "SELECT min(at), max(at), count(*) FROM audit";
+        let left: (i64, i64, i64) =
+            transaction.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+        assert_eq!(left, (2 * STRIDE + 11, 2 * STRIDE + 30, 20));
+    }
 }

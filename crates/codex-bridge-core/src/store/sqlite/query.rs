@@ -5,11 +5,12 @@ use codex_wire::{Epoch, ThreadId, TurnId};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Result, Row, params_from_iter};
 
-use super::cell::{Json, StoredUsage, Word};
+use super::cell::{Json, Word};
 use crate::event::{Event, Seq};
 use crate::request::RequestRecord;
-use crate::store::{RequestFilter, TaskFilter};
-use crate::task::{Task, TaskId, TurnRecord};
+use crate::store::{AuditFilter, AuditLine, RequestFilter, TaskFilter};
+use crate::task::{Status, Task, TaskId, TurnRecord};
+use crate::token::Token;
 
 /// A task by its id.
 pub fn task(connection: &Connection, id: &TaskId) -> Result<Option<Task>> {
@@ -24,10 +25,27 @@ pub fn tasks(connection: &Connection, filter: &TaskFilter) -> Result<Vec<Task>> 
     if let Some(client_request_id) = &filter.client_request_id {
         conditions.add("client_request_id = ?", client_request_id.as_str());
     }
+    if let Some(thread_id) = &filter.thread_id {
+        conditions.add("thread_id = ?", thread_id.as_str());
+    }
     if let Some(prefix) = &filter.id_prefix {
-        // A range instead of LIKE: it uses the index, and no character of the prefix means anything else.
-        conditions.add("id >= ?", prefix.as_str());
-        conditions.add("id < ?", format!("{prefix}{}", char::MAX));
+        conditions.begins("id", prefix);
+    }
+    if let Some(cwd) = &filter.cwd {
+        let cwd = cwd.to_string_lossy();
+        let below = if cwd.ends_with('/') { cwd.to_string() } else { format!("{cwd}/") };
+        // Compared as it is: in a directory's name no character means anything else.
+        conditions.add("instr(rtrim(json_extract(settings, '$.cwd'), '/') || '/', ?) = 1", below);
+    }
+    if let Some(since) = filter.active_since {
+        let at_rest = Status::ALL.into_iter().filter(|status| status.is_at_rest());
+        let at_rest: Vec<_> = at_rest.map(|status| format!("'{status}'")).collect();
+        conditions.terms.push(format!("(status NOT IN ({}) OR updated_at >= ?)", at_rest.join(", ")));
+        conditions.values.push(Value::Integer(since));
+    }
+    if let Some(text) = &filter.text {
+        let told = "lower(id || char(10) || prompt_summary || char(10) || coalesce(final_text, ''))";
+        conditions.add(&format!("instr({told}, ?) > 0"), text.to_ascii_lowercase());
     }
     if let Some(before) = &filter.before {
         conditions.add("ord < (SELECT ord FROM tasks WHERE id = ?)", before.as_str());
@@ -79,21 +97,65 @@ pub fn requests(connection: &Connection, filter: &RequestFilter) -> Result<Vec<R
     statement.query_map(params_from_iter(conditions.values), read_request)?.collect()
 }
 
+/// All tokens, by name.
+pub fn tokens(connection: &Connection) -> Result<Vec<Token>> {
+    let mut statement = connection.prepare_cached("SELECT * FROM tokens ORDER BY name")?;
+    statement.query_map([], read_token)?.collect()
+}
+
+/// Lines of the audit log: the newest that fit, the oldest first.
+pub fn audit(connection: &Connection, filter: &AuditFilter) -> Result<Vec<AuditLine>> {
+    let mut conditions = Conditions::default();
+    if let Some(prefix) = &filter.task_id_prefix {
+        conditions.begins("task_id", prefix);
+    }
+    if let Some(since) = filter.since {
+        // A number, so nothing in it can be anything else.
+        conditions.terms.push(format!("at >= {since}"));
+    }
+    let limit = filter.limit.map_or(-1, i64::from);
+    let sql = format!("SELECT * FROM audit{} ORDER BY ord DESC LIMIT {limit}", conditions.as_sql());
+    let mut statement = connection.prepare(&sql)?;
+    let mut lines: Vec<_> =
+        statement.query_map(params_from_iter(conditions.values), read_audit)?.collect::<Result<_>>()?;
+    lines.reverse();
+    Ok(lines)
+}
+
+fn read_audit(row: &Row<'_>) -> Result<AuditLine> {
+    Ok(AuditLine {
+        at: row.get("at")?,
+        actor: row.get("actor")?,
+        action: row.get("action")?,
+        task_id: row.get::<_, Option<_>>("task_id")?.map(TaskId),
+        detail: row.get("detail")?,
+    })
+}
+
 /// What a filter asks for, joined by AND.
 #[derive(Default)]
-struct Conditions {
-    terms: Vec<String>,
-    values: Vec<Value>,
+pub struct Conditions {
+    /// What must hold, each.
+    pub terms: Vec<String>,
+    /// What the question marks of the terms stand for, in order.
+    pub values: Vec<Value>,
 }
 
 impl Conditions {
-    fn add(&mut self, term: &str, value: impl Into<String>) {
+    /// Adds a term with one question mark.
+    pub fn add(&mut self, term: &str, value: impl Into<String>) {
         self.terms.push(term.to_owned());
         self.values.push(Value::Text(value.into()));
     }
 
+    /// A range instead of LIKE: it uses the index, and no character of the prefix means anything else.
+    fn begins(&mut self, column: &str, prefix: &str) {
+        self.add(&format!("{column} >= ?"), prefix);
+        self.add(&format!("{column} < ?"), format!("{prefix}{}", char::MAX));
+    }
+
     /// Nothing if there is nothing to choose from: an empty list is no condition.
-    fn one_of<'a>(&mut self, column: &str, words: impl Iterator<Item = &'a str>) {
+    pub fn one_of<'a>(&mut self, column: &str, words: impl Iterator<Item = &'a str>) {
         let before = self.values.len();
         self.values.extend(words.map(|word| Value::Text(word.to_owned())));
         let count = self.values.len() - before;
@@ -102,7 +164,8 @@ impl Conditions {
         }
     }
 
-    fn as_sql(&self) -> String {
+    /// The WHERE clause, or nothing.
+    pub fn as_sql(&self) -> String {
         if self.terms.is_empty() { String::new() } else { format!(" WHERE {}", self.terms.join(" AND ")) }
     }
 }
@@ -124,7 +187,7 @@ fn read_task(row: &Row<'_>) -> Result<Task> {
         host: row.get("host")?,
         final_text: row.get("final_text")?,
         error: row.get::<_, Option<Json<_>>>("error")?.map(|Json(error)| error),
-        usage: row.get::<_, Option<Json<StoredUsage>>>("usage")?.map(|Json(usage)| usage.into()),
+        usage: row.get::<_, Option<Json<_>>>("usage")?.map(|Json(usage)| usage),
         notify_target: row.get("notify_target")?,
         notification: json(row, "notification")?,
         created_at: row.get("created_at")?,
@@ -162,6 +225,17 @@ fn read_request(row: &Row<'_>) -> Result<RequestRecord> {
         created_at: row.get("created_at")?,
         expires_at: row.get("expires_at")?,
         closed_at: row.get("closed_at")?,
+    })
+}
+
+fn read_token(row: &Row<'_>) -> Result<Token> {
+    Ok(Token {
+        name: row.get("name")?,
+        role: row.get::<_, Word<_>>("role")?.0,
+        hash: row.get("hash")?,
+        created_at: row.get("created_at")?,
+        last_used_at: row.get("last_used_at")?,
+        revoked_at: row.get("revoked_at")?,
     })
 }
 

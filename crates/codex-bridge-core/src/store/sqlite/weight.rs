@@ -18,9 +18,16 @@ fn of_write(write: &Write) -> usize {
         Write::AddTask(task) | Write::SaveTask(task) => ROW + task.final_text.as_ref().map_or(0, String::len),
         Write::SaveTurn(turn) => ROW + turn.sealed_prompt.as_ref().map_or(0, Vec::len),
         Write::SaveRequest(request) => ROW + of_json(&request.ask),
+        Write::AddDelivery(delivery) | Write::SaveDelivery(delivery) => {
+            let asked: usize = delivery.notice.requests.iter().map(|asked| of_json(&asked.ask)).sum();
+            2 * ROW + delivery.notice.answer.as_ref().map_or(0, String::len) + asked
+        }
         Write::Append { events, .. } => 64 * events.len(),
         Write::Audit { detail, .. } => ROW + detail.len(),
-        Write::Prune { .. } => ROW,
+        Write::AddMessage(message) | Write::SaveMessage(message) => {
+            ROW + message.sealed_text.as_ref().map_or(0, Vec::len)
+        }
+        Write::SaveConversation(_) | Write::SaveChannel(_) | Write::SaveToken(_) | Write::Prune { .. } => ROW,
     }
 }
 

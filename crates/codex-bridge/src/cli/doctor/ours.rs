@@ -6,7 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use codex_wire::host::{Found, find_all};
 
 use super::{Finding, Globals};
+use crate::cli::store::inspect;
 use crate::client::{Autostart, Client};
+use crate::daemon::log::older;
 use crate::failure::Failure;
 use crate::paths::Paths;
 
@@ -38,6 +40,23 @@ pub fn state_dir(paths: &Paths) -> Finding {
                 Finding::problem("state", format!("{dir} cannot be written: {error}"), "check who owns it")
             }
         },
+    }
+}
+
+/// Whether the store can be worked with. While a daemon runs, it can.
+pub fn store(paths: &Paths) -> Finding {
+    let database = paths.database();
+    if !database.exists() {
+        return Finding::ok("store", format!("{} is made when it is needed", database.display()));
+    }
+    match inspect(&database) {
+        Err(failure) => Finding::failed("store", failure),
+        Ok(found) if found.sound => Finding::ok("store", format!("{} is sound", database.display())),
+        Ok(found) => Finding::problem(
+            "store",
+            format!("{}: {}", database.display(), found.findings.join("; ")),
+            "stop the daemon, put a backup (`codex-bridge store backup`) in its place, or move it away to begin anew",
+        ),
     }
 }
 
@@ -80,6 +99,17 @@ pub async fn daemon(globals: &Globals) -> Result<Finding, Failure> {
         }
         Err(failure) => Finding::failed("daemon", failure),
     })
+}
+
+/// Where a daemon that was started on the way says what it has to say; one in the foreground says it there.
+pub fn log(paths: &Paths) -> Finding {
+    let log = paths.log();
+    let message = match fs::metadata(&log) {
+        Err(_) => format!("{} is made when a command starts the daemon", log.display()),
+        Ok(_) if older(&log).exists() => format!("{}, what came before in daemon.log.1", log.display()),
+        Ok(_) => log.display().to_string(),
+    };
+    Finding::ok("log", message)
 }
 
 pub fn hosts(paths: &Paths) -> Finding {

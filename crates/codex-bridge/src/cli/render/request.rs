@@ -1,9 +1,12 @@
 //! What a person is asked, with everything that the decision covers. Nothing is cut: what is not shown cannot be
-//! agreed to.
+//! agreed to. Only a long diff is folded, and says where all of it can be read.
+
+mod changes;
 
 use redact::plain::plain;
 use serde::Deserialize;
 
+use self::changes::Diffs;
 use super::amount::counted;
 use super::paint::Paint;
 use super::width::{columns, pad, wrap};
@@ -50,14 +53,24 @@ pub fn questions(request: &Request) -> Vec<Question> {
     serde_json::from_value(questions).unwrap_or_default()
 }
 
-/// The question as a block of lines.
+/// The question as a block of lines, a long diff folded.
 pub fn request(request: &Request, paint: Paint, room: usize) -> Vec<String> {
+    block(request, Diffs::Folded, paint, room)
+}
+
+/// The question as a block of lines, with all that there is of its diffs.
+pub fn whole_request(request: &Request, paint: Paint, room: usize) -> Vec<String> {
+    block(request, Diffs::Whole, paint, room)
+}
+
+fn block(request: &Request, diffs: Diffs, paint: Paint, room: usize) -> Vec<String> {
     let mut lines = titled(&plain(&request.title), paint, room);
     let widest =
         request.details.iter().map(|detail| columns(&detail.label)).max().unwrap_or(0).min(WIDEST_LABEL);
     for detail in &request.details {
         lines.extend(labelled(&plain(&detail.label), &plain(&detail.text), widest, paint, room));
     }
+    lines.extend(changes::changes(request, diffs, paint, room));
     for (index, question) in questions(request).iter().enumerate() {
         lines.extend(self::question(index + 1, question, paint, room));
     }

@@ -64,7 +64,7 @@ impl Story {
             "retrying" => {
                 self.note(&self.paint.waiting("!"), &format!("trying again: {}", text(event, "message")))
             }
-            "warning" => self.note(&self.paint.waiting("!"), text(event, "message")),
+            "warning" | "notice" => self.note(&self.paint.waiting("!"), text(event, "message")),
             "diff" => self.diff(text(event, "diff")),
             "state" => self.state(event),
             "turn_ended" => self.turn_ended(event),

@@ -3,11 +3,13 @@
 use std::io;
 
 use redact::plain::plain;
+use serde_json::Value;
 
 use super::asking::Inquiry;
 use super::{Left, Open, Watch, text};
 use crate::cli::output;
 use crate::cli::render::request::request;
+use crate::cli::render::width::wrap;
 use crate::failure::Failure;
 use crate::view::Event;
 
@@ -71,30 +73,59 @@ impl Watch<'_> {
         Ok(None)
     }
 
-    /// A piece of a text as it is written.
+    /// A piece of a text as it is written, or all that there is of it.
     pub(super) fn live(&mut self, event: &Event) -> io::Result<()> {
         if text(event, "live") != "text" {
             return Ok(());
         }
-        if self.written.is_empty() {
+        let mut piece = text(event, "text");
+        if event.body.contains_key("so_far") {
+            match piece.strip_prefix(self.written.as_str()) {
+                Some(rest) => piece = rest,
+                // Pieces were missed in a way that leaves a hole: it begins anew.
+                None => self.forget_text()?,
+            }
+        }
+        if self.written.is_empty() && !piece.is_empty() {
             let lines = self.story.before_message();
             self.screen.lines(&lines)?;
+            self.tell_left_out(event)?;
         }
-        let piece = text(event, "text");
         self.written.push_str(piece);
         self.screen.text(&plain(piece), self.terminal.columns())
+    }
+
+    fn forget_text(&mut self) -> io::Result<()> {
+        self.written.clear();
+        self.screen.end_text()
+    }
+
+    fn tell_left_out(&mut self, event: &Event) -> io::Result<()> {
+        let left_out = event.body.get("left_out_bytes").and_then(Value::as_u64);
+        self.is_beginning_left_out = left_out.is_some();
+        let Some(bytes) = left_out else { return Ok(()) };
+        let said = format!(
+            "… {} kB of this message come before; `codex-bridge logs {}` will have all of it",
+            bytes.div_ceil(1000),
+            self.task_id
+        );
+        let lines: Vec<String> =
+            wrap(&said, self.terminal.columns()).iter().map(|line| self.terminal.paint.faint(line)).collect();
+        self.screen.lines(&lines)
     }
 
     /// A whole message: what of it was shown while it was written is not shown again.
     pub(super) fn message(&mut self, event: &Event) -> io::Result<()> {
         let message = text(event, "text");
         let written = std::mem::take(&mut self.written);
-        let rest = message.trim_end().strip_prefix(written.trim_end()).filter(|_| !written.is_empty());
-        let Some(rest) = rest else {
+        let is_beginning_left_out = std::mem::take(&mut self.is_beginning_left_out);
+        // Pieces come plain.
+        let shown = plain(message);
+        let Some(rest) = unwritten(&shown, &written, is_beginning_left_out) else {
             let lines = self.story.tell(event);
             return self.screen.lines(&lines);
         };
-        self.screen.text(&plain(rest), self.terminal.columns())?;
+        self.screen.text(rest, self.terminal.columns())?;
         self.screen.end_text()?;
         self.story.message_was_shown(message);
         Ok(())
@@ -122,5 +153,32 @@ impl Watch<'_> {
         self.open = Open::Request(Box::new(Inquiry::new(asked)));
         self.prompt()?;
         Ok(None)
+    }
+}
+
+/// What of a message was not shown while it was written; none if what was shown is something else.
+fn unwritten<'m>(message: &'m str, written: &str, is_beginning_left_out: bool) -> Option<&'m str> {
+    let (message, written) = (message.trim_end(), written.trim_end());
+    if written.is_empty() {
+        None
+    } else if is_beginning_left_out {
+        message.rfind(written).map(|at| &message[at + written.len()..])
+    } else {
+        message.strip_prefix(written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unwritten;
+
+    #[test]
+    fn what_was_shown_of_a_message_is_not_shown_again() {
+        assert_eq!(unwritten("Once upon a time.\n", "Once upon ", false), Some(" a time."));
+        assert_eq!(unwritten("Once upon a time.", "Once upon a time.\n", false), Some(""));
+        assert_eq!(unwritten("Once upon a time.", "", false), None);
+        assert_eq!(unwritten("Once upon a time.", "upon a", false), None);
+        assert_eq!(unwritten("Once upon a time.", "upon a", true), Some(" time."));
+        assert_eq!(unwritten("Something else.", "upon a", true), None);
     }
 }

@@ -20,6 +20,7 @@ fn a_decision_counts_when_codex_took_it() {
     );
 }
 
+// peer: T1
 #[test]
 fn ids_keep_their_type() {
     let text = RequestId::Text("0".to_owned());
@@ -44,6 +45,7 @@ fn a_request_that_is_resolved_first_was_answered_elsewhere() {
     );
 }
 
+// peer: T23
 #[test]
 fn the_end_of_the_turn_orphans_what_is_open() {
     check_active(
@@ -59,6 +61,7 @@ fn the_end_of_the_turn_orphans_what_is_open() {
     );
 }
 
+// peer: T22
 #[test]
 fn a_decision_never_crosses_epochs() {
     let foreign = RequestKey { epoch: Epoch::from("e0"), id: number(0) };
@@ -67,6 +70,7 @@ fn a_decision_never_crosses_epochs() {
     check_active(prompt(), [(1, asks(0), "ask 0"), (2, decided, ""), (3, answered, "")]);
 }
 
+// peer: T4
 #[test]
 fn nobody_in_time_is_a_no() {
     let policy = ApprovalPolicy { answer_limit: Some(Duration::from_mins(1)), ..ApprovalPolicy::default() };

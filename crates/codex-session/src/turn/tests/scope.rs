@@ -71,6 +71,7 @@ fn a_compaction_on_the_way_is_noted() {
     }
 }
 
+// peer: T20
 #[test]
 fn the_end_is_final() {
     let program = ServerRequest::ToolCall(codex_wire::request::DynamicToolCall::default());
@@ -202,6 +203,7 @@ fn an_item_that_comes_twice_is_told_once() {
     assert_eq!(bench.result().projected_messages.len(), 1);
 }
 
+// peer: T9
 #[test]
 fn codex_may_interrupt_by_itself() {
     check_active(prompt(), [(1, ended(TurnStatus::Interrupted), "end Interrupted")]);

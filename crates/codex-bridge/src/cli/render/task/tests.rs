@@ -17,7 +17,7 @@ fn tasks<T: DeserializeOwned>() -> Vec<T> {
             "updated_at": "2026-01-02T03:04:06Z",
             "pending_requests": [{
                 "task_id": "codex-0123456789ab", "request_id": "req-01020304", "kind": "command", "reason": null,
-                "hidden_secrets": 0, "decisions": ["accept"], "method": "m", "created_at": "2026-01-02T03:04:05Z", "title": "Let Codex run a command?",
+                "hidden_secrets": 0, "decisions": ["accept"], "method": "m", "state": "open", "created_at": "2026-01-02T03:04:05Z", "title": "Let Codex run a command?",
                 "details": [{"label": "Command", "text": "cargo test"}, {"label": "Directory", "text": "/home/ana/work"}],
             }],
         },

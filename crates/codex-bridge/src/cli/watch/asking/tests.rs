@@ -10,7 +10,7 @@ fn inquiry(shape: &Value) -> Inquiry {
     let mut whole = json!({
         "task_id": "codex-0123456789ab", "request_id": "req-1", "kind": "command", "title": "", "reason": null,
         "details": [], "hidden_secrets": 0, "decisions": ["accept", "acceptForSession", "decline", "cancel"],
-        "method": "m", "created_at": "2026-01-02T03:04:05Z",
+        "method": "m", "state": "open", "created_at": "2026-01-02T03:04:05Z",
     });
     whole.as_object_mut().unwrap().extend(shape.as_object().unwrap().clone());
     Inquiry::new(serde_json::from_value(whole).unwrap())

@@ -1,0 +1,399 @@
+//! The outbox at work: one loop claims what is due, attempts run beside it, each target one at a time.
+//!
+//! A delivery that is `attempting` is owned by its attempt. All other changes are made under [`Outbox::claiming`].
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::{Bridge, Error, Inner, audit, now_ms, random_hex};
+use crate::failpoint;
+use crate::outbox::notice::TurnFacts;
+use crate::outbox::schedule::{self, Next, Tried};
+use crate::outbox::sender::{Refusal, Seen};
+use crate::outbox::{Attempt, Delivery, Notice, Occasion, Outcome, Repeats, State, Subscription};
+use crate::request::RequestState;
+use crate::store::{self, DeliveryFilter, RequestFilter, Write};
+use crate::task::{Task, TimeMs};
+
+/// Attempts that run at once.
+const AT_ONCE: usize = 16;
+/// The longest that an attempt takes; senders have shorter limits of their own.
+const ATTEMPT_LIMIT: Duration = Duration::from_mins(1);
+/// How long an attempt holds its delivery. Longer than it can take, so that nobody else takes it up meanwhile.
+const HOLD_MS: TimeMs = 120_000;
+/// With nothing due, and when the store fails, it is looked again after so long.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// How long attempts may take when the bridge closes: what is cut off then is in doubt.
+const LAST_ATTEMPTS: Duration = Duration::from_secs(3);
+/// How long a delivery counts as a twin of another.
+const TWINS_MS: TimeMs = 25 * 60 * 60 * 1000;
+/// The longest reason that is kept of a failed attempt.
+const ERROR_CHARS: usize = 400;
+
+/// What the outbox knows beyond its rows.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    /// Wakes the loop.
+    wake: Arc<Notify>,
+    /// Told when an attempt is over.
+    landed: Notify,
+    /// The targets that somebody is sending to.
+    busy: Mutex<HashSet<String>>,
+    /// Targets that said that they are gone for good, and the delivery to which they said so.
+    gone: Mutex<BTreeMap<String, String>>,
+    /// Held while a delivery that nobody attempts is changed.
+    claiming: tokio::sync::Mutex<Claims>,
+}
+
+/// Whether anything may be begun.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Claims {
+    #[default]
+    Open,
+    Closed,
+}
+
+impl Outbox {
+    fn busy(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gone(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody wrote from there: it is not gone, or not any more.
+    pub(super) fn is_there(&self, target: &str) {
+        self.gone().remove(target);
+    }
+
+    /// Something may be due.
+    pub(super) fn look(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Begins nothing more, and waits a little for what was begun.
+    pub(super) async fn close(&self) {
+        *self.claiming.lock().await = Claims::Closed;
+        let all_landed = async {
+            loop {
+                let landed = self.landed.notified();
+                if self.busy().is_empty() {
+                    return;
+                }
+                landed.await;
+            }
+        };
+        let _ = tokio::time::timeout(LAST_ATTEMPTS, all_landed).await;
+    }
+}
+
+/// A target that is being sent to, until this is dropped.
+struct Busy {
+    inner: Arc<Inner>,
+    target: String,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.inner.outbox.busy().remove(&self.target);
+        self.inner.outbox.landed.notify_waiters();
+        self.inner.outbox.look();
+    }
+}
+
+/// Runs for as long as the bridge does.
+pub(super) async fn run(bridge: Weak<Inner>) {
+    let Some(wake) = bridge.upgrade().map(|inner| Arc::clone(&inner.outbox.wake)) else { return };
+    loop {
+        let Some(inner) = bridge.upgrade() else { return };
+        let pause = inner.begin_attempts().await.unwrap_or(LOOK_AGAIN);
+        drop(inner);
+        // Whichever comes first.
+        let _ = tokio::time::timeout(pause, wake.notified()).await;
+    }
+}
+
+impl Inner {
+    /// What an earlier life was sending may have arrived; and some targets were gone already.
+    pub(super) async fn recover_outbox(&self) -> Result<(), store::Error> {
+        let states = vec![State::Attempting, State::Dead];
+        let found = self.store.deliveries(&DeliveryFilter { states, ..DeliveryFilter::default() }).await?;
+        let mut batch = Vec::new();
+        for mut delivery in found {
+            if delivery.state == State::Attempting {
+                // The store has one owner, so nobody else holds it.
+                delivery.next_at = now_ms();
+                batch.push(Write::SaveDelivery(Box::new(delivery)));
+            } else if delivery.target_gone {
+                self.outbox.gone().insert(delivery.target, delivery.id);
+            }
+        }
+        self.store.commit(batch).await?;
+        Ok(())
+    }
+
+    /// Begins what is due; says after how long something else may be.
+    async fn begin_attempts(self: &Arc<Self>) -> Result<Duration, store::Error> {
+        let claims = self.outbox.claiming.lock().await;
+        let now = now_ms();
+        let mut pause = LOOK_AGAIN;
+        for delivery in self.store.next_deliveries().await? {
+            let due_in = u64::try_from(delivery.next_at - now).unwrap_or_default();
+            let is_free = *claims == Claims::Open && self.outbox.busy().len() < AT_ONCE;
+            if self.outbox.busy().contains(&delivery.target) || !is_free {
+                // Whoever is sending wakes us.
+                continue;
+            }
+            if due_in > 0 {
+                pause = pause.min(Duration::from_millis(due_in));
+                continue;
+            }
+            if let Some(claimed) = self.claim(delivery, now).await? {
+                self.outbox.busy().insert(claimed.target.clone());
+                let busy = Busy { inner: Arc::clone(self), target: claimed.target.clone() };
+                self.tasks.spawn(async move { busy.inner.attempt(claimed).await });
+            } else {
+                pause = Duration::ZERO;
+            }
+        }
+        Ok(pause)
+    }
+
+    /// Makes it ours; none if it is given up instead.
+    async fn claim(&self, mut delivery: Delivery, now: TimeMs) -> Result<Option<Delivery>, store::Error> {
+        if delivery.state == State::Attempting {
+            // It was sent by somebody who did not live to tell.
+            delivery.in_doubt = true;
+            delivery.attempts += 1;
+        }
+        let gone = self.outbox.gone().get(&delivery.target).cloned();
+        let hopeless = match gone {
+            Some(id) => Some(format!("the target was gone when {id} was sent; a retry tries it again")),
+            None if delivery.attempts >= schedule::MOST_ATTEMPTS => {
+                Some("every attempt broke off".to_owned())
+            }
+            None => None,
+        };
+        delivery.join_key = None;
+        delivery.updated_at = now;
+        delivery.state = if hopeless.is_some() { State::Dead } else { State::Attempting };
+        delivery.next_at = now + HOLD_MS;
+        let is_ours = hopeless.is_none();
+        delivery.last_error = hopeless.or(delivery.last_error);
+        self.commit(vec![Write::SaveDelivery(Box::new(delivery.clone()))]).await?;
+        Ok(is_ours.then_some(delivery))
+    }
+
+    /// One attempt, and what comes of it. A store that fails leaves it held: it is taken up when that is over, in doubt.
+    async fn attempt(&self, mut delivery: Delivery) {
+        match self.is_still_wanted(&mut delivery).await {
+            Ok(true) => {}
+            Ok(false) => {
+                delivery.state = State::Withdrawn;
+                return self.save_delivery(delivery).await;
+            }
+            Err(_) => return,
+        }
+        failpoint::hit("delivery.before_send");
+        let outcome = tokio::time::timeout(ATTEMPT_LIMIT, self.send(&delivery)).await;
+        let outcome = outcome.unwrap_or_else(|_| Outcome::in_doubt("it took too long"));
+        failpoint::hit("delivery.sent");
+        self.settle(&mut delivery, outcome);
+        self.save_delivery(delivery).await;
+    }
+
+    /// Brings a notice that asks for something up to date. False if nothing of it is to be told any more.
+    async fn is_still_wanted(&self, delivery: &mut Delivery) -> Result<bool, store::Error> {
+        let occasion = delivery.notice.occasion;
+        let Some(task_id) = delivery.task_id.clone().filter(|_| occasion.asks()) else { return Ok(true) };
+        let open = RequestFilter {
+            task_id: Some(task_id.clone()),
+            states: vec![RequestState::Open],
+            ..RequestFilter::default()
+        };
+        let mut open = self.store.requests(&open).await?;
+        open.retain(|request| Occasion::of_request(request) == occasion);
+        if delivery.attempts > 0 || delivery.in_doubt {
+            // A repetition says what was said.
+            return Ok(open.iter().any(|request| delivery.notice.tells_of(&request.request_id)));
+        }
+        let of_task = DeliveryFilter { task_ids: vec![task_id], ..DeliveryFilter::default() };
+        let mut others = self.store.deliveries(&of_task).await?;
+        others.retain(|other| other.id != delivery.id && other.target == delivery.target);
+        open.retain(|request| !others.iter().any(|other| other.notice.tells_of(&request.request_id)));
+        delivery.notice.ask(&open);
+        self.commit(vec![Write::SaveDelivery(Box::new(delivery.clone()))]).await?;
+        Ok(!open.is_empty())
+    }
+
+    async fn send(&self, delivery: &Delivery) -> Outcome {
+        let sender = &self.config.sender;
+        let mut attempt = Attempt {
+            key: delivery.id.clone(),
+            target: delivery.target.clone(),
+            notice: delivery.notice.clone(),
+            number: delivery.attempts + 1,
+            twins: 0,
+            may_be_duplicate: false,
+        };
+        if delivery.in_doubt {
+            match sender.repeats(&delivery.target) {
+                Repeats::Idempotent { within } => {
+                    let age = u64::try_from(now_ms() - delivery.created_at).unwrap_or_default();
+                    attempt.may_be_duplicate =
+                        within.is_some_and(|within| u128::from(age) >= within.as_millis());
+                }
+                Repeats::LookFirst => {
+                    attempt.twins = self.twins(delivery).await;
+                    match sender.look(&attempt).await {
+                        Ok(Seen::Yes { message_id }) => return Outcome::Delivered { message_id },
+                        Ok(Seen::No) => {}
+                        Err(error) => return Outcome::failed(Refusal::Later, error),
+                    }
+                }
+                Repeats::MayDouble => attempt.may_be_duplicate = true,
+            }
+        }
+        sender.send(attempt).await
+    }
+
+    /// How many others with the same words its target got within the last day, and a little more: rather one too many,
+    /// which repeats a message, than one too few, which loses it.
+    async fn twins(&self, delivery: &Delivery) -> usize {
+        let delivered = DeliveryFilter { states: vec![State::Delivered], ..DeliveryFilter::default() };
+        let Ok(delivered) = self.store.deliveries(&delivered).await else { return usize::MAX };
+        let since = now_ms() - TWINS_MS;
+        let is_twin = |one: &&Delivery| {
+            one.target == delivery.target
+                && one.updated_at >= since
+                && one.notice.answer == delivery.notice.answer
+        };
+        delivered.iter().filter(is_twin).count()
+    }
+
+    /// What an attempt changes.
+    fn settle(&self, delivery: &mut Delivery, outcome: Outcome) {
+        let chance = u64::from_str_radix(&random_hex(8), 16).unwrap_or_default();
+        let now = now_ms();
+        let tried = Tried { attempts: delivery.attempts, created_at: delivery.created_at, now, chance };
+        match schedule::next(tried, &outcome) {
+            Next::Delivered => delivery.state = State::Delivered,
+            Next::Again { at, attempts } => {
+                (delivery.state, delivery.next_at, delivery.attempts) = (State::Pending, at, attempts);
+            }
+            Next::Dead { target_gone } => {
+                (delivery.state, delivery.target_gone) = (State::Dead, target_gone);
+                if target_gone {
+                    self.outbox.gone().insert(delivery.target.clone(), delivery.id.clone());
+                }
+            }
+        }
+        match outcome {
+            Outcome::Delivered { message_id } => {
+                (delivery.message_id, delivery.last_error, delivery.in_doubt) = (message_id, None, false);
+                delivery.attempts += 1;
+            }
+            Outcome::Failed { in_doubt, error, .. } => {
+                delivery.in_doubt |= in_doubt;
+                delivery.last_error = Some(self.shown_error(&error));
+            }
+        }
+    }
+
+    pub(super) fn shown_error(&self, error: &str) -> String {
+        let error = self.config.redactor.redact(error);
+        redact::plain::plain(&error).chars().take(ERROR_CHARS).collect()
+    }
+
+    async fn save_delivery(&self, mut delivery: Delivery) {
+        delivery.updated_at = now_ms();
+        // What cannot be saved stays held, and is in doubt after that.
+        let _ = self.commit(vec![Write::SaveDelivery(Box::new(delivery))]).await;
+    }
+}
+
+/// What is to be sent now that a task has come to rest.
+pub(crate) fn letters_of_rest(task: &Task, turn: TurnFacts<'_>, now: TimeMs) -> Vec<Write> {
+    Notice::of_rest(task, turn, now).map(|notice| letters(task, &notice, now)).unwrap_or_default()
+}
+
+/// One delivery for each target of a task that wants to know.
+pub(crate) fn letters(task: &Task, notice: &Notice, now: TimeMs) -> Vec<Write> {
+    let targets = task.notify_target.as_deref().unwrap_or_default();
+    // Refused at the start if it could not be read.
+    let subscriptions = Subscription::parse_all(targets).unwrap_or_default();
+    let wanted = subscriptions.iter().filter(|one| !one.is_local() && one.wants(notice.occasion));
+    wanted
+        .map(|one| Write::AddDelivery(Box::new(Delivery::new(&task.id, &one.target, notice.clone(), now))))
+        .collect()
+}
+
+impl Bridge {
+    /// Deliveries, the newest first.
+    pub async fn deliveries(&self, filter: &DeliveryFilter) -> Result<Vec<Delivery>, Error> {
+        Ok(self.inner.store.deliveries(filter).await?)
+    }
+
+    /// Takes a delivery that was given up, or waits for its time, up again: now, with all its attempts. A target that
+    /// was gone is tried again with it.
+    pub async fn retry_delivery(&self, id: &str, by: &str) -> Result<Delivery, Error> {
+        let outbox = &self.inner.outbox;
+        let _claiming = outbox.claiming.lock().await;
+        let filter = DeliveryFilter { id: Some(id.to_owned()), ..DeliveryFilter::default() };
+        let found = self.inner.store.deliveries(&filter).await?.into_iter().next();
+        let mut delivery = found.ok_or_else(|| Error::UnknownDelivery(id.to_owned()))?;
+        if !matches!(delivery.state, State::Dead | State::Pending) {
+            let what = format!("delivery {id} is {}: nothing is to be sent again", delivery.state.as_str());
+            return Err(Error::Refused(what));
+        }
+        let now = now_ms();
+        (delivery.state, delivery.attempts, delivery.target_gone) = (State::Pending, 0, false);
+        (delivery.next_at, delivery.updated_at) = (now, now);
+        let mut batch = self.reopened(&delivery.target).await?;
+        batch.push(Write::SaveDelivery(Box::new(delivery.clone())));
+        batch.push(audit(by, "retry delivery", delivery.task_id.as_ref(), &delivery.id));
+        self.inner.commit(batch).await?;
+        outbox.gone().remove(&delivery.target);
+        outbox.look();
+        Ok(delivery)
+    }
+
+    /// What takes back that a target is gone.
+    async fn reopened(&self, target: &str) -> Result<Vec<Write>, Error> {
+        let dead = DeliveryFilter { states: vec![State::Dead], ..DeliveryFilter::default() };
+        let mut dead = self.inner.store.deliveries(&dead).await?;
+        dead.retain(|one| one.target == target && one.target_gone);
+        let reopened = dead.into_iter().map(|one| Delivery { target_gone: false, ..one });
+        Ok(reopened.map(|one| Write::SaveDelivery(Box::new(one))).collect())
+    }
+
+    /// Whether there is such a target.
+    pub fn check_target(&self, target: &str) -> Result<(), Error> {
+        Ok(self.inner.config.sender.check(target)?)
+    }
+
+    /// Sends a test to a target, once. Nothing of it is kept but who had it sent.
+    pub async fn try_target(&self, target: &str, by: &str) -> Result<Option<String>, Error> {
+        let sender = &self.inner.config.sender;
+        sender.check(target)?;
+        self.inner.commit(vec![audit(by, "test delivery", None, target)]).await?;
+        let attempt = Attempt {
+            key: format!("dlv-{}", random_hex(12)),
+            target: target.to_owned(),
+            notice: Notice::test(now_ms()),
+            number: 1,
+            twins: 0,
+            may_be_duplicate: false,
+        };
+        match sender.send(attempt).await {
+            Outcome::Delivered { message_id } => Ok(message_id),
+            Outcome::Failed { error, .. } => {
+                Err(Error::Undelivered { target: target.to_owned(), why: self.inner.shown_error(&error) })
+            }
+        }
+    }
+}

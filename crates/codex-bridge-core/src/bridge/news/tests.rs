@@ -1,0 +1,117 @@
+use serde_json::Map;
+
+use super::{News, Newsroom, OpenText, TEXT_MAX_BYTES};
+use crate::event::{Event, Seq};
+use crate::task::TaskId;
+
+fn task() -> TaskId {
+    TaskId("codex-000000000001".to_owned())
+}
+
+fn line(seq: Seq, kind: &str) -> Event {
+    Event { task_id: Some(task()), seq, at: 0, kind: kind.to_owned(), body: Map::new() }
+}
+
+fn at_work() -> Newsroom {
+    let news = Newsroom::new();
+    news.turn_runs(&task());
+    news.tell_committed(&[line(1, "state"), line(2, "turn_started")], Vec::new());
+    news
+}
+
+fn open(news: &Newsroom) -> Option<OpenText> {
+    news.join(&task()).1
+}
+
+fn text(after: Seq, text: &str) -> OpenText {
+    OpenText { after, text: text.to_owned(), left_out_bytes: 0 }
+}
+
+#[test]
+fn whoever_joins_gets_the_text_so_far_and_then_every_piece_once() {
+    let news = at_work();
+    assert_eq!(open(&news), None);
+    news.tell_live(&task(), "text", "Once ");
+    news.tell_live(&task(), "reasoning", "hm");
+    news.tell_live(&task(), "text", "upon ");
+    let (mut later, so_far) = news.join(&task());
+    assert_eq!(so_far, Some(text(2, "Once upon ")));
+    news.tell_live(&task(), "text", "a time.");
+    let Ok(News::Live { text, after: 2, kind: "text", .. }) = later.try_recv() else { panic!("no piece") };
+    assert_eq!(text, "a time.");
+    assert!(later.try_recv().is_err());
+}
+
+#[test]
+fn a_text_is_open_until_its_message_is_in_the_log() {
+    let news = at_work();
+    news.tell_live(&task(), "text", "One.");
+    news.tell_committed(&[line(3, "warning")], Vec::new());
+    assert_eq!(open(&news), Some(text(2, "One.")), "a warning ends no message");
+    news.tell_committed(&[line(4, "message")], Vec::new());
+    assert_eq!(open(&news), None);
+    news.tell_live(&task(), "text", "Two");
+    assert_eq!(open(&news), Some(text(4, "Two")), "the next one begins after it");
+    news.tell_committed(&[line(5, "turn_ended")], Vec::new());
+    assert_eq!(open(&news), None, "what was cut off by the turn's end is over");
+    news.tell_live(&task(), "text", "x");
+    news.turn_is_over(&task());
+    assert_eq!(open(&news), None);
+}
+
+#[test]
+fn a_long_text_is_remembered_by_its_end_and_says_how_much_is_missing() {
+    let news = at_work();
+    let piece = "ä".repeat(5_000);
+    for _ in 0..100 {
+        news.tell_live(&task(), "text", &piece);
+        let kept = open(&news).unwrap();
+        assert!(kept.text.len() <= TEXT_MAX_BYTES);
+    }
+    let kept = open(&news).unwrap();
+    assert_eq!(kept.text.len() + kept.left_out_bytes, 100 * piece.len());
+    assert!(kept.text.len() >= TEXT_MAX_BYTES / 2 && kept.text.chars().all(|char| char == 'ä'));
+    news.tell_live(&task(), "text", &"b".repeat(2 * TEXT_MAX_BYTES));
+    assert!(open(&news).unwrap().text.len() <= TEXT_MAX_BYTES, "one piece may be too long by itself");
+}
+
+#[test]
+fn half_a_message_is_not_told() {
+    let news = Newsroom::new();
+    news.turn_was_joined_midway(&task());
+    let (mut heard, _) = news.join(&task());
+    news.tell_live(&task(), "text", "a time.");
+    assert!(heard.try_recv().is_err() && open(&news).is_none());
+    news.tell_committed(&[line(3, "message")], Vec::new());
+    news.tell_live(&task(), "text", "The end.");
+    assert_eq!(open(&news), Some(text(3, "The end.")), "the next message is seen from its beginning");
+}
+
+#[test]
+fn what_could_deceive_the_eye_is_not_told() {
+    let news = at_work();
+    let (mut heard, _) = news.join(&task());
+    let pieces = [
+        "\u{1b}[31mred\u{1b}",
+        "[0m\tand \u{202e}txet\u{202c}\u{200b}\n",
+        "\u{9b}",
+        "2J\u{1b}]0;title\u{7}.",
+    ];
+    for kind in ["text", "reasoning", "output"] {
+        let mut told = String::new();
+        for piece in pieces {
+            news.tell_live(&task(), kind, piece);
+            let Ok(News::Live { text, .. }) = heard.try_recv() else { panic!("no piece") };
+            told.push_str(&text);
+        }
+        assert_eq!(told, "red[0m\tand txet\n2Jtitle.", "{kind}");
+    }
+    assert_eq!(open(&news), Some(text(2, "red[0m\tand txet\n2Jtitle.")), "nor to those who come later");
+    for piece in ["❤", "\u{fe0f}", "\u{fe0f}!"] {
+        news.tell_live(&task(), "text", piece);
+    }
+    assert!(
+        open(&news).unwrap().text.ends_with("❤\u{fe0f}!"),
+        "a picture keeps its form, as in the whole message"
+    );
+}

@@ -1,0 +1,257 @@
+//! The inbox at work: messages become turns, in order within a conversation and side by side across conversations; what
+//! comes of a turn becomes a reply in the outbox, in one piece with the message that it answers.
+//!
+//! One loop owns every message that was received or runs. A message is changed elsewhere only when it came in (before
+//! the loop has seen it) and when its source was told (after the loop is done with it).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Notify, broadcast, watch};
+
+use super::{Bridge, Error, Inner, News, now_ms};
+use crate::inbox::{Message, MessageKind, Rules, State, WhileRunning};
+use crate::store::{self, MessageFilter};
+use crate::task::TaskId;
+
+mod commanding;
+mod deciding;
+mod keeping;
+mod taking;
+mod turning;
+
+pub use deciding::Verdict;
+pub use keeping::Knock;
+
+/// With nothing to wait for, it is looked again after so long.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// Things that are done with messages beside the loop at once.
+const AT_ONCE: usize = 64;
+/// How long a store that failed is left alone.
+const STORE_PAUSE: Duration = Duration::from_secs(2);
+
+/// What the inbox knows beyond its rows.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    /// The channels that are served.
+    channels: Mutex<BTreeMap<String, Arc<Rules>>>,
+    /// Wakes the loop.
+    wake: Arc<Notify>,
+    /// Changes whenever a reply has been sent or given up.
+    sent: watch::Sender<u64>,
+    /// Messages that something is being done with, beside the loop.
+    in_hand: Mutex<BTreeSet<String>>,
+    /// Tasks that somebody else has at work, and that a message waits for.
+    awaited: Mutex<BTreeSet<TaskId>>,
+    /// Who wrote without being allowed to.
+    knocks: Mutex<Vec<Knock>>,
+    /// Held while messages are taken in.
+    taking: tokio::sync::Mutex<()>,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self {
+            channels: Mutex::default(),
+            wake: Arc::default(),
+            sent: watch::Sender::new(0),
+            in_hand: Mutex::default(),
+            awaited: Mutex::default(),
+            knocks: Mutex::default(),
+            taking: tokio::sync::Mutex::default(),
+        }
+    }
+}
+
+impl Inbox {
+    fn channels(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Rules>>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rules(&self, channel: &str) -> Option<Arc<Rules>> {
+        self.channels().get(channel).cloned()
+    }
+
+    fn in_hand(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn awaited(&self) -> MutexGuard<'_, BTreeSet<TaskId>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A message may be ready for its next step.
+    fn look(&self) {
+        self.wake.notify_one();
+    }
+
+    /// A reply has been sent, or given up.
+    pub(super) fn reply_is_out(&self) {
+        self.sent.send_modify(|count| *count += 1);
+    }
+}
+
+/// A message that something is being done with beside the loop, until this is dropped.
+struct InHand {
+    inner: Arc<Inner>,
+    id: String,
+}
+
+impl InHand {
+    /// None if somebody else has it, or too much is being done already: it is looked at again when that is over.
+    fn take(inner: &Arc<Inner>, id: &str) -> Option<Self> {
+        let mut in_hand = inner.inbox.in_hand();
+        let is_free = in_hand.len() < AT_ONCE && in_hand.insert(id.to_owned());
+        is_free.then(|| Self { inner: Arc::clone(inner), id: id.to_owned() })
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        self.inner.inbox.in_hand().remove(&self.id);
+        self.inner.inbox.look();
+    }
+}
+
+/// What the loop looks at.
+#[derive(Debug, Default)]
+struct Changed {
+    /// Everything: something may have been missed.
+    all: bool,
+    /// Messages that wait for their next step.
+    waiting: bool,
+    /// The tasks that changed.
+    tasks: BTreeSet<TaskId>,
+}
+
+impl Changed {
+    fn is_some(&self) -> bool {
+        self.all || self.waiting || !self.tasks.is_empty()
+    }
+}
+
+/// Runs for as long as the bridge does.
+pub(super) async fn run(bridge: Weak<Inner>) {
+    let Some(inner) = bridge.upgrade() else { return };
+    let (wake, mut news) = (Arc::clone(&inner.inbox.wake), inner.news.subscribe());
+    drop(inner);
+    let mut changed = Changed { all: true, ..Changed::default() };
+    loop {
+        let Some(inner) = bridge.upgrade() else { return };
+        let Ok(pause) = (Bridge { inner }).look_at_inbox(&changed).await else {
+            tokio::time::sleep(STORE_PAUSE).await;
+            changed = Changed { all: true, ..Changed::default() };
+            continue;
+        };
+        changed = Changed::default();
+        let deadline = tokio::time::Instant::now() + pause;
+        while !changed.is_some() {
+            tokio::select! {
+                () = wake.notified() => changed.waiting = true,
+                () = tokio::time::sleep_until(deadline) => changed.all = true,
+                told = news.recv() => note(told, &mut changed),
+            }
+        }
+        while let Some(told) = more(&mut news) {
+            note(told, &mut changed);
+        }
+    }
+}
+
+fn more(news: &mut broadcast::Receiver<News>) -> Option<Result<News, broadcast::error::RecvError>> {
+    match news.try_recv() {
+        Ok(told) => Some(Ok(told)),
+        Err(broadcast::error::TryRecvError::Lagged(count)) => {
+            Some(Err(broadcast::error::RecvError::Lagged(count)))
+        }
+        Err(_) => None,
+    }
+}
+
+fn note(told: Result<News, broadcast::error::RecvError>, changed: &mut Changed) {
+    match told {
+        Ok(News::Task(task_id)) => drop(changed.tasks.insert(task_id)),
+        Ok(_) => {}
+        Err(_) => changed.all = true,
+    }
+}
+
+impl Bridge {
+    /// Takes every message one step further that can be; says after how long another one may be.
+    async fn look_at_inbox(&self, changed: &Changed) -> Result<Duration, Error> {
+        let channels: Vec<Arc<Rules>> = self.inner.inbox.channels().values().cloned().collect();
+        if channels.is_empty() {
+            return Ok(LOOK_AGAIN);
+        }
+        let mut is_due = changed.all || changed.waiting;
+        for task_id in &changed.tasks {
+            is_due |= self.inner.inbox.awaited().remove(task_id);
+            self.settle(task_id).await?;
+        }
+        if !is_due {
+            return Ok(LOOK_AGAIN);
+        }
+        let mut pause = LOOK_AGAIN;
+        for rules in channels {
+            for message in self.inner.store.next_messages(&rules.channel).await? {
+                if changed.all && message.state == State::Running {
+                    self.take_up(&message).await?;
+                }
+                pause = pause.min(self.step(&rules, message).await?);
+            }
+        }
+        Ok(pause)
+    }
+
+    /// What runs may have ended unheard.
+    async fn take_up(&self, message: &Message) -> Result<(), Error> {
+        match &message.task_id {
+            Some(task_id) => self.settle(task_id).await,
+            None => Ok(()),
+        }
+    }
+
+    /// One message, one step further; says after how long to look at it again.
+    async fn step(&self, rules: &Arc<Rules>, message: Message) -> Result<Duration, Error> {
+        let wait = u64::try_from(message.next_at - now_ms()).unwrap_or_default();
+        if wait > 0 {
+            return Ok(Duration::from_millis(wait));
+        }
+        match (message.state, message.kind) {
+            (State::Received, MessageKind::Prompt) => return self.begin(rules, message).await,
+            (State::Received, MessageKind::Command) => self.carry_out(rules, message).await?,
+            (State::Received, MessageKind::UrgentCommand) => self.carry_out_beside(rules, message),
+            (State::Running, MessageKind::Prompt) if rules.while_running == WhileRunning::Steer => {
+                self.steer_with_next(&message).await?;
+            }
+            (_, MessageKind::Steer) => self.steer_beside(message),
+            _ => {}
+        }
+        Ok(LOOK_AGAIN)
+    }
+
+    /// What waits behind a message that runs is added to its turn.
+    async fn steer_with_next(&self, running: &Message) -> Result<(), Error> {
+        let waiting = MessageFilter {
+            channel: Some(running.channel.clone()),
+            conversation: Some(running.conversation.clone()),
+            states: vec![State::Received],
+            ..MessageFilter::default()
+        };
+        let waiting = self.inner.store.messages(&waiting).await?;
+        let next = waiting.into_iter().rev().find(|message| message.kind == MessageKind::Prompt);
+        if let Some(mut next) = next {
+            next.kind = MessageKind::Steer;
+            self.save_message(&mut next).await?;
+            self.inner.inbox.look();
+        }
+        Ok(())
+    }
+
+    async fn save_message(&self, message: &mut Message) -> Result<(), store::Error> {
+        message.updated_at = now_ms();
+        self.inner.commit(vec![store::Write::SaveMessage(Box::new(message.clone()))]).await?;
+        Ok(())
+    }
+}

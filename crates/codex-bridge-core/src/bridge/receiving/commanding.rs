@@ -1,0 +1,217 @@
+//! Carrying out what people command in a chat. Each command may be carried out twice, if we die before its reply is
+//! written: so each is one that does no harm then.
+
+use std::sync::Arc;
+
+use codex_session::Decision;
+
+use super::super::{Bridge, Error, now_ms};
+use super::InHand;
+use crate::inbox::command::HELP;
+use crate::inbox::{Command, Conversation, Message, Rules, State};
+use crate::store::{MessageFilter, Write};
+use crate::task::{Task, TimeMs};
+
+/// What is about this moment is not carried out later than this.
+const MOMENT_MS: TimeMs = 10 * 60 * 1000;
+/// Events that are looked through for the last diff.
+const LAST_EVENTS: u32 = 200;
+/// The most of a diff that is shown.
+const DIFF_CHARS: usize = 6_000;
+
+impl Bridge {
+    /// A command that keeps its place among the messages.
+    pub(super) async fn carry_out(&self, rules: &Rules, message: Message) -> Result<(), Error> {
+        let text = match self.text(&message) {
+            Ok(text) => self.outcome_of(rules, &message, &text).await?,
+            Err(error) => error.to_string(),
+        };
+        self.reply(message, None, &text).await
+    }
+
+    /// A command that does not wait, beside the loop: some take as long as Codex takes.
+    pub(super) fn carry_out_beside(&self, rules: &Arc<Rules>, message: Message) {
+        let Some(in_hand) = InHand::take(&self.inner, &message.id) else { return };
+        let (bridge, rules) = (self.clone(), Arc::clone(rules));
+        self.inner.tasks.spawn(async move {
+            // A store that fails leaves it as it stands: it is looked at again.
+            let _ = bridge.carry_out_open(&rules, message).await;
+            drop(in_hand);
+        });
+    }
+
+    /// Unless it was done between the loop's look and ours.
+    async fn carry_out_open(&self, rules: &Rules, message: Message) -> Result<(), Error> {
+        let now = MessageFilter { id: Some(message.id.clone()), ..MessageFilter::default() };
+        match self.inner.store.messages(&now).await?.into_iter().next() {
+            Some(message) if message.state == State::Received => self.carry_out(rules, message).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn outcome_of(&self, rules: &Rules, message: &Message, text: &str) -> Result<String, Error> {
+        let Some(command) = Command::parse(text) else { return Ok(HELP.to_owned()) };
+        if command.ages() && now_ms() - message.sent_at > MOMENT_MS {
+            return Ok("That was said too long ago to be carried out now. Say it again if it still holds."
+                .to_owned());
+        }
+        let known = self.conversation(&message.channel, &message.conversation).await?;
+        let new = || Conversation::new(&message.channel, &message.conversation, now_ms());
+        let conversation = known.unwrap_or_else(new);
+        let task = match &conversation.task_id {
+            Some(task_id) => self.inner.store.task(task_id).await?,
+            None => None,
+        };
+        Ok(match command {
+            // Texts for Codex are messages, and never come here.
+            Command::Help | Command::Steer(_) | Command::Enqueue(_) => HELP.to_owned(),
+            Command::Unknown(what) => format!("{}.\n\n{HELP}", capitalised(&what)),
+            Command::Status => self.status(rules, &conversation, task.as_ref()).await?,
+            Command::Queue => self.waiting(&conversation).await?,
+            Command::Stop => self.stop(task.as_ref()).await?,
+            Command::Approve(id) => self.decided(message, id, Decision::Accept).await?,
+            Command::Deny(id) => self.decided(message, id, Decision::Decline).await?,
+            Command::Answer { request_id, text } => match self.answers_to(message, &request_id, &text).await?
+            {
+                Some(decision) => self.decided(message, Some(request_id), decision).await?,
+                None => format!("There is no question {request_id} in this conversation."),
+            },
+            Command::New => self.begin_anew(conversation).await?,
+            Command::Projects => projects(rules, &conversation),
+            Command::Project(name) => self.move_to(rules, conversation, &name).await?,
+            Command::Diff => self.last_diff(task.as_ref()).await?,
+            Command::Usage => task.as_ref().map_or_else(nothing_yet, usage),
+        })
+    }
+
+    async fn status(
+        &self,
+        rules: &Rules,
+        conversation: &Conversation,
+        task: Option<&Task>,
+    ) -> Result<String, Error> {
+        let Some(task) = task else { return Ok(nothing_yet()) };
+        let view = self.show(task.id.as_str()).await?;
+        let workspace = conversation.workspace.as_ref().unwrap_or(&rules.workspace);
+        let mut lines = vec![format!("{} in {workspace}: {}", view.task.id, view.task.status)];
+        lines.extend(view.task.reason.clone());
+        lines.push(format!("Last asked: {}", view.task.prompt_summary));
+        for request in &view.open_requests {
+            let title = request.ask["title"].as_str().unwrap_or("a request");
+            lines.push(format!(
+                "Waits for a decision: {title} – /approve {0} or /deny {0}",
+                request.request_id
+            ));
+        }
+        let waiting = self.waiting_messages(conversation).await?.len();
+        if waiting > 0 {
+            lines.push(format!("{waiting} more in the queue"));
+        }
+        Ok(lines.join("\n"))
+    }
+
+    async fn waiting(&self, conversation: &Conversation) -> Result<String, Error> {
+        let waiting = self.waiting_messages(conversation).await?;
+        if waiting.is_empty() {
+            return Ok("Nothing waits.".to_owned());
+        }
+        let line = |(number, message): (usize, &Message)| {
+            let start: String = message.summary.chars().take(80).collect();
+            format!("{}. {} ({})", number + 1, start, message.sender_name)
+        };
+        Ok(waiting.iter().enumerate().map(line).collect::<Vec<_>>().join("\n"))
+    }
+
+    /// Prompts that wait behind the one that runs, the oldest first.
+    async fn waiting_messages(&self, conversation: &Conversation) -> Result<Vec<Message>, Error> {
+        let waiting = MessageFilter {
+            channel: Some(conversation.channel.clone()),
+            conversation: Some(conversation.key.clone()),
+            states: vec![State::Received],
+            ..MessageFilter::default()
+        };
+        let mut waiting = self.inner.store.messages(&waiting).await?;
+        waiting.retain(|message| message.kind == crate::inbox::MessageKind::Prompt);
+        waiting.reverse();
+        Ok(waiting)
+    }
+
+    async fn stop(&self, task: Option<&Task>) -> Result<String, Error> {
+        let Some(task) = task else { return Ok(nothing_yet()) };
+        match self.interrupt(task.id.as_str()).await {
+            Ok(view) => Ok(format!("{} is {}.", view.task.id, view.task.status)),
+            Err(Error::WrongState { .. }) => Ok("Nothing runs.".to_owned()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn decided(
+        &self,
+        message: &Message,
+        id: Option<String>,
+        decision: Decision,
+    ) -> Result<String, Error> {
+        let (channel, conversation) = (&message.channel, &message.conversation);
+        let verdict =
+            self.decide_in_chat(channel, conversation, &message.sender_id, id.as_deref(), decision).await?;
+        Ok(verdict.text().to_owned())
+    }
+
+    async fn begin_anew(&self, mut conversation: Conversation) -> Result<String, Error> {
+        conversation.task_id = None;
+        self.save_conversation(conversation).await?;
+        Ok("The next message begins a new conversation with Codex.".to_owned())
+    }
+
+    async fn move_to(
+        &self,
+        rules: &Rules,
+        mut conversation: Conversation,
+        name: &str,
+    ) -> Result<String, Error> {
+        if !rules.workspaces.contains_key(name) {
+            return Ok(format!("There is no workspace {name}.\n{}", projects(rules, &conversation)));
+        }
+        // A thread belongs to where it works.
+        (conversation.workspace, conversation.task_id) = (Some(name.to_owned()), None);
+        self.save_conversation(conversation).await?;
+        Ok(format!("From here on Codex works in {name}, in a new conversation."))
+    }
+
+    async fn save_conversation(&self, mut conversation: Conversation) -> Result<(), Error> {
+        conversation.updated_at = now_ms();
+        self.inner.commit(vec![Write::SaveConversation(Box::new(conversation))]).await?;
+        Ok(())
+    }
+
+    async fn last_diff(&self, task: Option<&Task>) -> Result<String, Error> {
+        let Some(task) = task else { return Ok(nothing_yet()) };
+        let events = self.inner.store.last_events(&task.id, LAST_EVENTS).await?;
+        let diff = events.iter().rev().find(|event| event.kind == "diff");
+        let diff = diff.and_then(|event| event.body.get("diff")).and_then(|diff| diff.as_str());
+        let Some(diff) = diff else { return Ok("The last turn changed nothing.".to_owned()) };
+        let shown: String = diff.chars().take(DIFF_CHARS).collect();
+        let is_cut = shown.len() < diff.len();
+        Ok(if is_cut { format!("{shown}\n… (cut; the task is {})", task.id) } else { shown })
+    }
+}
+
+fn nothing_yet() -> String {
+    "Codex has done nothing here yet.".to_owned()
+}
+
+fn usage(task: &Task) -> String {
+    let tokens = task.usage.map_or(0, |usage| usage.total.total);
+    format!("{} turns, {} s of work, {tokens} tokens", task.used.turns, task.used.work_ms / 1000)
+}
+
+fn projects(rules: &Rules, conversation: &Conversation) -> String {
+    let own = conversation.workspace.as_ref().unwrap_or(&rules.workspace);
+    let line = |name: &String| if name == own { format!("{name} (here)") } else { name.clone() };
+    format!("Codex can work in: {}", rules.workspaces.keys().map(line).collect::<Vec<_>>().join(", "))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}

@@ -1,0 +1,191 @@
+//! What is kept of channels, and how a source learns what is done with.
+
+use tokio::sync::watch;
+
+use super::super::{Bridge, Error, audit, now_ms};
+use super::Inbox;
+use crate::failpoint;
+use crate::inbox::{ChannelRecord, Conversation, Message, Rules, State};
+use crate::outbox;
+use crate::store::{DeliveryFilter, MessageFilter, Write};
+use crate::task::TimeMs;
+
+/// Somebody who knocks again within this time is not noted anew.
+const NOTED_MS: TimeMs = 60 * 60 * 1000;
+/// So many are remembered.
+const KNOCKS: usize = 100;
+
+/// Somebody who wrote without being allowed to. Nothing of what they wrote is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Knock {
+    /// Where.
+    pub channel: String,
+    /// Who, as they would be allowed.
+    pub sender_id: String,
+    /// As people call them.
+    pub sender_name: String,
+    /// In which conversation.
+    pub conversation: String,
+    /// How often.
+    pub count: u64,
+    /// When last.
+    pub last_at: TimeMs,
+}
+
+impl Inbox {
+    /// Notes somebody who may not write; says whether that is news.
+    pub(super) fn knock(&self, knock: Knock) -> bool {
+        let mut knocks = self.knocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let known = knocks
+            .iter()
+            .position(|one| (&one.channel, &one.sender_id) == (&knock.channel, &knock.sender_id));
+        let known = known.map(|at| knocks.remove(at));
+        let is_news = known.as_ref().is_none_or(|known| known.last_at + NOTED_MS < knock.last_at);
+        let count = known.map_or(1, |known| known.count + 1);
+        knocks.push(Knock { count, ..knock });
+        let surplus = knocks.len().saturating_sub(KNOCKS);
+        knocks.drain(..surplus);
+        is_news
+    }
+}
+
+impl Bridge {
+    /// Serves a channel from here on, under these rules; or under others, if it is served already.
+    pub async fn open_channel(&self, rules: Rules) -> Result<(), Error> {
+        let name = rules.channel.clone();
+        let before = self.inner.inbox.channels().insert(name.clone(), std::sync::Arc::new(rules));
+        if before.is_none() {
+            // Once in our life: a connection that comes and goes must not ask people again and again.
+            self.remind(&name).await?;
+        }
+        let running =
+            MessageFilter { channel: Some(name), states: vec![State::Running], ..MessageFilter::default() };
+        for message in self.inner.store.messages(&running).await? {
+            self.take_up(&message).await?;
+        }
+        self.inner.inbox.look();
+        Ok(())
+    }
+
+    /// Serves it no more. What it brought stays.
+    pub fn close_channel(&self, name: &str) {
+        self.inner.inbox.channels().remove(name);
+    }
+
+    /// What is remembered of a channel.
+    pub async fn channel(&self, name: &str) -> Result<ChannelRecord, Error> {
+        let all = self.inner.store.channels().await?;
+        Ok(all.into_iter().find(|one| one.name == name).unwrap_or_else(|| ChannelRecord::new(name, now_ms())))
+    }
+
+    /// Has a channel rest, or wakes it.
+    pub async fn pause_channel(&self, name: &str, is_paused: bool, by: &str) -> Result<ChannelRecord, Error> {
+        let record = ChannelRecord { is_paused, updated_at: now_ms(), ..self.channel(name).await? };
+        let action = if is_paused { "pause channel" } else { "wake channel" };
+        let saved = Write::SaveChannel(Box::new(record.clone()));
+        self.inner.commit(vec![saved, audit(by, action, None, name)]).await?;
+        Ok(record)
+    }
+
+    /// Forgets how far a source was read: it has forgotten it too.
+    pub async fn forget_cursor(&self, name: &str) -> Result<(), Error> {
+        let record = ChannelRecord { cursor: None, updated_at: now_ms(), ..self.channel(name).await? };
+        self.inner.commit(vec![Write::SaveChannel(Box::new(record))]).await?;
+        Ok(())
+    }
+
+    /// A conversation of a channel.
+    pub async fn conversation(&self, channel: &str, key: &str) -> Result<Option<Conversation>, Error> {
+        Ok(self.inner.store.conversations(channel, Some(key)).await?.into_iter().next())
+    }
+
+    /// Messages that came in, the newest first.
+    pub async fn messages(&self, filter: &MessageFilter) -> Result<Vec<Message>, Error> {
+        Ok(self.inner.store.messages(filter).await?)
+    }
+
+    /// Who wrote without being allowed to, the last one last. Since the start of this bridge; the audit log has more.
+    pub fn knocks(&self) -> Vec<Knock> {
+        self.inner.inbox.knocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// Changes whenever a reply has been sent or given up, so that sources may have to be told.
+    pub fn replies(&self) -> watch::Receiver<u64> {
+        self.inner.inbox.sent.subscribe()
+    }
+
+    /// The messages of a channel that are done with and of which its source does not know, the oldest first. Where the
+    /// source keeps a watermark, only those before which nothing is open.
+    pub async fn settled(&self, channel: &str) -> Result<Vec<Message>, Error> {
+        let is_in_order = self.inner.inbox.rules(channel).is_none_or(|rules| rules.acknowledges);
+        let open = MessageFilter {
+            channel: Some(channel.to_owned()),
+            unacknowledged: true,
+            ..MessageFilter::default()
+        };
+        let mut open = self.inner.store.messages(&open).await?;
+        open.reverse();
+        open.sort_by_key(|message| message.position);
+        let mut settled = Vec::new();
+        for message in open {
+            if self.is_done_with(&message).await? {
+                settled.push(message);
+            } else if is_in_order {
+                break;
+            }
+        }
+        Ok(settled)
+    }
+
+    async fn is_done_with(&self, message: &Message) -> Result<bool, Error> {
+        if message.state == State::Dead && message.reply_id.is_none() {
+            return Ok(true);
+        }
+        if !matches!(message.state, State::Answered | State::Dead) {
+            return Ok(false);
+        }
+        let reply =
+            DeliveryFilter { id: message.reply_id.clone(), limit: Some(1), ..DeliveryFilter::default() };
+        let reply = self.inner.store.deliveries(&reply).await?.into_iter().next();
+        // A reply that was given up is seen among the deliveries; nothing more can be done for its message.
+        Ok(reply.is_none_or(|reply| !outbox::State::UNFINISHED.contains(&reply.state)))
+    }
+
+    /// Its source knows that these are done with.
+    pub async fn acknowledged(&self, messages: Vec<Message>) -> Result<(), Error> {
+        let now = now_ms();
+        failpoint::hit("inbox.acknowledged");
+        let batch = messages.into_iter().map(|mut message| {
+            if message.state == State::Answered {
+                message.state = State::Acknowledged;
+            }
+            (message.acknowledged_at, message.updated_at) = (Some(now), now);
+            Write::SaveMessage(Box::new(message))
+        });
+        self.inner.commit(batch.collect()).await?;
+        failpoint::hit("inbox.acknowledgement_recorded");
+        Ok(())
+    }
+
+    /// Takes a message up again that was given up.
+    pub async fn retry_message(&self, id: &str, by: &str) -> Result<Message, Error> {
+        let _taking = self.inner.inbox.taking.lock().await;
+        let filter = MessageFilter { id: Some(id.to_owned()), ..MessageFilter::default() };
+        let found = self.inner.store.messages(&filter).await?.into_iter().next();
+        let mut message = found.ok_or_else(|| Error::UnknownMessage(id.to_owned()))?;
+        if message.state != State::Dead || message.sealed_text.is_none() {
+            let state = message.state.as_str();
+            return Err(Error::Refused(format!(
+                "message {id} is {state}: there is nothing to take up again"
+            )));
+        }
+        let now = now_ms();
+        (message.state, message.attempts, message.error) = (State::Received, 0, None);
+        // Its source may be told once more, and does not mind.
+        (message.next_at, message.updated_at, message.acknowledged_at) = (now, now, None);
+        let saved = Write::SaveMessage(Box::new(message.clone()));
+        self.inner.commit(vec![saved, audit(by, "retry message", None, id)]).await?;
+        self.inner.inbox.look();
+        Ok(message)
+    }
+}

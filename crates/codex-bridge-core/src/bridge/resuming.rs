@@ -1,0 +1,184 @@
+//! Tasks that go on by themselves: when an account's limit is over, a login is in order, or a host was lost. One of a
+//! home at a time.
+
+use std::collections::HashSet;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use super::{Error, Inner, now_ms};
+use crate::accounts::{Accounts, Limit, Pace};
+use crate::store::{TaskFilter, Write};
+use crate::task::{Parked, Status, Task, TaskId, TimeMs};
+
+/// What a parked task is told when it goes on.
+const GO_ON: &str = "The previous turn stopped because of an account limit or login, which is in order now. Look at the \
+    state of things, then finish the task.";
+
+/// Why a parked task does not go on by itself.
+const NO_TURN_LEFT: &str =
+    "what it waited for is in order, but it has used all its turns; continue it to give it one more";
+
+/// Why a task that has a turn to run does not begin it.
+const HELD: &str = "the account's usage limit is reached; it begins when that is over";
+
+impl Inner {
+    pub(super) fn accounts(&self) -> MutexGuard<'_, Accounts> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A task met its account's limit: what it waits for now, with all others of its home.
+    pub(crate) fn limit_met(&self, task: &Task, resets_at: Option<TimeMs>, now: TimeMs) -> Limit {
+        let home = self.login_home(task);
+        let limit = self.accounts().met(&home, &task.id, resets_at, now);
+        self.queue().hold(&home);
+        self.resuming.notify_one();
+        limit
+    }
+
+    /// A turn that began then was served: its account's limit, if there was one, is over.
+    pub(crate) fn was_served(&self, task: &Task, began_at: TimeMs) {
+        let home = self.login_home(task);
+        if self.accounts().served(&home, began_at) {
+            self.resuming.notify_one();
+        }
+    }
+
+    /// What a task has to wait for before it begins its next turn; it is remembered in it.
+    pub(super) fn hold_back(&self, task: &mut Task) {
+        let home = self.login_home(task);
+        let limit = self.accounts().limit(&home, &task.id, now_ms());
+        task.parked = limit.map(|limit| limit.parked());
+        task.reason = limit.map(|_| HELD.to_owned());
+    }
+
+    /// A person wants this task to go on, whatever it waits for.
+    pub(super) fn try_now(&self, task: &Task) {
+        let home = self.login_home(task);
+        self.accounts().try_now(&home, &task.id, now_ms());
+    }
+
+    /// Lines up a task that goes on after its host was lost: behind the others of its home that do.
+    pub(crate) fn line_up_to_resume(&self, task: &Task) {
+        let mut ticket = self.ticket(task);
+        ticket.is_held = true;
+        self.queue().wait(ticket);
+        self.resuming.notify_one();
+    }
+
+    /// Its turn is over: if it was a probe, another one may try.
+    pub(super) async fn probe_is_over(&self, task_id: &TaskId) {
+        let Ok(Some(task)) = self.store.task(task_id).await else { return };
+        let home = self.login_home(&task);
+        if self.accounts().ended(&home, task_id) {
+            self.resuming.notify_one();
+        }
+    }
+
+    /// Takes over what tasks remember of limits, before any of them begins.
+    pub(super) fn remember_limits(&self, tasks: &[Task]) {
+        for task in tasks {
+            let Some(Parked::UsageLimit { resume_at, is_known }) = task.parked else { continue };
+            let home = self.login_home(task);
+            let hits = task.used.limit_hits.max(1);
+            let limit = Limit { resume_at, is_known, hits, met_at: task.updated_at };
+            self.accounts().remember(&home, limit);
+        }
+    }
+
+    /// Lets go on whoever may, one of a home at a time. Says when the next one may.
+    pub(super) async fn resume_due(self: &Arc<Self>) -> Result<Option<TimeMs>, Error> {
+        let mut next: Option<TimeMs> = None;
+        let mut later = |at: TimeMs| next = Some(next.map_or(at, |next| next.min(at)));
+        let paused = TaskFilter { statuses: vec![Status::Paused], ..TaskFilter::default() };
+        // The oldest first.
+        for task in self.store.tasks(&paused).await?.into_iter().rev() {
+            match &task.parked {
+                Some(Parked::UsageLimit { .. }) => self.share_limit(&task).await?,
+                Some(Parked::Login { seen, .. }) if *seen != self.login_fingerprint(&task) => {}
+                Some(Parked::Login { .. }) | None => continue,
+            }
+            let home = self.login_home(&task);
+            let pace = self.accounts().may_resume(&home, &task.id, now_ms());
+            match pace {
+                Pace::Now => self.go_on(&task).await?,
+                Pace::At(at) => later(at),
+            }
+        }
+        let held = self.queue().held();
+        self.tell_held(held.iter().map(|(task_id, _)| task_id).collect()).await?;
+        for (task_id, home) in held {
+            let pace = self.accounts().may_resume(&home, &task_id, now_ms());
+            match pace {
+                Pace::Now => self.queue().let_go(&task_id),
+                Pace::At(at) => later(at),
+            }
+        }
+        self.begin_next();
+        Ok(next)
+    }
+
+    /// A parked task waits for what its account waits for, not for what it met itself.
+    async fn share_limit(&self, task: &Task) -> Result<(), Error> {
+        let home = self.login_home(task);
+        let limit = self.accounts().limit(&home, &task.id, now_ms()).map(|limit| limit.parked());
+        if limit.is_none() || limit == task.parked {
+            return Ok(());
+        }
+        let _changing = self.changing.lock().await;
+        let still = self.store.task(&task.id).await?.filter(|now| now.parked == task.parked);
+        if let Some(mut task) = still {
+            (task.parked, task.updated_at) = (limit, now_ms());
+            self.commit(vec![Write::SaveTask(Box::new(task))]).await?;
+        }
+        Ok(())
+    }
+
+    /// Tasks that lined up before the limit was met say what they wait for.
+    async fn tell_held(&self, held: HashSet<&TaskId>) -> Result<(), Error> {
+        if held.is_empty() {
+            return Ok(());
+        }
+        let queued = TaskFilter { statuses: vec![Status::Queued], ..TaskFilter::default() };
+        for task in self.store.tasks(&queued).await? {
+            let limit = self.accounts().limit(&self.login_home(&task), &task.id, now_ms());
+            let parked = limit.map(|limit| limit.parked());
+            if !held.contains(&task.id) || parked.is_none() || parked == task.parked {
+                continue;
+            }
+            let _changing = self.changing.lock().await;
+            let still = self.store.task(&task.id).await?.filter(|now| now.status == Status::Queued);
+            if let Some(mut task) = still {
+                (task.parked, task.reason) = (parked, Some(HELD.to_owned()));
+                self.save_state(&mut task).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn go_on(self: &Arc<Self>, task: &Task) -> Result<(), Error> {
+        let went_on = self.requeue_parked(&task.id).await;
+        if !matches!(went_on, Ok(true)) {
+            let home = self.login_home(task);
+            self.accounts().ended(&home, &task.id);
+        }
+        went_on.map(drop)
+    }
+
+    /// Whether it has gone on.
+    async fn requeue_parked(self: &Arc<Self>, task_id: &TaskId) -> Result<bool, Error> {
+        let _changing = self.changing.lock().await;
+        match self.store.task(task_id).await?.filter(|task| task.parked.is_some()) {
+            Some(task) if !task.status.is_at_rest() => Ok(false),
+            Some(mut task) if !task.has_turn_left() => {
+                task.parked = None;
+                task.reason = Some(NO_TURN_LEFT.to_owned());
+                self.save_state(&mut task).await?;
+                Ok(false)
+            }
+            Some(mut task) => {
+                self.requeue(&mut task, GO_ON).await?;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Tokens: made, listed, revoked, recognised. All are in memory, since every remote call asks for one.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use tokio::sync::watch;
+
+use super::{Bridge, Error, audit, now_ms};
+use crate::seal;
+use crate::store::Write;
+use crate::task::TimeMs;
+use crate::token::{self, Role, Token};
+
+/// How exact the record of a token's last use is.
+const SEEN_EVERY_MS: TimeMs = 60_000;
+
+/// The tokens as the store has them.
+#[derive(Debug)]
+pub(super) struct Tokens {
+    known: RwLock<Vec<Token>>,
+    /// Told whenever one is worth nothing any more.
+    revoked: watch::Sender<()>,
+}
+
+impl Tokens {
+    pub(super) fn new(stored: Vec<Token>) -> Self {
+        Self { known: RwLock::new(stored), revoked: watch::Sender::new(()) }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Vec<Token>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Vec<Token>> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn valid(&self, name: &str) -> Option<Token> {
+        self.read().iter().find(|token| token.name == name && token.is_valid()).cloned()
+    }
+
+    fn put(&self, token: Token) {
+        let is_valid = token.is_valid();
+        let mut tokens = self.write();
+        tokens.retain(|known| known.name != token.name);
+        tokens.push(token);
+        drop(tokens);
+        if !is_valid {
+            self.revoked.send_replace(());
+        }
+    }
+}
+
+impl Bridge {
+    /// Makes a token; the second is its secret, which is kept nowhere. The name of a revoked one may be used again.
+    pub async fn create_token(&self, name: &str, role: Role, by: &str) -> Result<(Token, String), Error> {
+        let _changing = self.inner.changing.lock().await;
+        if self.inner.tokens.valid(name).is_some() {
+            return Err(token::Error::Exists(name.to_owned()).into());
+        }
+        let (token, secret) = Token::new(name, role, now_ms())?;
+        self.save_token(&token, by, &format!("create token with role {role}")).await?;
+        Ok((token, secret))
+    }
+
+    /// All tokens, the oldest first; revoked ones too.
+    pub fn tokens(&self) -> Vec<Token> {
+        let mut tokens = self.inner.tokens.read().clone();
+        tokens.sort_by(|one, other| (one.created_at, &one.name).cmp(&(other.created_at, &other.name)));
+        tokens
+    }
+
+    /// Makes a token worthless: for the next call, and for those that are being answered ([`Bridge::revocations`]).
+    pub async fn revoke_token(&self, name: &str, by: &str) -> Result<Token, Error> {
+        let _changing = self.inner.changing.lock().await;
+        let mut token =
+            self.inner.tokens.valid(name).ok_or_else(|| token::Error::Unknown(name.to_owned()))?;
+        token.revoked_at = Some(now_ms());
+        self.save_token(&token, by, "revoke token").await?;
+        Ok(token)
+    }
+
+    async fn save_token(&self, token: &Token, by: &str, action: &str) -> Result<(), Error> {
+        let batch = vec![Write::SaveToken(Box::new(token.clone())), audit(by, action, None, &token.name)];
+        self.inner.commit(batch).await?;
+        self.inner.tokens.put(token.clone());
+        Ok(())
+    }
+
+    /// The token of this secret, if it is worth something.
+    pub fn recognise(&self, secret: &str) -> Option<Token> {
+        let hash = token::hash(secret);
+        let tokens = self.inner.tokens.read();
+        // All are looked at: when it comes back says nothing about which one it was.
+        let found =
+            tokens.iter().fold(None, |found, token| if token.is_of(&hash) { Some(token) } else { found });
+        found.filter(|token| token.is_valid()).cloned()
+    }
+
+    /// The token of this name and hash, as a sealed note may hold them, if it is still worth something.
+    pub fn recognise_again(&self, name: &str, hash: &[u8]) -> Option<Token> {
+        self.inner.tokens.valid(name).filter(|token| token.is_of(hash))
+    }
+
+    /// Changes whenever a token was revoked: who lets somebody in for long looks again.
+    pub fn revocations(&self) -> watch::Receiver<()> {
+        self.inner.tokens.revoked.subscribe()
+    }
+
+    /// Notes that a token is in use, now and then. Nobody waits for it.
+    pub fn token_seen(&self, token: &Token) {
+        let now = now_ms();
+        if token.last_used_at.is_some_and(|seen| now - seen < SEEN_EVERY_MS) {
+            return;
+        }
+        let bridge = self.clone();
+        let name = token.name.clone();
+        self.inner.tasks.spawn(async move {
+            let _changing = bridge.inner.changing.lock().await;
+            let Some(mut token) = bridge.inner.tokens.valid(&name) else { return };
+            token.last_used_at = Some(now);
+            bridge.inner.tokens.put(token.clone());
+            // A full disk has more important things to hold.
+            let _ = bridge.inner.commit(vec![Write::SaveToken(Box::new(token))]).await;
+        });
+    }
+
+    /// The key that seals what is given to others to bring back.
+    pub fn seal_key(&self) -> &seal::Key {
+        &self.inner.key
+    }
+}

@@ -1,0 +1,267 @@
+//! Messages that come in from people and other agents, durably: one row per message, written before its source hears
+//! that we have it, and kept in order within a conversation.
+//!
+//! Knows no platform: how messages arrive, and how a source is told that they are done with, is a channel's business,
+//! which the program brings. What is decided about a message (who may write, what a command means, when to answer
+//! another agent no more) is decided here, the same for all channels.
+
+pub mod command;
+pub mod hops;
+pub mod reply;
+pub mod rules;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bridge::random_hex;
+use crate::task::{TaskId, TimeMs};
+
+pub use command::Command;
+pub use rules::{Allowed, Role, Rules, WhileRunning};
+
+/// A message as a channel hands it over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    /// The source's own name for it: the same one is the same message.
+    pub external_id: String,
+    /// What belongs together: a chat, a topic, another agent. One Codex thread each.
+    pub conversation: String,
+    /// Who wrote it.
+    pub sender: Sender,
+    /// Who is there to read what we say in this conversation.
+    pub room: Room,
+    /// What it says, as it came.
+    pub text: String,
+    /// Where the reply goes: a target of the outbox.
+    pub reply_to: String,
+    /// Where it stands in its source's order, for sources that are told how far we are.
+    pub position: Option<i64>,
+    /// When it was written.
+    pub sent_at: TimeMs,
+}
+
+/// Who wrote a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sender {
+    /// The platform's name for them, by which they are allowed.
+    pub id: String,
+    /// As people call them.
+    pub name: String,
+    /// What they are.
+    pub party: Party,
+}
+
+/// What somebody is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Party {
+    /// A person.
+    Person,
+    /// Another agent. It never approves, and is not answered for ever.
+    Agent,
+}
+
+/// Who reads a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// The sender alone.
+    Direct,
+    /// Others too.
+    Shared,
+}
+
+/// What became of an arrival.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// Which.
+    pub external_id: String,
+    /// What became of it.
+    pub receipt: Received,
+}
+
+/// What became of an arrival.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Received {
+    /// It is durable, under this name.
+    Taken {
+        /// Our name for it.
+        id: String,
+    },
+    /// It was here before.
+    Known {
+        /// Our name for it.
+        id: String,
+    },
+    /// Its sender may not write to us, and hears nothing.
+    Refused,
+}
+
+/// A message as it is remembered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Our name for it.
+    pub id: String,
+    /// The channel that it came by.
+    pub channel: String,
+    /// The source's name for it; unique within its channel.
+    pub external_id: String,
+    /// The conversation that it belongs to.
+    pub conversation: String,
+    /// Who wrote it.
+    pub sender_id: String,
+    /// As people call them.
+    pub sender_name: String,
+    /// What they are.
+    pub party: Party,
+    /// How many agents like us it has passed.
+    pub hops: u32,
+    /// Where the reply goes.
+    pub reply_to: String,
+    /// Where it stands in its source's order.
+    pub position: Option<i64>,
+    /// The beginning of it, redacted.
+    pub summary: String,
+    /// What it says, sealed; gone once it was acted on.
+    pub sealed_text: Option<Vec<u8>>,
+    /// What is to be done with it.
+    pub kind: MessageKind,
+    /// Where it stands.
+    pub state: State,
+    /// How often it was tried in vain.
+    pub attempts: u32,
+    /// When it is tried next.
+    pub next_at: TimeMs,
+    /// The task that works on it.
+    pub task_id: Option<TaskId>,
+    /// The delivery that answers it.
+    pub reply_id: Option<String>,
+    /// Why it is dead, or failed last.
+    pub error: Option<String>,
+    /// When its source says that it was written.
+    pub sent_at: TimeMs,
+    /// When it came in.
+    pub received_at: TimeMs,
+    /// When its source was told that it is done with.
+    pub acknowledged_at: Option<TimeMs>,
+    /// When it last changed.
+    pub updated_at: TimeMs,
+}
+
+/// What is to be done with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageKind {
+    /// A turn, in the order of its conversation.
+    Prompt,
+    /// A command, in the order of its conversation.
+    Command,
+    /// A command that is carried out at once, whatever runs.
+    UrgentCommand,
+    /// An addition to the turn that runs.
+    Steer,
+}
+
+/// Where a message stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It is durable; nothing was done with it.
+    Received,
+    /// A turn works on it.
+    Running,
+    /// Its reply is in the outbox.
+    Answered,
+    /// The reply is out, and the source knows it, if it wants to.
+    Acknowledged,
+    /// It was given up, or never wanted; somebody may take it up again.
+    Dead,
+}
+
+impl State {
+    /// All of them, in the order of a message's life.
+    pub const ALL: [Self; 5] =
+        [Self::Received, Self::Running, Self::Answered, Self::Acknowledged, Self::Dead];
+
+    /// As it is written everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Running => "running",
+            Self::Answered => "answered",
+            Self::Acknowledged => "acknowledged",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+/// A conversation: what it works on, where, and who may decide in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conversation {
+    /// The channel that it is on.
+    pub channel: String,
+    /// Its name there.
+    pub key: String,
+    /// Its task, once it has one.
+    pub task_id: Option<TaskId>,
+    /// The registered workspace that it works in; none is the channel's own.
+    pub workspace: Option<String>,
+    /// Whether anyone who reads it may decide on what Codex asks.
+    pub has_approver: bool,
+    /// When it last changed.
+    pub updated_at: TimeMs,
+}
+
+/// What is remembered of a channel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelRecord {
+    /// Its name.
+    pub name: String,
+    /// How far its source was read, in the source's own words.
+    pub cursor: Option<String>,
+    /// Whether somebody has it rest.
+    pub is_paused: bool,
+    /// When it last changed.
+    pub updated_at: TimeMs,
+}
+
+impl ChannelRecord {
+    /// One that was never read.
+    pub fn new(name: &str, now: TimeMs) -> Self {
+        Self { name: name.to_owned(), cursor: None, is_paused: false, updated_at: now }
+    }
+}
+
+impl Conversation {
+    /// One that nobody has written in.
+    pub fn new(channel: &str, key: &str, now: TimeMs) -> Self {
+        Self {
+            channel: channel.to_owned(),
+            key: key.to_owned(),
+            task_id: None,
+            workspace: None,
+            has_approver: false,
+            updated_at: now,
+        }
+    }
+}
+
+/// A new name for a message.
+pub(crate) fn new_id() -> String {
+    format!("in-{}", random_hex(12))
+}
+
+impl Message {
+    /// The name of the delivery that answers it: the same however often it is written.
+    pub fn own_reply_id(&self) -> String {
+        format!("dlv-{}", self.id)
+    }
+
+    /// The name of its next reply: one that was given up and taken up again is answered anew.
+    pub(crate) fn next_reply_id(&self) -> String {
+        self.reply_id.as_ref().map_or_else(|| self.own_reply_id(), |before| format!("{before}-again"))
+    }
+
+    /// Who wrote it, as the record names them.
+    pub fn author(&self) -> String {
+        format!("{}:{}", self.channel, self.sender_id)
+    }
+}

@@ -1,0 +1,109 @@
+//! What somebody gets who wrote to us, in words. Pure; everything in it is redacted already.
+
+use crate::request::RequestRecord;
+use crate::task::{Parked, Status, Task};
+
+/// The most that is told of what went wrong, in bytes.
+const TAIL_BYTES: usize = 2 * 1024;
+
+/// How a turn ended, for whoever asked for it.
+pub fn of_rest(task: &Task, declined: &[RequestRecord]) -> String {
+    let mut parts = vec![ending(task)];
+    parts.extend(declined.iter().map(|request| {
+        let what = request.ask["title"].as_str().unwrap_or("what Codex asked");
+        format!("Declined, since nobody here may decide: {what}{}", shown(request))
+    }));
+    parts.join("\n\n")
+}
+
+fn ending(task: &Task) -> String {
+    let answer = task.final_text.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    match task.status {
+        Status::Completed => answer.unwrap_or("(Codex has finished; its answer is empty.)").to_owned(),
+        Status::Cancelled => format!("Stopped: {}.", task.reason.as_deref().unwrap_or("on request")),
+        Status::Lost => format!(
+            "The Codex that worked on this has gone: {}. What it did before that stands. Write again to go on.",
+            task.reason.as_deref().unwrap_or("nobody knows why")
+        ),
+        _ => failure(task, answer),
+    }
+}
+
+/// Kind, sentence and the end of what Codex had to say.
+fn failure(task: &Task, answer: Option<&str>) -> String {
+    let kind = task.error.as_ref().map(|error| error.kind.replace('_', " "));
+    let kind = kind.filter(|kind| !kind.is_empty()).unwrap_or_else(|| task.status.to_string());
+    let message = task.error.as_ref().map(|error| error.message.as_str());
+    let message = message.or(task.reason.as_deref()).unwrap_or("Codex did not say why");
+    let mut text = format!("This did not work ({kind}): {}", shortened(message));
+    if let Some(answer) = answer {
+        text.push_str("\n\nIt had said: ");
+        text.push_str(&shortened(answer));
+    }
+    text.push_str("\n\nThe conversation is kept: write again to go on.");
+    text
+}
+
+/// What a task that goes on by itself waits for; none if it does not.
+pub fn of_parking(task: &Task) -> Option<String> {
+    let what = match task.parked.as_ref()? {
+        Parked::UsageLimit { .. } => "the account's usage limit is reached",
+        Parked::Login { .. } => "Codex is not logged in on the machine that it runs on",
+    };
+    Some(format!("This waits: {what}. It goes on by itself when that is in order."))
+}
+
+/// What a request is about, on a line of its own.
+fn shown(request: &RequestRecord) -> String {
+    let details = request.ask["details"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let first = details.first().and_then(|detail| detail["text"].as_str());
+    first.map(|text| format!("\n  {}", shortened(text))).unwrap_or_default()
+}
+
+/// The beginning says what, the end says why: what is between goes first.
+fn shortened(text: &str) -> String {
+    if text.len() <= TAIL_BYTES {
+        return text.to_owned();
+    }
+    let (head, tail) = (text.floor_char_boundary(TAIL_BYTES / 4), text.len() - TAIL_BYTES / 2);
+    format!("{} … {}", &text[..head], &text[text.ceil_char_boundary(tail)..])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::conformance::samples;
+    use crate::task::TaskError;
+
+    fn task(status: Status, answer: Option<&str>) -> Task {
+        Task { status, final_text: answer.map(str::to_owned), ..samples::new_task(1) }
+    }
+
+    #[test]
+    fn an_answer_is_told_as_it_is_and_an_empty_one_is_said_to_be_empty() {
+        assert_eq!(of_rest(&task(Status::Completed, Some("done")), &[]), "done");
+        let empty = of_rest(&task(Status::Completed, None), &[]);
+        assert!(empty.contains("empty"), "{empty}");
+    }
+
+    #[test]
+    fn a_failure_says_its_kind_its_message_and_the_end_of_it() {
+        let long = format!("it broke{}at the very end", " and more".repeat(1000));
+        let error = Some(TaskError { kind: "usage_limit".into(), message: long });
+        let text = of_rest(&Task { error, ..task(Status::Failed, None) }, &[]);
+        assert!(text.starts_with("This did not work (usage limit): it broke"), "{text}");
+        assert!(text.contains("at the very end") && text.len() < TAIL_BYTES, "{}", text.len());
+    }
+
+    #[test]
+    fn what_nobody_could_decide_is_shown() {
+        let mut request =
+            samples::request(1, codex_wire::RequestId::Number(0), crate::request::RequestState::Resolved);
+        request.ask =
+            json!({ "title": "Let Codex run a command?", "details": [{"label": "Command", "text": "rm x"}] });
+        let text = of_rest(&task(Status::Completed, Some("I could not.")), &[request]);
+        assert!(text.contains("nobody here may decide: Let Codex run a command?\n  rm x"), "{text}");
+    }
+}

@@ -1,0 +1,164 @@
+//! What the operator decides about a channel: who may write, where Codex works for them, and how much. Pure.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use codex_session::{ApprovalMode, Sandbox};
+
+use super::{Party, Room, Sender};
+
+/// What the operator decides about a channel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// The channel's name.
+    pub channel: String,
+    /// Who may write. Nobody else gets an answer.
+    pub allow: Vec<Allowed>,
+    /// Where Codex may work, by name.
+    pub workspaces: BTreeMap<String, PathBuf>,
+    /// Where it works unless a conversation chose another.
+    pub workspace: String,
+    /// What commands may touch.
+    pub sandbox: Sandbox,
+    /// When Codex asks.
+    pub approval_policy: ApprovalMode,
+    /// The model, if not Codex's own choice.
+    pub model: Option<String>,
+    /// The reasoning effort, if not Codex's own choice.
+    pub effort: Option<String>,
+    /// What happens to a message while a turn runs.
+    pub while_running: WhileRunning,
+    /// How long a turn may work, not counting waits for people.
+    pub turn_limit: Option<Duration>,
+    /// Messages that are older when they come in are not worked on.
+    pub max_age: Option<Duration>,
+    /// How often a message is tried before it is given up.
+    pub attempts: u32,
+    /// What has passed this many of us is not answered.
+    pub max_hops: u32,
+    /// At most so many messages of one agent are worked on in an hour.
+    pub agent_turns_per_hour: u32,
+    /// Whether the source is told how far we are.
+    pub acknowledges: bool,
+}
+
+/// What happens to a message while a turn runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WhileRunning {
+    /// It waits its turn.
+    #[default]
+    Queue,
+    /// It is added to the turn.
+    Steer,
+}
+
+/// Somebody who may write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowed {
+    /// The platform's name for them; one that ends with `*` is all that begin so.
+    pub sender: String,
+    /// What they may do.
+    pub role: Role,
+}
+
+/// What somebody may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Hand over work.
+    User,
+    /// Also decide on what Codex asks.
+    Approver,
+}
+
+impl Allowed {
+    /// From `ID`, `ID:user` or `ID:approver`, as it is written in a configuration.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (sender, role) = match text.rsplit_once(':') {
+            Some((sender, "approver")) => (sender, Role::Approver),
+            Some((sender, "user")) => (sender, Role::User),
+            _ => (text, Role::User),
+        };
+        if sender.trim().is_empty() {
+            return Err(format!("{text:?} names nobody: write an id, or id:approver"));
+        }
+        Ok(Self { sender: sender.trim().to_owned(), role })
+    }
+
+    fn is(&self, sender: &str) -> bool {
+        self.sender.strip_suffix('*').map_or(self.sender == sender, |start| sender.starts_with(start))
+    }
+}
+
+impl Rules {
+    /// Rules with the defaults: read-only, asking when Codex wants to, ten minutes a turn.
+    pub fn new(channel: &str, allow: Vec<Allowed>, workspaces: BTreeMap<String, PathBuf>) -> Self {
+        Self {
+            channel: channel.to_owned(),
+            allow,
+            workspace: workspaces.keys().next().cloned().unwrap_or_default(),
+            workspaces,
+            sandbox: Sandbox::ReadOnly,
+            // Under `untrusted` every `ls` would ask.
+            approval_policy: ApprovalMode::OnRequest,
+            model: None,
+            effort: None,
+            while_running: WhileRunning::Queue,
+            turn_limit: Some(Duration::from_mins(10)),
+            max_age: None,
+            attempts: 5,
+            max_hops: 2,
+            agent_turns_per_hour: 30,
+            acknowledges: false,
+        }
+    }
+
+    /// What somebody may do; none if they may not even write. An agent never decides.
+    pub fn role(&self, id: &str, party: Party) -> Option<Role> {
+        let role = self.allow.iter().filter(|allowed| allowed.is(id)).map(|allowed| allowed.role).max()?;
+        Some(if party == Party::Agent { Role::User } else { role })
+    }
+
+    /// Whether anyone in a conversation may decide on what Codex asks.
+    pub fn has_approver(&self, sender: &Sender, room: Room) -> bool {
+        match room {
+            Room::Direct => self.role(&sender.id, sender.party) == Some(Role::Approver),
+            Room::Shared => self.allow.iter().any(|allowed| allowed.role == Role::Approver),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(allow: &[&str]) -> Rules {
+        let allow = allow.iter().map(|text| Allowed::parse(text).unwrap()).collect();
+        Rules::new("chat", allow, BTreeMap::new())
+    }
+
+    #[test]
+    fn only_who_is_named_may_write_and_only_people_decide() {
+        let rules = rules(&["ada:approver", "bob", "peer:*", "peer:x:approver"]);
+        assert_eq!(rules.role("ada", Party::Person), Some(Role::Approver));
+        assert_eq!(rules.role("bob", Party::Person), Some(Role::User));
+        assert_eq!(rules.role("eve", Party::Person), None);
+        assert_eq!(rules.role("peer:x", Party::Agent), Some(Role::User), "an agent never decides");
+        assert_eq!(rules.role("peer:y", Party::Agent), Some(Role::User));
+    }
+
+    #[test]
+    fn a_conversation_has_an_approver_if_one_can_read_it() {
+        let rules = rules(&["ada:approver", "bob"]);
+        let who = |id: &str| Sender { id: id.into(), name: id.into(), party: Party::Person };
+        assert!(rules.has_approver(&who("ada"), Room::Direct));
+        assert!(!rules.has_approver(&who("bob"), Room::Direct));
+        assert!(rules.has_approver(&who("bob"), Room::Shared));
+    }
+
+    #[test]
+    fn an_entry_without_a_name_is_refused() {
+        assert!(Allowed::parse("").is_err() && Allowed::parse(":approver").is_err());
+        assert_eq!(Allowed::parse("peer:1a").unwrap().sender, "peer:1a");
+    }
+}

@@ -1,0 +1,151 @@
+//! When a delivery is tried again, and when it is given up. Pure: time and chance come in as numbers.
+//!
+//! Eight attempts over about a day: at once, then after 5 s, 1 min, 5 min, 30 min, 2 h, 6 h and 15 h. Each wait is up
+//! to a fifth longer than that, so that what failed together is not tried together. A target that says how long to wait
+//! is left alone for at least that long (a day at most), and such a wait costs no attempt; after three days everything
+//! is given up.
+
+use super::sender::{Outcome, Refusal};
+use crate::task::TimeMs;
+
+const SECOND_MS: TimeMs = 1_000;
+const MINUTE_MS: TimeMs = 60 * SECOND_MS;
+const HOUR_MS: TimeMs = 60 * MINUTE_MS;
+
+/// The waits between the attempts.
+const WAITS_MS: [TimeMs; 7] =
+    [5 * SECOND_MS, MINUTE_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 6 * HOUR_MS, 15 * HOUR_MS];
+/// How often a delivery is tried.
+pub const MOST_ATTEMPTS: u32 = 8;
+/// The longest that a target is believed when it asks for time.
+const LONGEST_WAIT_MS: TimeMs = 24 * HOUR_MS;
+/// Nothing is tried when it is older than this.
+const OLDEST_MS: TimeMs = 72 * HOUR_MS;
+
+/// What is known when an attempt is over.
+#[derive(Debug, Clone, Copy)]
+pub struct Tried {
+    /// How many attempts there were before it.
+    pub attempts: u32,
+    /// When the delivery was written.
+    pub created_at: TimeMs,
+    /// Now.
+    pub now: TimeMs,
+    /// Any number; it spreads the attempts.
+    pub chance: u64,
+}
+
+/// What becomes of a delivery after an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// It is done.
+    Delivered,
+    /// It is tried again.
+    Again {
+        /// When.
+        at: TimeMs,
+        /// How many attempts there were by then.
+        attempts: u32,
+    },
+    /// It is given up.
+    Dead {
+        /// Whether everything else for this target is given up too.
+        target_gone: bool,
+    },
+}
+
+/// What becomes of a delivery after an attempt with this outcome.
+pub fn next(tried: Tried, outcome: &Outcome) -> Next {
+    let (attempts, wait) = match outcome {
+        Outcome::Delivered { .. } => return Next::Delivered,
+        Outcome::Failed { refusal: Refusal::Never, .. } => return Next::Dead { target_gone: false },
+        Outcome::Failed { refusal: Refusal::Gone, .. } => return Next::Dead { target_gone: true },
+        Outcome::Failed { refusal: Refusal::NotBefore(wait), .. } => {
+            let asked = TimeMs::try_from(wait.as_millis()).unwrap_or(TimeMs::MAX);
+            (tried.attempts, asked.clamp(SECOND_MS, LONGEST_WAIT_MS))
+        }
+        Outcome::Failed { refusal: Refusal::Later, .. } => {
+            let Some(wait) = WAITS_MS.get(tried.attempts as usize) else {
+                return Next::Dead { target_gone: false };
+            };
+            (tried.attempts + 1, *wait)
+        }
+    };
+    let spread = i64::try_from(tried.chance % 1_000).unwrap_or_default();
+    let at = tried.now + wait + wait * spread / 5_000;
+    if at > tried.created_at + OLDEST_MS {
+        Next::Dead { target_gone: false }
+    } else {
+        Next::Again { at, attempts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const NOW: TimeMs = 1_000_000;
+
+    fn failed(refusal: Refusal) -> Outcome {
+        Outcome::Failed { refusal, in_doubt: false, error: "no".to_owned() }
+    }
+
+    fn after(attempts: u32, refusal: Refusal) -> Next {
+        next(Tried { attempts, created_at: NOW, now: NOW, chance: 0 }, &failed(refusal))
+    }
+
+    #[test]
+    fn each_attempt_waits_longer_and_the_eighth_is_the_last() {
+        let mut waits = Vec::new();
+        let mut attempts = 0;
+        while let Next::Again { at, attempts: tried } = after(attempts, Refusal::Later) {
+            assert_eq!(tried, attempts + 1);
+            waits.push(at - NOW);
+            attempts = tried;
+        }
+        assert_eq!(waits, WAITS_MS);
+        assert_eq!(attempts + 1, MOST_ATTEMPTS);
+        assert!(waits.is_sorted());
+        let all: TimeMs = waits.iter().sum();
+        assert!((22 * HOUR_MS..24 * HOUR_MS).contains(&all), "{all}");
+        assert_eq!(after(7, Refusal::Later), Next::Dead { target_gone: false });
+    }
+
+    #[test]
+    fn what_failed_together_is_not_tried_together() {
+        let at = |chance| match next(
+            Tried { attempts: 4, created_at: NOW, now: NOW, chance },
+            &failed(Refusal::Later),
+        ) {
+            Next::Again { at, .. } => at - NOW,
+            other => panic!("{other:?}"),
+        };
+        let waits: Vec<TimeMs> = [0, 1, 500, 999, 1_000, u64::MAX].map(at).into();
+        assert!(
+            waits.iter().all(|wait| (2 * HOUR_MS..2 * HOUR_MS + 24 * MINUTE_MS).contains(wait)),
+            "{waits:?}"
+        );
+        assert!(waits[1] < waits[2] && waits[2] < waits[3], "{waits:?}");
+    }
+
+    #[test]
+    fn a_target_that_asks_for_time_gets_it_and_it_costs_no_attempt() {
+        let wait = |seconds| Refusal::NotBefore(Duration::from_secs(seconds));
+        assert_eq!(after(3, wait(90)), Next::Again { at: NOW + 90 * SECOND_MS, attempts: 3 });
+        assert_eq!(after(0, wait(0)), Next::Again { at: NOW + SECOND_MS, attempts: 0 });
+        assert_eq!(after(0, wait(u64::MAX)), Next::Again { at: NOW + LONGEST_WAIT_MS, attempts: 0 });
+        // Not for ever.
+        let old = Tried { attempts: 0, created_at: NOW - OLDEST_MS, now: NOW, chance: 0 };
+        assert_eq!(next(old, &failed(wait(1))), Next::Dead { target_gone: false });
+    }
+
+    #[test]
+    fn a_refusal_for_good_is_the_end_at_once() {
+        assert_eq!(after(0, Refusal::Never), Next::Dead { target_gone: false });
+        assert_eq!(after(0, Refusal::Gone), Next::Dead { target_gone: true });
+        let done = Outcome::Delivered { message_id: None };
+        assert_eq!(next(Tried { attempts: 9, created_at: 0, now: NOW, chance: 0 }, &done), Next::Delivered);
+    }
+}

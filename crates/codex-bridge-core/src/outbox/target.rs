@@ -1,0 +1,166 @@
+//! Who wants to be told of what: `local`, `webhook:ci?on=failed,approval`. Several stand in one text, between spaces or
+//! commas.
+//!
+//! Knows the grammar and no platform: which targets there are is known where they are configured.
+
+use std::fmt;
+
+use super::Occasion;
+
+/// The target that needs no delivery: whoever asks is told.
+pub const LOCAL: &str = "local";
+/// More targets than this are a mistake.
+const MOST_TARGETS: usize = 16;
+/// The longest target.
+const MOST_BYTES: usize = 256;
+/// What a target wants to hear of unless it says so.
+const BY_DEFAULT: [Occasion; 4] =
+    [Occasion::Completed, Occasion::Failed, Occasion::Approval, Occasion::Question];
+
+/// A target and what it wants to hear of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscription {
+    /// Where to: a platform, and what it needs to know after a colon.
+    pub target: String,
+    /// On which occasions.
+    pub occasions: Vec<Occasion>,
+}
+
+/// Why a text names no targets.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A word is no target.
+    #[error("{0:?} is no target")]
+    NoTarget(String),
+    /// A filter names no occasion.
+    #[error("{0:?} is nothing that can be told: use completed, failed, approval, question, paused or all")]
+    NoOccasion(String),
+    /// A target takes no such setting.
+    #[error("{0:?} is no setting of a target: use ?on=")]
+    NoSetting(String),
+    /// There are too many.
+    #[error("a task has at most {MOST_TARGETS} targets")]
+    TooMany,
+}
+
+impl Subscription {
+    /// All targets that a text names; each once, with all that is said of it.
+    pub fn parse_all(text: &str) -> Result<Vec<Self>, Error> {
+        let mut all: Vec<Self> = Vec::new();
+        for word in text.split_whitespace() {
+            let mut last: Option<Self> = None;
+            for piece in word.split(',').filter(|piece| !piece.is_empty()) {
+                // No target is called like an occasion, so a comma may stand between either.
+                match (&mut last, Occasion::of_filter(piece)) {
+                    (Some(last), Some(occasions)) if word.contains("?on=") => last.add(&occasions),
+                    _ => keep(&mut all, last.replace(Self::parse(piece)?)),
+                }
+            }
+            keep(&mut all, last);
+        }
+        if all.len() > MOST_TARGETS { Err(Error::TooMany) } else { Ok(all) }
+    }
+
+    fn parse(piece: &str) -> Result<Self, Error> {
+        let (target, setting) = piece.split_once('?').map_or((piece, None), |(one, two)| (one, Some(two)));
+        let is_plain = |char: char| char.is_ascii_alphanumeric() || "@:._-+=/!#$".contains(char);
+        if target.is_empty() || target.len() > MOST_BYTES || !target.chars().all(is_plain) {
+            return Err(Error::NoTarget(target.chars().take(MOST_BYTES).collect()));
+        }
+        let occasions = match setting {
+            None => BY_DEFAULT.to_vec(),
+            Some(setting) => {
+                let word = setting.strip_prefix("on=").ok_or_else(|| Error::NoSetting(setting.to_owned()))?;
+                Occasion::of_filter(word).ok_or_else(|| Error::NoOccasion(word.to_owned()))?
+            }
+        };
+        Ok(Self { target: target.to_owned(), occasions })
+    }
+
+    fn add(&mut self, occasions: &[Occasion]) {
+        for occasion in occasions {
+            if !self.occasions.contains(occasion) {
+                self.occasions.push(*occasion);
+            }
+        }
+    }
+
+    /// Whether this is to be told.
+    pub fn wants(&self, occasion: Occasion) -> bool {
+        self.occasions.contains(&occasion)
+    }
+
+    /// Whether it is told without a delivery, to whoever asks.
+    pub fn is_local(&self) -> bool {
+        self.target == LOCAL
+    }
+}
+
+fn keep(all: &mut Vec<Subscription>, one: Option<Subscription>) {
+    let Some(one) = one else { return };
+    match all.iter_mut().find(|known| known.target == one.target) {
+        Some(known) => known.add(&one.occasions),
+        None => all.push(one),
+    }
+}
+
+impl fmt::Display for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.target)?;
+        if self.occasions == BY_DEFAULT {
+            return Ok(());
+        }
+        let words: Vec<&str> = self.occasions.iter().map(|occasion| occasion.as_str()).collect();
+        write!(f, "?on={}", words.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &[&str]) {
+        let found = Subscription::parse_all(text).unwrap();
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found, expected, "{text:?}");
+        assert_eq!(Subscription::parse_all(&found.join(" ")).unwrap().len(), expected.len());
+    }
+
+    #[test]
+    fn targets_stand_between_spaces_or_commas_with_their_filters() {
+        check("local", &["local"]);
+        check(" webhook:ci ,, exec:mail\n", &["webhook:ci", "exec:mail"]);
+        check("webhook:ci,exec:mail,local", &["webhook:ci", "exec:mail", "local"]);
+        check("webhook:ci?on=failed", &["webhook:ci?on=failed"]);
+        check(
+            "webhook:ci?on=failed,paused,exec:mail local",
+            &["webhook:ci?on=failed,paused", "exec:mail", "local"],
+        );
+        check("telegram:-1001234567890:17 feishu:oc_a-B1", &["telegram:-1001234567890:17", "feishu:oc_a-B1"]);
+        check("local?on=all", &["local?on=completed,failed,approval,question,paused"]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn a_target_that_is_named_twice_is_told_once() {
+        check("exec:a?on=failed exec:a?on=paused,failed", &["exec:a?on=failed,paused"]);
+    }
+
+    #[test]
+    fn what_is_no_target_is_refused() {
+        let error = |text: &str| Subscription::parse_all(text).unwrap_err();
+        assert_eq!(error("webhook:ci?on=done"), Error::NoOccasion("done".into()));
+        assert_eq!(error("webhook:ci?at=noon"), Error::NoSetting("at=noon".into()));
+        assert_eq!(error("a\u{202e}b"), Error::NoTarget("a\u{202e}b".into()));
+        assert_eq!(error("?on=failed"), Error::NoTarget(String::new()));
+        let many: Vec<String> = (0..17).map(|number| format!("exec:{number}")).collect();
+        assert_eq!(error(&many.join(" ")), Error::TooMany);
+    }
+
+    #[test]
+    fn a_pause_is_told_only_to_who_asked_for_it() {
+        let [plain, all] = &Subscription::parse_all("exec:a exec:b?on=all").unwrap()[..] else { panic!() };
+        assert!(!plain.wants(Occasion::Paused) && all.wants(Occasion::Paused));
+        assert!(plain.wants(Occasion::Failed) && plain.wants(Occasion::Question));
+    }
+}

@@ -1,0 +1,96 @@
+//! What every store must do with the outbox.
+
+use super::samples::{add, delivery, full_task, new_task, request, task_id};
+use super::{commit, refused};
+use crate::outbox::{Delivery, Notice, State};
+use crate::request::RequestState;
+use crate::store::{DeliveryFilter, Error, Store, Write};
+use crate::task::{Status, Task};
+use codex_wire::RequestId;
+
+fn adds(delivery: &Delivery) -> Write {
+    Write::AddDelivery(Box::new(delivery.clone()))
+}
+
+async fn found(store: &dyn Store, filter: DeliveryFilter) -> Vec<String> {
+    store.deliveries(&filter).await.unwrap().into_iter().map(|delivery| delivery.id).collect()
+}
+
+async fn next(store: &dyn Store) -> Vec<String> {
+    store.next_deliveries().await.unwrap().into_iter().map(|delivery| delivery.id).collect()
+}
+
+/// Every field, and the newest first.
+pub async fn deliveries_are_found_by_name_task_and_state(store: &impl Store) {
+    let mut asks = delivery(1, "c");
+    asks.notice = Notice::of_request(&full_task(1), &request(1, RequestId::Number(0), RequestState::Open));
+    let (one, two) = (delivery(1, "a"), Delivery { state: State::Dead, ..delivery(2, "b") });
+    let batch = vec![add(full_task(1)), add(new_task(2)), adds(&one), adds(&two), adds(&asks)];
+    commit(store, batch).await;
+    let all = store.deliveries(&DeliveryFilter::default()).await.unwrap();
+    assert_eq!(all, [asks.clone(), two.clone(), one.clone()]);
+    let any = DeliveryFilter::default();
+    assert_eq!(found(store, DeliveryFilter { limit: Some(1), ..any.clone() }).await, ["c"]);
+    assert_eq!(found(store, DeliveryFilter { id: Some("b".into()), ..any.clone() }).await, ["b"]);
+    assert_eq!(found(store, DeliveryFilter { states: vec![State::Dead], ..any.clone() }).await, ["b"]);
+    let of_one = DeliveryFilter { task_ids: vec![task_id(1), task_id(9)], ..any };
+    assert_eq!(found(store, of_one).await, ["c", "a"]);
+    let saved = Delivery { state: State::Delivered, last_error: None, message_id: Some("9".into()), ..one };
+    commit(store, vec![Write::SaveDelivery(Box::new(saved.clone()))]).await;
+    assert_eq!(store.deliveries(&DeliveryFilter::default()).await.unwrap()[2], saved);
+    let unknown = Write::SaveDelivery(Box::new(delivery(1, "d")));
+    assert!(matches!(refused(store, vec![unknown]).await, Error::Other(_)));
+    assert!(matches!(refused(store, vec![adds(&delivery(9, "e"))]).await, Error::Other(_)), "no such task");
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+}
+
+/// Until the first attempt takes its key away.
+pub async fn what_has_the_same_key_joins_until_it_is_tried(store: &impl Store) {
+    let keyed = |id| Delivery { join_key: Some("key".into()), ..delivery(1, id) };
+    commit(store, vec![add(new_task(1)), adds(&keyed("a")), adds(&keyed("b"))]).await;
+    commit(store, vec![adds(&keyed("c"))]).await;
+    assert_eq!(found(store, DeliveryFilter::default()).await, ["a"]);
+    let tried = Delivery { join_key: None, state: State::Attempting, ..keyed("a") };
+    commit(store, vec![Write::SaveDelivery(Box::new(tried)), adds(&keyed("d"))]).await;
+    assert_eq!(found(store, DeliveryFilter::default()).await, ["d", "a"]);
+    // Those without a key join nothing.
+    commit(store, vec![adds(&delivery(1, "e")), adds(&delivery(1, "f"))]).await;
+    assert_eq!(found(store, DeliveryFilter::default()).await.len(), 4);
+}
+
+/// The one whose time comes first, and of those the oldest.
+pub async fn of_each_target_one_delivery_is_next(store: &impl Store) {
+    let to = |id, target: &str, next_at, state| Delivery {
+        target: target.into(),
+        next_at,
+        state,
+        ..delivery(1, id)
+    };
+    let batch = vec![
+        add(new_task(1)),
+        adds(&to("a", "x", 50, State::Pending)),
+        adds(&to("b", "x", 20, State::Pending)),
+        adds(&to("c", "x", 20, State::Pending)),
+        adds(&to("d", "x", 10, State::Delivered)),
+        adds(&to("e", "y", 5, State::Attempting)),
+        adds(&to("f", "z", 1, State::Dead)),
+        adds(&to("g", "z", 1, State::Withdrawn)),
+    ];
+    commit(store, batch).await;
+    assert_eq!(next(store).await, ["e", "b"]);
+}
+
+/// What is still to be sent keeps its task; what is over goes with it.
+pub async fn a_task_with_something_to_send_is_not_forgotten(store: &impl Store) {
+    let ended = |number| Task { status: Status::Completed, ..new_task(number) };
+    let mut batch: Vec<Write> = (1..=4).map(|number| add(ended(number))).collect();
+    let states = [State::Pending, State::Attempting, State::Delivered, State::Dead];
+    for (number, (id, state)) in (1..).zip(["a", "b", "c", "d"].into_iter().zip(states)) {
+        batch.push(adds(&Delivery { state, ..delivery(number, id) }));
+    }
+    commit(store, batch).await;
+    let pruned = commit(store, vec![Write::Prune { ended_before: i64::MAX, events_per_task: 10 }]).await;
+    assert_eq!(pruned.pruned_tasks, 2);
+    assert_eq!(found(store, DeliveryFilter::default()).await, ["b", "a"]);
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+}

@@ -1,0 +1,111 @@
+//! Stories of the inbox.
+
+use super::samples::{self, add, new_task, task_id};
+use super::{commit, refused};
+use crate::inbox::{ChannelRecord, Conversation, Message, MessageKind, State as MessageState};
+use crate::store::{MessageFilter, Store, Write};
+use crate::task::{Status, Task};
+
+/// The same message twice is one; all fields are kept.
+pub async fn messages_are_kept_once_and_found(store: &impl Store) {
+    let add = |message: &Message| Write::AddMessage(Box::new(message.clone()));
+    let (first, second) = (samples::message(1, "room"), samples::message(2, "hall"));
+    let again = Message { id: "in-other".into(), ..first.clone() };
+    commit(store, vec![Write::AddTask(Box::new(new_task(1))), add(&first), add(&again), add(&second)]).await;
+    let found = async |filter: MessageFilter| store.messages(&filter).await.unwrap();
+    assert_eq!(found(MessageFilter::default()).await, [second.clone(), first.clone()], "the newest first");
+    let changed = Message {
+        state: MessageState::Running,
+        sealed_text: None,
+        task_id: Some(task_id(1)),
+        acknowledged_at: Some(3),
+        ..first.clone()
+    };
+    commit(store, vec![Write::SaveMessage(Box::new(changed.clone()))]).await;
+    let all = MessageFilter::default();
+    let is_first = [changed];
+    assert_eq!(found(MessageFilter { id: Some(first.id.clone()), ..all.clone() }).await, is_first);
+    assert_eq!(found(MessageFilter { task_id: Some(task_id(1)), ..all.clone() }).await, is_first);
+    assert_eq!(found(MessageFilter { conversation: Some("room".into()), ..all.clone() }).await, is_first);
+    assert_eq!(
+        found(MessageFilter { external_ids: vec!["external-1".into()], ..all.clone() }).await,
+        is_first
+    );
+    assert_eq!(found(MessageFilter { states: vec![MessageState::Running], ..all.clone() }).await, is_first);
+    assert_eq!(found(MessageFilter { reply_id: Some("dlv-in-1".into()), ..all.clone() }).await, is_first);
+    let is_second = [second];
+    assert_eq!(found(MessageFilter { unacknowledged: true, ..all.clone() }).await, is_second);
+    assert_eq!(found(MessageFilter { since: Some(1_002), ..all.clone() }).await, is_second);
+    assert_eq!(found(MessageFilter { limit: Some(1), ..all.clone() }).await, is_second);
+    assert_eq!(found(MessageFilter { sender_id: Some("ada".into()), ..all.clone() }).await.len(), 2);
+    assert_eq!(found(MessageFilter { channel: Some("other".into()), ..all }).await, []);
+    refused(store, vec![Write::SaveMessage(Box::new(samples::message(9, "room")))]).await;
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+}
+
+/// In order within a conversation; what need not wait does not.
+pub async fn the_next_messages_are_the_first_of_each_conversation(store: &impl Store) {
+    let message =
+        |number, conversation, kind, state| Message { kind, state, ..samples::message(number, conversation) };
+    let (prompt, urgent) = (MessageKind::Prompt, MessageKind::UrgentCommand);
+    let all = [
+        message(1, "room", prompt, MessageState::Acknowledged),
+        message(2, "room", prompt, MessageState::Running),
+        message(3, "room", prompt, MessageState::Received),
+        message(4, "hall", MessageKind::Command, MessageState::Received),
+        message(5, "hall", prompt, MessageState::Received),
+        message(6, "room", urgent, MessageState::Received),
+        message(7, "hall", urgent, MessageState::Answered),
+        message(8, "yard", prompt, MessageState::Dead),
+    ];
+    commit(store, all.iter().map(|one| Write::AddMessage(Box::new(one.clone()))).collect()).await;
+    let next: Vec<i64> = store
+        .next_messages("chat")
+        .await
+        .unwrap()
+        .into_iter()
+        .filter_map(|message| message.position)
+        .collect();
+    assert_eq!(next, [2, 4, 6]);
+    assert_eq!(store.next_messages("other").await.unwrap(), []);
+}
+
+/// A change replaces all; a task that is forgotten leaves its conversation without one.
+pub async fn conversations_and_channels_are_kept_by_name(store: &impl Store) {
+    let ended = Task { status: Status::Completed, ..new_task(1) };
+    let room = Conversation { task_id: Some(task_id(1)), updated_at: 8, ..samples::conversation("room") };
+    let hall = samples::conversation("hall");
+    let save = |one: &Conversation| Write::SaveConversation(Box::new(one.clone()));
+    commit(store, vec![add(ended), save(&hall), save(&samples::conversation("room")), save(&room)]).await;
+    assert_eq!(store.conversations("chat", None).await.unwrap(), [room.clone(), hall.clone()]);
+    assert_eq!(store.conversations("chat", Some("hall")).await.unwrap(), [hall]);
+    assert_eq!(store.conversations("other", None).await.unwrap(), []);
+    commit(store, vec![Write::Prune { ended_before: i64::MAX, events_per_task: 0 }]).await;
+    let room = Conversation { task_id: None, ..room };
+    assert_eq!(store.conversations("chat", Some("room")).await.unwrap(), [room]);
+    let chat =
+        ChannelRecord { name: "chat".into(), cursor: Some("{}".into()), is_paused: true, updated_at: 3 };
+    let other = ChannelRecord::new("another", 1);
+    let save = |one: &ChannelRecord| Write::SaveChannel(Box::new(one.clone()));
+    commit(store, vec![save(&ChannelRecord::new("chat", 1)), save(&other), save(&chat)]).await;
+    assert_eq!(store.channels().await.unwrap(), [other, chat]);
+}
+
+/// What is open stays, however old it is.
+pub async fn a_prune_forgets_messages_that_are_over(store: &impl Store) {
+    let message = |number, state, updated_at| {
+        Write::AddMessage(Box::new(Message { state, updated_at, ..samples::message(number, "room") }))
+    };
+    let batch = vec![
+        message(1, MessageState::Acknowledged, 10),
+        message(2, MessageState::Dead, 10),
+        message(3, MessageState::Answered, 10),
+        message(4, MessageState::Received, 10),
+        message(5, MessageState::Acknowledged, 90),
+    ];
+    commit(store, batch).await;
+    commit(store, vec![Write::Prune { ended_before: 50, events_per_task: 10 }]).await;
+    let left = store.messages(&MessageFilter::default()).await.unwrap();
+    let left: Vec<i64> = left.into_iter().filter_map(|message| message.position).collect();
+    assert_eq!(left, [5, 4, 3]);
+}

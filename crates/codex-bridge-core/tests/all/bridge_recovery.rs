@@ -1,0 +1,245 @@
+//! What the next bridge finds after a crash, and what it makes of it.
+
+use std::time::{Duration, Instant};
+
+use codex_bridge_core::bridge::DecisionOutcome;
+use codex_bridge_core::event::Event;
+use codex_bridge_core::request::RequestState;
+use codex_bridge_core::store::sqlite::Sqlite;
+use codex_bridge_core::store::{RequestFilter, Store, Write};
+use codex_bridge_core::task::{Status, TaskId, TurnProgress};
+use codex_bridge_core::{Bridge, OnHostLoss};
+use codex_session::Decision;
+use codex_wire::host::Stop;
+use scripted_model::Scenario;
+
+use crate::workbench::{PATIENCE, Workbench, asked, at_rest};
+
+/// Words of the prompt that a task goes on with after its host died.
+const AFTER_A_LOSS: &str = "The process that ran you died";
+
+fn store(bench: &Workbench) -> Sqlite {
+    Sqlite::open(&bench.home.dir().join("state/tasks.db")).unwrap()
+}
+
+async fn of_kind(bridge: &Bridge, id: &TaskId, kind: &str) -> Vec<Event> {
+    let events = bridge.events(id, 0, 1000).await.unwrap();
+    events.into_iter().filter(|event| event.kind == kind).collect()
+}
+
+async fn end_hosts(bridge: &Bridge) {
+    for host in bridge.hosts().await {
+        if host.is_alive() {
+            host.stop(Stop::Now).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_decision_that_was_not_kept_is_asked_again_after_a_crash() {
+    let bench = Workbench::new().await;
+    bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("made"));
+    let bridge = bench.open().await;
+    let id = bridge.start(bench.task("make x")).await.unwrap().task.id;
+    asked(&bridge, id.as_str()).await;
+    bridge.abandon().await;
+    // As an answer to a secret question leaves it: decided, and nothing to give.
+    let rows = store(&bench);
+    let mut request = rows.requests(&RequestFilter::default()).await.unwrap().remove(0);
+    request.state = RequestState::Decided;
+    request.decision = Some("answers".to_owned());
+    request.decided_by = Some("ada".to_owned());
+    rows.commit(vec![Write::SaveRequest(Box::new(request.clone()))]).await.unwrap();
+    drop(rows);
+
+    let bridge = bench.open().await;
+    let again = asked(&bridge, id.as_str()).await.open_requests.remove(0);
+    assert_eq!(again.request_id, request.request_id);
+    assert_eq!((again.decision, again.decided_by), (None, None));
+    let told = of_kind(&bridge, &id, "request").await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[1].body["asked_again"], true, "{told:?}");
+    let report = bridge.decide(id.as_str(), None, Decision::Accept, "bob").await.unwrap();
+    assert_eq!((report.outcome, report.decided_by.as_deref()), (DecisionOutcome::Resolved, Some("bob")));
+    assert_eq!(at_rest(&bridge, id.as_str()).await.task.status, Status::Completed);
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_limit_on_work_counts_what_was_worked_before_a_crash_and_a_turn_is_told_to_begin_once() {
+    let bench = Workbench::new().await;
+    let story = Scenario::new().stall("first").exec("true").then().stall("never").say("x");
+    bench.model.script("long", story);
+    let mut config = bench.config();
+    config.approvals.accept_commands = true;
+    let bridge = bench.open_with(config.clone()).await;
+    let mut new = bench.task("long");
+    new.limits.work_ms = Some(8_000);
+    let id = bridge.start(new).await.unwrap().task.id;
+    bench.model.wait_for_stall("first").await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    bench.model.release("first");
+    bench.model.wait_for_stall("never").await;
+    bridge.abandon().await;
+    let bridge = bench.open_with(config.clone()).await;
+    bridge.abandon().await;
+
+    let bridge = bench.open_with(config).await;
+    let since = Instant::now();
+    let before = bridge.show(id.as_str()).await.unwrap().task.used.work_ms;
+    assert!((3_500..8_000).contains(&before), "{before} ms are remembered");
+    let paused = at_rest(&bridge, id.as_str()).await.task;
+    assert_eq!(paused.status, Status::Paused, "{paused:?}");
+    assert!(since.elapsed() < Duration::from_secs(7), "it had all its time again: {:?}", since.elapsed());
+    assert!(paused.used.work_ms >= 7_000, "{paused:?}");
+    assert_eq!(of_kind(&bridge, &id, "turn_started").await.len(), 1);
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_task_whose_prompt_was_not_sent_is_queued_again_and_can_be_stopped() {
+    let bench = Workbench::new().await;
+    bench.model.script("blocker", Scenario::new().stall("gate").say("done"));
+    let mut config = bench.config();
+    config.max_running = 1;
+    let bridge = bench.open_with(config.clone()).await;
+    let blocker = bridge.start(bench.task("blocker")).await.unwrap().task.id;
+    bench.model.wait_for_stall("gate").await;
+    let id = bridge.start(bench.task("never sent")).await.unwrap().task.id;
+    bridge.abandon().await;
+    // As a crash between its begin and its thread's opening leaves it.
+    let rows = store(&bench);
+    let mut task = rows.task(&id).await.unwrap().unwrap();
+    task.status = Status::Starting;
+    rows.commit(vec![Write::SaveTask(Box::new(task))]).await.unwrap();
+    drop(rows);
+
+    let bridge = bench.open_with(config).await;
+    assert_eq!(bridge.show(id.as_str()).await.unwrap().task.status, Status::Queued);
+    let stopped = bridge.interrupt(id.as_str()).await.unwrap().task;
+    assert_eq!(stopped.status, Status::Cancelled, "{stopped:?}");
+    bench.model.release("gate");
+    at_rest(&bridge, blocker.as_str()).await;
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn after_a_restart_whoever_asked_for_a_turn_first_comes_first() {
+    let bench = Workbench::new().await;
+    for prompt in ["old", "new", "old again"] {
+        bench.model.script(prompt, Scenario::new().say(prompt));
+    }
+    bench.model.script("blocker", Scenario::new().stall("gate").say("done"));
+    let mut config = bench.config();
+    config.max_running = 1;
+    let bridge = bench.open_with(config.clone()).await;
+    let old = bridge.start(bench.task("old")).await.unwrap().task.id;
+    at_rest(&bridge, old.as_str()).await;
+    bridge.start(bench.task("blocker")).await.unwrap();
+    bench.model.wait_for_stall("gate").await;
+    let new = bridge.start(bench.task("new")).await.unwrap().task.id;
+    bridge.continue_task(old.as_str(), "old again").await.unwrap();
+    bridge.abandon().await;
+    let bridge = bench.open_with(config).await;
+    bench.model.release("gate");
+    at_rest(&bridge, new.as_str()).await;
+    at_rest(&bridge, old.as_str()).await;
+    let prompts: Vec<_> = bench.model.requests().iter().filter_map(|request| request.prompt()).collect();
+    assert_eq!(prompts, ["old", "blocker", "new", "old again"]);
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_request_whose_host_died_while_nobody_looked_is_told_to_be_closed() {
+    let bench = Workbench::new().await;
+    bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("made"));
+    let bridge = bench.open().await;
+    let id = bridge.start(bench.task("make x")).await.unwrap().task.id;
+    asked(&bridge, id.as_str()).await;
+    let hosts = bridge.hosts().await;
+    bridge.abandon().await;
+    for host in hosts {
+        host.stop(Stop::Now).await.unwrap();
+    }
+    let bridge = bench.open().await;
+    at_rest(&bridge, id.as_str()).await;
+    let closed = of_kind(&bridge, &id, "request_closed").await;
+    assert_eq!(closed.len(), 1, "{closed:?}");
+    assert_eq!(closed[0].body["outcome"], "orphaned", "{closed:?}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_task_that_saw_two_hosts_die_gets_one_of_its_own() {
+    let bench = Workbench::new().await;
+    for name in ["first", "second", "third"] {
+        bench.model.script(name, Scenario::new().stall(name).say(name));
+    }
+    bench.model.script_containing(AFTER_A_LOSS, Scenario::new().stall("again").say("done"));
+    let mut config = bench.config();
+    config.on_host_loss = OnHostLoss::Resume;
+    let bridge = bench.open_with(config).await;
+    let id = bridge.start(bench.task("first")).await.unwrap().task.id;
+    bench.model.wait_for_stall("first").await;
+    for turn in 2..=3 {
+        end_hosts(&bridge).await;
+        until_accepted(&bridge, &id, turn).await;
+    }
+    let other = bridge.start(bench.task("second")).await.unwrap().task.id;
+    bench.model.wait_for_stall("second").await;
+    let host_of = |host: Option<String>, hosts: &[codex_wire::host::Host]| {
+        let id = host.unwrap();
+        hosts.iter().find(|host| host.id() == id).unwrap().record().identity.alone.clone()
+    };
+    let hosts = bridge.hosts().await;
+    let (mine, others) =
+        (bridge.find(id.as_str()).await.unwrap().host, bridge.find(other.as_str()).await.unwrap().host);
+    assert_eq!(host_of(mine, &hosts), id.as_str());
+    assert_eq!(host_of(others, &hosts), "");
+    bench.model.release("again");
+    bench.model.release("second");
+    at_rest(&bridge, id.as_str()).await;
+    at_rest(&bridge, other.as_str()).await;
+    bench.tidy(bridge).await;
+}
+
+async fn until_accepted(bridge: &Bridge, id: &TaskId, number: usize) {
+    let mut news = bridge.news();
+    let accepted = async {
+        loop {
+            let turns = bridge.turns(id).await.unwrap();
+            let taken = [TurnProgress::Accepted, TurnProgress::Ended];
+            if turns.get(number - 1).is_some_and(|turn| taken.contains(&turn.progress)) {
+                return;
+            }
+            let _ = news.recv().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, accepted).await.expect("the turn never began");
+}
+
+#[tokio::test]
+async fn tasks_that_lost_their_host_go_on_one_after_the_other() {
+    let bench = Workbench::new().await;
+    bench.model.script("work", Scenario::new().stall("never").say("x"));
+    bench.model.script_containing(AFTER_A_LOSS, Scenario::new().say("done"));
+    let mut config = bench.config();
+    config.on_host_loss = OnHostLoss::Resume;
+    let bridge = bench.open_with(config).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(bridge.start(bench.task("work")).await.unwrap().task.id);
+    }
+    tokio::time::timeout(PATIENCE, bench.model.wait_for_request(2)).await.unwrap();
+    end_hosts(&bridge).await;
+    let mut begun = Vec::new();
+    for id in &ids {
+        until_accepted(&bridge, id, 2).await;
+        at_rest(&bridge, id.as_str()).await;
+        let starts = of_kind(&bridge, id, "state").await;
+        begun.push(starts.iter().rfind(|event| event.body["status"] == "starting").unwrap().at);
+    }
+    begun.sort_unstable();
+    assert!(begun.windows(2).all(|pair| pair[1] - pair[0] >= 1_900), "{begun:?}");
+    bench.tidy(bridge).await;
+}

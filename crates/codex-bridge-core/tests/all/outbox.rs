@@ -1,0 +1,289 @@
+//! The outbox on the real Codex, with a sender that does what it is told.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use codex_bridge_core::outbox::sender::{Refusal, Seen, Unknown};
+use codex_bridge_core::outbox::{Attempt, Delivery, Outcome, Repeats, Sender, State};
+use codex_bridge_core::store::DeliveryFilter;
+use codex_bridge_core::{Bridge, Config, NewTask};
+use codex_session::{Decision, Sandbox};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use scripted_model::Scenario;
+
+use crate::workbench::{PATIENCE, Workbench, asked, at_rest};
+
+/// What the sender does with an attempt.
+type Play = Box<dyn FnOnce() -> BoxFuture<'static, Outcome> + Send>;
+
+/// Does what it is told; after that it delivers.
+#[derive(Default)]
+struct Stage {
+    repeats: Option<Repeats>,
+    seen: Option<Seen>,
+    plays: Mutex<VecDeque<Play>>,
+    attempts: Mutex<Vec<Attempt>>,
+}
+
+impl Stage {
+    fn play(&self, play: impl FnOnce() -> BoxFuture<'static, Outcome> + Send + 'static) {
+        self.plays.lock().unwrap().push_back(Box::new(play));
+    }
+
+    fn answers(&self, outcome: Outcome) {
+        self.play(move || std::future::ready(outcome).boxed());
+    }
+
+    fn attempts(&self) -> Vec<Attempt> {
+        self.attempts.lock().unwrap().clone()
+    }
+}
+
+impl Sender for Stage {
+    fn check(&self, target: &str) -> Result<(), Unknown> {
+        let unknown = || Unknown {
+            target: target.into(),
+            why: "it is not one of ours".into(),
+            known: vec!["a".into()],
+        };
+        if target.starts_with("stage:") { Ok(()) } else { Err(unknown()) }
+    }
+
+    fn repeats(&self, _: &str) -> Repeats {
+        self.repeats.unwrap_or(Repeats::MayDouble)
+    }
+
+    fn send(&self, attempt: Attempt) -> BoxFuture<'_, Outcome> {
+        self.attempts.lock().unwrap().push(attempt);
+        let play = self.plays.lock().unwrap().pop_front();
+        match play {
+            Some(play) => play(),
+            None => std::future::ready(Outcome::Delivered { message_id: Some("m-1".into()) }).boxed(),
+        }
+    }
+
+    fn look(&self, _: &Attempt) -> BoxFuture<'_, Result<Seen, String>> {
+        std::future::ready(self.seen.clone().ok_or_else(|| "it does not answer".to_owned())).boxed()
+    }
+}
+
+fn config(bench: &Workbench, stage: &Arc<Stage>) -> Config {
+    Config { sender: Arc::clone(stage) as Arc<dyn Sender>, ..bench.config() }
+}
+
+fn task(bench: &Workbench, targets: &str, prompt: &str) -> NewTask {
+    NewTask { notify_target: Some(targets.to_owned()), ..bench.task(prompt) }
+}
+
+/// All deliveries, the oldest first, once they are so.
+async fn deliveries(bridge: &Bridge, is_so: impl Fn(&[Delivery]) -> bool) -> Vec<Delivery> {
+    let found = tokio::time::timeout(PATIENCE, async {
+        loop {
+            let mut all = bridge.deliveries(&DeliveryFilter::default()).await.unwrap();
+            all.reverse();
+            if is_so(&all) {
+                return all;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    if let Ok(found) = found.await {
+        return found;
+    }
+    panic!("in vain: {:#?}", bridge.deliveries(&DeliveryFilter::default()).await.unwrap());
+}
+
+fn all_are(state: State, count: usize) -> impl Fn(&[Delivery]) -> bool {
+    move |all| all.len() == count && all.iter().all(|one| one.state == state)
+}
+
+#[tokio::test]
+async fn an_end_is_written_with_the_task_and_sent_to_each_target() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let targets = "stage:a stage:b?on=failed stage:c?on=completed local";
+    let started = bridge.start(task(&bench, targets, "hello [play] say Hello.")).await.unwrap();
+    let view = at_rest(&bridge, started.task.id.as_str()).await;
+    // There as soon as the end is.
+    let all = deliveries(&bridge, |all| all.len() == 2).await;
+    assert!(all.iter().all(|one| Some(one.created_at) == view.task.completed_at), "{all:#?}");
+    let all = deliveries(&bridge, all_are(State::Delivered, 2)).await;
+    assert_eq!([&all[0].target, &all[1].target], ["stage:a", "stage:c"]);
+    assert_eq!(all[0].message_id.as_deref(), Some("m-1"));
+    let attempts = stage.attempts();
+    assert!(attempts.iter().all(|attempt| attempt.notice.answer.as_deref() == Some("Hello.")));
+    assert_eq!(attempts.len(), 2);
+
+    let unknown = bridge.start(task(&bench, "stage:a pigeon", "hello")).await.unwrap_err();
+    assert!(unknown.to_string().contains("pigeon"), "{unknown}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_failed_task_and_an_interrupted_one_say_so() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    bench.model.script("break", Scenario::new().fail("invalid_prompt", "the model refuses"));
+    bench.model.script("ask", Scenario::new().exec("touch one.txt").then_say("done"));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let started = bridge.start(task(&bench, "stage:a", "break")).await.unwrap();
+    at_rest(&bridge, started.task.id.as_str()).await;
+    deliveries(&bridge, all_are(State::Delivered, 1)).await;
+    let told = stage.attempts().remove(0).notice;
+    assert_eq!((told.occasion.as_str(), told.status.as_str()), ("failed", "failed"));
+    assert!(told.error.unwrap().message.contains("the model refuses"));
+
+    let id = bridge.start(task(&bench, "stage:a", "ask")).await.unwrap().task.id;
+    asked(&bridge, id.as_str()).await;
+    bridge.interrupt(id.as_str()).await.unwrap();
+    let all = deliveries(&bridge, |all| all.len() == 3 && all[2].state == State::Delivered).await;
+    let told = &all[2].notice;
+    assert_eq!((told.occasion.as_str(), told.status.as_str()), ("failed", "cancelled"));
+    deliveries(&bridge, |all| all[1].state == State::Withdrawn).await;
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn the_files_that_a_turn_changed_are_named() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let patch = "*** Begin Patch\n*** Add File: new.txt\n+hello\n*** End Patch\n";
+    bench.model.script("change", Scenario::new().apply_patch(patch).then_say("done"));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let mut new = task(&bench, "stage:a?on=completed", "change");
+    new.settings.sandbox = Sandbox::WorkspaceWrite;
+    let id = bridge.start(new).await.unwrap().task.id;
+    while !asked_or_at_rest(&bridge, id.as_str()).await {
+        bridge.decide(id.as_str(), None, Decision::Accept, "a test").await.unwrap();
+    }
+    let told = deliveries(&bridge, all_are(State::Delivered, 1)).await.remove(0).notice;
+    assert_eq!((told.files.as_slice(), told.more_files), (&["new.txt".to_owned()][..], 0));
+    assert!(told.work_ms.is_some() && told.tokens.is_some(), "{told:#?}");
+    bench.tidy(bridge).await;
+}
+
+/// True once it is at rest, false when it asks.
+async fn asked_or_at_rest(bridge: &Bridge, id: &str) -> bool {
+    bridge.wait(id, PATIENCE).await.unwrap().task.status.is_at_rest()
+}
+
+#[tokio::test]
+async fn requests_that_come_together_are_told_together_and_later_ones_apart() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let scenario = Scenario::new().exec("touch one.txt").exec("touch two.txt").then_exec("touch three.txt");
+    bench.model.script("ask", scenario.then_say("done"));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let id = bridge.start(task(&bench, "stage:a", "ask")).await.unwrap().task.id;
+    // codex 0.166 asks for both calls of one response at once.
+    for (round, together) in [2, 1].into_iter().enumerate() {
+        let told = Arc::clone(&stage);
+        until(move || told.attempts().len() == round + 1).await;
+        let open = asked(&bridge, id.as_str()).await.open_requests;
+        let told: Vec<String> =
+            stage.attempts()[round].notice.requests.iter().map(|asked| asked.request_id.clone()).collect();
+        let names: Vec<String> = open.iter().map(|request| request.request_id.clone()).collect();
+        assert_eq!((told.len(), &told), (together, &names), "{:#?}", stage.attempts());
+        for request in &names {
+            bridge.decide(id.as_str(), Some(request), Decision::Accept, "a test").await.unwrap();
+        }
+    }
+    at_rest(&bridge, id.as_str()).await;
+    let all = deliveries(&bridge, all_are(State::Delivered, 3)).await;
+    assert_eq!(all.iter().filter(|one| one.notice.occasion.asks()).count(), 2, "{all:#?}");
+    bench.tidy(bridge).await;
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    waited.await.expect("waited in vain");
+}
+
+/// What an earlier life was sending when it died: in doubt, whatever the platform.
+async fn after_a_death(stage: Stage) -> (Workbench, Bridge, Arc<Stage>, Delivery) {
+    let (bench, dying) = (Workbench::new().await, Arc::new(Stage::default()));
+    dying.play(|| std::future::pending().boxed());
+    let bridge = bench.open_with(config(&bench, &dying)).await;
+    let id = bridge.start(task(&bench, "stage:a", "hello [play] say Hello.")).await.unwrap().task.id;
+    at_rest(&bridge, id.as_str()).await;
+    let dying_again = Arc::clone(&dying);
+    until(move || dying_again.attempts().len() == 1).await;
+    bridge.abandon().await;
+    let stage = Arc::new(stage);
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let delivery =
+        deliveries(&bridge, |all| all.len() == 1 && all[0].state != State::Attempting).await.remove(0);
+    (bench, bridge, stage, delivery)
+}
+
+#[tokio::test]
+async fn what_may_have_arrived_is_sent_again_as_the_platform_needs_it() {
+    for (repeats, marked) in [
+        (Repeats::Idempotent { within: None }, false),
+        (Repeats::Idempotent { within: Some(Duration::from_hours(1)) }, false),
+        (Repeats::Idempotent { within: Some(Duration::ZERO) }, true),
+        (Repeats::MayDouble, true),
+    ] {
+        let stage = Stage { repeats: Some(repeats), ..Stage::default() };
+        let (bench, bridge, stage, delivery) = after_a_death(stage).await;
+        assert_eq!(delivery.state, State::Delivered, "{repeats:?}");
+        let attempts = stage.attempts();
+        assert_eq!((attempts.len(), attempts[0].may_be_duplicate), (1, marked), "{repeats:?}");
+        assert_eq!(attempts[0].key, delivery.id, "{repeats:?}");
+        bench.tidy(bridge).await;
+    }
+}
+
+#[tokio::test]
+async fn where_one_can_look_nothing_is_sent_that_is_there() {
+    let there = Seen::Yes { message_id: Some("m-7".into()) };
+    for (seen, sent, state) in [
+        (Some(there), 0, State::Delivered),
+        (Some(Seen::No), 1, State::Delivered),
+        // A look that fails sends nothing: it is looked again later.
+        (None, 0, State::Pending),
+    ] {
+        let stage = Stage { repeats: Some(Repeats::LookFirst), seen: seen.clone(), ..Stage::default() };
+        let (bench, bridge, stage, delivery) = after_a_death(stage).await;
+        assert_eq!((delivery.state, stage.attempts().len()), (state, sent), "{seen:?}: {delivery:#?}");
+        assert!(stage.attempts().iter().all(|attempt| !attempt.may_be_duplicate));
+        bench.tidy(bridge).await;
+    }
+}
+
+#[tokio::test]
+async fn a_sender_that_panics_or_hangs_stops_nobody() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    stage.play(|| async { panic!("a mistake of the sender's") }.boxed());
+    stage.play(|| std::future::pending().boxed());
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    bridge.start(task(&bench, "stage:a stage:b stage:c", "hello [play] say Hello.")).await.unwrap();
+    let all = deliveries(&bridge, |all| all.iter().any(|one| one.state == State::Delivered)).await;
+    assert_eq!(all.iter().filter(|one| one.state == State::Attempting).count(), 2, "{all:#?}");
+    // A target that is free takes what comes next.
+    bridge.start(task(&bench, "stage:c", "again [play] say Hello.")).await.unwrap();
+    deliveries(&bridge, |all| all.iter().filter(|one| one.state == State::Delivered).count() == 2).await;
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn what_is_given_up_can_be_taken_up_again_and_keeps_its_reason() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    stage.answers(Outcome::failed(Refusal::Never, "no: PASSWORD=planted-secret-9 was wrong"));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let id = bridge.start(task(&bench, "stage:a", "hello [play] say Hello.")).await.unwrap().task.id;
+    let dead = deliveries(&bridge, all_are(State::Dead, 1)).await.remove(0);
+    let error = dead.last_error.unwrap();
+    assert!(error.starts_with("no: PASSWORD=") && !error.contains("planted"), "{error}");
+    assert_eq!(bridge.show(id.as_str()).await.unwrap().task.notification.status, "failed");
+    bridge.retry_delivery(&dead.id, "a test").await.unwrap();
+    deliveries(&bridge, all_are(State::Delivered, 1)).await;
+    assert_eq!(bridge.show(id.as_str()).await.unwrap().task.notification.status, "sent");
+    let again = bridge.retry_delivery(&dead.id, "a test").await.unwrap_err();
+    assert!(again.to_string().contains("delivered"), "{again}");
+    assert!(bridge.retry_delivery("dlv-0", "a test").await.is_err());
+    bench.tidy(bridge).await;
+}

@@ -1,0 +1,229 @@
+//! Channels: ways by which work arrives from people and other agents elsewhere, and replies go back to them. One file per
+//! platform.
+//!
+//! A channel translates. It knows its platform's words and nothing of rows, conversations and turns: what a message
+//! leads to, who may write, what a command means and when something is sent again is the library's business
+//! (`codex_bridge_core::inbox` and `outbox`).
+//!
+//! How a platform is added:
+//!
+//! 1. `channel/PLATFORM.rs` with a type that implements [`Channel`], and its `Settings` (`deny_unknown_fields`);
+//! 2. a field for those in [`settings::Settings`] and an arm in [`settings::Settings::open`];
+//! 3. a stand-in server in `testkit/src/platform/`, and a row in `docs/channels.md`.
+//!
+//! What the supervisor ([`serving`]) does with it, in this order: [`Channel::start`] once; then, side by side, for ever:
+//! [`Channel::receive`] from the cursor that is remembered, what it gives is made durable together with the new cursor,
+//! [`Channel::received`]; [`Channel::acknowledge`] for what is done with; [`Channel::progress`] for what runs;
+//! [`Channel::beside`]. Whatever fails with
+//! [`Trouble::Again`] is begun again after a pause that grows; [`Trouble::Stop`] is final.
+//!
+//! Replies, notices and what Codex asks come as [`Attempt`]s from the outbox to [`Channel::send`], with targets
+//! `NAME:PLACE`, where NAME is the channel's name and PLACE is what [`Arrival::reply_to`] said behind it.
+
+pub mod hook;
+mod keep;
+pub mod molecule;
+pub mod outgoing;
+pub mod plugin;
+mod progress;
+pub mod registry;
+pub mod serving;
+pub mod settings;
+pub mod speech;
+pub mod telegram;
+
+use std::time::Duration;
+
+use codex_bridge_core::bridge::Verdict;
+use codex_bridge_core::inbox::{Arrival, Message, Receipt};
+use codex_bridge_core::outbox::sender::Seen;
+use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
+use codex_bridge_core::request::RequestRecord;
+use codex_session::Decision;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
+
+use crate::failure::Failure;
+
+/// A way to a platform.
+pub trait Channel: Send + Sync + 'static {
+    /// What only one daemon may serve, in words without secrets: a workspace, a bot.
+    fn identity(&self) -> String;
+
+    /// Makes sure that it can work: credentials, reach. Gives a sentence for people. Gets the cursor that is remembered.
+    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, Trouble>>;
+
+    /// What came since the cursor. May wait for something to come, a minute at most. The cursor of what it gives is
+    /// remembered together with it, in one transaction.
+    fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Batch, Trouble>>;
+
+    /// What it brought is durable, or refused: now its source may be told.
+    fn received(&self, _receipts: Vec<Receipt>) -> BoxFuture<'_, ()> {
+        std::future::ready(()).boxed()
+    }
+
+    /// How long to wait after an empty batch, for platforms that have to be asked again and again.
+    fn pause(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Tells the source that these are done with, the oldest first. Asked only what is not yet known there; where
+    /// [`Self::has_watermark`], every earlier message is done with too.
+    fn acknowledge<'a>(&'a self, _done: &'a [Message]) -> BoxFuture<'a, Result<(), Trouble>> {
+        std::future::ready(Ok(())).boxed()
+    }
+
+    /// Whether the source keeps one mark up to which all is done with.
+    fn has_watermark(&self) -> bool {
+        false
+    }
+
+    /// Runs beside everything else, for heartbeats and the like; ends only with trouble.
+    fn beside(&self, _doing: watch::Receiver<Doing>) -> BoxFuture<'_, Trouble> {
+        std::future::pending().boxed()
+    }
+
+    /// What is put before people with buttons, by our names of the requests.
+    fn asked(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// One of these is no longer open: its buttons go.
+    fn close_asked<'a>(&'a self, _request: &'a RequestRecord) -> BoxFuture<'a, ()> {
+        std::future::ready(()).boxed()
+    }
+
+    /// Whether turns are shown while they run.
+    fn shows_progress(&self) -> bool {
+        false
+    }
+
+    /// The turns that it shows, by our names of the messages that asked for them.
+    fn in_progress(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// How a turn stands. Told every two seconds at most, and once more when it is over.
+    fn progress<'a>(&'a self, _progress: &'a Progress) -> BoxFuture<'a, ()> {
+        std::future::ready(()).boxed()
+    }
+
+    /// What somebody posted to `/hooks/NAME`; none where nobody can.
+    fn posted(&self, _posted: &Posted<'_>) -> Option<Result<Arrival, Failure>> {
+        None
+    }
+
+    /// What came of a decision that was made with a button.
+    fn decided<'a>(&'a self, _tap: &'a Tap, _verdict: &'a Verdict) -> BoxFuture<'a, ()> {
+        std::future::ready(()).boxed()
+    }
+
+    /// Whether there is such a place, and why not.
+    fn check_place(&self, place: &str) -> Result<(), String>;
+
+    /// What a repetition does there.
+    fn repeats(&self, place: &str) -> Repeats;
+
+    /// One attempt to say something there.
+    fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome>;
+
+    /// Where one can look: whether it was said.
+    fn look<'a>(&'a self, _place: &'a str, _attempt: &'a Attempt) -> BoxFuture<'a, Result<Seen, String>> {
+        std::future::ready(Ok(Seen::No)).boxed()
+    }
+}
+
+/// What a channel brings at once.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Messages, the oldest first.
+    pub arrivals: Vec<Arrival>,
+    /// Decisions that were made with buttons.
+    pub taps: Vec<Tap>,
+    /// How far the source is read with these; none leaves it as it was.
+    pub cursor: Option<String>,
+}
+
+/// A decision that was made with a button, or in the platform's own way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tap {
+    /// The platform's own name for it.
+    pub id: String,
+    /// The conversation in which it was made.
+    pub conversation: String,
+    /// Who made it.
+    pub sender_id: String,
+    /// On what.
+    pub request_id: String,
+    /// What was decided.
+    pub decision: Decision,
+    /// The message that carries the button, as the platform calls it.
+    pub message_id: Option<String>,
+}
+
+/// What somebody posted, as it came.
+#[derive(Debug, Clone, Copy)]
+pub struct Posted<'a> {
+    /// The sender's own name for it.
+    pub id: Option<&'a str>,
+    /// When it was sent, in seconds since 1970.
+    pub timestamp: Option<&'a str>,
+    /// What proves who sent it.
+    pub signature: Option<&'a str>,
+    /// The rest.
+    pub body: &'a [u8],
+}
+
+/// How a turn stands, for platforms that show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// Our name of the message that asked for it.
+    pub message_id: String,
+    /// Where it is shown.
+    pub place: String,
+    /// What is shown, redacted.
+    pub text: String,
+    /// Whether it is over.
+    pub is_over: bool,
+}
+
+/// What a channel is doing, for platforms that show it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Doing {
+    /// How many messages are worked on.
+    pub running: usize,
+    /// The beginning of the oldest of them, redacted.
+    pub summary: String,
+}
+
+/// Why a channel cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// Not by itself: somebody must do something.
+    Stop(String),
+    /// It is worth another try, after so long if the platform said so.
+    Again {
+        /// Not before.
+        after: Option<Duration>,
+        /// Why, without secrets.
+        why: String,
+    },
+    /// The source does not know the cursor any more: it is read anew.
+    CursorGone,
+}
+
+impl Trouble {
+    /// Worth another try.
+    pub fn again(why: impl Into<String>) -> Self {
+        Self::Again { after: None, why: why.into() }
+    }
+
+    /// Why, in a sentence.
+    pub fn sentence(&self) -> &str {
+        match self {
+            Self::Stop(why) | Self::Again { why, .. } => why,
+            Self::CursorGone => "its place in the source is gone",
+        }
+    }
+}

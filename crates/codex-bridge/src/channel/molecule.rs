@@ -1,0 +1,350 @@
+//! A workspace of the Molecule platform: its people on the canvas, and its other agents.
+//!
+//! The platform is asked every few seconds; there is no long poll. Our place in the activity log is remembered with what
+//! was read; the platform's own mark (`activity/ack`) moves only over what was answered. A reply on the canvas has no
+//! key, but leaves a row behind, so it is looked for before it is repeated; a reply to an agent has a key. What Codex
+//! asks becomes a request on the canvas, which a person answers there.
+
+mod api;
+mod asked;
+mod row;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use codex_bridge_core::bridge::Verdict;
+use codex_bridge_core::inbox::Message;
+use codex_bridge_core::outbox::sender::{Refusal, Seen};
+use codex_bridge_core::outbox::{Attempt, Occasion, Outcome, Repeats};
+use codex_bridge_core::request::RequestRecord;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::{Batch, Channel, Doing, Tap, Trouble, speech};
+use crate::config::notify::Secret;
+use crate::deliver::text::Limit;
+use crate::deliver::{Env, found};
+
+use api::Api;
+use asked::Asked;
+use row::Row;
+
+/// Who may write unless the operator says otherwise: the platform lets nobody else through.
+pub const ALLOWED: [&str; 2] = ["canvas:approver", "peer:*"];
+/// The platform has no limit of its own; nobody reads more than this.
+const LIMIT: Limit = Limit::Chars(60_000);
+/// How often it is asked for news, unless told otherwise.
+const POLL_MS: u64 = 5_000;
+/// How often it is told that we live. Older servers forget us after a minute.
+const HEARTBEAT: Duration = Duration::from_secs(20);
+/// Without a place in the log: how far back it is read.
+const LOOK_BACK_S: u32 = 600;
+/// How far back a reply is looked for that may have been sent.
+const SEARCH_BACK_S: u32 = 24 * 60 * 60;
+/// So many heartbeats in a row that are refused mean that we are not wanted.
+const REFUSALS: u32 = 3;
+
+/// A workspace of Molecule's. What is absent comes from the environment, as the platform sets it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The workspace; else `WORKSPACE_ID` or `MOLECULE_WORKSPACE_ID`.
+    pub workspace_id: Option<String>,
+    /// The platform; else `PLATFORM_URL` or `MOLECULE_PLATFORM_URL`.
+    pub url: Option<String>,
+    /// The workspace's token.
+    pub token: Option<Secret>,
+    /// The variable that holds it; `MOLECULE_WORKSPACE_TOKEN` by default.
+    pub token_env: Option<String>,
+    /// How we are called there.
+    pub agent_name: Option<String>,
+    /// How often the platform is asked for news.
+    pub poll_ms: Option<u64>,
+}
+
+/// A workspace of Molecule's.
+pub struct Molecule {
+    name: String,
+    api: Api,
+    agent_name: String,
+    poll: Duration,
+    begun: Instant,
+    /// What is put before people as requests of the platform.
+    asked: Asked,
+    /// Whether the platform is too old to be told what is done with.
+    takes_no_ack: AtomicBool,
+    refusals: AtomicU32,
+}
+
+/// Our place in the log, with what must not be forgotten beside it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Cursor {
+    since_id: Option<String>,
+    asked: Vec<(String, String)>,
+}
+
+impl Molecule {
+    /// As configured, or what is missing.
+    pub fn new(name: &str, settings: &Settings, env: Env<'_>) -> Result<Self, String> {
+        let either = |set: &Option<String>, names: [&str; 2]| {
+            let set = set.clone().or_else(|| names.into_iter().find_map(env));
+            set.map(|text| text.trim().to_owned())
+                .filter(|text| !text.is_empty())
+                .ok_or(format!("set {} or {}", names[0], names[1]))
+        };
+        let workspace = either(&settings.workspace_id, ["WORKSPACE_ID", "MOLECULE_WORKSPACE_ID"])?;
+        let is_plain = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
+        if workspace.len() > 128 || !workspace.chars().all(is_plain) {
+            return Err(format!("{workspace:?} is no workspace id"));
+        }
+        let url = either(&settings.url, ["PLATFORM_URL", "MOLECULE_PLATFORM_URL"])?;
+        if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
+            return Err("the platform's url must begin with http:// or https://".to_owned());
+        }
+        let variable = settings.token_env.as_deref().unwrap_or("MOLECULE_WORKSPACE_TOKEN");
+        let token = found(settings.token.as_ref(), Some(variable), env)?;
+        let token = token.ok_or(format!("the workspace has no token: set {variable}"))?;
+        let named = settings.agent_name.clone().or_else(|| env("MOLECULE_AGENT_NAME"));
+        Ok(Self {
+            name: name.to_owned(),
+            api: Api::new(&url, &workspace, token, env("MOLECULE_ORG_ID")),
+            agent_name: named.unwrap_or_else(|| "codex-bridge".to_owned()),
+            poll: Duration::from_millis(settings.poll_ms.unwrap_or(POLL_MS)),
+            begun: Instant::now(),
+            asked: Asked::default(),
+            takes_no_ack: AtomicBool::new(false),
+            refusals: AtomicU32::new(0),
+        })
+    }
+
+    async fn register(&self) -> Result<String, Trouble> {
+        let body = json!({
+            "id": self.api.workspace(), "url": "", "delivery_mode": "poll",
+            "agent_card": {
+                "name": self.agent_name,
+                "description": "Codex, under codex-bridge",
+                "skills": [{ "name": "code" }],
+            },
+        });
+        let reply =
+            self.api.post("/registry/register", &body).await.map_err(|outcome| api::trouble(&outcome))?;
+        match reply.status {
+            200..300 => Ok(format!("workspace {} is served as {}", self.api.workspace(), self.agent_name)),
+            401 | 403 => Err(self.refused(reply.status)),
+            429 | 500.. => Err(api::later(&reply)),
+            // Messages may come all the same.
+            status => Ok(format!(
+                "workspace {} is served; the platform answered {status} to its registration",
+                self.api.workspace()
+            )),
+        }
+    }
+
+    fn refused(&self, status: u16) -> Trouble {
+        Trouble::Stop(format!(
+            "Molecule refuses the token of workspace {} ({status}): make a new one on the canvas and set \
+             MOLECULE_WORKSPACE_TOKEN, or look whether the workspace still exists",
+            self.api.workspace()
+        ))
+    }
+
+    async fn rows(&self, query: &str) -> Result<Vec<Row>, Trouble> {
+        let reply = self.api.activity(query).await.map_err(|outcome| api::trouble(&outcome))?;
+        match reply.status {
+            200 => Ok(row::in_order(&reply.body)),
+            401 | 403 => Err(self.refused(reply.status)),
+            410 => Err(Trouble::CursorGone),
+            _ => Err(api::later(&reply)),
+        }
+    }
+
+    async fn read(&self, cursor: Option<String>) -> Result<Batch, Trouble> {
+        let before = cursor.clone();
+        let mut cursor: Cursor = cursor.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let query = match &cursor.since_id {
+            Some(id) => format!("since_id={id}&limit=100"),
+            None => format!("since_secs={LOOK_BACK_S}&limit=500"),
+        };
+        let rows = self.rows(&query).await?;
+        if let Some(last) = rows.last() {
+            cursor.since_id = Some(last.id.clone());
+        }
+        let arrivals = rows.iter().filter_map(|row| row.arrival(&self.name, self.api.workspace())).collect();
+        let taps = self.asked.answered(&self.api).await;
+        cursor.asked = self.asked.all();
+        let text = serde_json::to_string(&cursor).ok();
+        let is_new = text != before;
+        Ok(Batch { arrivals, taps, cursor: text.filter(|_| is_new) })
+    }
+
+    async fn heartbeat(&self, doing: &Doing) -> Result<(), Trouble> {
+        let body = json!({
+            "workspace_id": self.api.workspace(), "error_rate": 0.0, "sample_error": "",
+            "active_tasks": doing.running, "current_task": doing.summary,
+            "uptime_seconds": self.begun.elapsed().as_secs(), "is_busy": doing.running > 0,
+        });
+        let Ok(reply) = self.api.post("/registry/heartbeat", &body).await else { return Ok(()) };
+        if !matches!(reply.status, 401 | 403) {
+            self.refusals.store(0, Ordering::Relaxed);
+            return Ok(());
+        }
+        let count = self.refusals.fetch_add(1, Ordering::Relaxed) + 1;
+        if count < REFUSALS { Ok(()) } else { Err(self.refused(reply.status)) }
+    }
+
+    async fn on_canvas(&self, attempt: &Attempt) -> Outcome {
+        if attempt.notice.occasion == Occasion::Approval || !attempt.notice.requests.is_empty() {
+            return self.asked.ask(&self.api, attempt).await;
+        }
+        self.api.notify(&speech::text(attempt, LIMIT)).await
+    }
+
+    async fn to_agent(&self, peer: &str, attempt: &Attempt) -> Outcome {
+        let body = json!({
+            "target_id": peer, "task": speech::text(attempt, LIMIT), "idempotency_key": attempt.key,
+        });
+        match self.api.post(&self.api.of_workspace("delegate"), &body).await {
+            Ok(reply) if reply.is_success() => {
+                let id = reply.body["delegation_id"].as_str().map(str::to_owned);
+                Outcome::Delivered { message_id: id }
+            }
+            Ok(reply) if matches!(reply.status, 400 | 403) => Outcome::failed(
+                Refusal::Never,
+                format!("it answered {}: {}", reply.status, api::said(&reply)),
+            ),
+            Ok(reply) => reply.refusal(),
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// Whether more rows say this than others of ours account for.
+    async fn was_said(&self, attempt: &Attempt) -> Result<Seen, String> {
+        let text = speech::text(attempt, LIMIT);
+        let rows = self.rows(&format!("since_secs={SEARCH_BACK_S}&limit=500")).await;
+        let rows = rows.map_err(|trouble| format!("it could not be looked: {trouble:?}"))?;
+        let same: Vec<&Row> = rows.iter().filter(|row| row.is_notice_of(&text)).collect();
+        Ok(match same.last() {
+            Some(last) if same.len() > attempt.twins => Seen::Yes { message_id: Some(last.id.clone()) },
+            _ => Seen::No,
+        })
+    }
+}
+
+impl Channel for Molecule {
+    fn identity(&self) -> String {
+        format!("Molecule workspace {} at {}", self.api.workspace(), self.api.base())
+    }
+
+    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, Trouble>> {
+        let cursor: Cursor = cursor.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        self.asked.know(cursor.asked);
+        self.register().boxed()
+    }
+
+    fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Batch, Trouble>> {
+        self.read(cursor).boxed()
+    }
+
+    fn pause(&self) -> Duration {
+        self.poll
+    }
+
+    fn has_watermark(&self) -> bool {
+        true
+    }
+
+    fn acknowledge<'a>(&'a self, done: &'a [Message]) -> BoxFuture<'a, Result<(), Trouble>> {
+        async move {
+            let Some(position) = done.iter().filter_map(|message| message.position).max() else {
+                return Ok(());
+            };
+            if self.takes_no_ack.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let body = json!({ "acked_seq": position });
+            let reply = self.api.post(&self.api.of_workspace("activity/ack"), &body).await;
+            let reply = reply.map_err(|outcome| api::trouble(&outcome))?;
+            match reply.status {
+                200..300 => Ok(()),
+                // An older server, which keeps everything for its own time.
+                404 => {
+                    self.takes_no_ack.store(true, Ordering::Relaxed);
+                    Ok(())
+                }
+                401 | 403 => Err(self.refused(reply.status)),
+                _ => Err(api::later(&reply)),
+            }
+        }
+        .boxed()
+    }
+
+    fn beside(&self, doing: watch::Receiver<Doing>) -> BoxFuture<'_, Trouble> {
+        async move {
+            loop {
+                let now = doing.borrow().clone();
+                if let Err(trouble) = self.heartbeat(&now).await {
+                    return trouble;
+                }
+                tokio::time::sleep(HEARTBEAT).await;
+            }
+        }
+        .boxed()
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.all().into_iter().map(|(_, request_id)| request_id).collect()
+    }
+
+    fn close_asked<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
+        self.asked.close(&self.api, &request.request_id).boxed()
+    }
+
+    fn decided<'a>(&'a self, tap: &'a Tap, verdict: &'a Verdict) -> BoxFuture<'a, ()> {
+        async move {
+            self.asked.forget(&tap.request_id);
+            if !matches!(verdict, Verdict::Taken { .. }) {
+                // Best effort: the request itself says what became of it elsewhere too.
+                let _ = self.api.notify(verdict.text()).await;
+            }
+        }
+        .boxed()
+    }
+
+    fn check_place(&self, place: &str) -> Result<(), String> {
+        let is_id =
+            |id: &str| !id.is_empty() && id.chars().all(|char| char.is_ascii_alphanumeric() || char == '-');
+        match place.strip_prefix("peer:") {
+            Some(id) if is_id(id) => Ok(()),
+            None if place == "canvas" => Ok(()),
+            _ => Err("it is canvas, or peer: and a workspace id".to_owned()),
+        }
+    }
+
+    fn repeats(&self, place: &str) -> Repeats {
+        if place == "canvas" { Repeats::LookFirst } else { Repeats::Idempotent { within: None } }
+    }
+
+    fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
+        match place.strip_prefix("peer:") {
+            Some(peer) => self.to_agent(peer, attempt).boxed(),
+            None => self.on_canvas(attempt).boxed(),
+        }
+    }
+
+    fn look<'a>(&'a self, _place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Result<Seen, String>> {
+        if !attempt.notice.requests.is_empty() {
+            // Each carries the name of its request, so that a second one is known for what it is.
+            return std::future::ready(Ok(Seen::No)).boxed();
+        }
+        self.was_said(attempt).boxed()
+    }
+}
+
+/// A text of a row, whatever it is.
+fn text_of(value: &Value) -> Option<&str> {
+    value.as_str().filter(|text| !text.is_empty())
+}

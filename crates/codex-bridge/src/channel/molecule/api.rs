@@ -1,0 +1,95 @@
+//! The calls of the platform, with the headers that it wants.
+
+use codex_bridge_core::outbox::Outcome;
+use codex_bridge_core::outbox::sender::Refusal;
+use serde_json::{Value, json};
+
+use super::super::Trouble;
+use crate::deliver::http::{Get, PATIENCE, Post, Reply};
+
+/// One workspace of the platform.
+pub struct Api {
+    base: String,
+    workspace: String,
+    token: String,
+    org: Option<String>,
+}
+
+impl Api {
+    pub fn new(base: &str, workspace: &str, token: String, org: Option<String>) -> Self {
+        Self { base: base.trim_end_matches('/').to_owned(), workspace: workspace.to_owned(), token, org }
+    }
+
+    pub fn workspace(&self) -> &str {
+        &self.workspace
+    }
+
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// A path below our own workspace.
+    pub fn of_workspace(&self, path: &str) -> String {
+        format!("/workspaces/{}/{path}", self.workspace)
+    }
+
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        let mut headers = vec![
+            ("authorization", format!("Bearer {}", self.token)),
+            // Without it the hosted platform answers with a page instead.
+            ("origin", self.base.clone()),
+            ("x-workspace-id", self.workspace.clone()),
+        ];
+        headers.extend(self.org.iter().map(|org| ("x-molecule-org-id", org.clone())));
+        headers
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Reply, Outcome> {
+        let post = Post { headers: self.headers(), ..Post::json(format!("{}{path}", self.base), body) };
+        post.send().await
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Reply, Outcome> {
+        let url = format!("{}{path}", self.base);
+        Get { url, headers: self.headers(), timeout: PATIENCE }.send().await
+    }
+
+    /// Rows of the activity log.
+    pub async fn activity(&self, query: &str) -> Result<Reply, Outcome> {
+        let path = self.of_workspace("activity");
+        self.get(&format!("{path}?type=a2a_receive&include=peer_info&{query}")).await
+    }
+
+    /// Says something to the people on the canvas.
+    pub async fn notify(&self, text: &str) -> Outcome {
+        match self.post(&self.of_workspace("notify"), &json!({ "message": text })).await {
+            Ok(reply) if reply.is_success() => Outcome::Delivered { message_id: None },
+            Ok(reply) if matches!(reply.status, 400 | 403) => {
+                Outcome::failed(Refusal::Never, format!("it answered {}: {}", reply.status, said(&reply)))
+            }
+            Ok(reply) => reply.refusal(),
+            Err(outcome) => outcome,
+        }
+    }
+}
+
+/// What the platform says of a failure.
+pub fn said(reply: &Reply) -> String {
+    reply.body["error"].as_str().unwrap_or("without a reason").chars().take(200).collect()
+}
+
+/// An answer that may be another one later.
+pub fn later(reply: &Reply) -> Trouble {
+    Trouble::Again { after: reply.retry_after, why: format!("the platform answered {}", reply.status) }
+}
+
+/// A call that got no answer.
+pub fn trouble(outcome: &Outcome) -> Trouble {
+    match outcome {
+        Outcome::Failed { refusal: Refusal::Never, error, .. } => {
+            Trouble::Stop(format!("the platform cannot be reached: {error}"))
+        }
+        Outcome::Failed { error, .. } => Trouble::again(format!("the platform cannot be reached: {error}")),
+        Outcome::Delivered { .. } => Trouble::again("the platform cannot be reached"),
+    }
+}

@@ -1,0 +1,92 @@
+//! Showing how turns stand while they run, on platforms where a message can be edited: the last few things that happened,
+//! every two seconds at most, and nothing where nothing has changed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use codex_bridge_core::Bridge;
+use codex_bridge_core::bridge::Error;
+use codex_bridge_core::inbox::{Message, MessageKind, State};
+use codex_bridge_core::store::MessageFilter;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::{Channel, Progress};
+use crate::cli::render::paint::Paint;
+use crate::cli::render::story::Story;
+use crate::view;
+
+/// How often at most, and how long a turn runs before it is shown at all.
+const EVERY: Duration = Duration::from_secs(2);
+/// Events that are looked at.
+const EVENTS: u32 = 60;
+/// Lines that are shown.
+const LINES: usize = 6;
+/// The longest line.
+const WIDTH: usize = 120;
+
+/// Shows what runs, for as long as the bridge does.
+pub async fn show(bridge: &Bridge, name: &str, channel: &dyn Channel) {
+    loop {
+        let mut news = bridge.news();
+        // A store that fails is the business of others.
+        let _ = show_all(bridge, name, channel).await;
+        // What is missed is looked up with the rest.
+        if matches!(news.recv().await, Err(RecvError::Closed)) {
+            return;
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+async fn show_all(bridge: &Bridge, name: &str, channel: &dyn Channel) -> Result<(), Error> {
+    let running = MessageFilter {
+        channel: Some(name.to_owned()),
+        states: vec![State::Running],
+        ..MessageFilter::default()
+    };
+    let mut over: BTreeSet<String> = channel.in_progress().into_iter().collect();
+    for message in bridge.messages(&running).await? {
+        over.remove(&message.id);
+        if message.kind == MessageKind::Prompt {
+            let text = format!("Codex is working on it.\n{}", steps(bridge, &message).await?.join("\n"));
+            channel.progress(&progress(name, &message, text.trim_end(), false)).await;
+        }
+    }
+    for id in over {
+        let named = MessageFilter { id: Some(id), ..MessageFilter::default() };
+        if let Some(message) = bridge.messages(&named).await?.into_iter().next() {
+            let text = format!("Codex has worked on it.\n{}", steps(bridge, &message).await?.join("\n"));
+            channel.progress(&progress(name, &message, text.trim_end(), true)).await;
+        }
+    }
+    Ok(())
+}
+
+fn progress(name: &str, message: &Message, text: &str, is_over: bool) -> Progress {
+    let place = message.reply_to.strip_prefix(name).and_then(|rest| rest.strip_prefix(':'));
+    Progress {
+        message_id: message.id.clone(),
+        place: place.unwrap_or_default().to_owned(),
+        text: text.to_owned(),
+        is_over,
+    }
+}
+
+/// The last few things that happened in the turn of a message.
+async fn steps(bridge: &Bridge, message: &Message) -> Result<Vec<String>, Error> {
+    let Some(task_id) = &message.task_id else { return Ok(Vec::new()) };
+    let mut story = Story::new(Paint::Plain, WIDTH);
+    let mut lines = Vec::new();
+    for event in bridge.last_events(task_id, EVENTS).await? {
+        // The answer itself comes as a message of its own.
+        if event.at >= message.received_at
+            && matches!(event.kind.as_str(), "tool_started" | "request" | "retrying")
+        {
+            lines.extend(story.tell(&view::Event::from(event)));
+        }
+    }
+    lines.retain(|line| !line.trim().is_empty());
+    let surplus = lines.len().saturating_sub(LINES);
+    lines.drain(..surplus);
+    Ok(lines)
+}

@@ -1,0 +1,223 @@
+//! The channels that this daemon serves: which, how they are, what they said lately.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use codex_bridge_core::Bridge;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::Channel;
+use super::keep;
+use super::serving;
+use super::settings::Opened;
+use crate::failure::Failure;
+
+/// Lines that are remembered of a channel.
+const LINES: usize = 100;
+
+/// The channels that this daemon serves.
+#[derive(Default)]
+pub struct Registry {
+    bridge: OnceLock<Bridge>,
+    locks: OnceLock<PathBuf>,
+    served: Mutex<BTreeMap<String, Served>>,
+    /// Those that the operator has, served or not.
+    known: Mutex<BTreeSet<String>>,
+}
+
+struct Served {
+    channel: Arc<dyn Channel>,
+    journal: Arc<Journal>,
+    supervisor: AbortHandle,
+    _held: keep::Held,
+}
+
+/// How a channel is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// It is being reached.
+    Starting,
+    /// Messages come in.
+    Serving,
+    /// It failed, and is tried again.
+    Retrying,
+    /// Somebody has it rest.
+    Paused,
+    /// It cannot go on by itself.
+    Stopped,
+    /// Nobody has started it.
+    Idle,
+}
+
+impl Standing {
+    /// As it is written everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Serving => "serving",
+            Self::Retrying => "retrying",
+            Self::Paused => "paused",
+            Self::Stopped => "stopped",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+/// What a channel said lately, and how it is.
+#[derive(Debug)]
+pub struct Journal {
+    standing: watch::Sender<(Standing, String)>,
+    said: Mutex<Said>,
+}
+
+#[derive(Debug, Default)]
+struct Said {
+    /// How many lines were said in all.
+    count: u64,
+    /// The last of them.
+    lines: VecDeque<String>,
+}
+
+impl Journal {
+    fn new() -> Self {
+        Self { standing: watch::Sender::new((Standing::Starting, String::new())), said: Mutex::default() }
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How it is now, and a sentence about it, which is said if it is new.
+    pub fn set(&self, name: &str, standing: Standing, sentence: &str) {
+        let now = (standing, sentence.to_owned());
+        let is_new = self.standing.send_if_modified(|before| {
+            let is_new = *before != now;
+            before.clone_from(&now);
+            is_new
+        });
+        if is_new {
+            self.say(name, &format!("{}: {sentence}", standing.as_str()));
+        }
+    }
+
+    /// One line, for people.
+    pub fn say(&self, name: &str, line: &str) {
+        let line = format!("{:.0} channel {name} {line}", Timestamp::now());
+        eprintln!("{line}");
+        let mut said = self.said();
+        said.count += 1;
+        said.lines.push_back(line);
+        if said.lines.len() > LINES {
+            said.lines.pop_front();
+        }
+    }
+
+    /// How it is, and the last sentence about it.
+    pub fn standing(&self) -> (Standing, String) {
+        self.standing.borrow().clone()
+    }
+
+    /// Comes back with the reason when it cannot go on by itself.
+    pub async fn stopped(&self) -> String {
+        let mut standing = self.standing.subscribe();
+        // An error would mean that the sender, which we hold, has gone.
+        let _ = standing.wait_for(|(standing, _)| *standing == Standing::Stopped).await;
+        self.standing().1
+    }
+
+    /// The lines after so many, as far as they are remembered, and how many there are in all.
+    pub fn lines_after(&self, count: u64) -> (Vec<String>, u64) {
+        let said = self.said();
+        let first = said.count - said.lines.len() as u64;
+        let skip = usize::try_from(count.saturating_sub(first)).unwrap_or(usize::MAX);
+        (said.lines.iter().skip(skip).cloned().collect(), said.count)
+    }
+}
+
+impl Registry {
+    /// From here on channels can be served.
+    pub fn ready(&self, bridge: Bridge, locks: PathBuf) {
+        // The first one stands.
+        let _ = self.bridge.set(bridge);
+        let _ = self.locks.set(locks);
+    }
+
+    fn served(&self) -> MutexGuard<'_, BTreeMap<String, Served>> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A channel of this name, if it is served.
+    pub fn channel(&self, name: &str) -> Option<Arc<dyn Channel>> {
+        Some(Arc::clone(&self.served().get(name)?.channel))
+    }
+
+    /// Whether the operator has a channel of this name.
+    pub fn is_known(&self, name: &str) -> bool {
+        self.known().contains(name)
+    }
+
+    /// The names of all that the operator has.
+    pub fn names(&self) -> Vec<String> {
+        self.known().iter().cloned().collect()
+    }
+
+    /// The operator has a channel of this name.
+    pub fn know(&self, name: &str) {
+        self.known().insert(name.to_owned());
+    }
+
+    /// How a channel is, and the last sentence about it.
+    pub fn standing(&self, name: &str) -> (Standing, String) {
+        let idle = || (Standing::Idle, String::new());
+        self.served().get(name).map_or_else(idle, |served| served.journal.standing())
+    }
+
+    /// What a channel said, and will say.
+    pub fn journal(&self, name: &str) -> Option<Arc<Journal>> {
+        Some(Arc::clone(&self.served().get(name)?.journal))
+    }
+
+    /// Serves a channel from here on. One that is served already goes on as it is, unless it has stopped.
+    pub fn serve(&self, opened: Opened) -> Result<Arc<Journal>, Failure> {
+        let name = opened.rules.channel.clone();
+        let Some(bridge) = self.bridge.get() else {
+            return Err(Failure::internal("the daemon is not ready"));
+        };
+        self.know(&name);
+        if let Some(journal) = self.journal(&name).filter(|journal| journal.standing().0 != Standing::Stopped)
+        {
+            return Ok(journal);
+        }
+        self.served().remove(&name);
+        let locks = self.locks.get().cloned().unwrap_or_default();
+        let holder = format!("the daemon with pid {}", std::process::id());
+        let held = keep::hold(&locks, &opened.channel.identity(), &holder)?;
+        let journal = Arc::new(Journal::new());
+        let channel = Arc::clone(&opened.channel);
+        let work = serving::run(bridge.clone(), opened, Arc::clone(&journal));
+        let supervisor = tokio::spawn(work).abort_handle();
+        let served = Served { channel, journal: Arc::clone(&journal), supervisor, _held: held };
+        self.served().insert(name, served);
+        Ok(journal)
+    }
+
+    /// Serves a channel no more.
+    pub fn rest(&self, name: &str) {
+        if let Some(served) = self.served().remove(name) {
+            served.supervisor.abort();
+            served.journal.set(name, Standing::Paused, "it rests");
+        }
+        if let Some(bridge) = self.bridge.get() {
+            bridge.close_channel(name);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Serving one channel for as long as the daemon runs: reading, telling the source what is done with, and beginning again
+//! after trouble.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codex_bridge_core::Bridge;
+use codex_bridge_core::bridge::{Error, Verdict};
+use codex_bridge_core::inbox::State;
+use codex_bridge_core::request::RequestState;
+use codex_bridge_core::store::{MessageFilter, RequestFilter};
+use tokio::sync::watch;
+
+use super::registry::{Journal, Standing};
+use super::settings::Opened;
+use super::{Batch, Channel, Doing, Tap, Trouble, progress};
+
+/// The first pause after trouble; then twice as long, and so on.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Replies that go out within this time are told to the source together.
+const GATHER: Duration = Duration::from_millis(50);
+/// When a source is told again that could not be told.
+const ACKNOWLEDGE_AGAIN: Duration = Duration::from_secs(2);
+/// How often it is looked whether a source has to be told, beside when a reply went out.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// A channel that is served.
+struct Work {
+    bridge: Bridge,
+    opened: Opened,
+    journal: Arc<Journal>,
+}
+
+/// Serves it until it cannot go on.
+pub async fn run(bridge: Bridge, opened: Opened, journal: Arc<Journal>) {
+    let work = Work { bridge, opened, journal };
+    let name = work.name().to_owned();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let began = tokio::time::Instant::now();
+        let (after, why) = match work.serve().await {
+            Trouble::Stop(why) => {
+                work.journal.set(&name, Standing::Stopped, &why);
+                work.bridge.close_channel(&name);
+                return;
+            }
+            Trouble::Again { after, why } => (after, why),
+            Trouble::CursorGone => (Some(Duration::ZERO), "its place in the source is gone".to_owned()),
+        };
+        if began.elapsed() > LONGEST_PAUSE {
+            pause = FIRST_PAUSE;
+        }
+        work.journal.set(&name, Standing::Retrying, &why);
+        tokio::time::sleep(after.unwrap_or(pause)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+impl Work {
+    fn name(&self) -> &str {
+        &self.opened.rules.channel
+    }
+
+    fn channel(&self) -> &dyn Channel {
+        self.opened.channel.as_ref()
+    }
+
+    /// Until there is trouble.
+    async fn serve(&self) -> Trouble {
+        let cursor = match self.bridge.channel(self.name()).await {
+            Ok(record) => record.cursor,
+            Err(error) => return Trouble::again(error.to_string()),
+        };
+        let sentence = match self.channel().start(cursor).await {
+            Ok(sentence) => sentence,
+            Err(trouble) => return trouble,
+        };
+        if let Err(error) = self.bridge.open_channel(self.opened.rules.clone()).await {
+            return Trouble::again(error.to_string());
+        }
+        self.journal.set(self.name(), Standing::Serving, &sentence);
+        let (doing, told) = watch::channel(Doing::default());
+        tokio::select! {
+            trouble = self.read() => trouble,
+            trouble = self.acknowledge(&doing) => trouble,
+            trouble = self.channel().beside(told) => trouble,
+            () = progress::show(&self.bridge, self.name(), self.channel()), if self.channel().shows_progress() => {
+                Trouble::again("the bridge is closed")
+            }
+        }
+    }
+
+    async fn read(&self) -> Trouble {
+        loop {
+            match self.read_once().await {
+                Ok(true) => tokio::time::sleep(self.channel().pause()).await,
+                Ok(false) => {}
+                Err(Trouble::CursorGone) => {
+                    self.journal.say(self.name(), "the source has forgotten where we were: it is read anew");
+                    if let Err(error) = self.bridge.forget_cursor(self.name()).await {
+                        return Trouble::again(error.to_string());
+                    }
+                }
+                Err(trouble) => return trouble,
+            }
+        }
+    }
+
+    /// One batch; says whether it was empty.
+    async fn read_once(&self) -> Result<bool, Trouble> {
+        let store = |error: Error| Trouble::again(error.to_string());
+        let cursor = self.bridge.channel(self.name()).await.map_err(store)?.cursor;
+        let Batch { arrivals, taps, cursor } = self.channel().receive(cursor).await?;
+        let is_empty = arrivals.is_empty() && taps.is_empty();
+        // A decision is no row until Codex was asked to take it: until then the source must not forget the tap.
+        let (now, later) = if taps.is_empty() { (cursor, None) } else { (None, cursor) };
+        if !arrivals.is_empty() || now.is_some() {
+            let receipts = self.bridge.receive(self.name(), arrivals, now).await.map_err(store)?;
+            self.channel().received(receipts).await;
+        }
+        for tap in taps {
+            let verdict = self.decide(&tap).await.map_err(store)?;
+            // Shown after Codex has spoken, never before.
+            self.channel().decided(&tap, &verdict).await;
+        }
+        if later.is_some() {
+            self.bridge.receive(self.name(), Vec::new(), later).await.map_err(store)?;
+        }
+        self.close_answered().await.map_err(store)?;
+        Ok(is_empty)
+    }
+
+    async fn decide(&self, tap: &Tap) -> Result<Verdict, Error> {
+        let (name, decision) = (self.name(), tap.decision.clone());
+        let request_id = Some(tap.request_id.as_str());
+        let decided =
+            self.bridge.decide_in_chat(name, &tap.conversation, &tap.sender_id, request_id, decision).await;
+        match decided {
+            Err(error @ Error::Store(_)) => Err(error),
+            // A tap that cannot be decided on must not come again and again.
+            Err(error) => Ok(Verdict::TooLate { text: error.to_string() }),
+            Ok(verdict) => Ok(verdict),
+        }
+    }
+
+    /// What was answered at another door, or can be answered no more, is no longer put before people.
+    async fn close_answered(&self) -> Result<(), Error> {
+        for request_id in self.channel().asked() {
+            let named = RequestFilter { request_id: Some(request_id), ..RequestFilter::default() };
+            let found = self.bridge.store().requests(&named).await?;
+            if let Some(request) = found.first().filter(|request| request.state != RequestState::Open) {
+                self.channel().close_asked(request).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the source what is done with, whenever something is.
+    async fn acknowledge(&self, doing: &watch::Sender<Doing>) -> Trouble {
+        let mut replies = self.bridge.replies();
+        loop {
+            match self.acknowledge_once(doing).await {
+                Ok(()) => {}
+                // Only the telling waits: messages go on coming in.
+                Err(Trouble::Again { after, .. }) => {
+                    tokio::time::sleep(after.unwrap_or(ACKNOWLEDGE_AGAIN)).await;
+                    continue;
+                }
+                Err(trouble) => return trouble,
+            }
+            let _ = tokio::time::timeout(LOOK_AGAIN, replies.changed()).await;
+            tokio::time::sleep(GATHER).await;
+        }
+    }
+
+    async fn acknowledge_once(&self, doing: &watch::Sender<Doing>) -> Result<(), Trouble> {
+        let store = |error: Error| Trouble::again(error.to_string());
+        doing.send_replace(self.doing().await.map_err(store)?);
+        let done = self.bridge.settled(self.name()).await.map_err(store)?;
+        if done.is_empty() {
+            return Ok(());
+        }
+        self.channel().acknowledge(&done).await?;
+        self.bridge.acknowledged(done).await.map_err(store)
+    }
+
+    async fn doing(&self) -> Result<Doing, Error> {
+        let running = MessageFilter {
+            channel: Some(self.name().to_owned()),
+            states: vec![State::Running],
+            ..MessageFilter::default()
+        };
+        let running = self.bridge.messages(&running).await?;
+        let summary = running.last().map(|message| message.summary.clone()).unwrap_or_default();
+        Ok(Doing { running: running.len(), summary })
+    }
+}

@@ -1,0 +1,343 @@
+//! A bot of Telegram's (Bot API 10.3): people write to it, alone, in groups and in topics.
+//!
+//! Updates are read by long poll. Asking for a later one confirms the earlier ones, so the next one is asked for only when
+//! these are durable. What Codex asks has buttons; a running turn has one message that is edited. Messages have no key
+//! against repetitions, so what is sent again is marked.
+
+mod keyboard;
+mod memory;
+mod showing;
+mod update;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use codex_bridge_core::bridge::Verdict;
+use codex_bridge_core::outbox::sender::Refusal;
+use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
+use codex_bridge_core::request::RequestRecord;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Batch, Channel, Progress, Tap, Trouble, speech};
+use crate::config::notify::{Chat, Secret};
+use crate::deliver::http::Reply;
+use crate::deliver::telegram::{Bot, LIMIT, outcome};
+use crate::deliver::{Env, found};
+
+use memory::{Asking, Memory};
+
+/// Where the token is, unless told otherwise.
+const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
+/// Another server than Telegram's own.
+const API_BASE: &str = "TELEGRAM_API_BASE";
+/// How long Telegram waits for something to tell us.
+const LONG_POLL: Duration = Duration::from_secs(25);
+/// The same while something is under way, so that what changes beside is seen soon.
+const SHORT_POLL: Duration = Duration::from_secs(3);
+/// How much longer an answer may take than the poll itself.
+const BEYOND_POLL: Duration = Duration::from_secs(15);
+/// What we want to hear of, as a list in a query.
+const WANTED: &str = "%5B%22message%22%2C%22callback_query%22%5D";
+/// The longest answer to a tap, in characters.
+const TOAST_CHARS: usize = 190;
+
+/// A bot of Telegram's. What is absent comes from the environment.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The bot's token.
+    pub token: Option<Secret>,
+    /// The variable that holds it; `TELEGRAM_BOT_TOKEN` by default.
+    pub token_env: Option<String>,
+    /// Another server than Telegram's own; else `TELEGRAM_API_BASE`.
+    pub api_base: Option<String>,
+    /// Chats, beside those with the people who may write, that tasks of others may notify.
+    pub chats: Vec<Chat>,
+    /// Whether a running turn is shown in a message that is edited; it is, unless told otherwise.
+    pub progress: Option<bool>,
+}
+
+/// A bot.
+pub struct Telegram {
+    name: String,
+    bot: Bot,
+    /// Chats that can be named as targets.
+    chats: Vec<String>,
+    shows_progress: bool,
+    memory: Mutex<Memory>,
+}
+
+/// The chat and the topic of a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    chat: i64,
+    topic: Option<i64>,
+}
+
+impl Place {
+    fn parse(place: &str) -> Result<Self, String> {
+        let (chat, topic) = place.split_once(':').map_or((place, None), |(chat, topic)| (chat, Some(topic)));
+        let number =
+            |text: &str| text.parse::<i64>().map_err(|_| "it is CHAT or CHAT:TOPIC, both numbers".to_owned());
+        Ok(Self { chat: number(chat)?, topic: topic.map(number).transpose()? })
+    }
+}
+
+/// How an edit went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Edited {
+    /// It says so now.
+    Done,
+    /// It may work later.
+    Later,
+    /// The message is gone, or cannot be edited any more.
+    Never,
+}
+
+impl Telegram {
+    /// As configured, or what is missing. `allow` are those who may write.
+    pub fn new(name: &str, settings: &Settings, allow: &[String], env: Env<'_>) -> Result<Self, String> {
+        let variable = settings.token_env.as_deref().unwrap_or(TOKEN);
+        let token = found(settings.token.as_ref(), Some(variable), env)?;
+        let token = token.ok_or(format!("the bot has no token: set {variable}"))?;
+        let api_base = settings.api_base.clone().or_else(|| env(API_BASE)).filter(|base| !base.is_empty());
+        let people: Vec<String> =
+            allow.iter().map(|one| one.split(':').next().unwrap_or_default().to_owned()).collect();
+        if let Some(wrong) = people.iter().find(|id| id.parse::<i64>().is_err()) {
+            return Err(format!(
+                "{wrong:?} is no user: Telegram's users are numbers, which @userinfobot tells"
+            ));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            bot: Bot::new(&token, api_base.as_deref())?,
+            chats: people.into_iter().chain(settings.chats.iter().map(ToString::to_string)).collect(),
+            shows_progress: settings.progress.unwrap_or(true),
+            memory: Mutex::default(),
+        })
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, method: &str, body: &Value) -> Result<Value, Trouble> {
+        result(self.bot.call(method, body).await)
+    }
+
+    async fn begin(&self) -> Result<String, Trouble> {
+        let me = self.ask("getMe", &json!({})).await?;
+        let username = me["username"].as_str().unwrap_or_default().to_owned();
+        let mut sentence = format!("@{username} is served");
+        let webhook = self.ask("getWebhookInfo", &json!({})).await?;
+        if webhook["url"].as_str().is_some_and(|url| !url.is_empty()) {
+            // As long as there is one, nothing can be read.
+            self.ask("deleteWebhook", &json!({ "drop_pending_updates": false })).await?;
+            sentence.push_str("; the webhook that it had was removed");
+        }
+        self.memory().username = username;
+        Ok(sentence)
+    }
+
+    async fn read(&self, cursor: Option<String>) -> Result<Batch, Trouble> {
+        let offset = Memory::offset_of(cursor.as_deref());
+        let poll = if self.memory().is_busy() { SHORT_POLL } else { LONG_POLL };
+        let from = offset.map(|offset| format!("&offset={offset}")).unwrap_or_default();
+        let query = format!("getUpdates?timeout={}&limit=100&allowed_updates={WANTED}{from}", poll.as_secs());
+        let updates = result(self.bot.list(&query, poll + BEYOND_POLL).await)?;
+        let updates = updates.as_array().map(Vec::as_slice).unwrap_or_default();
+        let (mut batch, unknown) = self.sort_out(offset, updates);
+        batch.cursor = batch.cursor.filter(|text| Some(text) != cursor.as_ref());
+        for tap in unknown {
+            self.toast(&tap, "This button is not known any more.").await;
+        }
+        Ok(batch)
+    }
+
+    /// What there is in these, and the taps that mean nothing to us.
+    fn sort_out(&self, offset: Option<i64>, updates: &[Value]) -> (Batch, Vec<String>) {
+        let mut batch = Batch::default();
+        let mut unknown = Vec::new();
+        let mut memory = self.memory();
+        memory.offset = offset;
+        for update in updates {
+            memory.offset = memory.offset.max(update["update_id"].as_i64().map(|id| id + 1));
+            memory.note_move(&update["message"]);
+            batch.arrivals.extend(update::arrival(&self.name, &memory.username, &update["message"]));
+            match update::tapped(&update["callback_query"]) {
+                Some(tapped) => {
+                    batch.taps.push(tapped.tap.clone());
+                    memory.taps.insert(tapped.tap.id.clone(), tapped);
+                }
+                None => unknown.extend(update["callback_query"]["id"].as_str().map(str::to_owned)),
+            }
+        }
+        if !updates.is_empty() {
+            memory.stirred_at = Some(Instant::now());
+        }
+        batch.cursor = memory.cursor();
+        (batch, unknown)
+    }
+
+    async fn say(&self, at: &str, attempt: &Attempt) -> Outcome {
+        let place = match Place::parse(at) {
+            Ok(place) => place,
+            Err(why) => return Outcome::failed(Refusal::Never, why),
+        };
+        let text = speech::text(attempt, LIMIT);
+        let buttons = keyboard::buttons(&attempt.notice.requests);
+        let answers = attempt.notice.in_reply_to.as_deref().and_then(|id| update::number_in(id, place.chat));
+        let reply = match self.post(place, &text, &buttons, answers).await {
+            Ok(reply) => reply,
+            Err(outcome) => return outcome,
+        };
+        let outcome = outcome(&reply);
+        let number = reply.body["result"]["message_id"].as_i64();
+        if let (Outcome::Delivered { .. }, Some(message_id)) = (&outcome, number)
+            && buttons.as_array().is_some_and(|buttons| !buttons.is_empty())
+        {
+            let requests = attempt.notice.requests.iter().map(|asked| asked.request_id.clone()).collect();
+            self.memory().ask(Asking { place: at.to_owned(), message_id, text, buttons, requests });
+        }
+        outcome
+    }
+
+    /// Sends a message; a group that has moved is followed.
+    async fn post(
+        &self,
+        place: Place,
+        text: &str,
+        buttons: &Value,
+        answers: Option<i64>,
+    ) -> Result<Reply, Outcome> {
+        let chat = self.memory().now(place.chat);
+        let mut body = json!({
+            "chat_id": chat, "text": text, "link_preview_options": { "is_disabled": true },
+        });
+        if let Some(topic) = place.topic {
+            body["message_thread_id"] = topic.into();
+        }
+        if let Some(message_id) = answers.filter(|_| chat == place.chat) {
+            body["reply_parameters"] =
+                json!({ "message_id": message_id, "allow_sending_without_reply": true });
+        }
+        if buttons.as_array().is_some_and(|buttons| !buttons.is_empty()) {
+            body["reply_markup"] = json!({ "inline_keyboard": buttons });
+        }
+        let reply = self.bot.call("sendMessage", &body).await?;
+        let Some(now) = reply.body["parameters"]["migrate_to_chat_id"].as_i64() else { return Ok(reply) };
+        self.memory().moved.insert(chat, now);
+        body["chat_id"] = now.into();
+        if let Some(body) = body.as_object_mut() {
+            body.remove("reply_parameters");
+        }
+        self.bot.call("sendMessage", &body).await
+    }
+
+    async fn edit(&self, place: &str, message_id: i64, text: &str, buttons: &Value) -> Edited {
+        let Ok(place) = Place::parse(place) else { return Edited::Never };
+        let body = json!({
+            "chat_id": self.memory().now(place.chat), "message_id": message_id, "text": text,
+            "link_preview_options": { "is_disabled": true },
+            "reply_markup": { "inline_keyboard": if buttons.is_array() { buttons.clone() } else { json!([]) } },
+        });
+        let Ok(reply) = self.bot.call("editMessageText", &body).await else { return Edited::Later };
+        let described = reply.body["description"].as_str().unwrap_or_default();
+        match reply.status {
+            200 => Edited::Done,
+            400 if described.contains("message is not modified") => Edited::Done,
+            400 | 403 => Edited::Never,
+            _ => Edited::Later,
+        }
+    }
+
+    /// Tells whoever tapped. Best effort: after some seconds nobody waits for it any more.
+    async fn toast(&self, tap_id: &str, text: &str) {
+        let text: String = text.chars().take(TOAST_CHARS).collect();
+        let body = json!({ "callback_query_id": tap_id, "text": text, "show_alert": true });
+        let _ = self.bot.call("answerCallbackQuery", &body).await;
+    }
+}
+
+impl Channel for Telegram {
+    fn identity(&self) -> String {
+        format!("Telegram bot {}", self.bot.id())
+    }
+
+    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, Trouble>> {
+        self.memory().recall(cursor.as_deref());
+        self.begin().boxed()
+    }
+
+    fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Batch, Trouble>> {
+        self.read(cursor).boxed()
+    }
+
+    fn decided<'a>(&'a self, tap: &'a Tap, verdict: &'a Verdict) -> BoxFuture<'a, ()> {
+        self.show_verdict(tap, verdict).boxed()
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.memory().asking.iter().flat_map(|asking| asking.requests.clone()).collect()
+    }
+
+    fn close_asked<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
+        self.show_closed(request).boxed()
+    }
+
+    fn shows_progress(&self) -> bool {
+        self.shows_progress
+    }
+
+    fn in_progress(&self) -> Vec<String> {
+        self.memory().shown.keys().cloned().collect()
+    }
+
+    fn progress<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {
+        self.show_progress(progress).boxed()
+    }
+
+    fn check_place(&self, place: &str) -> Result<(), String> {
+        let chat = Place::parse(place)?.chat.to_string();
+        let is_known = self.chats.contains(&chat);
+        if is_known { Ok(()) } else { Err("that chat is not one of the operator's".to_owned()) }
+    }
+
+    fn repeats(&self, _place: &str) -> Repeats {
+        Repeats::MayDouble
+    }
+
+    fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
+        self.say(place, attempt).boxed()
+    }
+}
+
+/// What a method gave, or what it means for the channel that it did not.
+fn result(called: Result<Reply, Outcome>) -> Result<Value, Trouble> {
+    let mut reply = match called {
+        Ok(reply) => reply,
+        Err(Outcome::Failed { error, .. }) => return Err(Trouble::again(format!("Telegram: {error}"))),
+        Err(Outcome::Delivered { .. }) => return Err(Trouble::again("Telegram did not answer")),
+    };
+    if reply.body["ok"] == true {
+        return Ok(reply.body["result"].take());
+    }
+    let described = reply.body["description"].as_str().unwrap_or("without a reason");
+    let why = format!("Telegram answered {}: {described}", reply.status);
+    Err(match reply.status {
+        401 | 404 => {
+            Trouble::Stop(format!("{why}. The token is not, or no longer, valid: @BotFather gives another"))
+        }
+        409 => Trouble::again(format!(
+            "{why}. Another program may be reading this bot's messages: there can be one only"
+        )),
+        429 => {
+            let wait = reply.body["parameters"]["retry_after"].as_u64().map(Duration::from_secs);
+            Trouble::Again { after: wait.or(reply.retry_after), why }
+        }
+        _ => Trouble::again(why),
+    })
+}

@@ -1,0 +1,179 @@
+//! What Telegram tells us, read: messages and taps on buttons. Pure. Fields that we do not know are none of our business.
+
+use codex_bridge_core::inbox::{Arrival, Party, Room, Sender};
+use serde_json::Value;
+
+use super::keyboard;
+use crate::channel::Tap;
+
+/// What can come beside text; none of it can be read here.
+const ATTACHMENTS: [&str; 10] = [
+    "photo",
+    "document",
+    "voice",
+    "audio",
+    "video",
+    "video_note",
+    "sticker",
+    "animation",
+    "location",
+    "contact",
+];
+
+/// A tap, and what is needed to show what came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tapped {
+    /// The tap itself.
+    pub tap: Tap,
+    /// Who tapped, as people call them.
+    pub who: String,
+    /// The message as it stands, if Telegram still shows it to us.
+    pub text: Option<String>,
+    /// Its buttons.
+    pub buttons: Value,
+}
+
+/// The chat of a message, and the topic if it is in one: what belongs together, and where a reply goes.
+pub fn place(message: &Value) -> Option<String> {
+    let chat = message["chat"]["id"].as_i64()?;
+    // Without this mark a thread is only a chain of replies.
+    let topic = message["message_thread_id"].as_i64().filter(|_| message["is_topic_message"] == true);
+    Some(topic.map_or_else(|| chat.to_string(), |topic| format!("{chat}:{topic}")))
+}
+
+/// A message for us; none if there is nothing in it that somebody said. `username` is how our bot is called.
+pub fn arrival(channel: &str, username: &str, message: &Value) -> Option<Arrival> {
+    let from = &message["from"];
+    let (chat, number) = (message["chat"]["id"].as_i64()?, message["message_id"].as_i64()?);
+    let place = place(message)?;
+    let is_private = message["chat"]["type"] == "private";
+    let party = if from["is_bot"] == true { Party::Agent } else { Party::Person };
+    Some(Arrival {
+        external_id: format!("{chat}/{number}"),
+        reply_to: format!("{channel}:{place}"),
+        conversation: place,
+        sender: Sender { id: from["id"].as_i64()?.to_string(), name: name(from), party },
+        room: if is_private { Room::Direct } else { Room::Shared },
+        text: text(username, message)?,
+        position: None,
+        sent_at: message["date"].as_i64().unwrap_or_default().saturating_mul(1000),
+    })
+}
+
+/// The number of the message that an arrival of ours names, in this chat.
+pub fn number_in(external_id: &str, chat: i64) -> Option<i64> {
+    let (of, number) = external_id.split_once('/')?;
+    number.parse().ok().filter(|_| of == chat.to_string())
+}
+
+/// A tap on one of our buttons.
+pub fn tapped(callback: &Value) -> Option<Tapped> {
+    let message = &callback["message"];
+    let (request_id, decision) = keyboard::meaning(callback["data"].as_str()?)?;
+    let tap = Tap {
+        id: callback["id"].as_str()?.to_owned(),
+        conversation: place(message)?,
+        sender_id: callback["from"]["id"].as_i64()?.to_string(),
+        request_id,
+        decision,
+        message_id: Some(message["message_id"].as_i64()?.to_string()),
+    };
+    Some(Tapped {
+        tap,
+        who: name(&callback["from"]),
+        text: message["text"].as_str().map(str::to_owned),
+        buttons: message["reply_markup"]["inline_keyboard"].clone(),
+    })
+}
+
+fn name(from: &Value) -> String {
+    let word = |key: &str| from[key].as_str().filter(|word| !word.is_empty());
+    let names: Vec<&str> = [word("first_name"), word("last_name")].into_iter().flatten().collect();
+    match (names.is_empty(), word("username")) {
+        (false, _) => names.join(" "),
+        (true, Some(username)) => username.to_owned(),
+        (true, None) => from["id"].to_string(),
+    }
+}
+
+fn text(username: &str, message: &Value) -> Option<String> {
+    let said = message["text"].as_str().or_else(|| message["caption"].as_str()).unwrap_or_default();
+    // In a group a bot is addressed.
+    let said = match said.strip_prefix('@').and_then(|said| said.strip_prefix(username)) {
+        Some(rest) if !username.is_empty() && rest.starts_with(char::is_whitespace) => rest.trim_start(),
+        _ => said,
+    };
+    let attached = ATTACHMENTS.into_iter().find(|kind| message.get(*kind).is_some());
+    match (said.trim().is_empty(), attached) {
+        (true, None) => None,
+        (true, Some(kind)) => Some(format!("[{kind} attached; it cannot be read here]")),
+        (false, None) => Some(said.to_owned()),
+        (false, Some(kind)) => Some(format!("{said}\n\n[{kind} attached; it cannot be read here]")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codex_session::Decision;
+    use serde_json::json;
+
+    use super::*;
+
+    fn message() -> Value {
+        json!({
+            "message_id": 5, "date": 1_700_000_000, "chat": {"id": -1001, "type": "supergroup"},
+            "from": {"id": 42, "is_bot": false, "first_name": "Ada", "last_name": "L"}, "text": "hello",
+        })
+    }
+
+    #[test]
+    fn a_message_belongs_to_its_chat_and_topic() {
+        let mut message = message();
+        let plain = arrival("telegram", "codex_bot", &message).unwrap();
+        assert_eq!((plain.external_id.as_str(), plain.conversation.as_str()), ("-1001/5", "-1001"));
+        assert_eq!((plain.reply_to.as_str(), plain.room), ("telegram:-1001", Room::Shared));
+        assert_eq!((plain.sender.name.as_str(), plain.sent_at), ("Ada L", 1_700_000_000_000));
+        message["message_thread_id"] = 17.into();
+        assert_eq!(
+            arrival("t", "b", &message).unwrap().conversation,
+            "-1001",
+            "a chain of replies is no topic"
+        );
+        message["is_topic_message"] = true.into();
+        assert_eq!(arrival("t", "b", &message).unwrap().reply_to, "t:-1001:17");
+        message["chat"]["type"] = "private".into();
+        assert_eq!(arrival("t", "b", &message).unwrap().room, Room::Direct);
+    }
+
+    #[test]
+    fn what_nobody_said_is_no_message() {
+        let mut message = message();
+        message["text"] = "@codex_bot  do it".into();
+        assert_eq!(arrival("t", "codex_bot", &message).unwrap().text, "do it");
+        message["text"] = "@codex_bots do it".into();
+        assert_eq!(arrival("t", "codex_bot", &message).unwrap().text, "@codex_bots do it");
+        message.as_object_mut().unwrap().remove("text");
+        assert_eq!(arrival("t", "b", &message), None, "somebody joined, or the like");
+        message["photo"] = json!([{}]);
+        assert!(arrival("t", "b", &message).unwrap().text.contains("photo attached"));
+        message["caption"] = "what is this?".into();
+        assert!(arrival("t", "b", &message).unwrap().text.starts_with("what is this?\n"));
+        assert_eq!(arrival("t", "b", &json!({"chat": {"id": 1}, "message_id": 1, "text": "a post"})), None);
+    }
+
+    #[test]
+    fn a_tap_names_its_request_and_its_place() {
+        let callback = json!({
+            "id": "77", "from": {"id": 42, "username": "ada"}, "data": "a:req-12ab34cd",
+            "message": {"message_id": 9, "chat": {"id": 42}, "text": "Codex asks"},
+        });
+        let tapped = tapped(&callback).unwrap();
+        assert_eq!(
+            (tapped.tap.conversation.as_str(), tapped.tap.request_id.as_str()),
+            ("42", "req-12ab34cd")
+        );
+        assert_eq!((tapped.tap.decision, tapped.who.as_str()), (Decision::Accept, "ada"));
+        assert_eq!(number_in("42/5", 42), Some(5));
+        assert_eq!(number_in("42/5", 43), None);
+    }
+}

@@ -1,0 +1,147 @@
+//! `codex-bridge audit`: who decided or commanded what, also of tasks that are long forgotten.
+
+use std::process::ExitCode;
+
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp};
+use redact::plain::plain;
+
+use super::render::paint::Paint;
+use super::render::width::{columns, pad};
+use super::terminal::Terminal;
+use super::{Globals, output};
+use crate::calls;
+use crate::failure::Failure;
+use crate::view::{self, AuditLine};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only on this task; any beginning of its id
+    id: Option<String>,
+    /// Only from then on: a time such as 2026-01-31T12:00:00Z, or how long ago: 90min, 12h, 7d
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// At most so many, the newest [default: 200]
+    #[arg(short = 'n', long, value_name = "N")]
+    limit: Option<u32>,
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
+    let since = args.since.map(|when| since(&when, Timestamp::now())).transpose()?;
+    let which = calls::Audit { task: args.id, since, limit: args.limit };
+    let lines = globals.client()?.audit(&which).await?;
+    if globals.json {
+        output::json(&lines)?;
+    } else if lines.is_empty() {
+        output::lines(&["nothing was decided or commanded".to_owned()])?;
+    } else {
+        let terminal = Terminal::of_stdout();
+        let room = if terminal.is_terminal { terminal.columns() } else { usize::MAX };
+        output::lines(&table(&lines, terminal.paint, room))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A moment as it is sent, from a time or from how long ago it was.
+fn since(when: &str, now: Timestamp) -> Result<String, Failure> {
+    let ago = || {
+        let span: Span = when.parse().ok()?;
+        // Weeks and months have a length only on a calendar.
+        Some(now.to_zoned(TimeZone::UTC).checked_sub(span.abs()).ok()?.timestamp())
+    };
+    let moment = when.parse().ok().or_else(ago).ok_or_else(|| {
+        let message = format!("{when:?} is no time");
+        Failure::new("usage", message).hint("write 2026-01-31T12:00:00Z, or how long ago: 90min, 12h, 7d")
+    })?;
+    Ok(view::time(moment.as_millisecond()))
+}
+
+fn table(lines: &[AuditLine], paint: Paint, room: usize) -> Vec<String> {
+    let widest = |of: fn(&AuditLine) -> &str| lines.iter().map(|line| columns(of(line))).max().unwrap_or(0);
+    let (by, action) = (widest(|line| &line.by), widest(|line| &line.action));
+    let row = |line: &AuditLine| {
+        let task = line.task_id.as_deref().unwrap_or("-");
+        let said = format!(
+            "{}  {}  {}  {}  {}",
+            line.at,
+            pad(&plain(&line.by), by),
+            pad(&plain(&line.action), action),
+            pad(task, 18),
+            plain(&line.detail)
+        );
+        cut_end(&said, room)
+    };
+    let mut rows = vec![paint.faint(&cut_end(
+        &format!(
+            "{}  {}  {}  {}  DETAIL",
+            pad("AT", 24),
+            pad("WHO", by),
+            pad("WHAT", action),
+            pad("TASK", 18)
+        ),
+        room,
+    ))];
+    rows.extend(lines.iter().map(row));
+    rows
+}
+
+/// Cut where the window ends; the blanks between the columns stay.
+fn cut_end(row: &str, room: usize) -> String {
+    let row = row.replace(['\n', '\t'], " ");
+    let row = row.trim_end();
+    if columns(row) <= room {
+        return row.to_owned();
+    }
+    let mut used = 1;
+    let fits = |char: &char| {
+        used += columns(char.encode_utf8(&mut [0; 4]));
+        used <= room
+    };
+    format!("{}…", row.chars().take_while(fits).collect::<String>().trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::{since, table};
+    use crate::cli::render::paint::Paint;
+    use crate::cli::render::width::columns;
+    use crate::view::AuditLine;
+
+    #[test]
+    fn a_time_is_told_or_counted_back() {
+        let now: Timestamp = "2026-03-10T12:00:00Z".parse().unwrap();
+        let check = |when: &str, expected: &str| assert_eq!(since(when, now).unwrap(), expected, "{when}");
+        check("2026-01-31T12:00:00Z", "2026-01-31T12:00:00.000Z");
+        check("2026-01-31T12:00:00+01:00", "2026-01-31T11:00:00.000Z");
+        check("90min", "2026-03-10T10:30:00.000Z");
+        check("12h", "2026-03-10T00:00:00.000Z");
+        check("7d", "2026-03-03T12:00:00.000Z");
+        check("2 weeks", "2026-02-24T12:00:00.000Z");
+        for wrong in ["yesterday", "7", ""] {
+            assert_eq!(since(wrong, now).unwrap_err().code, "usage", "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_says_when_who_what_and_on_which_task_in_any_window() {
+        let line = |by: &str, detail: &str| AuditLine {
+            at: "2026-03-10T12:00:00.000Z".into(),
+            by: by.into(),
+            action: "decide accept".into(),
+            task_id: Some("codex-0123456789ab".into()),
+            detail: detail.into(),
+        };
+        let lines = [line("local user", "req-1 Let Codex\nrun a command?"), line("token phone", "req-2")];
+        let wide = table(&lines, Paint::Plain, usize::MAX);
+        assert_eq!(
+            wide[1],
+            "2026-03-10T12:00:00.000Z  local user   decide accept  codex-0123456789ab  req-1 Let Codex run a command?"
+        );
+        for room in [20, 60, 80] {
+            assert!(table(&lines, Paint::Plain, room).iter().all(|row| columns(row) <= room), "{room}");
+        }
+    }
+}

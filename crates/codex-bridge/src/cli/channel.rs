@@ -1,0 +1,220 @@
+//! `codex-bridge channel`: where work arrives by chat.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use redact::plain::plain;
+
+use super::{Globals, output};
+use crate::calls::RunChannel;
+use crate::channel::registry::Standing;
+use crate::channel::settings::PLATFORMS;
+use crate::client::{Autostart, Client};
+use crate::config;
+use crate::daemon::{self, Orders, Start};
+use crate::failure::Failure;
+use crate::paths::cannot;
+use crate::view::Channel;
+
+/// Variables that platforms read; they are brought along to a daemon that runs.
+const VARIABLES: [&str; 9] = [
+    "WORKSPACE_ID",
+    "PLATFORM_URL",
+    "MOLECULE_WORKSPACE_ID",
+    "MOLECULE_PLATFORM_URL",
+    "MOLECULE_WORKSPACE_TOKEN",
+    "MOLECULE_ORG_ID",
+    "MOLECULE_AGENT_NAME",
+    "TELEGRAM_BOT_TOKEN",
+    "TELEGRAM_API_BASE",
+];
+/// How often the log of a channel is looked at that another daemon serves.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Write a channel into the configuration file
+    Add {
+        /// Its name; also its platform, unless that is given
+        name: String,
+        /// The platform, such as molecule
+        #[arg(long)]
+        platform: Option<String>,
+        /// Who may write: an id, or id:approver; may be repeated
+        #[arg(long, value_name = "ID")]
+        allow: Vec<String>,
+        /// A setting of the platform, such as workspace_id=…; secrets belong into the environment. May be repeated
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        settings: Vec<String>,
+    },
+    /// List the channels, how they are, and who knocked
+    List,
+    /// Reach a channel's platform once
+    Test {
+        /// Which
+        name: String,
+    },
+    /// Serve a channel in the foreground; a daemon that runs serves it, and its words are followed
+    Run {
+        /// Which
+        name: String,
+        /// Who may write: an id, or id:approver; may be repeated
+        #[arg(long, value_name = "ID")]
+        allow: Vec<String>,
+    },
+    /// Have a channel rest until it is run again; what comes meanwhile waits at its source
+    Pause {
+        /// Which
+        name: String,
+    },
+}
+
+pub fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
+    match args.what {
+        What::Add { name, platform, allow, settings } => add(globals, &name, platform, &allow, &settings)?,
+        What::List => list(globals)?,
+        What::Test { name } => test(globals, &name)?,
+        What::Run { name, allow } => serve(globals, &name, allow)?,
+        What::Pause { name } => pause(globals, &name)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn add(
+    globals: &Globals,
+    name: &str,
+    platform: Option<String>,
+    allow: &[String],
+    settings: &[String],
+) -> Result<(), Failure> {
+    let usage = |message: String| Failure::new("usage", message);
+    let is_plain = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
+    if name.is_empty() || !name.chars().all(is_plain) {
+        return Err(usage(format!("{name:?} is no name: use small letters, digits and -")));
+    }
+    let platform = platform.unwrap_or_else(|| name.to_owned());
+    if !PLATFORMS.contains(&platform.as_str()) {
+        return Err(usage(format!("there is no platform {platform}"))
+            .hint(format!("it can be one of {}", PLATFORMS.join(", "))));
+    }
+    let paths = globals.paths()?;
+    if config::load(&paths)?.channels.contains_key(name) {
+        return Err(usage(format!("{} has a channel {name} already", paths.config_file.display())));
+    }
+    let mut lines = vec![String::new(), format!("[channels.{name}]")];
+    if !allow.is_empty() {
+        // A string of JSON is one of TOML too.
+        lines.push(format!("allow = {}", serde_json::json!(allow)));
+    }
+    lines.push(format!("\n[channels.{name}.{platform}]"));
+    for setting in settings {
+        let (key, value) =
+            setting.split_once('=').ok_or_else(|| usage(format!("{setting:?} is no KEY=VALUE")))?;
+        let value = value.parse::<i64>().map_or_else(|_| serde_json::json!(value), serde_json::Value::from);
+        lines.push(format!("{key} = {value}"));
+    }
+    append(&paths.config_file, &(lines.join("\n") + "\n"))?;
+    // What does not hold is said now, and not by the next daemon.
+    config::load(&paths)?;
+    output::lines(&[format!(
+        "{name} is in {}; `codex-bridge channel run {name}` serves it",
+        paths.config_file.display()
+    )])
+}
+
+fn append(file: &std::path::Path, text: &str) -> Result<(), Failure> {
+    if let Some(dir) = file.parent() {
+        std::fs::create_dir_all(dir).map_err(|error| cannot("make", dir, &error))?;
+    }
+    let opened = OpenOptions::new().create(true).append(true).open(file);
+    opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| cannot("write", file, &error))
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn list(globals: &Globals) -> Result<(), Failure> {
+    let channels = globals.client()?.channels().await?;
+    if globals.json {
+        return output::json(&channels);
+    }
+    if channels.is_empty() {
+        return output::lines(&["no channels; `codex-bridge channel run NAME` serves one".to_owned()]);
+    }
+    output::lines(&channels.iter().flat_map(lines).collect::<Vec<_>>())
+}
+
+fn lines(channel: &Channel) -> Vec<String> {
+    let mut lines = vec![format!("{:16} {:9} {}", channel.name, channel.standing, plain(&channel.about))];
+    if channel.open_messages > 0 {
+        lines.push(format!("  {} messages are not done with: codex-bridge inbox", channel.open_messages));
+    }
+    lines.extend(channel.knocks.iter().map(|knock| {
+        let (name, count) = (plain(&knock.sender_name), knock.count);
+        format!("  knocked {count} times, last {}: {} ({name})", knock.last_at, plain(&knock.sender_id))
+    }));
+    lines
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn test(globals: &Globals, name: &str) -> Result<(), Failure> {
+    let reached = globals.client()?.test_channel(&brought(name, Vec::new())).await?;
+    if globals.json {
+        return output::json(&reached);
+    }
+    output::lines(&[reached.said])
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn pause(globals: &Globals, name: &str) -> Result<(), Failure> {
+    let channel = globals.client()?.pause_channel(name).await?;
+    if globals.json {
+        return output::json(&channel);
+    }
+    output::lines(&[format!("{name} rests; `codex-bridge channel run {name}` wakes it")])
+}
+
+/// What the caller's surroundings say about a channel.
+fn brought(name: &str, allow: Vec<String>) -> RunChannel {
+    let set = |variable: &str| {
+        Some((variable.to_owned(), std::env::var(variable).ok().filter(|text| !text.is_empty())?))
+    };
+    let variables: BTreeMap<String, String> = VARIABLES.into_iter().filter_map(set).collect();
+    RunChannel { name: name.to_owned(), variables, allow, cwd: std::env::current_dir().ok() }
+}
+
+/// In the daemon that runs; else in one that we are from here on.
+fn serve(globals: &Globals, name: &str, allow: Vec<String>) -> Result<(), Failure> {
+    let wanted = brought(name, allow);
+    let paths = globals.paths()?;
+    match ask_running(&Client::new(paths.clone(), Autostart::No), &wanted) {
+        Err(failure) if failure.code == "daemon_not_running" => {}
+        asked => return asked,
+    }
+    let orders =
+        Orders { start: Start::Foreground, listen: None, behind_proxy: false, channel: Some(wanted) };
+    daemon::serve(&paths, orders)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn ask_running(client: &Client, wanted: &RunChannel) -> Result<(), Failure> {
+    client.run_channel(wanted).await?;
+    eprintln!("the daemon that runs serves {}; these are its words", wanted.name);
+    let mut count = 0;
+    loop {
+        let log = client.channel_log(&wanted.name, count).await?;
+        count = log.count;
+        output::lines(&log.lines)?;
+        if log.standing == Standing::Stopped {
+            return Err(Failure::new("channel_stopped", log.about));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}

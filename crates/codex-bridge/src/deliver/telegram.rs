@@ -1,0 +1,153 @@
+//! Telegram's `sendMessage` (Bot API 10.3). Plain text: no parse mode, no previews of links.
+//!
+//! The API has no key against repetitions, so what is sent again is marked.
+
+use codex_bridge_core::outbox::sender::Refusal;
+use codex_bridge_core::outbox::{Attempt, Outcome};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use super::http::{Get, Post, Reply};
+use super::text::{self, Limit};
+use super::{Env, found};
+use crate::config::notify;
+
+/// Telegram's own server.
+const API: &str = "https://api.telegram.org";
+/// The longest message.
+pub const LIMIT: Limit = Limit::Utf16(4096);
+
+/// The way to a bot's methods.
+pub struct Bot {
+    /// With the token in it.
+    base: String,
+    id: String,
+}
+
+impl std::fmt::Debug for Bot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bot").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Bot {
+    /// The bot of a token, at Telegram's own server or another.
+    pub fn new(token: &str, api_base: Option<&str>) -> Result<Self, String> {
+        if token.is_empty() || !token.chars().all(|char| char.is_ascii_alphanumeric() || ":_-".contains(char))
+        {
+            return Err("its token is none".to_owned());
+        }
+        let base = api_base.unwrap_or(API).trim_end_matches('/');
+        let id = token.split(':').next().unwrap_or_default().to_owned();
+        Ok(Self { base: format!("{base}/bot{token}"), id })
+    }
+
+    /// Its number, which is no secret.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Calls a method. What fails comes back as the outcome of an attempt.
+    pub async fn call(&self, method: &str, body: &Value) -> Result<Reply, Outcome> {
+        Post::json(format!("{}/{method}", self.base), body).send().await
+    }
+
+    /// Asks for a list, which may be long in coming and in length.
+    pub async fn list(&self, method_and_query: &str, timeout: Duration) -> Result<Reply, Outcome> {
+        Get { url: format!("{}/{method_and_query}", self.base), headers: Vec::new(), timeout }.send().await
+    }
+}
+
+/// A bot that tells the operator's chats something.
+#[derive(Debug)]
+pub struct Telegram {
+    bot: Bot,
+    home: Option<String>,
+    chats: Vec<String>,
+}
+
+/// Where a message goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    chat: String,
+    thread: Option<i64>,
+}
+
+impl Telegram {
+    /// As configured, or why it cannot be used.
+    pub fn new(settings: &notify::Telegram, env: Env<'_>) -> Result<Self, String> {
+        let token =
+            found(settings.token.as_ref(), settings.token_env.as_deref(), env)?.ok_or("it has no token")?;
+        let bot = Bot::new(&token, settings.api_base.as_deref())?;
+        let home = settings.chat.as_ref().map(ToString::to_string);
+        let chats = home.iter().cloned().chain(settings.chats.iter().map(ToString::to_string)).collect();
+        Ok(Self { bot, home, chats })
+    }
+
+    /// The targets that there are.
+    pub fn targets(&self) -> Vec<String> {
+        let home = self.home.is_some().then(|| "telegram".to_owned());
+        home.into_iter().chain(self.chats.iter().map(|chat| format!("telegram:{chat}"))).collect()
+    }
+
+    /// What stands behind `telegram`: nothing, `:CHAT` or `:CHAT:THREAD`. Only the operator's chats are known.
+    pub fn place(&self, rest: Option<&str>) -> Result<Place, String> {
+        let Some(rest) = rest else {
+            let chat = self.home.clone().ok_or("no chat is set for it; name one")?;
+            return Ok(Place { chat, thread: None });
+        };
+        let (chat, thread) = rest.split_once(':').map_or((rest, None), |(chat, thread)| (chat, Some(thread)));
+        if !self.chats.iter().any(|known| known == chat) {
+            return Err("that chat is not one of the operator's".to_owned());
+        }
+        let thread = thread.map(|thread| thread.parse().map_err(|_| "a thread is a number")).transpose()?;
+        Ok(Place { chat: chat.to_owned(), thread })
+    }
+
+    pub async fn send(&self, place: &Place, attempt: &Attempt) -> Outcome {
+        let mut body = json!({
+            "chat_id": place.chat.parse::<i64>().map_or_else(|_| place.chat.clone().into(), Value::from),
+            "text": text::text(&attempt.notice, attempt.may_be_duplicate, LIMIT),
+            "link_preview_options": { "is_disabled": true },
+        });
+        if let Some(thread) = place.thread {
+            body["message_thread_id"] = thread.into();
+        }
+        match self.bot.call("sendMessage", &body).await {
+            Ok(reply) => outcome(&reply),
+            Err(outcome) => outcome,
+        }
+    }
+}
+
+/// What an answer to `sendMessage` means.
+pub fn outcome(reply: &Reply) -> Outcome {
+    if reply.body["ok"] == true {
+        let id = &reply.body["result"]["message_id"];
+        return Outcome::Delivered { message_id: id.as_i64().map(|id| id.to_string()) };
+    }
+    let described = reply.body["description"].as_str().unwrap_or("without a reason");
+    let error = format!("Telegram answered {}: {described}", reply.status);
+    let wait = reply.body["parameters"]["retry_after"].as_u64().map(Duration::from_secs);
+    match reply.status {
+        429 => {
+            let wait = wait.or(reply.retry_after);
+            Outcome::failed(wait.map_or(Refusal::Later, Refusal::NotBefore), error)
+        }
+        // Blocked, kicked, or no such chat: there is nobody any more.
+        403 => Outcome::failed(Refusal::Gone, error),
+        400 if described.contains("chat not found") => Outcome::failed(Refusal::Gone, error),
+        // The group has another number now; the operator must write it down.
+        400 => Outcome::failed(Refusal::Never, migrated(reply, error)),
+        // A token that is not valid may be put right meanwhile.
+        401 | 404 => Outcome::failed(Refusal::Later, error),
+        _ => reply.refusal(),
+    }
+}
+
+fn migrated(reply: &Reply, error: String) -> String {
+    match reply.body["parameters"]["migrate_to_chat_id"].as_i64() {
+        Some(chat) => format!("{error}; the group's number is {chat} now"),
+        None => error,
+    }
+}

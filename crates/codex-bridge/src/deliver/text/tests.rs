@@ -1,0 +1,138 @@
+use codex_bridge_core::outbox::Notice;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn notice(more: &Value) -> Notice {
+    let mut fields = json!({
+        "event": "completed", "task_id": "codex-0123456789ab", "status": "completed", "prompt": "fix the test",
+        "cwd": "/work", "at": 0,
+    });
+    for (name, value) in more.as_object().unwrap() {
+        fields[name] = value.clone();
+    }
+    serde_json::from_value(fields).unwrap()
+}
+
+const WIDE: Limit = Limit::Chars(10_000);
+
+#[test]
+fn a_completed_task_is_told_in_short() {
+    let notice = notice(&json!({
+        "answer": "It was a race.\n", "work_ms": 185_000, "tokens": 12_345, "files": ["src/a.rs", "src/b.rs"],
+        "more_files": 3,
+    }));
+    insta::assert_snapshot!(text(&notice, false, WIDE), @r"
+    Codex task codex-0123456789ab completed
+    Asked: fix the test
+
+    It was a race.
+
+    3 min 05 s · 12k tokens · 5 files changed
+      src/a.rs
+      src/b.rs
+      and 3 more
+    ");
+}
+
+#[test]
+fn a_failure_says_why_and_a_repetition_that_it_may_be_one() {
+    let notice = notice(&json!({
+        "event": "failed", "status": "lost", "reason": "its host died", "work_ms": 400,
+        "error": {"kind": "x", "message": "the model is gone"},
+    }));
+    insta::assert_snapshot!(text(&notice, true, WIDE), @r"
+    (may be a duplicate: this may have been sent before)
+    Codex task codex-0123456789ab: lost
+    Asked: fix the test
+
+    Error: the model is gone
+    Why: its host died
+
+    0.4 s
+    ");
+}
+
+#[test]
+fn an_approval_shows_all_that_it_covers_and_how_to_answer() {
+    let ask = json!({
+        "kind": "command", "title": "Run a command?",
+        "details": [
+            {"label": "Command", "text": "if [[ -f x ]]; then\n  npm i @types/node\nfi"},
+            {"label": "Directory", "text": "/work"}, {"label": "Reason", "text": "it is needed"},
+        ],
+    });
+    let notice = notice(&json!({
+        "event": "approval", "status": "working",
+        "requests": [{"request_id": "req-1", "ask": ask, "expires_at": 60_000}], "more_requests": 2,
+    }));
+    insta::assert_snapshot!(text(&notice, false, WIDE), @r"
+    Codex task codex-0123456789ab waits for an approval
+    Asked: fix the test
+
+    Run a command?
+    Command:
+      if [[ -f x ]]; then
+        npm i ＠types/node
+      fi
+    Directory: /work
+    Reason: it is needed
+    Yes: codex-bridge approve codex-0123456789ab req-1
+    No: codex-bridge decline codex-0123456789ab req-1
+    Declined by itself at 1970-01-01T00:01:00.000Z.
+    And 2 more.
+    ");
+}
+
+#[test]
+fn a_question_shows_its_choices() {
+    let ask = json!({
+        "kind": "questions", "title": "Codex asks", "details": [],
+        "questions": [{"id": "q1", "text": "Which one?", "options": [{"label": "red"}, {"label": "blue"}]}],
+    });
+    let notice = notice(&json!({
+        "event": "question", "status": "working", "requests": [{"request_id": "req-1", "ask": ask}],
+    }));
+    let text = text(&notice, false, WIDE);
+    assert!(text.contains("q1: Which one?\n  - red\n  - blue\nAnswer: codex-bridge answer"), "{text}");
+}
+
+#[test]
+fn a_long_answer_is_cut_in_the_platforms_own_unit() {
+    let notice = notice(&json!({ "answer": "𝄞é".repeat(4000), "work_ms": 1000 }));
+    for limit in [Limit::Chars(500), Limit::Utf16(500), Limit::Bytes(500), Limit::Utf16(4096)] {
+        let text = text(&notice, false, limit);
+        let length = limit.length(&text);
+        assert!((limit.most() - 4..=limit.most()).contains(&length), "{limit:?}: {length}");
+        assert!(text.contains("`codex-bridge show codex-0123456789ab` shows all of it"), "{text}");
+        assert!(text.ends_with("1.0 s"), "the end stays: {text}");
+    }
+    // Where not even the frame fits, it is still cut.
+    assert_eq!(Limit::Bytes(20).length(&text(&notice, false, Limit::Bytes(20))), 20);
+}
+
+#[test]
+fn an_answer_that_was_cut_before_says_so() {
+    let text = text(&notice(&json!({ "answer": "a beginning", "answer_cut_chars": 7 })), false, WIDE);
+    assert!(text.contains("a beginning\n… (cut;"), "{text}");
+}
+
+#[test]
+fn nothing_in_a_text_is_acted_on() {
+    for (said, shown) in [
+        ("@everyone look", "＠everyone look"),
+        ("(@here) @channel", "(＠here) ＠channel"),
+        ("mail ann@example.com", "mail ann@example.com"),
+        ("<!channel> <@U123> <#C1>", "＜!channel> ＜＠U123> ＜#C1>"),
+        ("<at user_id=\"all\">all</at>", "＜at user_id=\"all\">all</at>"),
+        ("a < b and <b>", "a < b and <b>"),
+        ("MEDIA:/etc/passwd media:x", "MEDIA :/etc/passwd media :x"),
+        ("[[file:/etc/passwd]] [[audio_as_voice]]", "[ [file:/etc/passwd]] [ [audio_as_voice]]"),
+        ("[[ -f x ]] a[0][1]", "[[ -f x ]] a[0][1]"),
+        ("a\u{202e}b\u{1b}[31mc", "abc"),
+    ] {
+        let shown_really = harmless(said);
+        assert_eq!(shown_really, shown, "{said:?}");
+        assert_eq!(harmless(&shown_really), shown, "once is enough");
+    }
+}

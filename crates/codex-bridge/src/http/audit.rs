@@ -1,0 +1,27 @@
+//! The audit log: who decided or commanded what.
+
+use axum::Json;
+use axum::extract::{Query, State};
+use jiff::Timestamp;
+
+use super::{App, Reply};
+use crate::calls;
+use crate::failure::Failure;
+use crate::view::AuditLine;
+
+/// Lines that are given to who does not say how many.
+const USUAL: u32 = 200;
+
+pub async fn list(State(app): State<App>, Query(which): Query<calls::Audit>) -> Reply<Vec<AuditLine>> {
+    let since = which.since.as_deref().map(moment).transpose()?;
+    let lines = app.bridge.audit_log(which.task.as_deref(), since, which.limit.unwrap_or(USUAL)).await?;
+    Ok(Json(lines.into_iter().map(AuditLine::from).collect()))
+}
+
+fn moment(text: &str) -> Result<i64, Failure> {
+    let moment: Result<Timestamp, _> = text.parse();
+    moment.map(Timestamp::as_millisecond).map_err(|_| {
+        let message = format!("{text:?} is no time");
+        Failure::new("bad_call", message).hint("write it as 2026-01-31T12:00:00Z")
+    })
+}

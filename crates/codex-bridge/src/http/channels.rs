@@ -1,0 +1,95 @@
+//! Channels: which there are, how they are, and serving one or having it rest.
+
+use axum::Json;
+use axum::extract::State;
+use codex_bridge_core::inbox;
+use codex_bridge_core::store::MessageFilter;
+
+use super::{App, Body, Caller, Path, Query, Reply};
+use crate::calls::{Lines, RunChannel};
+use crate::daemon::channels::open;
+use crate::failure::Failure;
+use crate::view::{self, Channel, ChannelLog, Reached};
+
+pub async fn list(State(app): State<App>) -> Reply<Vec<Channel>> {
+    let mut channels = Vec::new();
+    for name in app.channels.names() {
+        channels.push(shown(&app, &name).await?);
+    }
+    Ok(Json(channels))
+}
+
+pub async fn run(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(mut wanted): Body<RunChannel>,
+) -> Reply<Channel> {
+    wanted.name = name;
+    let opened = open(&app, &wanted)?;
+    app.bridge.pause_channel(&wanted.name, false, &caller.name).await?;
+    app.channels.serve(opened)?;
+    Ok(Json(shown(&app, &wanted.name).await?))
+}
+
+pub async fn pause(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Reply<Channel> {
+    if !app.channels.is_known(&name) {
+        return Err(unknown(&name).into());
+    }
+    app.bridge.pause_channel(&name, true, &caller.name).await?;
+    app.channels.rest(&name);
+    Ok(Json(shown(&app, &name).await?))
+}
+
+pub async fn log(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    Query(which): Query<Lines>,
+) -> Reply<ChannelLog> {
+    let journal = app.channels.journal(&name).ok_or_else(|| unknown(&name))?;
+    let (lines, count) = journal.lines_after(which.after);
+    let (standing, about) = journal.standing();
+    Ok(Json(ChannelLog { lines, count, standing, about }))
+}
+
+/// Reaches the platform once, without serving anything.
+pub async fn test(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    Body(mut wanted): Body<RunChannel>,
+) -> Reply<Reached> {
+    wanted.name = name;
+    let opened = open(&app, &wanted)?;
+    let cursor = app.bridge.channel(&wanted.name).await?.cursor;
+    match opened.channel.start(cursor).await {
+        Ok(said) => Ok(Json(Reached { name: wanted.name, said })),
+        Err(trouble) => {
+            let name = &wanted.name;
+            Err(Failure::new("channel_unreachable", format!("channel {name}: {}", trouble.sentence())).into())
+        }
+    }
+}
+
+async fn shown(app: &App, name: &str) -> Result<Channel, Failure> {
+    let open = MessageFilter {
+        channel: Some(name.to_owned()),
+        states: vec![inbox::State::Received, inbox::State::Running, inbox::State::Answered],
+        ..MessageFilter::default()
+    };
+    let open = app.bridge.messages(&open).await?;
+    let record = app.bridge.channel(name).await?;
+    let (standing, about) = app.channels.standing(name);
+    let knocks = app.bridge.knocks().into_iter().filter(|knock| knock.channel == name);
+    Ok(Channel {
+        name: name.to_owned(),
+        standing: if record.is_paused { "paused".to_owned() } else { standing.as_str().to_owned() },
+        about,
+        open_messages: open.len(),
+        knocks: knocks.map(view::Knock::from).collect(),
+    })
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::new("unknown_channel", format!("no channel {name}"))
+        .hint("`codex-bridge channel list` lists them")
+}

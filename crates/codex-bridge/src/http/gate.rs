@@ -1,0 +1,225 @@
+//! Who comes in by TCP: under our own name, from no foreign page, with a token or the page's cookie.
+//!
+//! A command that Codex runs can reach a port on this machine. It has no token, and none lies about in clear: that is
+//! what keeps it out.
+
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Form, Request, State};
+use axum::http::header::{ACCEPT, AUTHORIZATION, LOCATION, SET_COOKIE};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use codex_bridge_core::Bridge;
+use codex_bridge_core::token::Token;
+use futures_util::StreamExt;
+use hyper::body::Body as _;
+use serde::Deserialize;
+
+use super::caller::Caller;
+use super::cookie::{self, Transport};
+use super::origin::{self, Names};
+use super::problem::{self, Refusal};
+use super::tries::Tries;
+use crate::failure::Failure;
+
+/// Paths that need no token: whether we live, the way in, and what the page looks like.
+const OPEN: [&str; 4] = ["/healthz", "/readyz", "/login", "/logout"];
+/// The page's own files are no secret; and what is posted to a hook is signed.
+const OPEN_BELOW: [&str; 2] = ["/assets/", "/hooks/"];
+/// Where people go who have no cookie.
+const LOGIN: &str = "/login";
+/// Where they go when a token was none; the page says so.
+const LOGIN_FAILED: &str = "/login?failed=1";
+
+/// The largest body of a login. Whoever sends one has shown no token yet.
+const LOGIN_MAX_BYTES: usize = 16 * 1024;
+
+/// How the port is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Front {
+    /// Whoever connects is who they are.
+    Direct,
+    /// A proxy speaks TLS for us, and says for whom it calls.
+    Proxy,
+}
+
+/// Keeps the port.
+#[derive(Clone)]
+pub struct Gate {
+    bridge: Bridge,
+    names: Arc<Names>,
+    front: Front,
+    tries: Arc<Tries>,
+}
+
+impl Gate {
+    /// A gate before a port.
+    pub fn new(bridge: Bridge, names: Names, front: Front) -> Self {
+        Self { bridge, names: Arc::new(names), front, tries: Arc::default() }
+    }
+
+    /// The routes behind it.
+    pub fn before(self, router: Router) -> Router {
+        let ways = Router::new()
+            .route("/login", post(login).layer(DefaultBodyLimit::max(LOGIN_MAX_BYTES)))
+            .route("/logout", post(logout));
+        ways.with_state(self.clone()).merge(router).layer(middleware::from_fn_with_state(self, let_in))
+    }
+
+    fn transport(&self) -> Transport {
+        match self.front {
+            Front::Direct => Transport::Plain,
+            Front::Proxy => Transport::Tls,
+        }
+    }
+
+    /// Who calls, by their token or their cookie.
+    fn caller(&self, method: &Method, headers: &HeaderMap, address: IpAddr) -> Result<Caller, Failure> {
+        let token = if let Some(given) = headers.get(AUTHORIZATION) {
+            let given = given.to_str().ok().and_then(bearer).unwrap_or_default();
+            self.bridge.recognise(given).ok_or_else(|| self.bad_token(address))?
+        } else {
+            let token = cookie::token(&self.bridge, headers).ok_or_else(nobody)?;
+            origin::check_own_page(method, headers)?;
+            token
+        };
+        self.bridge.token_seen(&token);
+        Ok(Caller::with_token(&token))
+    }
+
+    fn bad_token(&self, address: IpAddr) -> Failure {
+        if self.tries.count(address, Instant::now()) {
+            worthless()
+        } else {
+            Failure::new("too_many_tries", "too many bad tokens came from this address")
+                .hint("wait a minute, and check the token")
+        }
+    }
+
+    /// Whom to count tries for. A proxy adds the address that it sees as the last one.
+    fn address(&self, peer: SocketAddr, headers: &HeaderMap) -> IpAddr {
+        let told = || {
+            let last = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
+            last.rsplit(',').next()?.trim().parse().ok()
+        };
+        match self.front {
+            Front::Direct => peer.ip(),
+            Front::Proxy => told().unwrap_or_else(|| peer.ip()),
+        }
+    }
+}
+
+fn bearer(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn worthless() -> Failure {
+    Failure::new("unauthorized", "this token is not known, or was revoked")
+        .hint("make one with `codex-bridge token create NAME --role viewer|operator|approver`")
+}
+
+fn nobody() -> Failure {
+    Failure::new("unauthorized", "a token is needed")
+        .hint("send Authorization: Bearer cbt_…; `codex-bridge token create NAME --role ROLE` makes one")
+}
+
+fn is_open(path: &str) -> bool {
+    OPEN.contains(&path) || OPEN_BELOW.iter().any(|start| path.starts_with(start))
+}
+
+/// Lets in whoever may come in, as who they are.
+async fn let_in(
+    State(gate): State<Gate>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let headers = request.headers();
+    gate.names.check(headers)?;
+    match gate.caller(request.method(), headers, gate.address(peer, headers)) {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller.clone());
+            while_let_in(&gate.bridge, caller, next.run(request)).await
+        }
+        Err(_) if is_open(request.uri().path()) => Ok(next.run(request).await),
+        Err(failure) if failure.code == "unauthorized" && is_of_a_person(&request) => Ok(to(LOGIN)),
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+/// An answer that ends when the caller's token does, however long it would take or go on.
+async fn while_let_in(
+    bridge: &Bridge,
+    caller: Caller,
+    answer: impl Future<Output = Response>,
+) -> Result<Response, Refusal> {
+    let (bridge, mut revocations) = (bridge.clone(), bridge.revocations());
+    let mut revoked = Box::pin(async move {
+        // An error would mean that the bridge, which is held here, has gone.
+        let _ = revocations.wait_for(|()| !caller.is_still_let_in(&bridge)).await;
+    });
+    let response = tokio::select! {
+        biased;
+        () = &mut revoked => return Err(worthless().into()),
+        response = answer => response,
+    };
+    // What is whole already goes out as it is, with its length.
+    if response.body().size_hint().exact().is_some() {
+        return Ok(response);
+    }
+    Ok(response.map(|body| Body::from_stream(body.into_data_stream().take_until(revoked))))
+}
+
+/// Whether somebody opens a page, rather than a program calling.
+fn is_of_a_person(request: &Request) -> bool {
+    let wants_page = accepts_html(request.headers()) && !request.headers().contains_key(AUTHORIZATION);
+    wants_page && request.method() == Method::GET && !request.uri().path().starts_with("/v1/")
+}
+
+fn accepts_html(headers: &HeaderMap) -> bool {
+    headers
+        .get(ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| accept.contains("text/html"))
+}
+
+fn to(place: &str) -> Response {
+    (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response()
+}
+
+/// What the page's login sends.
+#[derive(Deserialize)]
+struct Login {
+    token: String,
+}
+
+async fn login(
+    State(gate): State<Gate>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    form: Result<Form<Login>, axum::extract::rejection::FormRejection>,
+) -> Result<Response, Refusal> {
+    let Form(login) = form.map_err(|error| problem::bad_form(&error, LOGIN_MAX_BYTES))?;
+    let known: Option<Token> = gate.bridge.recognise(login.token.trim());
+    let Some(token) = known else {
+        let failure = gate.bad_token(gate.address(peer, &headers));
+        let is_told_by_page = accepts_html(&headers) && failure.code == "unauthorized";
+        return if is_told_by_page { Ok(to(LOGIN_FAILED)) } else { Err(failure.into()) };
+    };
+    gate.bridge.token_seen(&token);
+    let cookie = cookie::give(&gate.bridge, &token, gate.transport())?;
+    Ok((StatusCode::SEE_OTHER, [(LOCATION, "/".to_owned()), (SET_COOKIE, cookie)]).into_response())
+}
+
+async fn logout(State(gate): State<Gate>) -> Response {
+    let cookie = cookie::take(gate.transport());
+    (StatusCode::SEE_OTHER, [(LOCATION, LOGIN.to_owned()), (SET_COOKIE, cookie)]).into_response()
+}

@@ -1,0 +1,28 @@
+//! The inbox: what came in, what became of it, and taking something up again.
+
+use axum::Json;
+use axum::extract::State;
+use codex_bridge_core::inbox::State as Stands;
+use codex_bridge_core::store::MessageFilter;
+
+use super::{App, Caller, Path, Query, Reply};
+use crate::calls;
+use crate::view::Message;
+
+/// As many as are listed unless told otherwise.
+const DEFAULT_LIMIT: u32 = 100;
+
+pub async fn list(State(app): State<App>, Query(which): Query<calls::Inbox>) -> Reply<Vec<Message>> {
+    let unfinished = [Stands::Received, Stands::Running, Stands::Answered, Stands::Dead];
+    let filter = MessageFilter {
+        channel: which.channel,
+        states: if which.all { Vec::new() } else { unfinished.to_vec() },
+        limit: Some(which.limit.unwrap_or(DEFAULT_LIMIT)),
+        ..MessageFilter::default()
+    };
+    Ok(Json(app.bridge.messages(&filter).await?.into_iter().map(Message::from).collect()))
+}
+
+pub async fn retry(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Reply<Message> {
+    Ok(Json(app.bridge.retry_message(&id, &caller.name).await?.into()))
+}

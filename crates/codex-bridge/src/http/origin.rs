@@ -1,0 +1,175 @@
+//! Under which names the daemon is reached by TCP, and whether a browser's page is ours.
+//!
+//! A page of another site can make a browser call us, and its own name can be made to lead to our address (DNS
+//! rebinding). The `Host` header gives the second away, `Origin` and `Sec-Fetch-Site` the first: no page can forge them.
+
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::{HeaderMap, Method};
+
+use crate::failure::Failure;
+
+/// What a browser says of a request whose page has the same origin as its target.
+const SAME_ORIGIN: &str = "same-origin";
+/// A name that is ours alone: browsers lead all of `*.localhost` to this machine, and keep cookies by name, whatever the
+/// port. Under `localhost` the page would share its cookie with every other server here.
+pub const OWN_NAME: &str = "codex-bridge.localhost";
+/// The port that a browser leaves out.
+const HTTP_PORT: u16 = 80;
+
+/// The names under which we are reached.
+#[derive(Debug, Clone)]
+pub struct Names {
+    /// The port of our own.
+    pub port: u16,
+    /// Other names, with a port or for any, which the operator lists.
+    pub allowed: Vec<String>,
+}
+
+impl Names {
+    /// Refuses a request that is meant for somebody else, or comes from somebody else's page.
+    pub fn check(&self, headers: &HeaderMap) -> Result<(), Failure> {
+        let host = text(headers, HOST.as_str()).unwrap_or_default();
+        if !self.are_ours(host) {
+            let message = format!("this is not the host {host:?}");
+            let hint =
+                format!("use localhost:{}, or list the name as `allowed_hosts` under [http]", self.port);
+            return Err(Failure::new("bad_host", message).hint(hint));
+        }
+        match text(headers, ORIGIN.as_str()) {
+            None => Ok(()),
+            Some(origin) if is_of(origin, host) => Ok(()),
+            // A page that hides where it is from says null even to its own server; the browser still tells.
+            Some("null") if is_same_site(headers) => Ok(()),
+            Some(origin) => Err(Failure::new("bad_origin", format!("a page of {origin} may not call this"))
+                .hint("open the page of codex-bridge itself")),
+        }
+    }
+
+    fn are_ours(&self, host: &str) -> bool {
+        let (name, port) = split(host);
+        let is_loopback =
+            [OWN_NAME, "localhost", "127.0.0.1", "[::1]"].iter().any(|own| own.eq_ignore_ascii_case(name));
+        let port_number = port.map_or(Some(HTTP_PORT), |port| port.parse().ok());
+        let is_allowed = |allowed: &String| {
+            let wanted = if split(allowed).1.is_some() { host } else { name };
+            allowed.eq_ignore_ascii_case(wanted)
+        };
+        (is_loopback && port_number == Some(self.port)) || self.allowed.iter().any(is_allowed)
+    }
+}
+
+/// Refuses what a page of somebody else could have sent with our cookie: only pages of ours change anything.
+pub fn check_own_page(method: &Method, headers: &HeaderMap) -> Result<(), Failure> {
+    // An origin that is there was found to be ours before.
+    let is_ours =
+        text(headers, ORIGIN.as_str()).is_some_and(|origin| origin != "null") || is_same_site(headers);
+    if method.is_safe() || is_ours {
+        return Ok(());
+    }
+    let message = "a change that is authorised by the cookie must come from the page itself";
+    Err(Failure::new("bad_origin", message).hint("programs send the token: Authorization: Bearer cbt_…"))
+}
+
+fn is_same_site(headers: &HeaderMap) -> bool {
+    text(headers, "sec-fetch-site") == Some(SAME_ORIGIN)
+}
+
+fn is_of(origin: &str, host: &str) -> bool {
+    let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+}
+
+/// A header's text. One that is there twice says nothing.
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => Some(value.to_str().unwrap_or("?")),
+        (Some(_), Some(_)) => Some("?"),
+        (None, _) => None,
+    }
+}
+
+/// The name and the port of a host; the name of an IPv6 address with its brackets.
+fn split(host: &str) -> (&str, Option<&str>) {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, Some(port)),
+        _ => (host, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn code(headers: &[(&'static str, &'static str)]) -> String {
+        let names = Names { port: 7777, allowed: vec!["bridge.example.org".into(), "other:8443".into()] };
+        let headers =
+            headers.iter().map(|(name, value)| ((*name).parse().unwrap(), HeaderValue::from_static(value)));
+        names.check(&headers.collect()).map_or_else(|failure| failure.code, |()| "ok".to_owned())
+    }
+
+    #[test]
+    fn only_our_own_names_are_answered() {
+        let ours = [
+            "codex-bridge.localhost:7777",
+            "localhost:7777",
+            "LOCALHOST:7777",
+            "127.0.0.1:7777",
+            "[::1]:7777",
+        ];
+        for host in ours.into_iter().chain(["bridge.example.org", "Bridge.example.org:443", "other:8443"]) {
+            assert_eq!(code(&[("host", host)]), "ok", "{host}");
+        }
+        let theirs = ["", "localhost", "localhost:80", "localhost:77777", "evil.example:7777", "127.0.0.1"];
+        for host in theirs.into_iter().chain([
+            "x.bridge.example.org",
+            "x.localhost:7777",
+            "codex-bridge.localhost:1",
+            "other",
+            "other:1",
+            "::1:7777",
+            "[::1]",
+        ]) {
+            assert_eq!(code(&[("host", host)]), "bad_host", "{host}");
+        }
+        assert_eq!(code(&[]), "bad_host");
+    }
+
+    #[test]
+    fn only_our_own_pages_are_answered() {
+        let with = |origin, more: &[(&'static str, &'static str)]| {
+            code(&[&[("host", "localhost:7777"), ("origin", origin)], more].concat())
+        };
+        assert_eq!(with("http://localhost:7777", &[]), "ok");
+        for origin in [
+            "http://evil.example",
+            "null",
+            "http://localhost:7778",
+            "http://127.0.0.1:7777",
+            "localhost:7777",
+        ] {
+            assert_eq!(with(origin, &[]), "bad_origin", "{origin}");
+        }
+        assert_eq!(with("null", &[("sec-fetch-site", "same-origin")]), "ok");
+        assert_eq!(with("null", &[("sec-fetch-site", "cross-site")]), "bad_origin");
+        assert_eq!(with("http://evil.example", &[("sec-fetch-site", "same-origin")]), "bad_origin");
+    }
+
+    #[test]
+    fn a_change_by_cookie_comes_from_our_own_page() {
+        let check = |method: Method, headers: &[(&'static str, &'static str)]| {
+            let headers = headers
+                .iter()
+                .map(|(name, value)| ((*name).parse().unwrap(), HeaderValue::from_static(value)));
+            check_own_page(&method, &headers.collect()).is_ok()
+        };
+        assert!(check(Method::GET, &[]));
+        assert!(!check(Method::POST, &[]));
+        assert!(!check(Method::DELETE, &[("sec-fetch-site", "same-site")]));
+        assert!(!check(Method::POST, &[("origin", "null"), ("sec-fetch-site", "cross-site")]));
+        assert!(check(Method::POST, &[("origin", "http://localhost:7777")]));
+        assert!(check(Method::POST, &[("sec-fetch-site", "same-origin")]));
+    }
+}

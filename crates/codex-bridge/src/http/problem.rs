@@ -1,0 +1,232 @@
+//! Failures as they are answered: problem JSON (RFC 9457), with our code and what to do beside its own fields.
+//!
+//! Also how a caller's mistakes in a request's shape are told, so that all of them look alike.
+
+use axum::Json;
+use axum::extract::rejection::{FormRejection, PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// The type of a failure's body.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+/// How long somebody who tried too many tokens should wait.
+pub const TRY_AGAIN_S: u64 = 60;
+
+/// Up to here every whole number is a number of its own (2^53).
+const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
+
+/// A failure as it is answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Problem {
+    /// Always `about:blank`: `code` tells the kinds apart.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The status in words.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What is wrong, in a sentence.
+    pub detail: String,
+    /// One stable word for programs.
+    pub code: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl From<Failure> for Problem {
+    fn from(Failure { code, message, hint }: Failure) -> Self {
+        let status = status(&code);
+        Self {
+            kind: "about:blank".to_owned(),
+            title: status.canonical_reason().unwrap_or_default().to_owned(),
+            status: status.as_u16(),
+            detail: message,
+            code,
+            hint,
+        }
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self { code: problem.code, message: problem.detail, hint: problem.hint }
+    }
+}
+
+/// A failure on its way to the caller.
+#[derive(Debug)]
+pub struct Refusal(Failure);
+
+impl<E: Into<Failure>> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl Refusal {
+    /// What it says, for a door that tells it in another way.
+    pub fn into_failure(self) -> Failure {
+        self.0
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = status(&self.0.code);
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            headers.insert(RETRY_AFTER, HeaderValue::from(TRY_AGAIN_S));
+        }
+        (status, headers, Json(Problem::from(self.0))).into_response()
+    }
+}
+
+/// The status that goes with a code.
+pub fn status(code: &str) -> StatusCode {
+    match code {
+        "unauthorized" => StatusCode::UNAUTHORIZED,
+        "peer_refused" | "forbidden" | "bad_origin" => StatusCode::FORBIDDEN,
+        "unknown_task" | "unknown_request" | "unknown_route" | "unknown_token" | "unknown_delivery"
+        | "unknown_channel" | "unknown_message" | "unknown_session" => StatusCode::NOT_FOUND,
+        "wrong_method" => StatusCode::METHOD_NOT_ALLOWED,
+        "not_acceptable" => StatusCode::NOT_ACCEPTABLE,
+        "wrong_state" | "ambiguous_task" | "duplicate" | "not_finished" | "token_exists" => {
+            StatusCode::CONFLICT
+        }
+        "undelivered" => StatusCode::BAD_GATEWAY,
+        "too_large" => StatusCode::PAYLOAD_TOO_LARGE,
+        "wrong_media_type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "bad_host" => StatusCode::MISDIRECTED_REQUEST,
+        "too_many_tries" => StatusCode::TOO_MANY_REQUESTS,
+        "daemon_stopping" => StatusCode::SERVICE_UNAVAILABLE,
+        "store_full" => StatusCode::INSUFFICIENT_STORAGE,
+        "internal" | "hosts" | "store" | "store_corrupt" | "store_locked" | "store_read_only"
+        | "store_too_new" => StatusCode::INTERNAL_SERVER_ERROR,
+        "bad_call" => StatusCode::BAD_REQUEST,
+        // Well said, but nothing that may be or that there is.
+        _ => StatusCode::UNPROCESSABLE_ENTITY,
+    }
+}
+
+/// For a path that leads nowhere.
+pub async fn nothing_here() -> Refusal {
+    Failure::new("unknown_route", "there is no such route").hint("/v1/openapi.json lists all of them").into()
+}
+
+/// For a method that the path does not know; axum adds the `Allow` header.
+pub async fn wrong_method() -> Refusal {
+    let failure = Failure::new("wrong_method", "this route does not know that method");
+    failure.hint("the Allow header lists the ones it knows").into()
+}
+
+/// For a body of which more came than is taken.
+pub fn too_large(max_bytes: usize) -> Failure {
+    let failure = Failure::new("too_large", "the body is too large");
+    failure.hint(format!("at most {} KiB are taken", max_bytes / 1024))
+}
+
+/// For a form that cannot be read.
+pub fn bad_form(rejection: &FormRejection, max_bytes: usize) -> Failure {
+    match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => too_large(max_bytes),
+        _ => Failure::new("bad_call", rejection.body_text()),
+    }
+}
+
+/// JSON from the caller.
+pub struct Body<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        let is_json = is_json(request.headers());
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
+            match rejection.into_response().status() {
+                StatusCode::PAYLOAD_TOO_LARGE => too_large(super::BODY_MAX_BYTES),
+                _ => Failure::new("bad_call", "the body could not be read to its end"),
+            }
+        })?;
+        if !is_json {
+            let failure = Failure::new("wrong_media_type", "the body must be JSON");
+            return Err(failure.hint("send content-type: application/json").into());
+        }
+        // A list of the fields' values would be taken for them, too.
+        if !bytes.trim_ascii_start().starts_with(b"{") {
+            return Err(Failure::new("bad_call", "the body must be a JSON object").into());
+        }
+        let wrong = |error: serde_json::Error| Failure::new("bad_call", error.to_string());
+        let read = serde_json::from_slice(&bytes);
+        Ok(Self(read.or_else(|error| with_whole_numbers(&bytes).ok_or(error)).map_err(wrong)?))
+    }
+}
+
+/// The same again with 115.0 read as 115: for JSON Schema, and for languages with one kind of number, that is one.
+fn with_whole_numbers<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    let mut value: Value = serde_json::from_slice(bytes).ok()?;
+    make_whole(&mut value);
+    serde_json::from_value(value).ok()
+}
+
+fn make_whole(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole =
+                number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < LARGEST_WHOLE);
+            // Without a fraction it is written as an integer is.
+            if let Some(whole) = whole.and_then(|whole| format!("{whole:.0}").parse::<i64>().ok()) {
+                *value = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(make_whole),
+        Value::Object(fields) => fields.values_mut().for_each(make_whole),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media_type = media_type.split(';').next().unwrap_or_default().trim();
+    media_type.eq_ignore_ascii_case("application/json")
+}
+
+/// The query of a request.
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let read = axum::extract::Query::from_request_parts(parts, state).await;
+        let wrong = |error: QueryRejection| Failure::new("bad_call", error.body_text());
+        Ok(Self(read.map(|axum::extract::Query(fields)| fields).map_err(wrong)?))
+    }
+}
+
+/// The variable parts of a request's path.
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let read = axum::extract::Path::from_request_parts(parts, state).await;
+        let wrong = |error: PathRejection| Failure::new("bad_call", error.body_text());
+        Ok(Self(read.map(|axum::extract::Path(segments)| segments).map_err(wrong)?))
+    }
+}

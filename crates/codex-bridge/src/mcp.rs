@@ -1,0 +1,153 @@
+//! The MCP door: the `codex_bridge` tool, and `codex` and `codex-reply` for those who lost `codex mcp-server`.
+//!
+//! One server for stdio (the daemon is reached by its socket) and for `/mcp` in the daemon (its own routes, in the name
+//! of whoever called), both over [`Client`] alone. It keeps nothing: a task's id, its log and its open requests are the
+//! daemon's, so whatever dies here is found again. Older revisions of MCP and 2026-07-28 are spoken side by side.
+
+mod arguments;
+mod asking;
+mod begin;
+mod call;
+mod elicitation;
+mod http;
+mod progress;
+mod result;
+mod sessions;
+mod stretch;
+mod tasks;
+mod tools;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams, GetTaskResult,
+    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    UpdateTaskParams,
+};
+use rmcp::service::{RequestContext, RoleServer, ServiceExt};
+use rmcp::transport::io::stdio_pipes;
+use serde_json::Value;
+
+use crate::client::Client;
+use crate::failure::Failure;
+
+pub use http::routes;
+
+const INSTRUCTIONS: &str = "Hands work to OpenAI Codex as durable tasks. `codex` runs a prompt to its end, `codex-reply` \
+    goes on with a thread, `codex_bridge` starts, watches, steers and stops tasks in the background. When Codex needs an \
+    approval, ask the person: never decide for them.";
+
+/// Serves whoever started us on stdin and stdout, until stdin ends.
+pub async fn serve_stdio(client: Client) -> Result<(), Failure> {
+    let server = Server { way: Way::Socket(Arc::new(client)) };
+    let broken = |error: String| Failure::new("mcp", format!("the MCP connection broke: {error}"));
+    match server.serve(stdio_pipes()).await {
+        Ok(running) => running.waiting().await.map(drop).map_err(|error| broken(error.to_string())),
+        // Who looks in and leaves before saying anything has done no harm.
+        Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+        Err(error) => Err(broken(error.to_string())),
+    }
+}
+
+/// The server. Cheap to clone; every session and every request gets one.
+#[derive(Clone)]
+struct Server {
+    way: Way,
+}
+
+/// How the daemon's routes are reached.
+#[derive(Clone)]
+enum Way {
+    /// By its socket, as the local user.
+    Socket(Arc<Client>),
+    /// Within the daemon, as whoever the request names.
+    Within(http::Routes),
+}
+
+/// The daemon's routes for one request.
+#[derive(Clone)]
+struct Access {
+    client: Arc<Client>,
+    /// Whether who calls may decide what Codex asks.
+    may_decide: bool,
+    /// Where who calls runs, if that is known.
+    cwd: Option<PathBuf>,
+}
+
+impl Server {
+    fn access(&self, context: &RequestContext<RoleServer>) -> Result<Access, ErrorData> {
+        match &self.way {
+            Way::Socket(client) => {
+                Ok(Access { client: Arc::clone(client), may_decide: true, cwd: std::env::current_dir().ok() })
+            }
+            Way::Within(routes) => http::access(routes, context),
+        }
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let name = Implementation::new("codex-bridge", env!("CARGO_PKG_VERSION"));
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tasks().build())
+            .with_server_info(name)
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::all()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        tools::all().into_iter().find(|tool| tool.name == name)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let access = self.access(&context)?;
+        match request.name.as_ref() {
+            tools::BRIDGE => {
+                let asked = Value::Object(request.arguments.unwrap_or_default());
+                let reply = tokio::select! {
+                    reply = access.client.tool(asked) => reply,
+                    () = context.ct.cancelled() => return Err(call::cancelled()),
+                };
+                Ok(result::reply(reply.unwrap_or_else(crate::tool::refusal)).into())
+            }
+            tools::CODEX | tools::REPLY => call::answer(access, request, context).await,
+            other => Err(ErrorData::invalid_params(format!("unknown tool {other:?}"), None)),
+        }
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        tasks::get(&self.access(&context)?, &request.task_id, &context).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        tasks::update(&self.access(&context)?, &request.task_id, &request.input_responses).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        tasks::cancel(&self.access(&context)?, &request.task_id).await
+    }
+}

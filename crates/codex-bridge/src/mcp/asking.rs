@@ -1,0 +1,216 @@
+//! A request of Codex's as a form for the client's user, and their answer as a decision.
+//!
+//! Only what a person said counts. A form that was dismissed, an answer that does not fit and an error of the client
+//! decide nothing: the request stays open for someone else. Secrets are not asked for by a form (MCP forbids it), and
+//! rules for good are not on offer here.
+
+use std::collections::BTreeMap;
+
+use codex_session::Decision;
+use redact::plain::plain;
+use rmcp::model::{
+    ClientCapabilities, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationSchema, InputRequest, InputRequests, JsonObject, ProtocolVersion,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::Access;
+use crate::calls::decision_word;
+use crate::view::Request;
+
+/// The form's one field for an approval.
+const DECISION: &str = "decision";
+/// What may be decided by a form, with what it means.
+const WORDS: [(&str, &str); 4] = [
+    ("accept", "yes, once"),
+    ("acceptForSession", "yes, and the same again in this thread"),
+    ("decline", "no, Codex goes on without it"),
+    ("cancel", "no, and the turn ends"),
+];
+
+/// How the client's user can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// By a request of ours, while the call runs: revisions before 2026-07-28.
+    Elicit,
+    /// By a result that asks for input, after which the client calls again: 2026-07-28 and later.
+    InputRequired,
+    /// Not at all.
+    Never,
+}
+
+impl Manner {
+    /// How it is with this call.
+    pub fn of(access: &Access, context: &RequestContext<RoleServer>) -> Self {
+        let asks = context.client_capabilities().is_some_and(|capabilities| asks_people(&capabilities));
+        match asks && access.may_decide {
+            false => Self::Never,
+            true if is_modern(context) => Self::InputRequired,
+            true => Self::Elicit,
+        }
+    }
+}
+
+/// Whether the call is of 2026-07-28 or later, where a server sends no requests.
+pub fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+}
+
+/// Whether the client shows forms to its user. One that names no kind means forms, as before there were others.
+fn asks_people(capabilities: &ClientCapabilities) -> bool {
+    capabilities.elicitation.as_ref().is_some_and(|can| can.form.is_some() || can.url.is_none())
+}
+
+#[derive(Deserialize)]
+struct Question {
+    id: String,
+    text: String,
+    #[serde(default)]
+    options: Vec<Choice>,
+    #[serde(default)]
+    is_free: bool,
+    #[serde(default)]
+    is_secret: bool,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    label: String,
+    #[serde(default)]
+    description: String,
+}
+
+/// The form for a request; none if it cannot be asked by one.
+pub fn form(request: &Request) -> Option<ElicitRequestParams> {
+    let schema = if offers(request, "answers") { question_schema(request)? } else { word_schema(request)? };
+    Some(ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message: message(request),
+        requested_schema: schema,
+    })
+}
+
+/// The forms for all requests that can be asked by one, under their ids.
+pub fn input_requests(open: &[Request]) -> InputRequests {
+    let asked = |request: &Request| {
+        let form = InputRequest::Elicitation(ElicitRequest::new(form(request)?));
+        Some((request.request_id.clone(), form))
+    };
+    open.iter().filter_map(asked).collect()
+}
+
+fn offers(request: &Request, decision: &str) -> bool {
+    request.decisions.iter().any(|offered| offered == decision)
+}
+
+fn word_schema(request: &Request) -> Option<ElicitationSchema> {
+    // A form of an MCP server, or a page to visit, is more than a yes or a no.
+    if offers(request, "form") || !offers(request, "accept") {
+        return None;
+    }
+    let offered: Vec<_> = WORDS.into_iter().filter(|(word, _)| offers(request, word)).collect();
+    let words: Vec<&str> = offered.iter().map(|(word, _)| *word).collect();
+    let meanings: Vec<String> = offered.iter().map(|(word, means)| format!("{word}: {means}")).collect();
+    let decision =
+        json!({ "type": "string", "title": "Decision", "description": meanings.join("; "), "enum": words });
+    schema(&Map::from_iter([(DECISION.to_owned(), decision)]))
+}
+
+fn question_schema(request: &Request) -> Option<ElicitationSchema> {
+    let questions = questions(request);
+    if questions.is_empty() || questions.iter().any(|question| question.is_secret) {
+        return None;
+    }
+    let field = |question: &Question| {
+        let mut field = json!({ "type": "string", "title": plain(&question.text) });
+        if !question.options.is_empty() {
+            let meanings: Vec<String> = question.options.iter().map(choice).collect();
+            field["description"] = meanings.join("; ").into();
+            if !question.is_free {
+                field["enum"] = question.options.iter().map(|option| option.label.clone()).collect();
+            }
+        }
+        field
+    };
+    schema(&questions.iter().map(|question| (question.id.clone(), field(question))).collect())
+}
+
+fn choice(option: &Choice) -> String {
+    let (label, description) = (plain(&option.label), plain(&option.description));
+    if description.is_empty() { label.into_owned() } else { format!("{label}: {description}") }
+}
+
+fn questions(request: &Request) -> Vec<Question> {
+    serde_json::from_value(request.questions.clone().unwrap_or_default()).unwrap_or_default()
+}
+
+fn schema(fields: &JsonObject) -> Option<ElicitationSchema> {
+    let required: Vec<String> = fields.keys().cloned().collect();
+    let whole = json!({ "type": "object", "properties": fields, "required": required });
+    serde_json::from_value(whole).ok()
+}
+
+/// All that the decision covers, in words.
+fn message(request: &Request) -> String {
+    let mut lines = vec![format!("Codex asks (task {}): {}", request.task_id, plain(&request.title))];
+    lines.extend(request.details.iter().map(|it| format!("{}: {}", plain(&it.label), plain(&it.text))));
+    for change in request.changes.iter().flatten() {
+        lines.push(plain(&change.diff).into_owned());
+        if change.cut_bytes > 0 {
+            lines.push(format!(
+                "… {} bytes of the diff of {} are missing",
+                change.cut_bytes,
+                plain(&change.path)
+            ));
+        }
+    }
+    if request.hidden_secrets > 0 {
+        lines.push(format!("Secrets that are hidden in this: {}", request.hidden_secrets));
+    }
+    lines.join("\n")
+}
+
+/// What a person decided; none if they did not.
+pub fn decision(request: &Request, answer: &ElicitResult) -> Option<Decision> {
+    match answer.action {
+        ElicitationAction::Accept => chosen(request, answer.content.as_ref()?),
+        ElicitationAction::Decline if offers(request, "decline") => Some(Decision::Decline),
+        // Dismissed without a choice; or a no that is not on offer, as with questions that can only be left open.
+        _ => None,
+    }
+}
+
+fn chosen(request: &Request, content: &Value) -> Option<Decision> {
+    if offers(request, "answers") {
+        let answer = |question: &Question| {
+            Some((question.id.clone(), vec![content.get(&question.id)?.as_str()?.to_owned()]))
+        };
+        let answers: Option<BTreeMap<_, _>> = questions(request).iter().map(answer).collect();
+        return answers.map(Decision::Answers);
+    }
+    let word = content.get(DECISION)?.as_str()?;
+    let is_on_offer = WORDS.iter().any(|(known, _)| *known == word) && offers(request, word);
+    decision_word(word).ok().filter(|_| is_on_offer)
+}
+
+/// How someone else can answer, to the letter.
+pub fn how_to_answer(request: &Request) -> String {
+    let Request { task_id, request_id, .. } = request;
+    let by_hand = if offers(request, "answers") || offers(request, "form") {
+        format!("codex-bridge answer {task_id} {request_id} KEY=ANSWER")
+    } else {
+        format!(
+            "codex-bridge approve {task_id} {request_id}` or `codex-bridge decline {task_id} {request_id}"
+        )
+    };
+    format!(
+        "{} Answer with `{by_hand}`, or pass a person's decision on by the codex_bridge tool: \
+         {{\"action\": \"respond\", \"task_id\": \"{task_id}\", \"request_id\": \"{request_id}\", …}}.",
+        message(request)
+    )
+}
+
+#[cfg(test)]
+mod tests;

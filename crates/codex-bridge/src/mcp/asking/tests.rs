@@ -1,0 +1,91 @@
+use serde_json::json;
+
+use super::*;
+
+fn request(kind: &str, decisions: &[&str], more: &Value) -> Request {
+    let mut fields = json!({
+        "task_id": "codex-1", "request_id": "req-1", "kind": kind, "title": "Run this?", "reason": null,
+        "details": [{"label": "Command", "text": "rm -r x"}], "hidden_secrets": 1, "decisions": decisions,
+        "method": "m", "created_at": "", "state": "open",
+    });
+    fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    serde_json::from_value(fields).unwrap()
+}
+
+fn said(action: ElicitationAction, content: Value) -> ElicitResult {
+    ElicitResult::new(action).with_content(content)
+}
+
+#[test]
+fn an_approval_offers_what_is_on_offer_and_no_rule_for_good() {
+    let request =
+        request("command", &["accept", "acceptForSession", "acceptAlways", "decline", "cancel"], &json!({}));
+    let form = serde_json::to_value(form(&request).unwrap()).unwrap();
+    assert_eq!(form["mode"], "form");
+    let decision = &form["requestedSchema"]["properties"]["decision"];
+    assert_eq!(decision["enum"], json!(["accept", "acceptForSession", "decline", "cancel"]));
+    assert_eq!(form["requestedSchema"]["required"], json!(["decision"]));
+    let message = form["message"].as_str().unwrap();
+    assert!(message.contains("Command: rm -r x") && message.contains("hidden in this: 1"), "{message}");
+    let always = said(ElicitationAction::Accept, json!({"decision": "acceptAlways"}));
+    assert_eq!(super::decision(&request, &always), None);
+}
+
+#[test]
+fn only_a_choice_decides() {
+    let request = request("command", &["accept", "decline"], &json!({}));
+    let check = |action, content, expected: Option<Decision>| {
+        assert_eq!(super::decision(&request, &said(action, content)), expected);
+    };
+    check(ElicitationAction::Accept, json!({"decision": "accept"}), Some(Decision::Accept));
+    check(ElicitationAction::Accept, json!({"decision": "decline"}), Some(Decision::Decline));
+    check(ElicitationAction::Decline, json!({}), Some(Decision::Decline));
+    // Dismissed, empty, not on offer, nonsense.
+    check(ElicitationAction::Cancel, json!({"decision": "accept"}), None);
+    check(ElicitationAction::Accept, json!({}), None);
+    check(ElicitationAction::Accept, json!({"decision": "acceptForSession"}), None);
+    check(ElicitationAction::Accept, json!({"decision": true}), None);
+}
+
+#[test]
+fn questions_have_a_field_each_and_all_must_be_answered() {
+    let questions = json!({"questions": [
+        {"id": "a", "text": "Which?", "options": [{"label": "red", "description": "hot"}, {"label": "blue"}]},
+        {"id": "b", "text": "Why?", "is_free": true},
+    ]});
+    let request = request("question", &["answers"], &questions);
+    let form = serde_json::to_value(form(&request).unwrap()).unwrap();
+    let fields = &form["requestedSchema"]["properties"];
+    assert_eq!((&fields["a"]["enum"], &fields["a"]["title"]), (&json!(["red", "blue"]), &json!("Which?")));
+    assert_eq!((&fields["b"]["enum"], &fields["b"]["type"]), (&Value::Null, &json!("string")));
+    let answer = said(ElicitationAction::Accept, json!({"a": "red", "b": "so"}));
+    let expected =
+        BTreeMap::from([("a".to_owned(), vec!["red".to_owned()]), ("b".to_owned(), vec!["so".to_owned()])]);
+    assert_eq!(super::decision(&request, &answer), Some(Decision::Answers(expected)));
+    assert_eq!(super::decision(&request, &said(ElicitationAction::Accept, json!({"a": "red"}))), None);
+}
+
+#[test]
+fn secrets_forms_and_pages_are_not_asked_for() {
+    let secret = json!({"questions": [{"id": "a", "text": "Password?", "is_secret": true}]});
+    assert!(form(&request("question", &["answers"], &secret)).is_none());
+    assert!(form(&request("elicitation", &["form", "accept", "decline"], &json!({}))).is_none());
+    assert!(form(&request("elicitation", &["decline", "cancel"], &json!({}))).is_none());
+}
+
+#[test]
+fn who_cannot_be_asked_is_told_what_to_type() {
+    let approval = how_to_answer(&request("command", &["accept", "decline"], &json!({})));
+    assert!(approval.contains("`codex-bridge approve codex-1 req-1`"), "{approval}");
+    let question = how_to_answer(&request("question", &["answers"], &json!({})));
+    assert!(question.contains("`codex-bridge answer codex-1 req-1 KEY=ANSWER`"), "{question}");
+}
+
+#[test]
+fn a_client_that_names_no_kind_of_elicitation_means_forms() {
+    let can = |elicitation: Value| {
+        asks_people(&serde_json::from_value(json!({ "elicitation": elicitation })).unwrap())
+    };
+    assert!(can(json!({})) && can(json!({"form": {}})) && can(json!({"form": {}, "url": {}})));
+    assert!(!can(json!({"url": {}})) && !can(Value::Null));
+}

@@ -1,0 +1,89 @@
+//! How a call begins: work is handed over under a name, or found again by it.
+
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+use super::arguments::{Asked, Begin};
+use super::call::RECONNECT_AFTER;
+use super::stretch::{Reading, Stretch};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::view::Task;
+
+/// How often the work is handed over again to a daemon that went away meanwhile. The name makes it safe.
+const HAND_OVERS: u32 = 3;
+
+/// What a client that was asked for input brings back. It is only a reference: whoever changes it gets at nothing that
+/// the daemon would not show and let them do anyway, so it needs no seal.
+#[derive(Serialize, Deserialize)]
+pub struct State {
+    /// The stretch, by its name.
+    pub task: String,
+    /// The caller's name for the call.
+    pub name: String,
+    /// The last line that was told.
+    pub told: i64,
+}
+
+impl State {
+    /// As the client gets it.
+    pub fn write(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// As the client brings it back.
+    pub fn read(text: &str) -> Result<Self, Failure> {
+        serde_json::from_str(text)
+            .map_err(|_| Failure::new("bad_call", "this requestState is not one of ours"))
+    }
+}
+
+/// Work that is under way.
+pub struct Begun {
+    /// Which part of which task.
+    pub stretch: Stretch,
+    /// The task, as it stood.
+    pub task: Task,
+    /// What the client was told of it already.
+    pub reading: Reading,
+    /// The name under which the call can be repeated.
+    pub client_request_id: String,
+}
+
+/// Goes on where the client was asked for input.
+pub async fn take_up(client: &Client, state: State) -> Result<Begun, Failure> {
+    let stretch = Stretch::named(&state.task);
+    let task = client.show(&stretch.task_id).await?;
+    let mut reading = Reading::new(&stretch);
+    reading.seq = reading.seq.max(state.told);
+    Ok(Begun { stretch, task, reading, client_request_id: state.name })
+}
+
+/// Hands the work over, or finds what was handed over under this name before.
+pub async fn begin(client: &Client, asked: &Asked) -> Result<Begun, Failure> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match hand_over(client, asked).await {
+            Err(failure) if failure.code == "daemon_gone" && tries < HAND_OVERS => {
+                sleep(RECONNECT_AFTER).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+async fn hand_over(client: &Client, asked: &Asked) -> Result<Begun, Failure> {
+    let name = &asked.client_request_id;
+    let (stretch, task) = match &asked.begin {
+        Begin::Start(start) => {
+            let task = client.start(start).await?;
+            (Stretch::first(&task.task_id), task)
+        }
+        Begin::Continue { thread, prompt } => {
+            let task = client.continue_once(thread, prompt, Some(name)).await?;
+            (Stretch::lined_up(client, &task.task_id, name).await?, task)
+        }
+    };
+    Ok(Begun { reading: Reading::new(&stretch), stretch, task, client_request_id: name.clone() })
+}

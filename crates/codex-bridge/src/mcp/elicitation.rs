@@ -1,0 +1,82 @@
+//! One question to the client's user, by a request to the client: revisions of MCP before 2026-07-28.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rmcp::model::{ClientResult, ElicitRequest, ElicitResult, ElicitationAction, ServerRequest};
+use rmcp::service::{Peer, PeerRequestOptions, RoleServer};
+use tokio::sync::oneshot;
+
+use super::asking;
+use crate::client::Client;
+use crate::view::Request;
+
+/// Nobody reads a form and says no to it in less time than this. What comes sooner comes from a program that asked nobody
+/// (codex 0.166 as a client, under the approval policy `never`, answers `decline` at once), and decides nothing.
+const FASTEST_NO: Duration = Duration::from_millis(300);
+
+/// What came of a question.
+pub struct Outcome {
+    /// Which request it was about.
+    pub request_id: String,
+    /// Why it decided nothing, unless it did or nobody wants to know any more.
+    pub undecided: Option<String>,
+}
+
+/// Asks, and passes the decision on. When `taken_back` ends first, the question is taken back.
+pub async fn elicit(
+    peer: Peer<RoleServer>,
+    client: Arc<Client>,
+    request: Request,
+    taken_back: oneshot::Receiver<()>,
+) -> Outcome {
+    let undecided = match answered(&peer, &request, taken_back).await {
+        Answered::By(answer) => match asking::decision(&request, &answer) {
+            Some(decision) => {
+                let decided = client.decide(&request.task_id, Some(&request.request_id), &decision).await;
+                decided.err().map(|failure| failure.to_string())
+            }
+            None => Some("nothing was chosen, so nothing is decided".to_owned()),
+        },
+        Answered::Not(why) => Some(format!("this client did not ask anyone: {why}")),
+        Answered::TooLate => None,
+    };
+    Outcome { request_id: request.request_id, undecided }
+}
+
+enum Answered {
+    By(ElicitResult),
+    Not(String),
+    TooLate,
+}
+
+async fn answered(peer: &Peer<RoleServer>, request: &Request, taken_back: oneshot::Receiver<()>) -> Answered {
+    let Some(form) = asking::form(request) else {
+        return Answered::Not("there is no form for it".to_owned());
+    };
+    let question = ServerRequest::ElicitRequest(ElicitRequest::new(form));
+    let sent = peer.send_cancellable_request(question, PeerRequestOptions::no_options()).await;
+    let asked_at = Instant::now();
+    let mut handle = match sent {
+        Ok(handle) => handle,
+        Err(error) => return Answered::Not(error.to_string()),
+    };
+    tokio::select! {
+        answer = &mut handle.rx => match answer {
+            Ok(Ok(ClientResult::ElicitResult(answer)))
+                if answer.action == ElicitationAction::Decline && asked_at.elapsed() < FASTEST_NO =>
+            {
+                Answered::Not("it declined at once".to_owned())
+            }
+            Ok(Ok(ClientResult::ElicitResult(answer))) => Answered::By(answer),
+            Ok(Ok(_)) => Answered::Not("its answer was something else".to_owned()),
+            Ok(Err(error)) => Answered::Not(error.to_string()),
+            Err(_) => Answered::Not("the connection has ended".to_owned()),
+        },
+        _ = taken_back => {
+            // A client that does not hear of it answers into the void.
+            let _ = handle.cancel(Some("answered elsewhere".to_owned())).await;
+            Answered::TooLate
+        }
+    }
+}

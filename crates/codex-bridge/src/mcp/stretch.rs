@@ -1,0 +1,193 @@
+//! One call's part of a task's log: from the line with which its turn was lined up to the task's next rest.
+//!
+//! A task can be continued, a call has one answer for good: so the answer is read from the log and not from the task as
+//! it stands today.
+
+use codex_bridge_core::task::Status;
+use serde_json::Value;
+
+use crate::calls;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::view::Event;
+
+/// Between a task's id and the number of a line in its log.
+const MARK: char = '.';
+
+/// Which part of which log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stretch {
+    /// The task.
+    pub task_id: String,
+    /// It begins behind this line; 0 is the beginning of the log.
+    pub after: i64,
+}
+
+impl Stretch {
+    /// The part with which a task begins.
+    pub fn first(task_id: &str) -> Self {
+        Self { task_id: task_id.to_owned(), after: 0 }
+    }
+
+    /// By its name in the Tasks extension.
+    pub fn named(id: &str) -> Self {
+        match id.rsplit_once(MARK).map(|(task, after)| (task, after.parse())) {
+            Some((task_id, Ok(after))) => Self { task_id: task_id.to_owned(), after },
+            _ => Self::first(id),
+        }
+    }
+
+    /// Its name in the Tasks extension: the task's own id, for later turns with the line that they begin behind.
+    pub fn name(&self) -> String {
+        if self.after == 0 { self.task_id.clone() } else { format!("{}{MARK}{}", self.task_id, self.after) }
+    }
+
+    /// The part that was lined up under this name.
+    pub async fn lined_up(client: &Client, task_id: &str, client_request_id: &str) -> Result<Self, Failure> {
+        let mut lines = client.events(task_id, &calls::Events::default()).await?;
+        while let Some(event) = lines.next().await? {
+            let is_it = event.kind == "state" && text(&event, "client_request_id") == Some(client_request_id);
+            if let (true, Some(seq)) = (is_it, event.seq) {
+                return Ok(Self { task_id: task_id.to_owned(), after: seq });
+            }
+        }
+        Err(Failure::internal("the log does not have the turn that was just lined up"))
+    }
+}
+
+/// How a task came to rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rest {
+    /// In which state.
+    pub status: Status,
+    /// Why, if it is paused, lost or cancelled.
+    pub reason: Option<String>,
+    /// The answer.
+    pub final_text: Option<String>,
+    /// Why there is none.
+    pub error: Option<String>,
+}
+
+/// What was read of a stretch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// The last line.
+    pub seq: i64,
+    /// Codex's thread, if it was opened in it.
+    pub thread_id: Option<String>,
+    ended: Option<(Option<String>, Option<String>)>,
+    rest: Option<Rest>,
+}
+
+impl Reading {
+    /// Nothing yet.
+    pub fn new(stretch: &Stretch) -> Self {
+        Self { seq: stretch.after, thread_id: None, ended: None, rest: None }
+    }
+
+    /// Takes the next line; gives the task's rest when it is sure to be one.
+    pub fn take(&mut self, event: &Event) -> Option<Rest> {
+        self.seq = event.seq.unwrap_or(self.seq);
+        // A lost task that goes on by itself is lined up in the very next line.
+        let lost = self.rest.take();
+        match event.kind.as_str() {
+            "thread_opened" => self.thread_id = text(event, "thread_id").map(str::to_owned),
+            "turn_ended" => {
+                let error = event.body.get("error").and_then(|error| error["message"].as_str());
+                self.ended = Some((text(event, "final_text").map(str::to_owned), error.map(str::to_owned)));
+            }
+            "state" => {
+                self.rest = self.at_rest(event);
+                if self.rest.as_ref().is_some_and(|rest| rest.status != Status::Lost) {
+                    return self.rest.take();
+                }
+                return None;
+            }
+            _ => {}
+        }
+        lost
+    }
+
+    /// The log is at its end: what looked like a rest is one.
+    pub fn end(&mut self) -> Option<Rest> {
+        self.rest.take()
+    }
+
+    fn at_rest(&self, event: &Event) -> Option<Rest> {
+        let status: Status = text(event, "status")?.parse().ok()?;
+        let (final_text, error) = self.ended.clone().unwrap_or_default();
+        let reason = text(event, "reason").map(str::to_owned);
+        status.is_at_rest().then_some(Rest { status, reason, final_text, error })
+    }
+
+    /// Reads what there is; gives the rest if it was reached.
+    pub async fn catch_up(&mut self, client: &Client, task_id: &str) -> Result<Option<Rest>, Failure> {
+        let mut lines =
+            client.events(task_id, &calls::Events { after: self.seq, ..calls::Events::default() }).await?;
+        while let Some(event) = lines.next().await? {
+            if let Some(rest) = self.take(&event) {
+                return Ok(Some(rest));
+            }
+        }
+        Ok(self.end())
+    }
+}
+
+/// A text of an event.
+pub fn text<'e>(event: &'e Event, key: &str) -> Option<&'e str> {
+    event.body.get(key).and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(lines: &[Value]) -> Option<Rest> {
+        let mut reading = Reading::new(&Stretch::first("codex-1"));
+        for (index, line) in lines.iter().enumerate() {
+            let mut line = line.clone();
+            line["seq"] = (index + 1).into();
+            if let Some(rest) = reading.take(&serde_json::from_value(line).unwrap()) {
+                return Some(rest);
+            }
+        }
+        reading.end()
+    }
+
+    fn state(status: &str) -> Value {
+        json!({ "kind": "state", "status": status })
+    }
+
+    #[test]
+    fn the_first_rest_is_the_answer_whatever_comes_later() {
+        let ended = |text: &str| json!({ "kind": "turn_ended", "final_text": text, "error": null });
+        let lines = [
+            state("queued"),
+            ended("one"),
+            state("completed"),
+            state("queued"),
+            ended("two"),
+            state("completed"),
+        ];
+        let rest = read(&lines).unwrap();
+        assert_eq!((rest.status, rest.final_text.as_deref()), (Status::Completed, Some("one")));
+        assert_eq!(read(&lines[..2]), None);
+    }
+
+    #[test]
+    fn a_task_that_goes_on_by_itself_is_not_at_rest() {
+        let lines = [state("queued"), state("lost"), state("queued"), state("completed")];
+        assert_eq!(read(&lines[..2]).unwrap().status, Status::Lost);
+        assert_eq!(read(&lines[..3]), None);
+        assert_eq!(read(&lines).unwrap().status, Status::Completed);
+    }
+
+    #[test]
+    fn a_name_says_which_part() {
+        for stretch in [Stretch::first("codex-12ab"), Stretch { task_id: "codex-12ab".into(), after: 17 }] {
+            assert_eq!(Stretch::named(&stretch.name()), stretch);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The Tasks extension (`io.modelcontextprotocol/tasks`, 2026-07-28) over our own tasks: what it calls a task is a
+//! stretch of one of ours, so it survives whatever ours survive.
+
+use std::collections::HashSet;
+
+use codex_bridge_core::task::Status;
+use rmcp::model::{
+    DetailedTask, ElicitResult, ErrorData, GetTaskResult, InputResponses, Task as McpTask, TaskPayload,
+    TaskStatus,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use serde_json::Value;
+
+use super::Access;
+use super::asking::{self, Manner, how_to_answer};
+use super::result::{About, error};
+use super::stretch::{Reading, Rest, Stretch};
+use crate::failure::Failure;
+use crate::view::Task;
+
+/// How often clients should look: a look reads one log.
+const POLL_MS: u64 = 1000;
+
+/// What a client is given in place of a result.
+pub fn handle(stretch: &Stretch, task: &Task) -> McpTask {
+    McpTask::new(stretch.name(), TaskStatus::Working, &task.created_at, &task.updated_at)
+        .with_poll_interval_ms(POLL_MS)
+}
+
+/// `tasks/get`.
+pub async fn get(
+    access: &Access,
+    id: &str,
+    context: &RequestContext<RoleServer>,
+) -> Result<GetTaskResult, ErrorData> {
+    let stretch = Stretch::named(id);
+    let task = access.client.show(&stretch.task_id).await.map_err(error)?;
+    let mut reading = Reading::new(&stretch);
+    let rest = reading.catch_up(&access.client, &stretch.task_id).await.map_err(error)?;
+    let handle = handle(&stretch, &task);
+    let (handle, payload) = match rest {
+        Some(rest) => (handle, ended(&stretch, &task, &rest)),
+        None => under_way(handle, &task, Manner::of(access, context)),
+    };
+    Ok(GetTaskResult::new(DetailedTask::new(handle, payload)))
+}
+
+fn ended(stretch: &Stretch, task: &Task, rest: &Rest) -> TaskPayload {
+    if rest.status == Status::Cancelled {
+        return TaskPayload::Cancelled;
+    }
+    let about = About { stretch, thread_id: task.thread_id.as_deref(), client_request_id: None, notes: &[] };
+    match serde_json::to_value(about.ended(rest)) {
+        Ok(Value::Object(result)) => TaskPayload::Completed { result },
+        _ => TaskPayload::Working,
+    }
+}
+
+fn under_way(handle: McpTask, task: &Task, manner: Manner) -> (McpTask, TaskPayload) {
+    let asked = asking::input_requests(&task.pending_requests);
+    if manner != Manner::Never && !asked.is_empty() {
+        return (handle, TaskPayload::InputRequired { input_requests: asked });
+    }
+    let open: Vec<String> = task.pending_requests.iter().map(how_to_answer).collect();
+    let message = if open.is_empty() { task.status.as_str().replace('_', " ") } else { open.join("\n") };
+    (handle.with_status_message(message), TaskPayload::Working)
+}
+
+/// `tasks/update`.
+pub async fn update(access: &Access, id: &str, responses: &InputResponses) -> Result<(), ErrorData> {
+    decide(access, &Stretch::named(id).task_id, responses).await.map(drop).map_err(error)
+}
+
+/// Passes on what people decided; gives the requests that they did not decide. What is not open any more is left alone.
+pub async fn decide(
+    access: &Access,
+    task_id: &str,
+    responses: &InputResponses,
+) -> Result<HashSet<String>, Failure> {
+    let task = access.client.show(task_id).await?;
+    let mut undecided = HashSet::new();
+    for (id, answer) in responses {
+        let Some(request) = task.pending_requests.iter().find(|open| open.request_id == *id) else {
+            continue;
+        };
+        let answer: Option<ElicitResult> = serde_json::from_value(answer.clone()).ok();
+        match answer.and_then(|answer| asking::decision(request, &answer)) {
+            Some(decision) => {
+                access.client.decide(task_id, Some(id), &decision).await?;
+            }
+            None => {
+                undecided.insert(id.clone());
+            }
+        }
+    }
+    Ok(undecided)
+}
+
+/// `tasks/cancel`. A task that has ended by itself is as good as cancelled.
+pub async fn cancel(access: &Access, id: &str) -> Result<(), ErrorData> {
+    match access.client.interrupt(&Stretch::named(id).task_id).await {
+        Err(failure) if failure.code != "wrong_state" => Err(error(failure)),
+        _ => Ok(()),
+    }
+}

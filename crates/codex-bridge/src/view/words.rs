@@ -1,0 +1,117 @@
+//! How the types of other rooms look in the API's schema. They know nothing of schemas; here is what they look like, and
+//! tests that hold the two together.
+
+use codex_bridge_core::request::RequestState;
+use codex_bridge_core::task::{Status, TurnProgress};
+use codex_bridge_core::token::Role;
+use codex_session::{ApprovalMode, Sandbox};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+
+fn one_of(words: &[impl Serialize]) -> Schema {
+    json_schema!({ "type": "string", "enum": words })
+}
+
+pub fn status(_: &mut SchemaGenerator) -> Schema {
+    one_of(&Status::ALL)
+}
+
+pub fn role(_: &mut SchemaGenerator) -> Schema {
+    one_of(&Role::ALL)
+}
+
+pub fn sandbox(_: &mut SchemaGenerator) -> Schema {
+    one_of(&[Sandbox::ReadOnly, Sandbox::WorkspaceWrite, Sandbox::DangerFullAccess])
+}
+
+pub fn approval_policy(_: &mut SchemaGenerator) -> Schema {
+    one_of(&[ApprovalMode::Untrusted, ApprovalMode::OnRequest, ApprovalMode::Never])
+}
+
+pub fn request_state(_: &mut SchemaGenerator) -> Schema {
+    one_of(&[
+        RequestState::Open,
+        RequestState::Decided,
+        RequestState::Resolved,
+        RequestState::AnsweredElsewhere,
+        RequestState::Expired,
+        RequestState::Orphaned,
+    ])
+}
+
+pub fn turn_progress(_: &mut SchemaGenerator) -> Schema {
+    one_of(&[TurnProgress::Recorded, TurnProgress::Sending, TurnProgress::Accepted, TurnProgress::Ended])
+}
+
+/// Why a task's last turn did not succeed.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub struct TaskError {
+    /// In one word.
+    kind: String,
+    /// In a sentence.
+    message: String,
+}
+
+/// How much a task may use before it is paused. None is no limit.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub struct TaskLimits {
+    /// Turns in all.
+    turns: Option<u32>,
+    /// Milliseconds of work in all, not counting waits for people.
+    work_ms: Option<u64>,
+    /// Tokens of the whole thread.
+    tokens: Option<u64>,
+}
+
+/// What a task has used.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub struct TaskUsed {
+    /// Turns begun.
+    turns: u32,
+    /// Milliseconds of work.
+    work_ms: u64,
+    /// How often it was taken up again after its host died.
+    host_losses: u32,
+    /// How often in a row the account's limit stopped it.
+    limit_hits: u32,
+    /// What does not count against its limits, because someone continued it beyond them.
+    waived: Waived,
+}
+
+/// What was used before someone continued a task beyond its limits.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub struct Waived {
+    /// Turns.
+    turns: u32,
+    /// Milliseconds of work.
+    work_ms: u64,
+    /// Tokens.
+    tokens: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use codex_bridge_core::task::{self, Limits, Used};
+    use serde_json::Value;
+
+    use super::*;
+
+    #[track_caller]
+    fn check<T: JsonSchema>(real: &impl Serialize) {
+        let schema = schemars::schema_for!(T).to_value();
+        let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&schema["properties"]), names(&serde_json::to_value(real).unwrap()));
+    }
+
+    #[test]
+    fn what_stands_for_another_type_has_its_fields() {
+        check::<TaskError>(&task::TaskError { kind: String::new(), message: String::new() });
+        check::<TaskLimits>(&Limits::default());
+        check::<TaskUsed>(&Used::default());
+        check::<Waived>(&Used::default().waived);
+    }
+}

@@ -1,0 +1,262 @@
+// Keeps an open page up to date. The server draws everything: this script hears that something has changed, fetches the
+// same page again, and puts the parts that are new in place. Without it every page can be read, and every form sent.
+"use strict";
+(() => {
+  const MAX_ENTRIES = 400;         // more are let go at the top, with a way back to them
+  const MAX_LIVE_CHARS = 100000;   // of a text that is being written, its end is kept
+  const REFRESH_EVERY_MS = 250;
+  const RETRY_MS = 2000;
+  const KINDS = ["state", "thread_opened", "turn_started", "turn_ended", "message", "thought", "tool_started", "tool_completed",
+    "request", "request_closed", "request_decided", "warning", "notice", "retrying", "diff"];
+
+  const $ = (selector, within = document) => within.querySelector(selector);
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const page = document.body.dataset.page;
+
+  // Times and clocks.
+  function clock(ms) {
+    const s = Math.max(0, Math.floor(ms / 1000)), two = (n) => String(n).padStart(2, "0");
+    const h = Math.floor(s / 3600), m = Math.floor((s % 3600) / 60);
+    return h ? `${h}:${two(m)}:${two(s % 60)}` : `${m}:${two(s % 60)}`;
+  }
+  function tick() {
+    for (const it of all("[data-since]")) it.textContent = clock(Date.now() - Number(it.dataset.since));
+  }
+  function localTimes(within) {
+    for (const it of all("time[data-at]", within)) {
+      const at = new Date(it.textContent.replace(" UTC", "Z").replace(" ", "T"));
+      if (isNaN(at)) continue;
+      it.title = it.textContent;
+      it.dateTime = at.toISOString();
+      it.removeAttribute("data-at");
+      const isToday = at.toDateString() === new Date().toDateString();
+      it.textContent = isToday ? at.toLocaleTimeString() : at.toLocaleString();
+    }
+  }
+
+  function showCount(count) {
+    const badge = $("#open-requests");
+    if (!badge) return;
+    badge.textContent = count;
+    badge.hidden = count === 0;
+    document.title = `${count ? `(${count}) ` : ""}${document.body.dataset.heading} – codex-bridge`;
+  }
+
+  // Fetches a page of ours; one fetch at a time, and one more if something changed meanwhile.
+  function refresher(address, use) {
+    let busy = false, again = false;
+    return async function refresh() {
+      if (busy) { again = true; return; }
+      busy = true;
+      try {
+        const answer = await fetch(address(), { headers: { accept: "text/html" } });
+        if (new URL(answer.url).pathname === "/login") { location.assign("/login"); return; }
+        if (answer.ok) use(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      } catch { again = true; }
+      setTimeout(() => { busy = false; if (again) { again = false; refresh(); } }, REFRESH_EVERY_MS);
+    };
+  }
+
+  function countOf(doc) {
+    const badge = $("#open-requests", doc);
+    if (badge) showCount(Number(badge.textContent));
+  }
+
+  // The list of tasks.
+  function useList(doc) {
+    const here = $("#list"), there = $("#list", doc);
+    if (!here || !there) return;
+    const focused = here.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    here.replaceChildren(...there.childNodes);
+    if (focused) here.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
+    countOf(doc);
+    tick();
+  }
+
+  // Cards keep what somebody is writing in them: a card that is still there stays as it is.
+  function mergeCards(doc, whenGone) {
+    const here = $("#requests"), there = $("#requests", doc);
+    if (!here || !there) return;
+    const wanted = new Map(all("[data-key]", there).map((card) => [card.dataset.key, card]));
+    for (const card of all(":scope > [data-key]", here)) {
+      if (wanted.has(card.dataset.key)) wanted.delete(card.dataset.key);
+      else if (!card.classList.contains("closed")) whenGone(card);
+    }
+    for (const card of wanted.values()) { localTimes(card); here.append(card); }
+    const nothing = $("#nothing-open");
+    if (nothing) nothing.hidden = !!$("[data-key]", here);
+  }
+  async function closeCard(card) {
+    card.classList.add("closed");
+    all("button, input, textarea", card).forEach((it) => { it.disabled = true; });
+    try {
+      const answer = await fetch(`/approvals/${card.dataset.task}/${card.dataset.key}`);
+      const doc = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const closed = $(`[data-key="${CSS.escape(card.dataset.key)}"]`, doc);
+      if (closed) { closed.classList.add("closed"); localTimes(closed); card.replaceWith(closed); }
+    } catch { /* it stays closed, without the reason */ }
+  }
+  function useCards(doc) { mergeCards(doc, closeCard); countOf(doc); }
+
+  // One task.
+  function taskPage(root) {
+    const id = root.dataset.task;
+    const timeline = $("#timeline"), live = $("#live"), liveText = $("#live-text");
+    const liveReasoning = $("#live-reasoning"), reasoningText = $(".said", liveReasoning);
+    let last = Number(root.dataset.last), stream = null;
+    let held = "", text = "", reasoning = "";   // `held` is whole, and shown until its entry has come
+
+    const isAtRest = () => $("#controls").dataset.version.startsWith("true");
+    const isAtEnd = () => innerHeight + scrollY > document.documentElement.scrollHeight - 160;
+    const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight });
+
+    function drawLive() {
+      const follow = isAtEnd();
+      liveText.textContent = held + text;
+      reasoningText.textContent = reasoning;
+      liveReasoning.hidden = !reasoning;
+      live.hidden = !held && !text && !reasoning;
+      if (follow) toEnd();
+    }
+    function heard(told) {
+      const end = (so) => so.slice(-MAX_LIVE_CHARS);
+      if (told.live === "text") text = end(told.so_far ? told.text : text + told.text);
+      else if (told.live === "reasoning") reasoning = end(reasoning + told.text);
+      else if (told.live === "output") {
+        const output = all("[data-live-output]").pop();
+        if (output) { output.textContent = end(output.textContent + told.text); output.scrollTop = output.scrollHeight; }
+        return;
+      }
+      drawLive();
+    }
+
+    function useTask(doc) {
+      const there = $("#task", doc);
+      if (!there) return;
+      const follow = isAtEnd();
+      const head = $("#head", doc), isOpen = $("#about").open;
+      $("#about", head).open = isOpen;
+      localTimes(head);
+      $("#head").replaceWith(head);
+      const controls = $("#controls", doc);
+      if (controls.dataset.version !== $("#controls").dataset.version) {
+        const written = $("#controls textarea")?.value;
+        $("#controls").replaceWith(controls);
+        if (written) $("#controls textarea").value = written;
+      }
+      mergeCards(doc, (card) => card.remove());
+      const entries = all("#timeline > li", doc);
+      // The summary of what was thought comes as an entry of its own.
+      if (entries.length) { reasoning = ""; $("#quiet")?.remove(); }
+      if (Number(there.dataset.after) > last) {
+        // So much has happened that there is a gap: what lies in it is on the earlier pages, as all before it.
+        timeline.replaceChildren();
+        $("#earlier")?.remove();
+        const earlier = $("#earlier", doc);
+        if (earlier) timeline.before(earlier);
+      }
+      for (const entry of entries) {
+        localTimes(entry);
+        const known = document.getElementById(entry.id);
+        if (known) {
+          const opened = $("details[open]", known), fold = $("details", entry);
+          if (opened && fold) fold.open = true;
+          known.replaceWith(entry);
+        } else timeline.append(entry);
+      }
+      last = Math.max(last, Number(there.dataset.last));
+      letGo();
+      held = "";
+      drawLive();
+      document.body.dataset.heading = doc.body.dataset.heading;
+      countOf(doc);
+      tick();
+      if (follow) toEnd();
+      listen();
+    }
+    function letGo() {
+      if (timeline.children.length <= MAX_ENTRIES) return;
+      while (timeline.children.length > MAX_ENTRIES) timeline.firstElementChild.remove();
+      let earlier = $("#earlier");
+      if (!earlier) {
+        earlier = document.createElement("p");
+        earlier.id = "earlier";
+        earlier.className = "pages";
+        const link = document.createElement("a");
+        link.className = "button";
+        link.textContent = "Show earlier";
+        earlier.append(link);
+        timeline.before(earlier);
+      }
+      $("a", earlier).href = `/tasks/${id}?before=${timeline.firstElementChild.dataset.seq}`;
+    }
+
+    const refresh = refresher(() => `/tasks/${id}?after=${last}`, useTask);
+
+    // The task's own stream, while it runs. Whatever it tells is only a sign to look: the page has the words.
+    function listen() {
+      if (isAtRest()) { stream?.close(); stream = null; text = ""; drawLive(); return; }
+      if (stream && stream.readyState !== EventSource.CLOSED) return;
+      stream = new EventSource(`/v1/tasks/${id}/events?after=${last}&follow=true&live=true`);
+      const own = stream;
+      for (const kind of KINDS) own.addEventListener(kind, () => {
+        if (kind === "message" || kind === "turn_started" || kind === "turn_ended") { held += text; text = ""; }
+        refresh();
+      });
+      own.addEventListener("live", (event) => heard(JSON.parse(event.data)));
+      own.addEventListener("dropped", () => refresh());
+      own.onerror = () => {
+        if (own === stream && own.readyState === EventSource.CLOSED) setTimeout(listen, RETRY_MS);
+        else { held = text = ""; refresh(); }
+      };
+    }
+    listen();
+    if (timeline.scrollHeight > 2 * innerHeight && !location.hash) toEnd();
+    return (told) => { if (told.task_id === undefined || told.task_id === id) refresh(); };
+  }
+
+  // News of all tasks.
+  function follow(changed) {
+    const news = new EventSource("/v1/events");
+    let wasLost = false;
+    news.onopen = () => {
+      $("#offline").hidden = true;
+      if (wasLost) changed({});
+      wasLost = false;
+    };
+    news.onerror = () => {
+      wasLost = true;
+      $("#offline").hidden = false;
+      if (news.readyState === EventSource.CLOSED) { news.close(); setTimeout(() => follow(changed), RETRY_MS); changed({}); }
+    };
+    news.addEventListener("open_requests", (event) => {
+      const { total } = JSON.parse(event.data);
+      const isNews = $("#open-requests")?.textContent !== String(total);
+      showCount(total);
+      if (isNews) changed({});
+    });
+    news.addEventListener("task", (event) => changed(JSON.parse(event.data)));
+    for (const kind of ["missed", "dropped"]) news.addEventListener(kind, () => changed({}));
+  }
+
+  function start() {
+    tick();
+    setInterval(tick, 1000);
+    localTimes(document);
+    addEventListener("submit", (event) => {
+      // After the form has been read: a button that is off is not sent.
+      setTimeout(() => all("button", event.target).forEach((it) => { it.disabled = true; }));
+    });
+    addEventListener("pageshow", () => all("form button").forEach((it) => { it.disabled = false; }));
+    if (page === "login" || page === "wrong") return;
+    const here = $("[data-live]")?.dataset.live;
+    const again = () => location.href;
+    const changed = here === "list" ? refresher(again, useList)
+      : here === "cards" ? refresher(again, useCards)
+      : here === "task" ? taskPage($("#task"))
+      : () => {};
+    follow(changed);
+    addEventListener("visibilitychange", () => { if (!document.hidden) changed({}); });
+  }
+  start();
+})();

@@ -1,0 +1,69 @@
+//! The page of deliveries: what is told to whom, what could not be, and trying again.
+
+use askama::Template;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use redact::plain::plain;
+
+use super::frame::{Frame, page};
+use super::words::Badge;
+use super::wrong::Wrong;
+use crate::calls;
+use crate::http::{App, Caller, Path, Query, Refusal, Role, deliveries};
+use crate::view::Delivery;
+
+#[derive(Template)]
+#[template(path = "deliveries.html")]
+struct Page {
+    frame: Frame,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    delivery: Delivery,
+    target: String,
+    error: Option<String>,
+    state: Badge,
+    can_retry: bool,
+}
+
+pub async fn show(State(app): State<App>, caller: Caller) -> Result<Response, Wrong> {
+    let frame = Frame::new(&app, &caller, "deliveries", "Deliveries").await?;
+    let all = calls::Deliveries { all: true, ..calls::Deliveries::default() };
+    let listed = deliveries::list(State(app), Query(all)).await;
+    let Json(listed) = listed.map_err(Refusal::into_failure)?;
+    let rows = listed.into_iter().map(row).collect();
+    Ok(page(StatusCode::OK, &Page { frame, rows }))
+}
+
+pub async fn retry(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Wrong> {
+    caller.may(Role::Operator)?;
+    let retried = deliveries::retry(State(app), caller, Path(id)).await;
+    retried
+        .map_err(Refusal::into_failure)
+        .map(|_| Redirect::to("/deliveries").into_response())
+        .map_err(Wrong::from)
+}
+
+fn row(delivery: Delivery) -> Row {
+    let (words, tone) = match delivery.state.as_str() {
+        "pending" => ("to be sent", "wait"),
+        "attempting" => ("being sent", "live"),
+        "delivered" => ("delivered", "good"),
+        "withdrawn" => ("answered first", "quiet"),
+        _ => ("given up", "bad"),
+    };
+    Row {
+        target: plain(&delivery.target).into_owned(),
+        error: delivery.last_error.as_ref().map(|error| plain(error).into_owned()),
+        state: Badge { words, tone },
+        can_retry: delivery.state == "dead",
+        delivery,
+    }
+}

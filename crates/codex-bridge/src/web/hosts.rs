@@ -1,0 +1,40 @@
+//! The page of hosts: which Codex processes run, and the daemon itself.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use super::frame::{Frame, page};
+use super::wrong::Wrong;
+use super::{cut, words};
+use crate::http::{App, Caller};
+use crate::view::{About, Host};
+
+#[derive(Template)]
+#[template(path = "hosts.html")]
+struct Page {
+    frame: Frame,
+    about: Arc<About>,
+    hosts: Vec<Shown>,
+}
+
+struct Shown {
+    host: Host,
+    since: String,
+    memory: Option<String>,
+}
+
+pub async fn show(State(app): State<App>, caller: Caller) -> Result<Response, Wrong> {
+    let frame = Frame::new(&app, &caller, "hosts", "Hosts").await?;
+    let now = words::now_ms();
+    let hosts = app.bridge.hosts().await;
+    let shown = hosts.iter().filter(|host| host.is_alive()).map(|host| Shown {
+        since: words::ago(i64::try_from(host.record().started_at_ms).unwrap_or_default(), now),
+        memory: host.rss_bytes().map(|bytes| cut::size(usize::try_from(bytes).unwrap_or(usize::MAX))),
+        host: Host::from(host),
+    });
+    Ok(page(StatusCode::OK, &Page { frame, about: Arc::clone(&app.about), hosts: shown.collect() }))
+}

@@ -1,0 +1,138 @@
+//! A model's Markdown as HTML that can do no harm: no HTML of its own, no pictures, links to the web alone.
+//!
+//! What comes out is the only text that the templates do not escape.
+
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
+use redact::plain::plain;
+
+/// Longer texts are shown as they are.
+const MAX_BYTES: usize = 128 * 1024;
+
+/// The HTML of a text.
+pub fn to_html(text: &str) -> String {
+    let text = plain(text);
+    if text.len() > MAX_BYTES {
+        return format!("<pre>{}</pre>", escaped(&text));
+    }
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let mut links: Vec<bool> = Vec::new();
+    let events = Parser::new_ext(&text, options).filter_map(|event| harmless(event, &mut links));
+    let mut shown = String::with_capacity(text.len() * 3 / 2);
+    html::push_html(&mut shown, events);
+    shown
+}
+
+/// What may be shown of an event. `links` says of each link that is open whether it is one that leads somewhere.
+fn harmless<'a>(event: Event<'a>, links: &mut Vec<bool>) -> Option<Event<'a>> {
+    match event {
+        Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
+        Event::Start(Tag::HtmlBlock) => Some(Event::Html(CowStr::Borrowed("<p>"))),
+        Event::End(TagEnd::HtmlBlock) => Some(Event::Html(CowStr::Borrowed("</p>"))),
+        // The description of a picture stays as text.
+        Event::Start(Tag::Image { .. }) | Event::End(TagEnd::Image) => None,
+        Event::Start(Tag::Link { dest_url, .. }) => {
+            let leads = leads_to_the_web(&dest_url);
+            links.push(leads);
+            leads.then(|| Event::Html(anchor(&dest_url).into()))
+        }
+        Event::End(TagEnd::Link) => {
+            links.pop().unwrap_or(false).then_some(Event::Html(CowStr::Borrowed("</a>")))
+        }
+        event => Some(event),
+    }
+}
+
+fn leads_to_the_web(url: &str) -> bool {
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    matches!(scheme.as_deref(), Some("http" | "https"))
+}
+
+/// Where it leads is shown to those who look before they click: the words of a link may lie.
+fn anchor(url: &str) -> String {
+    let url = escaped(url);
+    format!("<a href=\"{url}\" title=\"{url}\" rel=\"noopener noreferrer nofollow\" target=\"_blank\">")
+}
+
+/// Text as it stands in HTML, between tags and in attributes.
+pub fn escaped(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => shown.push_str("&amp;"),
+            '<' => shown.push_str("&lt;"),
+            '>' => shown.push_str("&gt;"),
+            '"' => shown.push_str("&quot;"),
+            '\'' => shown.push_str("&#39;"),
+            char => shown.push(char),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::to_html;
+
+    #[test]
+    fn markdown_becomes_html() {
+        let html = to_html("# Title\n\n- **one**\n- `two`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n");
+        for part in ["<h1>Title</h1>", "<strong>one</strong>", "<code>two</code>", "<td>2</td>"] {
+            assert!(html.contains(part), "{part} in {html}");
+        }
+    }
+
+    #[test]
+    fn html_in_markdown_is_text() {
+        for hostile in [
+            "<script>alert(1)</script>",
+            "a <img src=x onerror=alert(1)> b",
+            "<div onclick='x'>\n\nhello</div>",
+            "<!-- --><svg/onload=alert(1)>",
+            "`</code><script>alert(1)</script>`",
+            "```\n</code></pre><script>alert(1)</script>\n```",
+            "```\"><script>alert(1)</script>\nx\n```",
+        ] {
+            let html = to_html(hostile);
+            for tag in ["<script", "<img", "<svg", "<div"] {
+                assert!(!html.contains(tag), "{hostile} gave {html}");
+            }
+        }
+    }
+
+    #[test]
+    fn links_lead_to_the_web_or_nowhere() {
+        let html = to_html("[docs](https://example.com/?a=1&b=\"2\")");
+        assert!(html.contains("<a href=\"https://example.com/?a=1&amp;b="), "{html}");
+        assert!(html.contains("rel=\"noopener noreferrer nofollow\""), "{html}");
+        for url in [
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "file:///etc/passwd",
+            "//x",
+            "JaVaScRiPt://%0aalert(1)",
+        ] {
+            let html = to_html(&format!("[here]({url}) and <{url}>"));
+            assert!(!html.contains("<a") && html.contains("here"), "{url} gave {html}");
+        }
+        let html = to_html("[a [b](javascript:x) c](https://example.com)");
+        assert_eq!(html.matches("<a").count(), html.matches("</a>").count(), "{html}");
+    }
+
+    #[test]
+    fn pictures_are_words() {
+        let html = to_html("![a cat](https://example.com/cat.png)");
+        assert!(html.contains("a cat") && !html.contains("<img") && !html.contains("cat.png"), "{html}");
+    }
+
+    #[test]
+    fn what_deceives_the_eye_is_taken_out() {
+        let html = to_html("\u{1b}[31mred\u{1b}[0m \u{202e}evil\u{2066}");
+        assert_eq!(html, "<p>red evil</p>\n");
+    }
+
+    #[test]
+    fn a_very_long_text_is_shown_as_it_is() {
+        let html = to_html(&"*<b>".repeat(64 * 1024));
+        assert!(html.starts_with("<pre>*&lt;b&gt;*") && !html.contains("<b>"));
+    }
+}

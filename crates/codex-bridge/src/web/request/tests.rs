@@ -1,0 +1,104 @@
+use codex_bridge_core::request::{RequestRecord, RequestState};
+use codex_bridge_core::task::TaskId;
+use serde_json::{Value, json};
+
+use super::{Field, Fields, FormOf, cut, decision, field, form, verdict};
+use crate::view;
+
+fn record(ask: Value, state: RequestState) -> RequestRecord {
+    let key = serde_json::from_value(json!({"epoch": "e", "id": 0})).unwrap();
+    RequestRecord {
+        key,
+        task_id: TaskId("codex-1".into()),
+        request_id: "req-1".into(),
+        method: String::new(),
+        ask,
+        state,
+        sealed_decision: None,
+        decision: Some("accept".into()),
+        decided_by: Some("token anna".into()),
+        decided_at: Some(0),
+        created_at: 0,
+        expires_at: None,
+        closed_at: Some(0),
+    }
+}
+
+fn fields(said: &[(&str, &str)]) -> Fields {
+    Fields(said.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect())
+}
+
+#[test]
+fn a_field_is_read_from_its_description() {
+    let read = field("branch (string, required): where to push").unwrap();
+    let wanted = Field {
+        name: "branch".into(),
+        kind: "string".into(),
+        is_required: true,
+        meaning: "where to push".into(),
+    };
+    assert_eq!(read, wanted);
+    assert_eq!(field("just words"), None);
+    assert!(matches!(form(Some("a (string)\nb (object)")), FormOf::Json));
+    assert!(matches!(form(None), FormOf::Json));
+}
+
+#[test]
+fn a_form_gives_values_of_the_right_kind() {
+    let details =
+        json!([{"label": "Fields", "text": "name (string, required)\ncount (integer)\nsure (boolean)"}]);
+    let asked = record(json!({"details": details}), RequestState::Open);
+    let said = fields(&[("decision", "form"), ("field.name", "x"), ("field.count", "3")]);
+    assert_eq!(
+        decision(&asked, &said).unwrap().decision,
+        json!({"form": {"name": "x", "count": 3, "sure": false}})
+    );
+    let missing = decision(&asked, &fields(&[("decision", "form")])).unwrap_err();
+    assert_eq!(missing.message, "name must be filled in");
+    let wrong = fields(&[("decision", "form"), ("field.name", "x"), ("field.count", "three")]);
+    assert_eq!(decision(&asked, &wrong).unwrap_err().message, "count must be a whole number");
+}
+
+#[test]
+fn answers_are_choices_or_words_of_ones_own() {
+    let asked = record(
+        json!({"questions": [{"id": "q1", "text": "Which?", "options": []}, {"id": "q2", "text": "Why?", "options": []}]}),
+        RequestState::Open,
+    );
+    let said = fields(&[
+        ("decision", "answers"),
+        ("field.q1", "red"),
+        ("own.q1", " "),
+        ("field.q2", "blue"),
+        ("own.q2", "because"),
+    ]);
+    assert_eq!(
+        decision(&asked, &said).unwrap().decision,
+        json!({"answers": {"q1": ["red"], "q2": ["because"]}})
+    );
+    let half = fields(&[("decision", "answers"), ("field.q1", "red")]);
+    assert_eq!(decision(&asked, &half).unwrap_err().code, "bad_answers");
+}
+
+#[test]
+fn who_comes_late_is_told_who_was_first_and_when() {
+    let told = |state| verdict(&record(json!({}), state));
+    assert_eq!(told(RequestState::Open), None);
+    assert_eq!(
+        told(RequestState::Resolved).as_deref(),
+        Some("accepted by token anna at 1970-01-01 00:00:00 UTC")
+    );
+    assert!(told(RequestState::Expired).unwrap().contains("nobody answered in time"));
+    assert!(told(RequestState::Orphaned).unwrap().contains("ended before Codex took it"));
+}
+
+#[test]
+fn what_of_the_changes_is_missing_is_said() {
+    let said = |cut_bytes: [u64; 2]| {
+        let change = |bytes| json!({"path": "/ws/a", "kind": "add", "cut_bytes": bytes, "diff": "+a\n"});
+        let ask = json!({"kind": "file_change", "changes": cut_bytes.map(change)});
+        cut(&view::Request::from(record(ask, RequestState::Open)))
+    };
+    assert_eq!(said([0, 0]), None);
+    assert!(said([40_000, 2_000]).unwrap().contains("42000 more bytes"));
+}

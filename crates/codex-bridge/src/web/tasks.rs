@@ -1,0 +1,263 @@
+//! The page of tasks: what runs, what waits, what is done; find one, hand over a new one.
+
+use askama::Template;
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+use codex_bridge_core::TaskView;
+use codex_bridge_core::store::TaskFilter;
+use codex_bridge_core::task::{Status, Task, TaskId};
+use redact::plain::plain;
+use serde::Deserialize;
+
+use super::fields::Fields;
+use super::frame::{Frame, page};
+use super::words::{self, Badge};
+use super::wrong::Wrong;
+use crate::calls::{Door, Start};
+use crate::cli::render::amount;
+use crate::failure::Failure;
+use crate::http::{App, Body, Caller, Query, Refusal, Role, problem, tasks};
+
+/// Tasks on one page.
+const ON_A_PAGE: usize = 50;
+/// Tasks that are read at once.
+const READ_AT_ONCE: u32 = 200;
+/// Tasks that are looked at for one page at most, so that a search has an end.
+const LOOKED_AT: usize = 4000;
+
+/// `GET /tasks`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Wanted {
+    /// Which shelf; unknown ones mean all.
+    state: String,
+    /// Words to find.
+    q: String,
+    /// Only tasks that are older than this one.
+    before: Option<String>,
+}
+
+/// Tasks that belong together for people.
+struct Shelf {
+    name: &'static str,
+    words: &'static str,
+    holds: fn(Status) -> bool,
+}
+
+const SHELVES: [Shelf; 5] = [
+    Shelf { name: "", words: "All", holds: |_| true },
+    Shelf { name: "active", words: "Active", holds: |status| !status.is_at_rest() },
+    Shelf {
+        name: "waiting",
+        words: "Waiting for you",
+        holds: |status| matches!(status, Status::WaitingForApproval | Status::WaitingForUserInput),
+    },
+    Shelf { name: "done", words: "Done", holds: |status| status == Status::Completed },
+    Shelf {
+        name: "trouble",
+        words: "Stopped or failed",
+        holds: |status| matches!(status, Status::Failed | Status::Lost | Status::Paused | Status::Cancelled),
+    },
+];
+
+#[derive(Template)]
+#[template(path = "tasks.html")]
+struct Page {
+    frame: Frame,
+    shelves: Vec<Tab>,
+    wanted: Wanted,
+    rows: Vec<Row>,
+    next: Option<String>,
+    form: Form,
+}
+
+struct Tab {
+    name: &'static str,
+    words: &'static str,
+    is_current: bool,
+}
+
+struct Row {
+    id: String,
+    state: Badge,
+    summary: String,
+    cwd: String,
+    sandbox: &'static str,
+    when: String,
+    /// Since when it runs, for the clock of the script; none if it does not.
+    running_since: Option<i64>,
+    elapsed: String,
+    tokens: Option<String>,
+    open_requests: usize,
+    trouble: Option<String>,
+}
+
+/// The form for a new task, empty or as it was sent.
+#[derive(Default)]
+struct Form {
+    prompt: String,
+    cwd: String,
+    sandbox: String,
+    approval_policy: String,
+    model: String,
+    effort: String,
+    notify_target: String,
+    /// The same form twice is one task.
+    client_request_id: String,
+    /// Directories to choose from.
+    places: Vec<String>,
+    refused: Option<Failure>,
+}
+
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(wanted): Query<Wanted>,
+) -> Result<Response, Wrong> {
+    let form = Form { client_request_id: once(), ..Form::default() };
+    tasks_page(&app, &caller, wanted, form, StatusCode::OK).await
+}
+
+pub async fn start(State(app): State<App>, caller: Caller, fields: Fields) -> Result<Response, Wrong> {
+    caller.may(Role::Operator)?;
+    let text = |name: &str| fields.said(name).map(str::to_owned);
+    let start = Start {
+        // The page works where the daemon runs, not where somebody stands.
+        caller_cwd: None,
+        cwd: fields.said("cwd").map(|cwd| cwd.trim().into()),
+        sandbox: text("sandbox"),
+        approval_policy: text("approval_policy"),
+        model: text("model"),
+        effort: text("effort"),
+        notify_target: text("notify_target"),
+        client_request_id: text("client_request_id"),
+        ..Start::new(Door::Cli, fields.said("prompt").unwrap_or_default())
+    };
+    let started = tasks::start(State(app.clone()), caller.clone(), HeaderMap::new(), Body(start)).await;
+    match started.map_err(Refusal::into_failure) {
+        Ok(Json(task)) => Ok(Redirect::to(&format!("/tasks/{}", task.task_id)).into_response()),
+        Err(refused) => {
+            let status = problem::status(&refused.code);
+            tasks_page(&app, &caller, Wanted::default(), sent(&fields, refused), status).await
+        }
+    }
+}
+
+/// The form as it was sent, so that nothing must be written twice.
+fn sent(fields: &Fields, refused: Failure) -> Form {
+    let text = |name: &str| fields.said(name).unwrap_or_default().to_owned();
+    Form {
+        prompt: text("prompt"),
+        cwd: text("cwd"),
+        sandbox: text("sandbox"),
+        approval_policy: text("approval_policy"),
+        model: text("model"),
+        effort: text("effort"),
+        notify_target: text("notify_target"),
+        client_request_id: once(),
+        places: Vec::new(),
+        refused: Some(refused),
+    }
+}
+
+async fn tasks_page(
+    app: &App,
+    caller: &Caller,
+    wanted: Wanted,
+    mut form: Form,
+    status: StatusCode,
+) -> Result<Response, Wrong> {
+    let frame = Frame::new(app, caller, "tasks", "Tasks").await?;
+    let shelf = SHELVES.iter().find(|shelf| shelf.name == wanted.state).unwrap_or(&SHELVES[0]);
+    let (found, next) = find(app, shelf, &wanted).await?;
+    form.places = places(app, caller, &found);
+    if form.cwd.is_empty() {
+        form.cwd = form.places.first().cloned().unwrap_or_default();
+    }
+    let tab = |it: &Shelf| Tab { name: it.name, words: it.words, is_current: it.name == shelf.name };
+    let now = words::now_ms();
+    let rows = found.into_iter().map(|view| row(view, now)).collect();
+    let shelves = SHELVES.iter().map(tab).collect();
+    Ok(page(status, &Page { frame, shelves, wanted, rows, next, form }))
+}
+
+/// The tasks that are wanted, and after which one the next page begins.
+async fn find(app: &App, shelf: &Shelf, wanted: &Wanted) -> Result<(Vec<TaskView>, Option<String>), Failure> {
+    let text = Some(wanted.q.trim().to_owned()).filter(|text| !text.is_empty());
+    let (mut found, mut looked_at) = (Vec::new(), 0);
+    let mut before = wanted.before.clone().map(TaskId);
+    loop {
+        let (limit, text) = (Some(READ_AT_ONCE), text.clone());
+        let filter = TaskFilter { limit, text, before: before.take(), ..TaskFilter::default() };
+        let read = app.bridge.list(&filter).await?;
+        let is_last = read.len() < READ_AT_ONCE as usize;
+        for view in read {
+            if found.len() == ON_A_PAGE || looked_at == LOOKED_AT {
+                return Ok((found, before.map(|id: TaskId| id.0)));
+            }
+            looked_at += 1;
+            before = Some(view.task.id.clone());
+            if (shelf.holds)(view.task.status) {
+                found.push(view);
+            }
+        }
+        if is_last {
+            return Ok((found, None));
+        }
+    }
+}
+
+/// Where a new task may work: where others did, and the roots of callers who may work there alone.
+fn places(app: &App, caller: &Caller, tasks: &[TaskView]) -> Vec<String> {
+    let mut places: Vec<String> = Vec::new();
+    let used = tasks.iter().map(|view| view.task.settings.cwd.as_path());
+    let roots = app.rules.file.roots.iter().flatten().map(std::path::PathBuf::as_path);
+    let is_allowed = |place: &std::path::Path| {
+        let mut roots = app.rules.file.roots.iter().flatten();
+        caller.is_local() || roots.any(|root| place.starts_with(root))
+    };
+    for place in used.filter(|place| is_allowed(place)).chain(roots) {
+        let place = place.to_string_lossy().into_owned();
+        if !places.contains(&place) && places.len() < 20 {
+            places.push(place);
+        }
+    }
+    places
+}
+
+fn row(TaskView { task, open_requests }: TaskView, now: i64) -> Row {
+    let is_at_rest = task.status.is_at_rest();
+    let trouble = task.error.as_ref().map(|error| error.message.clone()).or_else(|| task.reason.clone());
+    Row {
+        id: task.id.0.clone(),
+        state: words::badge(task.status),
+        summary: plain(&task.prompt_summary).into_owned(),
+        cwd: plain(&task.settings.cwd.to_string_lossy()).into_owned(),
+        sandbox: task.settings.sandbox.as_str(),
+        when: words::ago(task.created_at, now),
+        running_since: (!is_at_rest).then_some(task.created_at),
+        elapsed: elapsed(&task, now),
+        tokens: task.usage.as_ref().map(|usage| amount::tokens(usage.total.total)),
+        open_requests: open_requests.len(),
+        trouble: trouble.map(|text| plain(&text).chars().take(200).collect()),
+    }
+}
+
+/// How long a task has taken: the work of its turns if it is at rest, else the time since it was handed over.
+pub fn elapsed(task: &Task, now: i64) -> String {
+    if !task.status.is_at_rest() {
+        return amount::clock(words::elapsed_ms(task.created_at, now));
+    }
+    match task.used.work_ms {
+        0 => "–".to_owned(),
+        work_ms => amount::duration(work_ms),
+    }
+}
+
+/// A name for one form, from the standard library's own randomness.
+fn once() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    format!("web-{:016x}", RandomState::new().hash_one(words::now_ms()))
+}

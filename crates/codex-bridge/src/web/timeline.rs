@@ -1,0 +1,362 @@
+//! A task's log as entries of a page: a call and its end are one, a question and its answer are one.
+//!
+//! Pure: gets stored events and gives what the templates show. Every text comes redacted; deceptive characters are
+//! taken out here, and what is too long for a view is cut with its size.
+
+use std::collections::HashMap;
+
+use codex_bridge_core::event::{Event, Seq};
+use codex_bridge_core::task::TurnRecord;
+use redact::plain::plain;
+use serde_json::Value;
+
+use super::cut::{Shown, cut};
+use super::diff::{self, File};
+use super::{markdown, words};
+use crate::cli::render::amount;
+use crate::cli::render::story::{bare_command, decided};
+
+/// What is shown of a command's output: its beginning and its end.
+const OUTPUT_BYTES: (usize, usize) = (4 * 1024, 12 * 1024);
+/// What is shown of a command or of arguments.
+const CALL_BYTES: (usize, usize) = (4 * 1024, 1024);
+/// What is shown of a message.
+const MESSAGE_BYTES: (usize, usize) = (96 * 1024, 16 * 1024);
+/// Lines of a diff that are shown.
+const DIFF_LINES: usize = 1500;
+
+/// One entry of the timeline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Names it on the page: a later version of it has the same name.
+    pub key: String,
+    /// The event that its texts can be had from whole.
+    pub seq: Seq,
+    /// The last event that is in it.
+    pub last: Seq,
+    /// When it began.
+    pub at: String,
+    /// What it is.
+    pub what: What,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    /// A turn began with this prompt.
+    Prompt {
+        /// Which turn.
+        number: u32,
+        /// The beginning of the prompt.
+        text: String,
+    },
+    /// Codex said something: safe HTML.
+    Message {
+        /// The HTML.
+        html: String,
+        /// How much is missing at its end.
+        missing: Option<String>,
+    },
+    /// A summary of what Codex thought: safe HTML.
+    Thought {
+        /// The HTML.
+        html: String,
+        /// How much is missing at its end.
+        missing: Option<String>,
+    },
+    /// A command or another tool.
+    Call(Call),
+    /// What the turn changed.
+    Diff(Vec<File>),
+    /// Codex asked something.
+    Asked {
+        /// The question in one line.
+        title: String,
+        /// Which request.
+        request_id: String,
+        /// What came of it; none while it is open.
+        outcome: Option<String>,
+    },
+    /// A line about the turn itself.
+    Note {
+        /// `wait`, `bad` or `quiet`.
+        tone: &'static str,
+        /// The line.
+        text: String,
+    },
+}
+
+/// A command or another tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// `running`, `good` or `bad`.
+    pub state: &'static str,
+    /// What is to be done in one line.
+    pub head: String,
+    /// All of it, if it is more than that line.
+    pub whole: Option<Shown>,
+    /// How it ended, beyond good or bad: `exit 1 · 2.0 s`.
+    pub ending: String,
+    /// What it wrote.
+    pub output: Shown,
+    /// Output is shown at once when something went wrong.
+    pub is_open: bool,
+}
+
+/// Reads events into entries.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    entries: Vec<Entry>,
+    /// Where the entry of a call or a request is.
+    places: HashMap<String, usize>,
+    prompts: HashMap<String, (u32, String)>,
+    last_message: String,
+}
+
+impl Timeline {
+    /// A timeline of a task with these turns.
+    pub fn new(turns: &[TurnRecord]) -> Self {
+        let prompt = |turn: &TurnRecord| {
+            Some((turn.turn_id.as_ref()?.0.clone(), (turn.number, turn.prompt_summary.clone())))
+        };
+        Self { prompts: turns.iter().filter_map(prompt).collect(), ..Self::default() }
+    }
+
+    /// The entries of which something happened after this event.
+    pub fn since(self, after: Seq) -> Vec<Entry> {
+        self.entries.into_iter().filter(|entry| entry.last > after).collect()
+    }
+
+    /// Reads one event.
+    pub fn read(&mut self, event: &Event) {
+        let body = &Value::Object(event.body.clone());
+        match event.kind.as_str() {
+            "turn_started" => self.turn_started(event, body),
+            "message" => self.message(event, text(body, "text")),
+            "thought" => self.thought(event, text(body, "text")),
+            "tool_started" => self.call_began(event, body),
+            "tool_completed" => self.call_ended(event, body),
+            "request" => self.asked(event, body),
+            "request_closed" => self.answered(event, body),
+            "diff" => self.diff(event, text(body, "diff")),
+            "state" => self.state(event, body),
+            "turn_ended" => self.turn_ended(event, body),
+            "retrying" => self.note(event, "wait", &format!("Trying again: {}", text(body, "message"))),
+            "warning" | "notice" => self.note(event, "wait", text(body, "message")),
+            _ => {}
+        }
+    }
+
+    fn push(&mut self, event: &Event, key: Option<String>, what: What) {
+        if let Some(key) = &key {
+            self.places.insert(key.clone(), self.entries.len());
+        }
+        let key = key.unwrap_or_else(|| format!("e{}", event.seq));
+        let at = words::moment(event.at);
+        self.entries.push(Entry { key, seq: event.seq, last: event.seq, at, what });
+    }
+
+    fn turn_started(&mut self, event: &Event, body: &Value) {
+        let Some((number, prompt)) = self.prompts.get(text(body, "turn_id")) else { return };
+        let what = What::Prompt { number: *number, text: plain(prompt).into_owned() };
+        self.push(event, None, what);
+    }
+
+    fn message(&mut self, event: &Event, message: &str) {
+        message.clone_into(&mut self.last_message);
+        let shown = cut(message, MESSAGE_BYTES.0, MESSAGE_BYTES.1);
+        let html = match &shown.missing {
+            None => markdown::to_html(&shown.head),
+            // Half a structure is none: a cut text is shown as it is.
+            Some(_) => format!("<pre>{}</pre>", markdown::escaped(&plain(&shown.head))),
+        };
+        self.push(event, None, What::Message { html, missing: shown.missing });
+    }
+
+    fn thought(&mut self, event: &Event, thought: &str) {
+        let shown = cut(thought, MESSAGE_BYTES.0, MESSAGE_BYTES.1);
+        self.push(
+            event,
+            None,
+            What::Thought { html: markdown::to_html(&shown.head), missing: shown.missing },
+        );
+    }
+
+    fn call_began(&mut self, event: &Event, body: &Value) {
+        let key = format!("call-{}", text(body, "call_id"));
+        self.push(event, Some(key), What::Call(begun(body)));
+    }
+
+    fn call_ended(&mut self, event: &Event, body: &Value) {
+        let key = format!("call-{}", text(body, "call_id"));
+        let place = self.places.get(&key).copied();
+        let begun = place.and_then(|place| match &self.entries[place].what {
+            What::Call(call) => Some(call.clone()),
+            _ => None,
+        });
+        let ended = What::Call(ended(begun.unwrap_or_else(|| begun_unseen(body)), body));
+        match place {
+            Some(place) => {
+                let entry = &mut self.entries[place];
+                (entry.what, entry.last, entry.seq) = (ended, event.seq, event.seq);
+            }
+            None => self.push(event, Some(key), ended),
+        }
+    }
+
+    fn asked(&mut self, event: &Event, body: &Value) {
+        let request_id = text(body, "request_id").to_owned();
+        let key = format!("asked-{request_id}");
+        let what = What::Asked { title: plain(text(body, "title")).into_owned(), request_id, outcome: None };
+        self.push(event, Some(key), what);
+    }
+
+    fn answered(&mut self, event: &Event, body: &Value) {
+        let request_id = text(body, "request_id").to_owned();
+        let key = format!("asked-{request_id}");
+        let said = outcome(body);
+        let Some(place) = self.places.get(&key) else {
+            let title = "Codex asked something".to_owned();
+            return self.push(event, Some(key), What::Asked { title, request_id, outcome: Some(said) });
+        };
+        let entry = &mut self.entries[*place];
+        entry.last = event.seq;
+        if let What::Asked { outcome, .. } = &mut entry.what {
+            *outcome = Some(said);
+        }
+    }
+
+    fn diff(&mut self, event: &Event, diff: &str) {
+        let mut files = diff::files(diff);
+        if files.is_empty() {
+            return;
+        }
+        diff::bound(&mut files, DIFF_LINES);
+        self.push(event, None, What::Diff(files));
+    }
+
+    fn state(&mut self, event: &Event, body: &Value) {
+        let (status, reason) = (text(body, "status"), text(body, "reason"));
+        let (tone, words) = match status {
+            "paused" => ("wait", "Paused"),
+            "lost" => ("bad", "Lost"),
+            "cancelled" => ("quiet", "Stopped"),
+            "failed" => ("bad", "Failed"),
+            "completed" => ("quiet", "Done"),
+            _ => return,
+        };
+        let said = if reason.is_empty() { words.to_owned() } else { format!("{words}: {reason}") };
+        self.note(event, tone, &said);
+    }
+
+    fn turn_ended(&mut self, event: &Event, body: &Value) {
+        let answer = text(body, "final_text");
+        if !answer.is_empty() && answer != self.last_message {
+            self.message(event, answer);
+        }
+        let error = text(&body["error"], "message");
+        if !error.is_empty() {
+            let key = format!("e{}-error", event.seq);
+            let text = cut(&plain(error), CALL_BYTES.0, CALL_BYTES.1).head;
+            self.push(event, Some(key), What::Note { tone: "bad", text });
+        }
+    }
+
+    fn note(&mut self, event: &Event, tone: &'static str, said: &str) {
+        let text = cut(&plain(said), CALL_BYTES.0, CALL_BYTES.1).head;
+        self.push(event, None, What::Note { tone, text });
+    }
+}
+
+/// A call that began.
+fn begun(body: &Value) -> Call {
+    let args = &body["args"];
+    let said = match (text(body, "name"), args["command"].as_str()) {
+        ("exec_command", Some(command)) => format!("$ {}", bare_command(command)),
+        ("apply_patch", _) => changes(args),
+        (name, _) => format!("{name} {}", text(body, "preview")),
+    };
+    let said = plain(said.trim_end()).into_owned();
+    let first = said.lines().next().unwrap_or_default();
+    let head = cut(first, 160, 0).head;
+    let is_whole = head.len() == said.len();
+    let whole = (!is_whole).then(|| cut(&said, CALL_BYTES.0, CALL_BYTES.1));
+    Call { state: "running", head, whole, ending: String::new(), output: Shown::default(), is_open: false }
+}
+
+/// A call whose beginning is further back than was read.
+fn begun_unseen(body: &Value) -> Call {
+    let head = plain(text(body, "name")).into_owned();
+    Call {
+        state: "running",
+        head,
+        whole: None,
+        ending: String::new(),
+        output: Shown::default(),
+        is_open: false,
+    }
+}
+
+fn ended(begun: Call, body: &Value) -> Call {
+    let is_error = body["is_error"].as_bool().unwrap_or_default();
+    let is_patch = text(body, "name") == "apply_patch";
+    let result = text(body, "result");
+    // codex-session marks what did not end well as `[exit 1]`, before the output.
+    let marked = result.strip_prefix('[').filter(|_| is_error).and_then(|rest| rest.split_once(']'));
+    let (mark, output) =
+        marked.map_or((None, result), |(mark, rest)| (Some(mark), rest.trim_start_matches('\n')));
+    // A change takes no time of its own: what is counted is how long somebody thought about it.
+    let took = body["duration_ms"].as_u64().filter(|_| !is_patch).map(amount::duration);
+    let mark = mark.or(is_error.then_some("failed"));
+    let ending: Vec<&str> = mark.into_iter().chain(took.as_deref()).collect();
+    // A patch's result only repeats how it ended.
+    let output = if is_patch && !is_error { String::new() } else { plain(output).into_owned() };
+    Call {
+        state: if is_error { "bad" } else { "good" },
+        ending: plain(&ending.join(" · ")).into_owned(),
+        output: cut(output.trim_end(), OUTPUT_BYTES.0, OUTPUT_BYTES.1),
+        is_open: is_error,
+        ..begun
+    }
+}
+
+fn changes(args: &Value) -> String {
+    let changes = args["changes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let named: Vec<String> =
+        changes.iter().map(|change| format!("{} {}", text(change, "kind"), text(change, "path"))).collect();
+    if named.is_empty() { "change files".to_owned() } else { named.join("\n") }
+}
+
+/// What came of a request, in a sentence.
+fn outcome(body: &Value) -> String {
+    let by = match text(body, "decided_by") {
+        "" => String::new(),
+        by => format!(" by {by}"),
+    };
+    let said = match (text(body, "outcome"), text(body, "decision")) {
+        ("orphaned", _) => "gone: its turn or its host ended first".to_owned(),
+        ("expired", _) => "nobody answered in time: declined".to_owned(),
+        ("answered_elsewhere", _) => "answered elsewhere".to_owned(),
+        (_, decision) => format!("{}{by}", decided(decision)),
+    };
+    plain(&said).into_owned()
+}
+
+/// All text of an event, for those who want what the timeline cuts.
+pub fn whole_text(event: &Event) -> String {
+    let body = Value::Object(event.body.clone());
+    let said = match event.kind.as_str() {
+        "message" | "thought" => text(&body, "text").to_owned(),
+        "tool_completed" => text(&body, "result").to_owned(),
+        "diff" => text(&body, "diff").to_owned(),
+        _ => serde_json::to_string_pretty(&body).unwrap_or_default(),
+    };
+    plain(&said).into_owned()
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

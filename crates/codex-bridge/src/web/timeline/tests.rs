@@ -1,0 +1,105 @@
+use codex_bridge_core::event::Event;
+use serde_json::{Value, json};
+
+use super::{Entry, Timeline, What, whole_text};
+
+fn event(seq: i64, kind: &str, body: Value) -> Event {
+    let Value::Object(body) = body else { panic!("no object") };
+    Event { task_id: None, seq, at: seq * 1000, kind: kind.to_owned(), body }
+}
+
+fn entries(events: &[Event]) -> Vec<Entry> {
+    let mut timeline = Timeline::new(&[]);
+    for event in events {
+        timeline.read(event);
+    }
+    timeline.since(0)
+}
+
+fn started(seq: i64, command: &str) -> Event {
+    event(seq, "tool_started", json!({"call_id": "c1", "name": "exec_command", "args": {"command": command}}))
+}
+
+#[test]
+fn a_call_and_its_end_are_one_entry() {
+    let end = json!({"call_id": "c1", "name": "exec_command", "is_error": true, "result": "[exit 2]\nno such file",
+        "duration_ms": 1500});
+    let shown = entries(&[started(1, "/bin/bash -lc 'cat x'"), event(2, "tool_completed", end)]);
+    let [Entry { key, last: 2, what: What::Call(call), .. }] = shown.as_slice() else { panic!("{shown:#?}") };
+    assert_eq!(key, "call-c1");
+    assert_eq!((call.state, call.head.as_str(), call.ending.as_str()), ("bad", "$ cat x", "exit 2 · 1.5 s"));
+    assert_eq!(call.output.head, "no such file");
+    assert!(call.is_open);
+}
+
+#[test]
+fn the_end_of_a_call_that_began_further_back_has_its_name() {
+    let end = json!({"call_id": "c9", "name": "exec_command", "is_error": false, "result": "ok"});
+    let shown = entries(&[event(2, "tool_completed", end)]);
+    assert!(
+        matches!(&shown[0].what, What::Call(call) if call.head == "exec_command" && call.state == "good")
+    );
+}
+
+#[test]
+fn only_what_changed_since_is_given() {
+    let mut timeline = Timeline::new(&[]);
+    for event in [
+        started(1, "true"),
+        event(2, "message", json!({"text": "old"})),
+        event(3, "tool_completed", json!({"call_id": "c1", "name": "exec_command", "result": ""})),
+        event(4, "message", json!({"text": "new"})),
+    ] {
+        timeline.read(&event);
+    }
+    let keys: Vec<String> = timeline.since(2).into_iter().map(|entry| entry.key).collect();
+    assert_eq!(keys, ["call-c1", "e4"]);
+}
+
+#[test]
+fn a_question_is_one_with_its_answer() {
+    let shown = entries(&[
+        event(1, "request", json!({"request_id": "req-1", "title": "Let Codex run a command?"})),
+        event(
+            2,
+            "request_closed",
+            json!({"request_id": "req-1", "outcome": "resolved", "decision": "accept",
+            "decided_by": "token phone"}),
+        ),
+    ]);
+    let [Entry { what: What::Asked { outcome, .. }, .. }] = shown.as_slice() else { panic!("{shown:#?}") };
+    assert_eq!(outcome.as_deref(), Some("accepted by token phone"));
+}
+
+#[test]
+fn the_answer_is_not_told_twice() {
+    let shown = entries(&[
+        event(1, "message", json!({"text": "Done."})),
+        event(2, "turn_ended", json!({"final_text": "Done.", "error": null})),
+    ]);
+    assert_eq!(shown.len(), 1, "{shown:#?}");
+}
+
+#[test]
+fn long_texts_are_cut_and_can_be_had_whole() {
+    let output = "x".repeat(1_000_000);
+    let end = event(2, "tool_completed", json!({"call_id": "c1", "name": "exec_command", "result": output}));
+    let shown = entries(&[started(1, &format!("echo {}", "y".repeat(50_000))), end.clone()]);
+    let What::Call(call) = &shown[0].what else { panic!("{shown:#?}") };
+    assert_eq!(call.output.missing.as_deref(), Some("983 KB"));
+    assert!(call.head.len() <= 160 && call.whole.as_ref().unwrap().missing.is_some());
+    assert_eq!(whole_text(&end).len(), 1_000_000);
+    let message = entries(&[event(1, "message", json!({"text": "z".repeat(1_000_000)}))]);
+    assert!(matches!(&message[0].what, What::Message { html, missing: Some(_) } if html.len() < 200_000));
+}
+
+#[test]
+fn what_deceives_the_eye_is_taken_out() {
+    let shown = entries(&[
+        started(1, "echo \u{1b}[31m\u{202e}evil"),
+        event(2, "warning", json!({"message": "\u{1b}]0;title\u{7}w"})),
+    ]);
+    let What::Call(call) = &shown[0].what else { panic!("{shown:#?}") };
+    assert_eq!(call.head, "$ echo evil");
+    assert!(matches!(&shown[1].what, What::Note { text, .. } if !text.contains(char::is_control)));
+}

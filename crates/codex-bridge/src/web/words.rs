@@ -1,0 +1,84 @@
+//! What people read for the words that programs use: states, decisions, kinds of requests.
+
+use codex_bridge_core::task::{Status, TimeMs};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::cli::render::amount;
+
+/// A state as a badge: its words, and the tone that gives its colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Badge {
+    /// What it says.
+    pub words: &'static str,
+    /// `live`, `wait`, `good`, `bad` or `quiet`.
+    pub tone: &'static str,
+}
+
+/// The badge of a state.
+pub fn badge(status: Status) -> Badge {
+    let (words, tone) = match status {
+        Status::Queued => ("queued", "quiet"),
+        Status::Starting => ("starting", "live"),
+        Status::Working => ("working", "live"),
+        Status::WaitingForApproval => ("needs approval", "wait"),
+        Status::WaitingForUserInput => ("has a question", "wait"),
+        Status::Interrupting => ("stopping", "live"),
+        Status::Completed => ("done", "good"),
+        Status::Failed => ("failed", "bad"),
+        Status::Cancelled => ("stopped", "quiet"),
+        Status::Lost => ("lost", "bad"),
+        Status::Paused => ("paused", "wait"),
+    };
+    Badge { words, tone }
+}
+
+/// A time as a person reads it on a page, in UTC: the script shows it in theirs.
+pub fn moment(ms: TimeMs) -> String {
+    let moment = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH);
+    moment.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+/// How long ago: `now`, `5 s ago`.
+pub fn ago(ms: TimeMs, now: TimeMs) -> String {
+    match amount::age(elapsed_ms(ms, now)) {
+        now if now == "now" => now,
+        age => format!("{age} ago"),
+    }
+}
+
+/// The time between two moments; none if the clock went back.
+pub fn elapsed_ms(from: TimeMs, to: TimeMs) -> u64 {
+    u64::try_from(to.saturating_sub(from)).unwrap_or_default()
+}
+
+/// Now.
+pub fn now_ms() -> TimeMs {
+    Timestamp::now().as_millisecond()
+}
+
+/// The button of a decision: its words, what it means, and its look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Button {
+    /// What is sent.
+    pub decision: String,
+    /// What it says.
+    pub words: &'static str,
+    /// What it means.
+    pub meaning: String,
+    /// `yes`, `no` or `more`.
+    pub look: &'static str,
+}
+
+/// The button of a decision that a request offers; answers have a form of their own.
+pub fn button(decision: &str) -> Option<Button> {
+    let (words, meaning, look) = match decision {
+        "accept" => ("Once", "Yes, this one time", "yes"),
+        "acceptForSession" => ("Session", "Yes, and the same again in this task without asking", "more"),
+        "acceptAlways" => ("Always", "Yes, for good: in every task, without asking", "more"),
+        "decline" => ("Decline", "No; Codex goes on without it", "no"),
+        "cancel" => ("Decline and stop", "No, and the turn ends", "no"),
+        _ => return None,
+    };
+    Some(Button { decision: decision.to_owned(), words, meaning: meaning.to_owned(), look })
+}

@@ -1,0 +1,363 @@
+//! A bot of Telegram's on the stand-in server and the real Codex: people write, and get what they were promised.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testkit::platform::telegram::server::{Said, Server, USERNAME};
+use testkit::platform::telegram::{BLOCKED, flooded};
+use testkit::platform::{Answer, Day};
+
+use crate::kills::kill_daemon;
+use crate::shell::{Shell, until};
+
+/// An approver, a user, and somebody who is neither.
+pub const ADA: i64 = 42;
+pub const BOB: i64 = 43;
+const EVE: i64 = 66;
+/// A group.
+const GROUP: i64 = -1001;
+const TOKEN: &str = "4711:planted-bot-token";
+pub const MARK: &str = "may be a duplicate";
+const WORKING: &str = "Codex is working on it.";
+
+/// A shell, a server, and a configuration that joins them.
+pub struct Chat {
+    pub shell: Shell,
+    pub server: Server,
+}
+
+impl Chat {
+    pub async fn new() -> Self {
+        let chat = Self { shell: Shell::new().await, server: Server::open(TOKEN).await };
+        chat.shell.configure(&format!(
+            "[workspaces]\nmain = \"{}\"\n[channels.telegram]\nallow = [\"{ADA}:approver\", \"{BOB}\", \"{BLOCKED}\"]\n\
+             [channels.telegram.telegram]\ntoken = \"{TOKEN}\"\napi_base = \"{}\"\n",
+            chat.shell.home.workspace().display(),
+            chat.server.base(),
+        ));
+        chat
+    }
+
+    /// Any command starts the daemon, and with it the channel.
+    pub async fn start(&self) -> Value {
+        self.shell.run(&["--json", "channel", "list"]).await.ok().json()
+    }
+
+    pub async fn inbox(&self) -> Vec<Value> {
+        self.shell.run(&["--json", "inbox", "--all"]).await.ok().json().as_array().unwrap().clone()
+    }
+
+    /// The daemon dies, as by a power cut.
+    pub async fn kill(&self) {
+        let lock = fs::read_to_string(self.shell.home.dir().join("st/daemon.lock")).unwrap();
+        let pid: String = lock.chars().filter(char::is_ascii_digit).collect();
+        kill_daemon(&self.shell);
+        until("the daemon to die", || (!fs::exists(format!("/proc/{pid}")).unwrap()).then_some(())).await;
+    }
+
+    /// What people see as answers: no progress.
+    pub fn answers(&self) -> Vec<Said> {
+        self.server.said().into_iter().filter(|said| !said.text.starts_with("Codex ")).collect()
+    }
+
+    /// Has Codex ask Ada for a command, and gives the message that asks.
+    async fn asked(&self) -> Said {
+        self.server.write(ADA, "do it [play] escalate touch made.txt => say Made.");
+        self.start().await;
+        self.server.until_said(ADA, "Codex asks:").await
+    }
+
+    fn is_made(&self) -> bool {
+        self.shell.home.workspace().join("made.txt").exists()
+    }
+}
+
+#[tokio::test]
+async fn a_message_is_answered_where_it_was_written_and_confirmed_once_it_is_durable() {
+    let chat = Chat::new().await;
+    let (private, topic) = (
+        chat.server.write(ADA, "hello [play] say Hello, Ada @everyone."),
+        chat.server.write_in(BOB, GROUP, Some(17), &format!("@{USERNAME} hello [play] say Hello, topic.")),
+    );
+    chat.start().await;
+    let said = chat.server.until_said(ADA, "Hello, Ada ＠everyone.").await;
+    assert_eq!((said.answers, said.topic), (Some(private), None));
+    let said = chat.server.until_said(GROUP, "Hello, topic.").await;
+    assert_eq!((said.answers, said.topic), (Some(topic), Some(17)));
+    chat.server.until("all to be confirmed", |server| (server.unconfirmed() == 0).then_some(())).await;
+    let inbox = chat.inbox().await;
+    let conversations: Vec<&str> = inbox.iter().map(|one| one["conversation"].as_str().unwrap()).collect();
+    assert_eq!(conversations.len(), 2, "{inbox:#?}");
+    assert!(conversations.contains(&"42") && conversations.contains(&"-1001:17"), "{conversations:?}");
+    assert_eq!(chat.answers().len(), 2, "{:#?}", chat.answers());
+    let log = fs::read_to_string(chat.shell.home.dir().join("st/daemon.log")).unwrap_or_default();
+    assert!(!log.contains("planted-bot-token"), "{log}");
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn conversations_go_on_side_by_side_and_each_keeps_its_order() {
+    let chat = Chat::new().await;
+    chat.server.write(ADA, "first [play] stall gate => say One.");
+    chat.server.write(ADA, "second [play] say Two.");
+    chat.start().await;
+    chat.server.write(BOB, "other [play] say Mine.");
+    chat.server.until_said(BOB, "Mine.").await;
+    assert!(chat.answers().iter().all(|said| said.chat == BOB), "{:#?}", chat.answers());
+    chat.shell.model.release("gate");
+    chat.server.until_said(ADA, "Two.").await;
+    let texts: Vec<String> =
+        chat.answers().into_iter().filter(|said| said.chat == ADA).map(|said| said.text).collect();
+    assert_eq!(texts, ["One.", "Two."]);
+    let threads: std::collections::BTreeSet<_> =
+        chat.shell.model.requests().iter().map(|request| request.thread_id().unwrap().to_owned()).collect();
+    assert_eq!(threads.len(), 2, "one thread for each conversation");
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn an_approval_is_decided_with_a_button_by_who_may_and_by_nobody_else() {
+    let chat = Chat::new().await;
+    let asked = chat.asked().await;
+    assert!(asked.text.contains("touch made.txt"), "the whole command is shown: {}", asked.text);
+    let (yes, no) = (asked.button("Approve").unwrap(), asked.button("Deny").unwrap());
+
+    for (who, data) in [(EVE, &yes), (BOB, &no)] {
+        let tap = chat.server.tap(who, &asked, data);
+        let told = |server: &Server| server.toasts().into_iter().find(|(id, _)| *id == tap);
+        let (_, text) = chat.server.until("a refusal", told).await;
+        assert!(text.contains("may not decide"), "{text}");
+    }
+    assert!(!chat.is_made(), "a stranger's tap counts for nothing");
+    assert_eq!(chat.server.said().iter().find(|said| said.message_id == asked.message_id), Some(&asked));
+
+    chat.server.tap(ADA, &asked, &yes);
+    chat.server.until_said(ADA, "Made.").await;
+    assert!(chat.is_made());
+    let edited = chat.server.until_said(ADA, "approved by User 42, 20").await;
+    assert_eq!((edited.message_id, edited.button("Approve")), (asked.message_id, None));
+    assert!(edited.text.starts_with(asked.text.trim_end()), "{}", edited.text);
+
+    let late = chat.server.tap(ADA, &asked, &no);
+    let told = |server: &Server| server.toasts().into_iter().find(|(id, _)| *id == late);
+    let (_, text) = chat.server.until("the truth", told).await;
+    assert!(text.contains("already answered: accept, by telegram:42"), "{text}");
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn a_denied_command_does_not_run() {
+    let chat = Chat::new().await;
+    let asked = chat.asked().await;
+    chat.server.tap(ADA, &asked, &asked.button("Deny").unwrap());
+    chat.server.until_said(ADA, "Made.").await;
+    chat.server.until_said(ADA, "denied by User 42").await;
+    assert!(!chat.is_made());
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn where_nobody_may_decide_a_request_is_declined_at_once_and_said_to_be() {
+    let chat = Chat::new().await;
+    chat.server.write(BOB, "do it [play] escalate touch made.txt => say I could not.");
+    chat.start().await;
+    let said = chat.server.until_said(BOB, "I could not.").await;
+    assert!(
+        said.text.contains("nobody here may decide") && said.text.contains("touch made.txt"),
+        "{}",
+        said.text
+    );
+    assert!(!chat.is_made());
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn an_open_approval_is_put_before_people_again_after_a_restart_and_all_its_buttons_go_with_the_answer()
+{
+    let chat = Chat::new().await;
+    let first = chat.asked().await;
+    // The next poll carries what must be remembered of the message.
+    let polls = || chat.server.calls().iter().filter(|(method, _)| method == "getUpdates").count();
+    let before = polls();
+    until("two more polls", || (polls() > before + 1).then_some(())).await;
+    chat.kill().await;
+    chat.start().await;
+    let again = chat
+        .server
+        .until("it to be asked again", |server| {
+            server
+                .said()
+                .into_iter()
+                .find(|said| said.message_id != first.message_id && said.button("Approve").is_some())
+        })
+        .await;
+    assert!(again.text.contains("still waits") && again.text.contains("touch made.txt"), "{}", again.text);
+    chat.server.tap(ADA, &again, &again.button("Approve").unwrap());
+    chat.server.until_said(ADA, "Made.").await;
+    assert!(chat.is_made());
+    chat.server
+        .until("all buttons to go", |server| {
+            server.said().iter().all(|said| said.button("Approve").is_none()).then_some(())
+        })
+        .await;
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn what_was_answered_at_another_door_loses_its_buttons_and_a_tap_is_told_so() {
+    let chat = Chat::new().await;
+    let asked = chat.asked().await;
+    let task = chat.inbox().await[0]["task_id"].as_str().unwrap().to_owned();
+    chat.shell.run(&["approve", &task]).await.ok();
+    chat.server.until_said(ADA, "Made.").await;
+    let is_closed = |server: &Server| {
+        let said = server.said().into_iter().find(|said| said.message_id == asked.message_id)?;
+        (said.button("Approve").is_none() && said.text.contains("accept by")).then_some(())
+    };
+    chat.server.until("the buttons to go", is_closed).await;
+    let tap = chat.server.tap(ADA, &asked, &asked.button("Deny").unwrap());
+    let told = |server: &Server| server.toasts().into_iter().find(|(id, _)| *id == tap);
+    let (_, text) = chat.server.until("the truth", told).await;
+    assert!(text.contains("already answered"), "{text}");
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn who_is_not_listed_gets_nothing_and_the_operator_sees_who_knocked() {
+    let chat = Chat::new().await;
+    chat.server.write(EVE, "let me in [play] say No.");
+    chat.server.write_in(EVE, GROUP, None, "/status");
+    chat.server.write(ADA, "hello [play] say Hello.");
+    chat.start().await;
+    chat.server.until_said(ADA, "Hello.").await;
+    chat.server.until("all to be confirmed", |server| (server.unconfirmed() == 0).then_some(())).await;
+    assert!(chat.server.said().iter().all(|said| said.chat == ADA), "{:#?}", chat.server.said());
+    let knocks = &chat.start().await[0]["knocks"];
+    assert_eq!((&knocks[0]["sender_id"], &knocks[0]["count"]), (&"66".into(), &2.into()), "{knocks:#}");
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn a_running_turn_is_shown_in_one_message_that_is_edited() {
+    let chat = Chat::new().await;
+    chat.server.write(ADA, "long [play] exec ls => stall one => exec pwd => stall two => say Done.");
+    chat.start().await;
+    let shown = chat.server.until_said(ADA, WORKING).await;
+    chat.server.until_said(ADA, "ls").await;
+    chat.shell.model.release("one");
+    let edited = chat.server.until_said(ADA, "pwd").await;
+    assert_eq!(edited.message_id, shown.message_id);
+    chat.shell.model.release("two");
+    chat.server.until_said(ADA, "Done.").await;
+    let over = chat.server.until_said(ADA, "Codex has worked on it.").await;
+    assert_eq!(over.message_id, shown.message_id);
+    let said = chat.server.said();
+    assert_eq!(said.len(), 2, "one message for the turn and the answer: {said:#?}");
+    let edits: Vec<Instant> = chat
+        .server
+        .calls()
+        .into_iter()
+        .filter(|(method, _)| method == "editMessageText")
+        .map(|(_, at)| at)
+        .collect();
+    assert!(edits.windows(2).all(|pair| pair[1] - pair[0] > Duration::from_millis(1500)), "{edits:?}");
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn bad_days_cost_time_and_nothing_else() {
+    let chat = Chat::new().await;
+    chat.server.set_webhook("https://elsewhere.example/hook");
+    chat.server.stutter();
+    let conflict = Answer::json(
+        409,
+        serde_json::json!({"ok": false, "error_code": 409, "description": "Conflict: terminated by other getUpdates request"}),
+    );
+    chat.server.have("getMe", Day::Drops);
+    chat.server.have("getUpdates", Day::Refuses(conflict));
+    chat.server.have("getUpdates", Day::TakesAndDrops);
+    chat.server.have("getUpdates", flooded(1));
+    chat.server.have("getUpdates", Day::Refuses(Answer::status(502)));
+    chat.server.have("sendMessage", flooded(1));
+    chat.server.have("sendMessage", Day::Drops);
+    chat.server.write(ADA, "hello [play] say Hello.");
+    chat.server.write(ADA, "again [play] say Once more.");
+    chat.start().await;
+    chat.server.until_said(ADA, "Once more.").await;
+    chat.server.until("all to be confirmed", |server| (server.unconfirmed() == 0).then_some(())).await;
+    let texts: Vec<String> = chat.answers().into_iter().map(|said| said.text).collect();
+    assert_eq!(texts.len(), 2, "each is answered once: {texts:#?}");
+    assert!(texts[0].ends_with("Hello.") && texts[1].ends_with("Once more."), "{texts:#?}");
+    assert_eq!(chat.inbox().await.len(), 2, "what comes twice is known");
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_was_delivered_with_an_error_is_repeated_with_a_mark() {
+    let chat = Chat::new().await;
+    chat.server.have("sendMessage", Day::TakesBut(Answer::status(502)));
+    chat.server.write(ADA, "hello [play] say Hello.");
+    chat.start().await;
+    let marked = chat.server.until_said(ADA, MARK).await;
+    let texts: Vec<String> = chat.answers().into_iter().map(|said| said.text).collect();
+    assert_eq!(texts, ["Hello.".to_owned(), marked.text]);
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn a_group_that_moves_is_followed_and_who_blocks_the_bot_is_left_alone() {
+    let chat = Chat::new().await;
+    chat.server.migrate(GROUP, -1_002_222);
+    chat.server.write_in(ADA, GROUP, None, "hello [play] say Hello, group.");
+    chat.server.write(BLOCKED, "hello [play] say Hello, nobody.");
+    chat.start().await;
+    chat.server.until_said(-1_002_222, "Hello, group.").await;
+    let dead =
+        |all: &[Value]| all.iter().any(|one| one["state"] == "dead" && one["target"] == "telegram:403");
+    chat.shell.deliveries(dead).await;
+    assert!(chat.server.said().iter().all(|said| said.chat != BLOCKED));
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn a_long_answer_is_cut_in_telegrams_own_unit_and_says_where_the_rest_is() {
+    let chat = Chat::new().await;
+    chat.server.write(ADA, &format!("long [play] say {}", "🦀 ".repeat(3000)));
+    chat.start().await;
+    let said = chat.server.until_said(ADA, "codex-bridge show codex-").await;
+    let units = said.text.encode_utf16().count();
+    assert!((4000..=4096).contains(&units), "{units}");
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn without_a_file_the_environment_is_enough_and_a_second_daemon_is_told_who_serves() {
+    let shell = Shell::new().await;
+    let server = Server::open(TOKEN).await;
+    let run = |dir: &str| {
+        let mut command = shell.command(&["channel", "run", "telegram", "--allow", "42:approver"]);
+        command.env("TELEGRAM_BOT_TOKEN", TOKEN).env("TELEGRAM_API_BASE", server.base());
+        command.env("CODEX_BRIDGE_STATE_DIR", shell.home.dir().join(dir));
+        command
+    };
+    let mut first = run("st").spawn().unwrap();
+    server.write(ADA, "hello [play] say Hello.");
+    server.until_said(ADA, "Hello.").await;
+
+    fs::create_dir(shell.home.dir().join("other")).unwrap();
+    let mut second = run("other");
+    let second = tokio::task::spawn_blocking(move || second.output().unwrap()).await.unwrap();
+    let told = String::from_utf8(second.stderr).unwrap();
+    assert!(!second.status.success() && told.contains("Telegram bot 4711 is served by the daemon"), "{told}");
+    assert!(!told.contains("planted-bot-token"), "{told}");
+
+    let mut wrong = shell.command(&["channel", "run", "telegram", "--allow", "@ada"]);
+    wrong.env("TELEGRAM_BOT_TOKEN", TOKEN);
+    let wrong = tokio::task::spawn_blocking(move || wrong.output().unwrap()).await.unwrap();
+    let told = String::from_utf8(wrong.stderr).unwrap();
+    assert!(!wrong.status.success() && told.contains("users are numbers"), "{told}");
+    shell.run(&["stop", "--hosts"]).await.ok();
+    first.wait().unwrap();
+    shell.home.assert_no_processes().await;
+}

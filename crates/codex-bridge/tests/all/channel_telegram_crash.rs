@@ -1,0 +1,116 @@
+//! The daemon dies while it serves a bot of Telegram's: no message is lost, none is worked on twice, and what may be said
+//! twice says so.
+
+use std::fs;
+use std::time::Duration;
+
+use testkit::platform::telegram::server::Server;
+
+use crate::channel_telegram::{ADA, BOB, Chat, MARK};
+use crate::shell::until;
+
+/// Every point that a message passes on its way.
+const POINTS: [&str; 10] = [
+    "inbox.before_record",
+    "inbox.recorded",
+    "inbox.before_turn",
+    "inbox.turn_recorded",
+    "inbox.before_reply",
+    "inbox.reply_recorded",
+    "delivery.before_send",
+    "delivery.sent",
+    "inbox.acknowledged",
+    "inbox.acknowledgement_recorded",
+];
+
+/// Two conversations, one of them with two messages.
+fn write(chat: &Chat) {
+    chat.server.write(ADA, "one [play] say Answer one.");
+    chat.server.write(ADA, "two [play] say Answer two.");
+    chat.server.write(BOB, "three [play] say Answer three.");
+}
+
+async fn check(chat: Chat, what: &str) {
+    chat.start().await;
+    for (who, text) in [(ADA, "Answer one."), (ADA, "Answer two."), (BOB, "Answer three.")] {
+        chat.server.until_said(who, text).await;
+    }
+    chat.shell.deliveries(|all| all.len() >= 3 && all.iter().all(|one| one["state"] == "delivered")).await;
+    for text in ["Answer one.", "Answer two.", "Answer three."] {
+        let same: Vec<String> =
+            chat.answers().into_iter().map(|said| said.text).filter(|said| said.contains(text)).collect();
+        let unmarked = same.iter().filter(|said| !said.contains(MARK)).count();
+        assert!(unmarked <= 1, "{what}: said twice without a mark: {same:#?}");
+    }
+    let prompts = chat.shell.model.requests().len();
+    assert_eq!(prompts, 3, "{what}: the model was asked {prompts} times");
+    assert_eq!(chat.inbox().await.len(), 3, "{what}");
+    let order: Vec<bool> = chat
+        .answers()
+        .into_iter()
+        .filter(|said| said.chat == ADA && !said.text.contains(MARK))
+        .map(|said| said.text.contains("one"))
+        .collect();
+    assert!(order.is_sorted_by(|before, after| before >= after), "{what}: out of order");
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn whatever_the_daemon_was_doing_with_a_message_when_it_died_it_is_answered() {
+    for point in POINTS {
+        let chat = Chat::new().await;
+        write(&chat);
+        let mut command = chat.shell.command(&["channel", "list"]);
+        command.env("CODEX_BRIDGE_FAILPOINT", point);
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let lock = fs::read_to_string(chat.shell.home.dir().join("st/daemon.lock")).unwrap();
+        let pid: String = lock.chars().filter(char::is_ascii_digit).collect();
+        until(&format!("the daemon to die at {point}"), || {
+            (!fs::exists(format!("/proc/{pid}")).unwrap()).then_some(())
+        })
+        .await;
+        check(chat, point).await;
+    }
+}
+
+#[tokio::test]
+async fn a_tap_survives_the_death_of_the_daemon_that_was_deciding_on_it() {
+    for point in ["decision.before_record", "decision.recorded", "decision.given"] {
+        let chat = Chat::new().await;
+        chat.server.write(ADA, "do it [play] escalate echo ran >> count.txt => say Made.");
+        let mut command = chat.shell.command(&["channel", "list"]);
+        command.env("CODEX_BRIDGE_FAILPOINT", point);
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let asked = chat.server.until_said(ADA, "Codex asks:").await;
+        let tap = chat.server.tap(ADA, &asked, &asked.button("Approve").unwrap());
+        let lock = fs::read_to_string(chat.shell.home.dir().join("st/daemon.lock")).unwrap();
+        let pid: String = lock.chars().filter(char::is_ascii_digit).collect();
+        until(point, || (!fs::exists(format!("/proc/{pid}")).unwrap()).then_some(())).await;
+        chat.start().await;
+        chat.server.until_said(ADA, "Made.").await;
+        let told = |server: &Server| server.toasts().into_iter().find(|(id, _)| *id == tap);
+        chat.server.until(&format!("{point}: who tapped to be told"), told).await;
+        let count = fs::read_to_string(chat.shell.home.workspace().join("count.txt")).unwrap();
+        assert_eq!(count, "ran\n", "{point}");
+        let is_over =
+            |server: &Server| server.said().iter().all(|said| said.button("Deny").is_none()).then_some(());
+        chat.server.until(&format!("{point}: all buttons to go"), is_over).await;
+        chat.shell.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_that_is_killed_at_any_moment_loses_no_message() {
+    let prove = std::env::var_os("CODEX_BRIDGE_PROVE").is_some();
+    let mut random = 0x5eed_0007_u64;
+    for round in 0..if prove { 100 } else { 10 } {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let after = Duration::from_millis((random >> 33) % 1200);
+        let chat = Chat::new().await;
+        chat.start().await;
+        write(&chat);
+        tokio::time::sleep(after).await;
+        chat.kill().await;
+        check(chat, &format!("round {round}, killed after {after:?}")).await;
+    }
+}

@@ -1,0 +1,146 @@
+//! Work that arrives by a signed POST, signed by the reference library of Standard Webhooks.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use testkit::platform::{Platform, webhook};
+
+use crate::http_rig::{Answer, Port};
+use crate::kills::kill_daemon;
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// What the reference library signs a body with.
+fn signed_by_reference(id: &str, at: u64, body: &str) -> String {
+    const SIGNER: &str = "import datetime, json, sys\nfrom standardwebhooks import Webhook\n\
+        given = json.load(sys.stdin)\nat = datetime.datetime.fromtimestamp(given['at'], datetime.timezone.utc)\n\
+        print(Webhook(given['secret']).sign(given['id'], at, given['body']), end='')\n";
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/standardwebhooks/bin/python");
+    let mut signer = Command::new(tools);
+    signer.args(["-c", SIGNER]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut signer = signer.spawn().expect("the reference library is there after `cargo xtask setup`");
+    let given = json!({"secret": SECRET, "id": id, "at": at, "body": body}).to_string();
+    signer.stdin.take().unwrap().write_all(given.as_bytes()).unwrap();
+    String::from_utf8(signer.wait_with_output().unwrap().stdout).unwrap()
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// A port with a hook, and a receiver of its replies.
+async fn with_hook() -> (Port, Platform) {
+    let (port, receiver) = (Port::new().await, webhook::open().await);
+    let workspace = port.shell.home.workspace();
+    port.configure(
+        "",
+        &format!(
+            "[workspaces]\nmain = \"{}\"\n[channels.ci.webhook]\nsecret = \"{SECRET}\"\n\
+             [notify.webhook.back]\nurl = \"{}/in\"\n",
+            workspace.display(),
+            receiver.base()
+        ),
+    );
+    port.shell.run(&["channel", "list"]).await.ok();
+    (port, receiver)
+}
+
+async fn post(port: &Port, id: &str, at: u64, body: &Value, signed: &Value) -> Answer {
+    let signature = signed_by_reference(id, at, &signed.to_string());
+    let call =
+        port.post("/hooks/ci", body).header("webhook-id", id).header("webhook-timestamp", &at.to_string());
+    call.header("webhook-signature", &signature).send().await
+}
+
+#[tokio::test]
+async fn signed_work_is_taken_once_and_its_answer_goes_where_it_is_wanted() {
+    let (port, receiver) = with_hook().await;
+    let body = json!({"text": "build [play] say Built.", "conversation": "main", "reply_to": "webhook:back"});
+    let taken = post(&port, "msg_1", now_s(), &body, &body).await;
+    assert_eq!(taken.status, 202, "{}", taken.body);
+    let inbox_id = taken.json()["inbox_id"].as_str().unwrap().to_owned();
+    assert!(inbox_id.starts_with("in-"), "{inbox_id}");
+    let again = post(&port, "msg_1", now_s(), &body, &body).await;
+    assert_eq!((again.status, &again.json()["inbox_id"]), (202, &json!(inbox_id)), "the same answer");
+    let told = receiver.until_taken(1).await.remove(0);
+    assert!(told.body["data"]["text"].as_str().unwrap().contains("Built."), "{}", told.text);
+
+    let second =
+        json!({"text": "and [play] say Once more.", "conversation": "main", "reply_to": "webhook:back"});
+    assert_eq!(post(&port, "msg_2", now_s(), &second, &second).await.status, 202);
+    receiver.until_taken(2).await;
+    let requests = port.shell.model.requests();
+    assert_eq!(requests.len(), 2, "what came twice ran once");
+    assert_eq!(requests[0].thread_id(), requests[1].thread_id(), "one conversation, one thread");
+    port.shell.end().await;
+}
+
+#[tokio::test]
+async fn what_is_not_signed_or_not_fresh_or_not_for_a_hook_is_refused() {
+    let (port, _) = with_hook().await;
+    let body = json!({"text": "build [play] say Built."});
+    let other = json!({"text": "destroy [play] say Gone."});
+    let forged = post(&port, "msg_1", now_s(), &other, &body).await;
+    assert_eq!(
+        (forged.status, forged.json()["code"].as_str()),
+        (401, Some("unauthorized")),
+        "{}",
+        forged.body
+    );
+    assert_eq!(post(&port, "msg_1", now_s() - 400, &body, &body).await.status, 401, "too old");
+    assert_eq!(post(&port, "msg_1", now_s() + 400, &body, &body).await.status, 401, "from the future");
+    assert_eq!(port.post("/hooks/ci", &body).send().await.status, 401, "unsigned");
+    assert_eq!(port.post("/hooks/other", &body).send().await.status, 404);
+    assert_eq!(port.post("/v1/tasks", &body).send().await.status, 401, "nothing else is open");
+    let nowhere = json!({"text": "build", "reply_to": "webhook:unknown"});
+    assert_eq!(post(&port, "msg_1", now_s(), &nowhere, &nowhere).await.status, 422);
+    let empty = json!({"text": " "});
+    assert_eq!(post(&port, "msg_1", now_s(), &empty, &empty).await.status, 400);
+    let huge = json!({"text": "x".repeat(300 * 1024)});
+    assert_eq!(post(&port, "msg_1", now_s(), &huge, &huge).await.status, 413);
+    assert_eq!(port.shell.run(&["--json", "inbox", "--all"]).await.ok().json(), json!([]));
+    port.shell.end().await;
+}
+
+#[tokio::test]
+async fn a_hook_never_decides_and_what_it_would_need_is_declined() {
+    let (port, receiver) = with_hook().await;
+    let body = json!({
+        "text": "do it [play] escalate touch made.txt => say I could not.", "conversation": "main",
+        "reply_to": "webhook:back",
+    });
+    assert_eq!(post(&port, "msg_1", now_s(), &body, &body).await.status, 202);
+    let told = receiver.until_taken(1).await.remove(0);
+    let text = told.body["data"]["text"].as_str().unwrap();
+    assert!(text.contains("nobody here may decide"), "{text}");
+    assert!(!port.shell.home.workspace().join("made.txt").exists());
+    let approve = json!({"text": "/approve", "conversation": "main", "reply_to": "webhook:back"});
+    assert_eq!(post(&port, "msg_2", now_s(), &approve, &approve).await.status, 202);
+    let told = receiver.until_taken(2).await.remove(1);
+    assert!(told.body["data"]["text"].as_str().unwrap().contains("may not decide"), "{}", told.text);
+    port.shell.end().await;
+}
+
+#[tokio::test]
+async fn what_was_accepted_is_worked_on_whenever_the_daemon_dies() {
+    let mut random = 0x5eed_0099_u64;
+    for round in 0..if std::env::var_os("CODEX_BRIDGE_PROVE").is_some() { 100 } else { 10 } {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let after = Duration::from_millis((random >> 33) % 800);
+        let (port, receiver) = with_hook().await;
+        let body = json!({"text": "build [play] say Built.", "reply_to": "webhook:back"});
+        assert_eq!(post(&port, "msg_1", now_s(), &body, &body).await.status, 202);
+        tokio::time::sleep(after).await;
+        kill_daemon(&port.shell);
+        // A command may still meet the one that dies.
+        while port.shell.run(&["channel", "list"]).await.code != 0 {}
+        let taken = receiver.until_taken(1).await;
+        port.shell.deliveries(|all| all.iter().all(|one| one["state"] == "delivered")).await;
+        assert_eq!(webhook::different(&receiver.taken()), 1, "round {round}, {after:?}: {taken:#?}");
+        assert_eq!(port.shell.model.requests().len(), 1, "round {round}, {after:?}");
+        port.shell.end().await;
+    }
+}

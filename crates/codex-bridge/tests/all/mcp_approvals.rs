@@ -1,0 +1,165 @@
+//! What happens over MCP when Codex needs a person: asked where the client can ask, left open and told where it cannot.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::mcp_rig::Mcp;
+use crate::shell::Shell;
+
+/// A call whose one command needs a yes.
+fn touching() -> Value {
+    json!({"prompt": "go [play] exec touch made.txt => say Done.", "sandbox": "workspace-write"})
+}
+
+fn was_made(shell: &Shell) -> bool {
+    shell.home.workspace().join("made.txt").exists()
+}
+
+/// A client that can ask its user, a call that needs it, and the form that came.
+async fn asking(shell: &Shell, arguments: Value) -> (Mcp, u64, Value) {
+    let mut mcp = shell.mcp(json!({"elicitation": {}})).await;
+    let id = mcp.begin("codex", arguments).await;
+    let form = mcp.asked("elicitation/create").await;
+    (mcp, id, form)
+}
+
+#[tokio::test]
+async fn a_yes_by_elicitation_lets_the_command_run() {
+    let shell = Shell::new().await;
+    let (mut mcp, id, form) = asking(&shell, touching()).await;
+    let message = form["params"]["message"].as_str().unwrap();
+    assert!(message.contains("touch made.txt") && message.contains("task codex-"), "{message}");
+    let offered = &form["params"]["requestedSchema"]["properties"]["decision"]["enum"];
+    assert!(offered.as_array().unwrap().contains(&json!("decline")), "{form:#}");
+    assert!(!was_made(&shell), "it ran before anyone said yes");
+    mcp.reply(&form, json!({"action": "accept", "content": {"decision": "accept"}})).await;
+    let result = mcp.result(id).await;
+    assert_eq!(result["structuredContent"]["content"], "Done.", "{result:#}");
+    assert!(was_made(&shell));
+    mcp.end().await;
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn a_no_by_elicitation_keeps_the_command_from_running() {
+    let shell = Shell::new().await;
+    let (mut mcp, id, form) = asking(&shell, touching()).await;
+    // A person takes their time; a program that says no for them does not.
+    tokio::time::sleep(Duration::from_millis(350)).await;
+    mcp.reply(&form, json!({"action": "decline"})).await;
+    let result = mcp.result(id).await;
+    assert_eq!(result["structuredContent"]["content"], "Done.", "{result:#}");
+    assert!(!was_made(&shell));
+    mcp.end().await;
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn a_question_is_asked_by_elicitation_and_its_answer_reaches_the_model() {
+    let shell = Shell::new().await;
+    let (mut mcp, id, form) =
+        asking(&shell, json!({"prompt": "go [play] ask Shall it be? => say So be it."})).await;
+    let fields = form["params"]["requestedSchema"]["properties"].as_object().unwrap().clone();
+    let key = fields.keys().next().unwrap().clone();
+    assert!(fields[&key]["title"].as_str().unwrap().contains("Shall it be?"), "{form:#}");
+    mcp.reply(&form, json!({"action": "accept", "content": {key: "by all means"}})).await;
+    assert_eq!(mcp.result(id).await["structuredContent"]["content"], "So be it.");
+    let heard = shell.model.requests().last().map(|request| format!("{request:?}")).unwrap();
+    assert!(heard.contains("by all means"), "{heard}");
+    mcp.end().await;
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn a_form_that_nobody_answered_decides_nothing() {
+    let at_once = json!({"result": {"action": "decline"}});
+    let dismissed = json!({"result": {"action": "cancel"}});
+    let failed = json!({"error": {"code": -32601, "message": "no"}});
+    for refusal in [at_once, dismissed, failed] {
+        let shell = Shell::new().await;
+        let mut arguments = touching();
+        arguments["approval_wait_s"] = 0.into();
+        let (mut mcp, id, form) = asking(&shell, arguments).await;
+        let mut reply = refusal;
+        (reply["jsonrpc"], reply["id"]) = (json!("2.0"), form["id"].clone());
+        mcp.send(reply).await;
+        let result = mcp.result(id).await;
+        assert_eq!(result["structuredContent"]["status"], "waiting_for_approval", "{result:#}");
+        let task = result["structuredContent"]["taskId"].as_str().unwrap();
+        let open = shell.run(&["--json", "requests"]).await.ok().json();
+        assert_eq!(open[0]["task_id"], task, "it is still open: {open:#}");
+        shell.run(&["approve", task]).await.ok();
+        shell.run(&["wait", task, "--timeout", "30"]).await.ok();
+        assert!(was_made(&shell));
+        mcp.end().await;
+        shell.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_form_is_taken_back_when_someone_else_was_first() {
+    let shell = Shell::new().await;
+    let (mut mcp, id, form) = asking(&shell, touching()).await;
+    let open = shell.run(&["--json", "requests"]).await.ok().json();
+    shell.run(&["approve", open[0]["task_id"].as_str().unwrap()]).await.ok();
+    let back = mcp.until("the form to be taken back", |it| it["method"] == "notifications/cancelled").await;
+    assert_eq!(back["params"]["requestId"], form["id"], "{back:#}");
+    assert_eq!(mcp.result(id).await["structuredContent"]["content"], "Done.");
+    mcp.end().await;
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn who_cannot_be_asked_waits_for_an_answer_given_elsewhere() {
+    let shell = Shell::new().await;
+    let mut mcp = shell.mcp(json!({})).await;
+    let id = mcp.begin("codex", touching()).await;
+    let told = mcp.progress(id, "codex-bridge approve").await;
+    let command = told.split('`').find(|part| part.starts_with("codex-bridge approve")).unwrap();
+    // To the letter.
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    shell.run(&words).await.ok();
+    assert_eq!(mcp.result(id).await["structuredContent"]["content"], "Done.");
+    assert!(was_made(&shell));
+    mcp.end().await;
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn who_cannot_be_asked_is_told_what_is_open_and_finds_the_answer_later() {
+    let shell = Shell::new().await;
+    let mut mcp = shell.mcp(json!({})).await;
+    let mut call = touching();
+    call["approval_wait_s"] = json!(0.1);
+    call["client_request_id"] = json!("mine");
+    let waiting = mcp.tool("codex", call.clone()).await;
+    let told = &waiting["structuredContent"];
+    assert_eq!(
+        (&waiting["isError"], &told["status"]),
+        (&json!(false), &json!("waiting_for_approval")),
+        "{waiting:#}"
+    );
+    let content = told["content"].as_str().unwrap();
+    assert!(content.contains("touch made.txt") && content.contains("codex-bridge approve"), "{content}");
+    assert!(content.contains("client_request_id \"mine\""), "{content}");
+    assert!(
+        told["threadId"].as_str().unwrap().len() == 36
+            && told["pendingRequests"][0]["request_id"].is_string()
+    );
+
+    // A person says yes to the agent, which passes it on.
+    let respond = json!({
+        "action": "respond", "task_id": told["taskId"], "request_id": told["pendingRequests"][0]["request_id"],
+        "decision": "accept",
+    });
+    assert_eq!(mcp.tool("codex_bridge", respond).await["structuredContent"]["success"], true);
+    let done = mcp.tool("codex", call).await;
+    assert_eq!(
+        (&done["structuredContent"]["content"], &done["structuredContent"]["taskId"]),
+        (&json!("Done."), &told["taskId"]),
+        "{done:#}"
+    );
+    mcp.end().await;
+    shell.end().await;
+}

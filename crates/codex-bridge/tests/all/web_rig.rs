@@ -1,0 +1,108 @@
+//! A site of one's own: the daemon on a port, the real Codex with the scripted model, and a real browser.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+use testkit::browser::{Browser, Page};
+
+use crate::shell::{PATIENCE, Shell};
+
+/// The daemon with its page, and a browser.
+pub struct Site {
+    pub shell: Shell,
+    browser: Browser,
+    port: u16,
+}
+
+impl Site {
+    pub async fn new() -> Self {
+        let shell = Shell::new().await;
+        // A port that is free now: the daemon must find it again after a restart.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let file = shell.home.dir().join("config.toml");
+        let config = fs::read_to_string(&file).unwrap();
+        let workspace = shell.home.workspace();
+        let more = format!(
+            "roots = [{:?}]\n{config}\n[notify.exec.note]\nargv = [\"true\"]\n[http]\nlisten = \"127.0.0.1:{port}\"\n",
+            workspace.to_string_lossy()
+        );
+        fs::write(&file, more).unwrap();
+        Self { shell, browser: Browser::start().await, port }
+    }
+
+    /// The whole address of a path.
+    pub fn address(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// The same by the name that browsers lead here.
+    pub fn named_address(&self, path: &str) -> String {
+        format!("http://codex-bridge.localhost:{}{path}", self.port)
+    }
+
+    /// A new token.
+    pub async fn token(&self, name: &str, role: &str) -> String {
+        let said = self.shell.run(&["token", "create", name, "--role", role]).await.ok();
+        let is_token = |word: &&str| word.starts_with("cbt_");
+        said.out.split_whitespace().find(is_token).unwrap_or_else(|| panic!("{}", said.out)).to_owned()
+    }
+
+    /// Somebody who has logged in and looks at the tasks.
+    pub async fn visitor(&self, name: &str, role: &str) -> Page {
+        let token = self.token(name, role).await;
+        let page = self.browser.page().await;
+        page.goto(&self.address("/")).await;
+        page.see("Token").await;
+        page.type_into("#token", &token).await;
+        page.click_through("main button").await;
+        page.wait_for("location.pathname === '/tasks'").await;
+        page
+    }
+
+    /// A page of nobody.
+    pub async fn stranger(&self) -> Page {
+        self.browser.page().await
+    }
+
+    /// Hands over work by the form of the page, and gives the task's id.
+    pub async fn start_by_form(&self, page: &Page, prompt: &str, sandbox: &str) -> String {
+        page.goto(&self.address("/tasks")).await;
+        page.evaluate("document.querySelector('#new').open = true").await;
+        page.type_into("#prompt", prompt).await;
+        page.type_into("#cwd", &self.shell.home.workspace().to_string_lossy()).await;
+        page.evaluate(&format!("document.querySelector('#sandbox').value = {sandbox:?}")).await;
+        page.click_through("#new form > button").await;
+        page.wait_for("location.pathname.startsWith('/tasks/codex-')").await;
+        let id = page.evaluate("document.querySelector('#task').dataset.task").await;
+        id.as_str().unwrap().to_owned()
+    }
+
+    /// Waits until the model has come to the stall of this name.
+    pub async fn stalled(&self, name: &str) {
+        if tokio::time::timeout(PATIENCE, self.shell.model.wait_for_stall(name)).await.is_err() {
+            let tasks = self.shell.run(&["--json", "ps", "--all"]).await;
+            panic!("the model did not come to {name}: {}{}", tasks.out, tasks.err);
+        }
+    }
+
+    /// Ends the daemon, its hosts and the browser.
+    pub async fn end(self) {
+        drop(self.browser);
+        self.shell.end().await;
+    }
+}
+
+/// Nothing went wrong on a page, and nothing was asked of anyone but us.
+pub fn assert_content(page: &Page, site: &Site) {
+    assert_eq!(page.complaints(), Vec::<String>::new());
+    let own = site.address("/");
+    let others: Vec<String> =
+        page.requested().into_iter().filter(|url| !url.starts_with(&own) && url != "about:blank").collect();
+    assert_eq!(others, Vec::<String>::new());
+}
+
+/// Where a picture is put.
+pub fn picture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/screenshots").join(format!("{name}.png"))
+}

@@ -1,0 +1,199 @@
+//! What a model, a command or a prompt says is text and nothing else, however much of it there is.
+
+use codex_bridge_core::event::NewEvent;
+use codex_bridge_core::store::sqlite::Sqlite;
+use codex_bridge_core::store::{Store, Write};
+use codex_bridge_core::task::TaskId;
+use scripted_model::{Phase, Scenario};
+use serde_json::{Value, json};
+
+use crate::web_rig::{Site, assert_content, picture};
+
+const HOSTILE: &str = "<script>alert('x')</script><img src=x onerror=alert(1)> \u{1b}[31mred\u{1b}[0m \u{202e}txet\u{202c} \
+    [click](javascript:alert(2)) <a href=\"javascript:alert(3)\">x</a> </textarea></script><style>*{display:none}</style>";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_text_is_shown_as_text() {
+    let site = Site::new().await;
+    let story = Scenario::new().say_as(Phase::Commentary, HOSTILE);
+    let story = story.exec("echo '<b id=injected>bold</b>'; head -c 1000000 /dev/zero | tr '\\0' x");
+    let story = story.then_say(format!("{} <b id=injected>end</b>", "y".repeat(1_000_000)));
+    site.shell.model.script(HOSTILE, story);
+    let page = site.visitor("anna", "approver").await;
+    let id = site.start_by_form(&page, HOSTILE, "read-only").await;
+    page.see("Let Codex run a command?").await;
+    let command = page.text(".request .command").await;
+    assert!(command.contains("<b id=injected>bold</b>"), "{command}");
+    page.click_through(".request button[value=accept]").await;
+    page.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+    for path in [
+        format!("/tasks/{id}"),
+        "/tasks".to_owned(),
+        "/approvals".to_owned(),
+        "/tasks?q=%3Cscript%3E".to_owned(),
+    ] {
+        page.goto(&site.address(&path)).await;
+        let injected = "document.querySelectorAll('main script, main img, main style, #injected, a[href^=javascript]').length";
+        assert_eq!(page.evaluate(injected).await, 0, "{path}");
+        let shown = page.text("main").await;
+        assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{path}");
+        if path != "/approvals" {
+            assert!(
+                shown.contains("<script>alert('x')</script>"),
+                "{path}: {}",
+                &shown[..shown.len().min(2000)]
+            );
+        }
+        let bytes = page.evaluate("document.documentElement.outerHTML.length").await.as_u64().unwrap();
+        assert!(bytes < 400_000, "{path} has {bytes} bytes");
+    }
+    page.goto(&site.address(&format!("/tasks/{id}"))).await;
+    let width = page.evaluate("document.documentElement.scrollWidth - innerWidth").await;
+    assert!(width.as_i64().unwrap() <= 0, "a long line does not widen the page: {width}");
+    let whole = "fetch(document.querySelector('#timeline a[href*=\"/events/\"]').href).then(it => it.text()).then(it => it.length)";
+    assert!(page.evaluate(whole).await.as_u64().unwrap() > 1_000_000 / 2, "all of it can be had");
+    assert_content(&page, &site);
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_text_is_shown_as_text_while_it_is_written() {
+    let site = Site::new().await;
+    let story = Scenario::new().stall("before").reason(format!("I think {HOSTILE}"));
+    // The second sequence lies across two pieces.
+    let story =
+        story.delta(format!("Now {HOSTILE} \u{1b}")).delta("[2J\n\tgoes on ").stall("amid").delta(".");
+    site.shell.model.script("slowly", story);
+    let page = site.visitor("anna", "operator").await;
+    let id = site.shell.start("slowly").await;
+    site.stalled("before").await;
+    page.goto(&site.address(&format!("/tasks/{id}"))).await;
+    page.evaluate("window.__same = true").await;
+    site.shell.model.release("before");
+    site.stalled("amid").await;
+    page.wait_for("document.querySelector('#live-text').textContent.includes('goes on')").await;
+    let check_text = async || {
+        let written = page.evaluate("document.querySelector('#live-text').textContent").await;
+        let written = written.as_str().unwrap();
+        assert!(!written.contains(['\u{1b}', '\u{202e}', '\u{202c}']), "{written:?}");
+        assert!(
+            written.starts_with("Now <script>alert('x')</script>") && written.contains(" red txet "),
+            "{written:?}"
+        );
+        assert!(written.ends_with("\n\tgoes on "), "lines and tabs stay: {written:?}");
+    };
+    check_text().await;
+    // A thought is in its place as soon as it is whole.
+    page.wait_for("document.querySelector('#timeline .thought')?.textContent.includes('I think')").await;
+    assert_eq!(page.evaluate("window.__same").await, true, "without a reload");
+    let all = page.evaluate("document.body.textContent").await;
+    assert!(!all.as_str().unwrap().contains(['\u{1b}', '\u{202e}']), "{all}");
+    page.reload().await;
+    page.wait_for("document.querySelector('#live-text').textContent.includes('goes on')").await;
+    check_text().await;
+    site.shell.model.release("amid");
+    page.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+
+    // Numbers of nobody lead to a page all the same.
+    for odd in [
+        "before=-9223372036854775808",
+        "before=9223372036854775807",
+        "after=9223372036854775807",
+        "after=-9223372036854775808",
+    ] {
+        page.goto(&site.address(&format!("/tasks/{id}?{odd}"))).await;
+        assert_eq!(page.text("#head .badge").await, "done", "{odd}");
+    }
+    assert_content(&page, &site);
+    site.end().await;
+}
+
+fn event(at: i64, kind: &str, body: Value) -> NewEvent {
+    let Value::Object(body) = body else { panic!("no object") };
+    NewEvent { at, kind: kind.to_owned(), body }
+}
+
+/// Ten thousand lines of a busy task: messages, and calls with output.
+fn busy(at: i64) -> Vec<NewEvent> {
+    let line = |index: i64| match index % 3 {
+        0 => event(at, "message", json!({"text": format!("Step **{index}** is next.")})),
+        1 => event(
+            at,
+            "tool_started",
+            json!({"call_id": format!("c{index}"), "name": "exec_command",
+            "args": {"command": format!("/bin/bash -lc 'make step-{index}'")}}),
+        ),
+        _ => event(
+            at,
+            "tool_completed",
+            json!({"call_id": format!("c{}", index - 1), "name": "exec_command",
+            "is_error": false, "duration_ms": 12, "result": "line of output\n".repeat(100)}),
+        ),
+    };
+    (0..10_000).map(line).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_with_ten_thousand_events_stays_usable() {
+    let site = Site::new().await;
+    site.shell.model.script("go on", Scenario::new().say("Still here."));
+    site.shell.run(&["--json", "run", "say hello"]).await.ok();
+    let tasks = site.shell.run(&["--json", "ps", "--all"]).await.json();
+    let id = tasks[0]["task_id"].as_str().unwrap().to_owned();
+    site.shell.run(&["stop"]).await.ok();
+    {
+        let store = Sqlite::open(&site.shell.home.dir().join("st/tasks.db")).unwrap();
+        let append = Write::Append { task_id: TaskId(id.clone()), events: busy(1_700_000_000_000) };
+        store.commit(vec![append]).await.unwrap();
+    }
+    let page = site.visitor("anna", "operator").await;
+    page.goto(&site.address(&format!("/tasks/{id}"))).await;
+    page.see("Step 9999 is next.").await;
+    let nodes = || page.evaluate("document.querySelectorAll('*').length");
+    let took =
+        page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd").await.as_f64().unwrap();
+    let (loaded, bytes) =
+        (nodes().await.as_u64().unwrap(), page.evaluate("document.documentElement.outerHTML.length").await);
+    println!("10,000 events: loaded in {took:.0} ms, {loaded} elements, {bytes} characters");
+    assert!(took < 5000.0, "it takes {took} ms to load");
+    assert!(loaded < 4000, "{loaded} elements");
+    page.screenshot(&picture("task-long-desktop")).await;
+
+    // The way back leads to the first one.
+    page.click_through("#earlier a").await;
+    page.see("Step 9600 is next.").await;
+    page.goto(&site.address(&format!("/tasks/{id}?before=120"))).await;
+    page.see("Step 99 is next.").await;
+    page.see("say hello").await;
+    assert_eq!(page.evaluate("document.querySelector('#earlier')").await, Value::Null);
+
+    // It still lives.
+    page.goto(&site.address(&format!("/tasks/{id}"))).await;
+    page.type_into("#text", "go on").await;
+    page.click_through("button[formaction$='/continue']").await;
+    page.see("Still here.").await;
+    assert!(nodes().await.as_u64().unwrap() < 4000);
+    assert_content(&page, &site);
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_is_left_open_lets_go_of_what_is_old() {
+    let site = Site::new().await;
+    let story = (0..450).fold(Scenario::new(), |story, index| {
+        story.say_as(Phase::Commentary, format!("Message {index} of many."))
+    });
+    site.shell.model.script("talk", story.say("That is all."));
+    let page = site.visitor("anna", "operator").await;
+    let id = site.start_by_form(&page, "talk", "read-only").await;
+    page.see("That is all.").await;
+    page.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+    let entries = page.evaluate("document.querySelectorAll('#timeline > li').length").await.as_u64().unwrap();
+    assert!(entries <= 400, "{entries}");
+    page.click_through("#earlier a").await;
+    page.see("Message 1 of many.").await;
+    page.goto(&site.address(&format!("/tasks/{id}"))).await;
+    page.see("That is all.").await;
+    assert_content(&page, &site);
+    site.end().await;
+}

@@ -1,0 +1,244 @@
+//! One page: go, wait, look, click, type, take a picture. Every wait has a deadline and says what was seen instead.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::devtools::DevTools;
+
+/// Nothing on a page takes longer.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(30);
+
+/// How wide a page is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Width {
+    /// 1280 × 800.
+    Desktop,
+    /// 390 × 844, twice as fine, touched rather than clicked.
+    Phone,
+    /// 360 × 740, the narrowest that must do.
+    Narrow,
+}
+
+/// A page with cookies of its own.
+pub struct Page {
+    devtools: DevTools,
+    session: String,
+}
+
+impl Page {
+    pub(super) async fn new(devtools: DevTools, session: String) -> Self {
+        let page = Self { devtools, session };
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            page.call(&format!("{domain}.enable"), json!({})).await;
+        }
+        page.resize(Width::Desktop).await;
+        page
+    }
+
+    async fn call(&self, method: &str, params: Value) -> Value {
+        self.devtools.call(Some(&self.session), method, params).await
+    }
+
+    /// Goes to an address and waits until it is loaded.
+    pub async fn goto(&self, url: &str) {
+        let gone = self.call("Page.navigate", json!({ "url": url })).await;
+        assert_eq!(gone.get("errorText"), None, "{url}");
+        self.wait_for("document.readyState === 'complete' && location.href !== 'about:blank'").await;
+    }
+
+    /// Loads it again.
+    pub async fn reload(&self) {
+        self.evaluate("window.__before = true").await;
+        self.call("Page.reload", json!({})).await;
+        self.wait_for("!window.__before && document.readyState === 'complete'").await;
+    }
+
+    /// What an expression gives, awaited if it is a promise.
+    pub async fn evaluate(&self, expression: &str) -> Value {
+        let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let given = self.call("Runtime.evaluate", params).await;
+        assert_eq!(given.get("exceptionDetails"), None, "{expression}");
+        given["result"]["value"].clone()
+    }
+
+    /// Waits until an expression holds, across loads; says what the page shows if it never does.
+    pub async fn wait_for(&self, expression: &str) {
+        let began = Instant::now();
+        let params = json!({ "expression": expression, "returnByValue": true });
+        loop {
+            let given = self.call("Runtime.evaluate", params.clone()).await;
+            if given["result"]["value"] == true {
+                return;
+            }
+            if began.elapsed() > PATIENCE {
+                let address = self.evaluate("location.href").await;
+                let shown = self.evaluate("document.body && document.body.innerText").await;
+                let shown = shown.as_str().unwrap_or_default();
+                panic!(
+                    "waited in vain for: {expression}\nat {address}\ncomplaints: {:?}\nthe page shows:\n{shown}",
+                    self.complaints()
+                );
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Waits until the page shows this text.
+    pub async fn see(&self, text: &str) {
+        self.wait_for(&format!("document.body && document.body.innerText.includes({})", json!(text))).await;
+    }
+
+    /// The visible text of an element; of the whole page with `body`.
+    pub async fn text(&self, selector: &str) -> String {
+        self.wait_for(&format!("!!document.querySelector({})", json!(selector))).await;
+        let text = self.evaluate(&format!("document.querySelector({}).innerText", json!(selector))).await;
+        text.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Presses the mouse on an element, where a person would.
+    pub async fn click(&self, selector: &str) {
+        let (x, y) = self.middle_of(selector).await;
+        let press = |kind: &str| json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
+        self.call("Input.dispatchMouseEvent", press("mousePressed")).await;
+        self.call("Input.dispatchMouseEvent", press("mouseReleased")).await;
+    }
+
+    /// Presses the button and waits until the page that it leads to is loaded.
+    pub async fn click_through(&self, selector: &str) {
+        self.evaluate("window.__before = true").await;
+        self.click(selector).await;
+        self.wait_for("!window.__before && document.readyState === 'complete'").await;
+    }
+
+    async fn middle_of(&self, selector: &str) -> (f64, f64) {
+        let quoted = json!(selector);
+        self.wait_for(&format!("!!document.querySelector({quoted})")).await;
+        let place = self
+            .evaluate(&format!(
+                "(() => {{ const it = document.querySelector({quoted}); it.scrollIntoView({{block: 'center', behavior: 'instant'}}); \
+                 const box = it.getBoundingClientRect(); const x = box.x + box.width / 2, y = box.y + box.height / 2; \
+                 const top = document.elementFromPoint(x, y); \
+                 return [x, y, it === top || it.contains(top) || (!!top && top.contains(it))]; }})()"
+            ))
+            .await;
+        assert_eq!(
+            place[2], true,
+            "{selector} cannot be reached: something lies over it, or it is not shown"
+        );
+        (place[0].as_f64().unwrap_or_default(), place[1].as_f64().unwrap_or_default())
+    }
+
+    /// Types into a field, in place of what is in it.
+    pub async fn type_into(&self, selector: &str, text: &str) {
+        self.click(selector).await;
+        self.evaluate(&format!("document.querySelector({}).select()", json!(selector))).await;
+        self.call("Input.insertText", json!({ "text": text })).await;
+    }
+
+    /// Makes the page as wide as a screen of this kind.
+    pub async fn resize(&self, width: Width) {
+        let (width, height, scale, is_mobile) = match width {
+            Width::Desktop => (1280, 800, 1, false),
+            Width::Phone => (390, 844, 2, true),
+            Width::Narrow => (360, 740, 2, true),
+        };
+        let screen =
+            json!({ "width": width, "height": height, "deviceScaleFactor": scale, "mobile": is_mobile });
+        self.call("Emulation.setDeviceMetricsOverride", screen).await;
+    }
+
+    /// Prefers `dark` or `light`.
+    pub async fn prefer(&self, scheme: &str) {
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.call("Emulation.setEmulatedMedia", json!({ "features": features })).await;
+    }
+
+    /// Runs no script of the pages that are loaded from now on.
+    pub async fn switch_script_off(&self) {
+        self.call("Emulation.setScriptExecutionDisabled", json!({ "value": true })).await;
+    }
+
+    /// Writes a picture of what is shown.
+    pub async fn screenshot(&self, file: &Path) {
+        self.picture(json!({ "format": "png" }), file).await;
+    }
+
+    /// Writes a picture of the whole page, also of what one would have to scroll to.
+    pub async fn screenshot_whole(&self, file: &Path) {
+        let size = self.call("Page.getLayoutMetrics", json!({})).await["cssContentSize"].clone();
+        let clip = json!({ "x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1 });
+        self.picture(json!({ "format": "png", "captureBeyondViewport": true, "clip": clip }), file).await;
+    }
+
+    async fn picture(&self, how: Value, file: &Path) {
+        let picture = self.call("Page.captureScreenshot", how).await;
+        let bytes = from_base64(picture["data"].as_str().unwrap_or_default());
+        if let Some(dir) = file.parent() {
+            fs::create_dir_all(dir).expect("a directory for pictures");
+        }
+        fs::write(file, bytes).expect("a picture can be written");
+    }
+
+    /// What went wrong on the page: errors on its console, exceptions, violations of its policy, dialogs.
+    pub fn complaints(&self) -> Vec<String> {
+        let methods = [
+            "Runtime.exceptionThrown",
+            "Runtime.consoleAPICalled",
+            "Log.entryAdded",
+            "Page.javascriptDialogOpening",
+        ];
+        let told = self.devtools.told(&self.session, &methods);
+        let is_bad = |message: &&Value| {
+            let params = &message["params"];
+            match message["method"].as_str() {
+                Some("Runtime.consoleAPICalled") => {
+                    matches!(params["type"].as_str(), Some("error" | "warning" | "assert"))
+                }
+                Some("Log.entryAdded") => {
+                    matches!(params["entry"]["level"].as_str(), Some("error" | "warning"))
+                }
+                _ => true,
+            }
+        };
+        told.iter().filter(is_bad).map(complaint).collect()
+    }
+
+    /// The addresses that the page asked for.
+    pub fn requested(&self) -> Vec<String> {
+        let told = self.devtools.told(&self.session, &["Network.requestWillBeSent"]);
+        told.iter().filter_map(|it| it["params"]["request"]["url"].as_str().map(str::to_owned)).collect()
+    }
+}
+
+fn complaint(message: &Value) -> String {
+    let params = &message["params"];
+    match message["method"].as_str() {
+        Some("Log.entryAdded") => {
+            let entry = &params["entry"];
+            format!("{}: {} {}", entry["source"].as_str().unwrap_or_default(), entry["text"], entry["url"])
+        }
+        Some("Page.javascriptDialogOpening") => format!("dialog: {}", params["message"]),
+        Some(method) => format!("{method}: {params}"),
+        None => params.to_string(),
+    }
+}
+
+/// Standard base64 without anything around it.
+fn from_base64(text: &str) -> Vec<u8> {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits = text.bytes().filter_map(|byte| ALPHABET.iter().position(|it| *it == byte));
+    let (mut bytes, mut held, mut bits) = (Vec::with_capacity(text.len() / 4 * 3), 0_usize, 0_u32);
+    for digit in digits {
+        held = (held << 6 | digit) & 0xFFFF;
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push(u8::try_from(held >> bits & 0xFF).unwrap_or_default());
+        }
+    }
+    bytes
+}

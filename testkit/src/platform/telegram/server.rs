@@ -1,0 +1,397 @@
+//! A server of Telegram's Bot API with both directions: people write, tap buttons and see what the bot says and edits.
+//!
+//! Updates are kept until a later one is asked for; only one poll at a time; limits are Telegram's own.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::super::{Answer, Day, PATIENCE, drop_connection};
+use super::{LIMIT, refusal};
+
+/// How the bot is called.
+pub const USERNAME: &str = "codex_bot";
+
+/// A message of the bot's, as people see it now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Said {
+    /// Its number.
+    pub message_id: i64,
+    /// The chat.
+    pub chat: i64,
+    /// The topic.
+    pub topic: Option<i64>,
+    /// What it says now.
+    pub text: String,
+    /// Its buttons, row by row.
+    pub buttons: Value,
+    /// Which message it answers.
+    pub answers: Option<i64>,
+    /// How often it was edited.
+    pub edits: usize,
+}
+
+impl Said {
+    /// The data of the button with this text.
+    pub fn button(&self, text: &str) -> Option<String> {
+        let all = self.buttons.as_array()?.iter().flat_map(|row| row.as_array().into_iter().flatten());
+        let mut with = all.filter(|button| button["text"] == text);
+        with.next()?["callback_data"].as_str().map(str::to_owned)
+    }
+}
+
+/// A server for one bot.
+pub struct Server {
+    base: String,
+    desk: Arc<Desk>,
+    serving: JoinHandle<()>,
+}
+
+struct Desk {
+    token: String,
+    books: Mutex<Books>,
+    news: Notify,
+}
+
+#[derive(Default)]
+struct Books {
+    updates: Vec<Value>,
+    last_update: i64,
+    last_message: i64,
+    said: Vec<Said>,
+    toasts: Vec<(String, String)>,
+    calls: Vec<(String, Instant)>,
+    days: VecDeque<(String, Day)>,
+    polls: usize,
+    webhook: String,
+    stutters: bool,
+    moved: Option<(i64, i64)>,
+}
+
+impl Server {
+    /// Opens one for the bot with this token.
+    pub async fn open(token: &str) -> Self {
+        let desk = Arc::new(Desk { token: token.to_owned(), books: Mutex::default(), news: Notify::new() });
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port on loopback");
+        let base = format!("http://{}", listener.local_addr().expect("its address"));
+        let router = Router::new().fallback(receive).with_state(Arc::clone(&desk));
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.expect("serves") });
+        Self { base, desk, serving }
+    }
+
+    /// Its address, without a slash at the end.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Somebody writes to the bot alone; gives the number of the message.
+    pub fn write(&self, user: i64, text: &str) -> i64 {
+        self.message(user, &json!({ "chat": {"id": user, "type": "private"}, "text": text }))
+    }
+
+    /// Somebody writes in a group, in a topic if there is one.
+    pub fn write_in(&self, user: i64, chat: i64, topic: Option<i64>, text: &str) -> i64 {
+        let mut message = json!({ "chat": {"id": chat, "type": "supergroup"}, "text": text });
+        if let Some(topic) = topic {
+            message["message_thread_id"] = topic.into();
+            message["is_topic_message"] = true.into();
+        }
+        self.message(user, &message)
+    }
+
+    fn message(&self, user: i64, message: &Value) -> i64 {
+        let mut books = self.desk.books();
+        books.last_message += 1;
+        let id = books.last_message;
+        let mut message = message.clone();
+        message["message_id"] = id.into();
+        message["date"] = now_s().into();
+        message["from"] = json!({ "id": user, "is_bot": false, "first_name": format!("User {user}") });
+        books.update("message", &message);
+        drop(books);
+        self.desk.news.notify_waiters();
+        id
+    }
+
+    /// Somebody taps a button; gives the name of the tap.
+    pub fn tap(&self, user: i64, said: &Said, data: &str) -> String {
+        let mut books = self.desk.books();
+        let id = format!("tap-{}", books.last_update + 1);
+        let mut message = json!({
+            "message_id": said.message_id, "chat": {"id": said.chat}, "text": said.text,
+            "reply_markup": {"inline_keyboard": said.buttons},
+        });
+        if let Some(topic) = said.topic {
+            message["message_thread_id"] = topic.into();
+            message["is_topic_message"] = true.into();
+        }
+        let from = json!({ "id": user, "is_bot": false, "first_name": format!("User {user}") });
+        books.update("callback_query", &json!({ "id": id, "from": from, "message": message, "data": data }));
+        drop(books);
+        self.desk.news.notify_waiters();
+        id
+    }
+
+    /// What the server does with the next call of this method.
+    pub fn have(&self, method: &str, day: Day) {
+        self.desk.books().days.push_back((method.to_owned(), day));
+    }
+
+    /// From now on every update comes twice.
+    pub fn stutter(&self) {
+        self.desk.books().stutters = true;
+    }
+
+    /// A webhook is set.
+    pub fn set_webhook(&self, url: &str) {
+        url.clone_into(&mut self.desk.books().webhook);
+    }
+
+    /// A group gets another number.
+    pub fn migrate(&self, from: i64, to: i64) {
+        self.desk.books().moved = Some((from, to));
+    }
+
+    /// What people see of the bot.
+    pub fn said(&self) -> Vec<Said> {
+        self.desk.books().said.clone()
+    }
+
+    /// What those who tapped were told.
+    pub fn toasts(&self) -> Vec<(String, String)> {
+        self.desk.books().toasts.clone()
+    }
+
+    /// The methods that were called, and when.
+    pub fn calls(&self) -> Vec<(String, Instant)> {
+        self.desk.books().calls.clone()
+    }
+
+    /// How many updates nobody has confirmed.
+    pub fn unconfirmed(&self) -> usize {
+        self.desk.books().updates.len()
+    }
+
+    /// Waits until people see what is looked for.
+    pub async fn until<T>(&self, what: &str, look: impl Fn(&Self) -> Option<T>) -> T {
+        let began = Instant::now();
+        loop {
+            if let Some(found) = look(self) {
+                return found;
+            }
+            let said = self.said();
+            assert!(began.elapsed() < PATIENCE, "waited in vain for {what}; people see {said:#?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits for a message of the bot's in this chat that says this.
+    pub async fn until_said(&self, chat: i64, text: &str) -> Said {
+        let is_it = |said: &Said| said.chat == chat && said.text.contains(text);
+        self.until(&format!("{text:?} in {chat}"), |server| server.said().into_iter().find(is_it)).await
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl Desk {
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Books {
+    fn update(&mut self, kind: &str, what: &Value) {
+        self.last_update += 1;
+        self.updates.push(json!({ "update_id": self.last_update, kind: what }));
+    }
+}
+
+fn now_s() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs()
+}
+
+fn done(result: &Value) -> Answer {
+    Answer::json(200, json!({ "ok": true, "result": result }))
+}
+
+/// Counts as a poll for as long as somebody waits for it.
+struct Poll(Arc<Desk>);
+
+impl Drop for Poll {
+    fn drop(&mut self) {
+        self.0.books().polls -= 1;
+    }
+}
+
+async fn receive(State(desk): State<Arc<Desk>>, uri: Uri, body: Bytes) -> Response {
+    let prefix = format!("/bot{}/", desk.token);
+    let Some(method) = uri.path().strip_prefix(&prefix) else {
+        return refusal(401, "Unauthorized", None).into_response();
+    };
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let day = {
+        let mut books = desk.books();
+        books.calls.push((method.to_owned(), Instant::now()));
+        let at = books.days.iter().position(|(of, _)| of == method);
+        at.and_then(|at| books.days.remove(at)).map(|(_, day)| day)
+    };
+    let query = uri.query().unwrap_or_default().to_owned();
+    match day {
+        None => answer(&desk, method, &query, &body).await.into_response(),
+        Some(Day::Refuses(answer)) => answer.into_response(),
+        Some(Day::Drops) => drop_connection(),
+        Some(Day::IsSlow(time)) => {
+            tokio::time::sleep(time).await;
+            answer(&desk, method, &query, &body).await.into_response()
+        }
+        Some(Day::AnswersLate(time)) => {
+            let answer = answer(&desk, method, &query, &body).await;
+            tokio::time::sleep(time).await;
+            answer.into_response()
+        }
+        Some(Day::TakesBut(instead)) => {
+            answer(&desk, method, &query, &body).await;
+            instead.into_response()
+        }
+        Some(Day::TakesAndDrops) => {
+            answer(&desk, method, &query, &body).await;
+            drop_connection()
+        }
+    }
+}
+
+async fn answer(desk: &Arc<Desk>, method: &str, query: &str, body: &Value) -> Answer {
+    match method {
+        "getMe" => done(&json!({ "id": 4711, "is_bot": true, "username": USERNAME })),
+        "getWebhookInfo" => done(&json!({ "url": desk.books().webhook })),
+        "deleteWebhook" => {
+            desk.books().webhook.clear();
+            done(&true.into())
+        }
+        "getUpdates" => updates(desk, query).await,
+        "sendMessage" => send(&mut desk.books(), body),
+        "editMessageText" => edit(&mut desk.books(), body),
+        "answerCallbackQuery" => {
+            let word = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
+            desk.books().toasts.push((word("callback_query_id"), word("text")));
+            done(&true.into())
+        }
+        _ => refusal(404, "Not Found: method not found", None),
+    }
+}
+
+async fn updates(desk: &Arc<Desk>, query: &str) -> Answer {
+    let number = |key: &str| {
+        let pair = query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
+        pair.and_then(|text| text.parse::<i64>().ok())
+    };
+    {
+        let mut books = desk.books();
+        if !books.webhook.is_empty() {
+            return refusal(409, "Conflict: can't use getUpdates method while webhook is active", None);
+        }
+        if books.polls > 0 {
+            return refusal(409, "Conflict: terminated by other getUpdates request", None);
+        }
+        books.polls += 1;
+        if let Some(offset) = number("offset") {
+            books.updates.retain(|update| update["update_id"].as_i64() >= Some(offset));
+        }
+    }
+    let _poll = Poll(Arc::clone(desk));
+    let wait = Duration::from_secs(number("timeout").unwrap_or_default().unsigned_abs());
+    let deadline = tokio::time::Instant::now() + wait;
+    loop {
+        let news = desk.news.notified();
+        let (found, stutters) = {
+            let books = desk.books();
+            (books.updates.clone(), books.stutters)
+        };
+        if !found.is_empty() {
+            let times = if stutters { 2 } else { 1 };
+            let found = found.into_iter().flat_map(|update| std::iter::repeat_n(update, times));
+            return done(&found.collect::<Vec<_>>().into());
+        }
+        if tokio::time::timeout_at(deadline, news).await.is_err() {
+            return done(&json!([]));
+        }
+    }
+}
+
+fn wrong(text: &str, buttons: &Value) -> Option<Answer> {
+    let too_long =
+        buttons.as_array().into_iter().flatten().flat_map(|row| row.as_array().into_iter().flatten());
+    let has_long = { too_long }
+        .any(|button| button["callback_data"].as_str().is_none_or(|data| data.is_empty() || data.len() > 64));
+    if text.is_empty() {
+        return Some(refusal(400, "Bad Request: message text is empty", None));
+    }
+    if text.encode_utf16().count() > LIMIT {
+        return Some(refusal(400, "Bad Request: message is too long", None));
+    }
+    has_long.then(|| refusal(400, "Bad Request: BUTTON_DATA_INVALID", None))
+}
+
+fn send(books: &mut Books, body: &Value) -> Answer {
+    let Some(chat) = body["chat_id"].as_i64() else {
+        return refusal(400, "Bad Request: chat not found", None);
+    };
+    if chat == super::BLOCKED {
+        return refusal(403, "Forbidden: bot was blocked by the user", None);
+    }
+    if let Some((_, to)) = books.moved.filter(|(from, _)| *from == chat) {
+        let description = "Bad Request: group chat was upgraded to a supergroup chat";
+        return refusal(400, description, Some(json!({ "migrate_to_chat_id": to })));
+    }
+    let (text, buttons) =
+        (body["text"].as_str().unwrap_or_default(), &body["reply_markup"]["inline_keyboard"]);
+    if let Some(refused) = wrong(text, buttons) {
+        return refused;
+    }
+    books.last_message += 1;
+    let message_id = books.last_message;
+    books.said.push(Said {
+        message_id,
+        chat,
+        topic: body["message_thread_id"].as_i64(),
+        text: text.to_owned(),
+        buttons: buttons.clone(),
+        answers: body["reply_parameters"]["message_id"].as_i64(),
+        edits: 0,
+    });
+    done(&json!({ "message_id": message_id, "chat": { "id": chat } }))
+}
+
+fn edit(books: &mut Books, body: &Value) -> Answer {
+    let (text, buttons) =
+        (body["text"].as_str().unwrap_or_default(), &body["reply_markup"]["inline_keyboard"]);
+    if let Some(refused) = wrong(text, buttons) {
+        return refused;
+    }
+    let is_it = |said: &&mut Said| {
+        Some(said.chat) == body["chat_id"].as_i64() && Some(said.message_id) == body["message_id"].as_i64()
+    };
+    let Some(said) = books.said.iter_mut().find(is_it) else {
+        return refusal(400, "Bad Request: message to edit not found", None);
+    };
+    if said.text == text && said.buttons == *buttons {
+        return refusal(400, "Bad Request: message is not modified", None);
+    }
+    (said.text, said.buttons, said.edits) = (text.to_owned(), buttons.clone(), said.edits + 1);
+    done(&json!({ "message_id": said.message_id }))
+}
