@@ -5,34 +5,33 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use codex_session::SteerOutcome;
 use serde_json::{Map, Value, json};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::accounts::Accounts;
 use crate::config::Config;
 use crate::decisions::Decisions;
-use crate::event::{Event, NewEvent, Seq};
+use crate::event::NewEvent;
 use crate::failpoint;
 use crate::hosts::Hosts;
 use crate::outbox::notice::TurnFacts;
 use crate::outbox::{self, Subscription};
 use crate::queue::{Queue, Ticket};
-use crate::request::{RequestRecord, RequestState};
+use crate::request::RequestRecord;
 use crate::runner::{self, Runner};
 use crate::seal;
-use crate::store::{self, AuditFilter, AuditLine, Committed, RequestFilter, Store, TaskFilter, Write};
-use crate::task::{
-    Limits, Notification, Settings, Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord, Used,
-};
+use crate::store::{self, Committed, Store, TaskFilter, Write};
+use crate::task::{Limits, Settings, Status, Task, TaskId, TimeMs};
 use crate::token;
 
 mod answering;
 mod delivering;
 mod forking;
+mod looking;
 mod news;
 mod receiving;
 mod recovery;
@@ -40,6 +39,7 @@ mod releasing;
 mod resuming;
 mod telling;
 mod tokens;
+mod turning;
 mod upkeep;
 
 use delivering::Outbox;
@@ -51,11 +51,6 @@ pub(crate) use delivering::{letters, letters_of_rest};
 pub use news::{News, OpenText};
 pub use receiving::{Knock, Verdict};
 pub use telling::{Telling, TellingOutcome, Told};
-
-/// How much of a prompt is kept for people.
-const SUMMARY_CHARS: usize = 200;
-/// Lines of a log that are read at once.
-const LOG_PAGE: u32 = 1000;
 
 /// The one handle that every door uses. Cheap to clone.
 #[derive(Clone)]
@@ -326,137 +321,10 @@ impl Bridge {
         Ok(true)
     }
 
-    /// A task by its id, a unique beginning of it, or its Codex thread.
-    pub async fn find(&self, id: &str) -> Result<Task, Error> {
-        let id = id.trim();
-        if let Some(task) = self.inner.store.task(&TaskId(id.to_owned())).await? {
-            return Ok(task);
-        }
-        let filter = TaskFilter { id_prefix: Some(id_prefix(id)), limit: Some(2), ..TaskFilter::default() };
-        let mut found = self.inner.store.tasks(&filter).await?;
-        match found.len() {
-            1 if !id.is_empty() => Ok(found.remove(0)),
-            0 | 1 => self.of_thread(id).await?.ok_or_else(|| Error::UnknownTask(id.to_owned())),
-            _ => Err(Error::AmbiguousTask(id.to_owned())),
-        }
-    }
-
-    async fn of_thread(&self, thread_id: &str) -> Result<Option<Task>, Error> {
-        let thread_id = Some(thread_id.to_owned()).filter(|id| !id.is_empty());
-        if thread_id.is_none() {
-            return Ok(None);
-        }
-        let filter = TaskFilter { thread_id, limit: Some(1), ..TaskFilter::default() };
-        Ok(self.inner.store.tasks(&filter).await?.into_iter().next())
-    }
-
-    /// A task with what is open on it.
-    pub async fn show(&self, id: &str) -> Result<TaskView, Error> {
-        let task = self.find(id).await?;
-        self.view(task).await
-    }
-
-    /// Tasks, the newest first. The two waiting states may be asked for as any other.
-    pub async fn list(&self, filter: &TaskFilter) -> Result<Vec<TaskView>, Error> {
-        let mut open: HashMap<TaskId, Vec<RequestRecord>> = HashMap::new();
-        for request in self.open_requests(None).await? {
-            open.entry(request.task_id.clone()).or_default().push(request);
-        }
-        let tasks = self.inner.store.tasks(filter).await?;
-        let mut views: Vec<TaskView> = tasks
-            .into_iter()
-            .map(|task| with_requests(open.remove(&task.id).unwrap_or_default(), task))
-            .collect();
-        self.inner.show_telling(&mut views).await?;
-        Ok(views)
-    }
-
-    async fn view(&self, task: Task) -> Result<TaskView, Error> {
-        let open = self.open_requests(Some(task.id.clone())).await?;
-        let mut view = with_requests(open, task);
-        self.inner.show_telling(std::slice::from_mut(&mut view)).await?;
-        Ok(view)
-    }
-
-    /// What waits for people, the oldest first.
-    pub async fn open_requests(&self, task_id: Option<TaskId>) -> Result<Vec<RequestRecord>, Error> {
-        let filter = RequestFilter { task_id, states: vec![RequestState::Open], ..RequestFilter::default() };
-        Ok(self.inner.store.requests(&filter).await?)
-    }
-
-    /// All requests of a task, closed ones too, the oldest first.
-    pub async fn requests(&self, task_id: TaskId) -> Result<Vec<RequestRecord>, Error> {
-        let filter = RequestFilter { task_id: Some(task_id), ..RequestFilter::default() };
-        Ok(self.inner.store.requests(&filter).await?)
-    }
-
-    /// The turns of a task, the oldest first.
-    pub async fn turns(&self, task_id: &TaskId) -> Result<Vec<TurnRecord>, Error> {
-        Ok(self.inner.store.turns(task_id).await?)
-    }
-
-    /// A task's log after a number.
-    pub async fn events(&self, id: &TaskId, after: Seq, limit: u32) -> Result<Vec<Event>, Error> {
-        Ok(self.inner.store.events(id, after, limit).await?)
-    }
-
-    /// The end of a task's log.
-    pub async fn last_events(&self, id: &TaskId, limit: u32) -> Result<Vec<Event>, Error> {
-        Ok(self.inner.store.last_events(id, limit).await?)
-    }
-
-    /// What happens from now on.
-    pub fn news(&self) -> broadcast::Receiver<News> {
-        self.inner.news.subscribe()
-    }
-
-    /// What happens from now on, and the message of this task that is being written, as far as it is. Pieces that come
-    /// later go on where it ends.
-    pub fn join(&self, id: &TaskId) -> (broadcast::Receiver<News>, Option<OpenText>) {
-        self.inner.news.join(id)
-    }
-
-    /// Waits until a task is at rest, or needs an answer, or the time is up.
-    pub async fn wait(&self, id: &str, limit: Duration) -> Result<TaskView, Error> {
-        let mut news = self.news();
-        let deadline = tokio::time::Instant::now() + limit;
-        loop {
-            let view = self.show(id).await?;
-            if view.task.status.is_at_rest() || !view.open_requests.is_empty() {
-                return Ok(view);
-            }
-            let changed = async {
-                loop {
-                    match news.recv().await {
-                        Ok(News::Task(task_id)) if task_id == view.task.id => break,
-                        Ok(_) => {}
-                        // Too much happened to follow: look again.
-                        Err(broadcast::error::RecvError::Lagged(_)) => break,
-                        Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
-                    }
-                }
-            };
-            if tokio::time::timeout_at(deadline, changed).await.is_err() {
-                return self.show(id).await;
-            }
-        }
-    }
-
     /// Notes in the audit log who commanded what.
     pub async fn note(&self, by: &str, action: &str, task_id: Option<&TaskId>) -> Result<(), Error> {
         self.inner.commit(vec![audit(by, action, task_id, "")]).await?;
         Ok(())
-    }
-
-    /// Who decided or commanded what, the oldest first; of one task if its id, or a beginning of it, is given.
-    pub async fn audit_log(
-        &self,
-        task: Option<&str>,
-        since: Option<TimeMs>,
-        limit: u32,
-    ) -> Result<Vec<AuditLine>, Error> {
-        let task_id_prefix = task.map(id_prefix);
-        Ok(self.inner.store.audit(&AuditFilter { task_id_prefix, since, limit: Some(limit) }).await?)
     }
 
     /// The store, for checks and backups.
@@ -482,23 +350,8 @@ impl Bridge {
     }
 }
 
-/// The beginning of an id as people write it, with the word that all of them begin with.
-fn id_prefix(id: &str) -> String {
-    let id = id.trim();
-    if id.starts_with("codex-") { id.to_owned() } else { format!("codex-{id}") }
-}
-
 fn check_prompt(prompt: &str) -> Result<(), Error> {
     if prompt.trim().is_empty() { Err(Error::Refused("the prompt is empty".to_owned())) } else { Ok(()) }
-}
-
-/// The status as people see it: waiting follows from what is open.
-fn with_requests(open_requests: Vec<RequestRecord>, mut task: Task) -> TaskView {
-    if matches!(task.status, Status::Working | Status::Starting) && !open_requests.is_empty() {
-        let only_questions = open_requests.iter().all(RequestRecord::is_question);
-        task.status = if only_questions { Status::WaitingForUserInput } else { Status::WaitingForApproval };
-    }
-    TaskView { task, open_requests }
 }
 
 impl Inner {
@@ -541,152 +394,6 @@ impl Inner {
         batch.extend(letters_of_rest(task, TurnFacts::default(), now));
         self.commit(batch).await?;
         Ok(())
-    }
-
-    fn new_task(&self, new: &NewTask, now: TimeMs) -> Task {
-        Task {
-            id: new_task_id(),
-            client_request_id: new.client_request_id.clone(),
-            status: Status::Queued,
-            reason: None,
-            prompt_summary: self.summary(&new.prompt),
-            settings: new.settings.clone(),
-            parked: None,
-            limits: new.limits,
-            used: Used::default(),
-            thread_id: None,
-            turn_id: None,
-            epoch: None,
-            host: None,
-            final_text: None,
-            error: None,
-            usage: None,
-            notify_target: new.notify_target.clone(),
-            notification: untold(new.notify_target.as_ref()),
-            created_at: now,
-            updated_at: now,
-            completed_at: None,
-        }
-    }
-
-    /// What makes a new task, once it is committed.
-    fn first_turn(&self, new: &NewTask, now: TimeMs) -> Result<(Task, Vec<Write>), Error> {
-        let mut task = self.new_task(new, now);
-        self.hold_back(&mut task);
-        let turn = self.new_turn(&task.id, 1, &new.prompt, now)?;
-        let batch = vec![
-            Write::AddTask(Box::new(task.clone())),
-            Write::SaveTurn(Box::new(turn)),
-            state_event(&task, now),
-            audit(&new.by, "start", Some(&task.id), &task.prompt_summary),
-        ];
-        Ok((task, batch))
-    }
-
-    fn new_turn(
-        &self,
-        task_id: &TaskId,
-        number: u32,
-        prompt: &str,
-        now: TimeMs,
-    ) -> Result<TurnRecord, Error> {
-        let sealed = self
-            .key
-            .seal(prompt.as_bytes(), task_id.as_str())
-            .map_err(|error| Error::Refused(error.to_string()))?;
-        let mark = self.mark(task_id, prompt)?;
-        Ok(TurnRecord {
-            task_id: task_id.clone(),
-            number,
-            client_id: format!("{task_id}/{number}/{}/{mark}", random_hex(16)),
-            progress: TurnProgress::Recorded,
-            sealed_prompt: Some(sealed),
-            prompt_summary: self.summary(prompt),
-            turn_id: None,
-            created_at: now,
-            ended_at: None,
-        })
-    }
-
-    fn mark(&self, task_id: &TaskId, prompt: &str) -> Result<String, Error> {
-        self.key.mark(prompt.as_bytes(), task_id.as_str()).map_err(|error| Error::Refused(error.to_string()))
-    }
-
-    /// Whether a turn of this task, or the one of this number, was given this prompt. One that has no mark may have been.
-    async fn has_turn_with(
-        &self,
-        task_id: &TaskId,
-        number: Option<u32>,
-        prompt: &str,
-    ) -> Result<bool, Error> {
-        let mark = self.mark(task_id, prompt)?;
-        let turns = self.store.turns(task_id).await?;
-        let is_it = |turn: &TurnRecord| turn.client_id.split('/').nth(3).is_none_or(|found| found == mark);
-        Ok(turns.iter().any(|turn| number.is_none_or(|number| turn.number == number) && is_it(turn)))
-    }
-
-    fn summary(&self, prompt: &str) -> String {
-        // Redacted before it is cut: half a secret is still one.
-        self.config.redactor.redact(prompt).chars().take(SUMMARY_CHARS).collect()
-    }
-
-    /// Lines a task at rest up for another turn.
-    pub(crate) async fn requeue(self: &Arc<Self>, task: &mut Task, prompt: &str) -> Result<(), Error> {
-        self.requeue_as(task, prompt, None).await
-    }
-
-    async fn requeue_as(
-        self: &Arc<Self>,
-        task: &mut Task,
-        prompt: &str,
-        client_request_id: Option<&str>,
-    ) -> Result<(), Error> {
-        let mut batch = self.another_turn(task, prompt, now_ms())?;
-        if let (Some(name), Some(Write::Append { events, .. })) = (client_request_id, batch.last_mut()) {
-            for event in events {
-                event.body.insert("client_request_id".to_owned(), name.into());
-            }
-        }
-        self.commit(batch).await?;
-        self.line_up(task);
-        self.begin_next();
-        Ok(())
-    }
-
-    /// Whether a turn of this task was lined up under this name.
-    async fn has_turn_of(&self, task_id: &TaskId, client_request_id: &str) -> Result<bool, store::Error> {
-        let is_it = |event: &Event| {
-            event.body.get("client_request_id").and_then(Value::as_str) == Some(client_request_id)
-        };
-        let mut after = 0;
-        loop {
-            let page = self.store.events(task_id, after, LOG_PAGE).await?;
-            let Some(last) = page.last() else { return Ok(false) };
-            after = last.seq;
-            if page.iter().any(is_it) {
-                return Ok(true);
-            }
-        }
-    }
-
-    /// What gives a task at rest another turn, once it is committed.
-    pub(crate) fn another_turn(
-        &self,
-        task: &mut Task,
-        prompt: &str,
-        now: TimeMs,
-    ) -> Result<Vec<Write>, Error> {
-        let turn = self.new_turn(&task.id, task.used.turns + 1, prompt, now)?;
-        task.status = Status::Queued;
-        (task.error, task.completed_at) = (None, None);
-        self.hold_back(task);
-        task.notification = untold(task.notify_target.as_ref());
-        task.updated_at = now;
-        Ok(vec![
-            Write::SaveTask(Box::new(task.clone())),
-            Write::SaveTurn(Box::new(turn)),
-            state_event(task, now),
-        ])
     }
 
     pub(crate) fn line_up(&self, task: &Task) {
@@ -760,12 +467,6 @@ impl Spawned {
     }
 }
 
-/// The end of a turn that is to come, which nobody was told of yet.
-fn untold(target: Option<&String>) -> Notification {
-    let status = if target.is_some() { "pending" } else { "" };
-    Notification { status: status.to_owned(), ..Notification::default() }
-}
-
 /// Whether it says that a delivery is over, which a message may have waited for.
 fn is_sent(write: &Write) -> bool {
     matches!(write, Write::SaveDelivery(one) if !outbox::State::UNFINISHED.contains(&one.state))
@@ -817,10 +518,6 @@ pub(crate) fn append(task_id: &TaskId, at: TimeMs, kind: &str, body: Map<String,
 pub(crate) fn now_ms() -> TimeMs {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
-}
-
-fn new_task_id() -> TaskId {
-    TaskId(format!("codex-{}", random_hex(12)))
 }
 
 /// Random hex digits, from the standard library's own randomness; at most 16.

@@ -48,6 +48,17 @@ impl DevTools {
 
     /// Calls a method and gives its answer; a refusal fails the test.
     pub(super) async fn call(&self, session: Option<&str>, method: &str, params: Value) -> Value {
+        let answer = self.try_call(session, method, params).await;
+        answer.unwrap_or_else(|error| panic!("chromium refused {method}: {error}"))
+    }
+
+    /// The same, with a refusal as an answer.
+    pub(super) async fn try_call(
+        &self,
+        session: Option<&str>,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, String> {
         let (reply, answer) = oneshot::channel();
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id, reply);
@@ -58,8 +69,7 @@ impl DevTools {
         let _ = self.calls.send(call.to_string());
         let answer = tokio::time::timeout(CALL_LIMIT, answer).await;
         let answer = answer.unwrap_or_else(|_| panic!("chromium did not answer {method}"));
-        let answer = answer.unwrap_or_else(|_| panic!("chromium has gone before it answered {method}"));
-        answer.unwrap_or_else(|error| panic!("chromium refused {method}: {error}"))
+        answer.unwrap_or_else(|_| panic!("chromium has gone before it answered {method}"))
     }
 
     /// What a page told so far, of these methods.

@@ -70,8 +70,9 @@ impl Page {
         let began = Instant::now();
         let params = json!({ "expression": expression, "returnByValue": true });
         loop {
-            let given = self.call("Runtime.evaluate", params.clone()).await;
-            if given["result"]["value"] == true {
+            // A page that is just being left answers nothing.
+            let given = self.devtools.try_call(Some(&self.session), "Runtime.evaluate", params.clone()).await;
+            if given.is_ok_and(|given| given["result"]["value"] == true) {
                 return;
             }
             if began.elapsed() > PATIENCE {

@@ -3,7 +3,8 @@
 use codex_session::{Failure, Session, Standing};
 use codex_wire::ThreadId;
 
-use super::{Bridge, Error, TaskView, new_task_id, now_ms, state_event};
+use super::turning::new_task_id;
+use super::{Bridge, Error, TaskView, now_ms, state_event};
 use crate::runner::session_config;
 use crate::store::Write;
 use crate::task::{Notification, Status, Task, Used};

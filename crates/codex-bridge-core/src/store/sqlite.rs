@@ -74,12 +74,14 @@ impl Sqlite {
 pub fn inspect(path: &Path) -> Result<Vec<String>, Error> {
     let place = Place::new(path);
     let look = || check::findings(&file::open_reader(&place)?);
-    match look() {
-        Err(error) => match place.sql(&error) {
-            Error::Corrupt { detail, .. } => Ok(vec![detail]),
-            other => Err(other),
-        },
-        found => found.map_err(|error| place.sql(&error)),
+    damage_is_a_finding(look().map_err(|error| place.sql(&error)))
+}
+
+/// What is too damaged to be looked at at all was found too.
+fn damage_is_a_finding(found: Result<Vec<String>, Error>) -> Result<Vec<String>, Error> {
+    match found {
+        Err(Error::Corrupt { detail, .. }) => Ok(vec![detail]),
+        found => found,
     }
 }
 
@@ -168,7 +170,7 @@ impl Store for Sqlite {
     }
 
     fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Error>> {
-        Box::pin(self.readers.read(check::findings))
+        Box::pin(async { damage_is_a_finding(self.readers.read(check::findings).await) })
     }
 
     fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), Error>> {

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::store::{Store, Write};
 use codex_bridge_core::task::{Parked, Status, TaskId};
 use codex_bridge_core::{Bridge, TaskView};
@@ -145,7 +144,7 @@ async fn parked_for_long(bench: &Workbench) -> Vec<TaskId> {
         assert!(matches!(task.parked, Some(Parked::UsageLimit { is_known: false, .. })), "{task:?}");
     }
     bridge.abandon().await;
-    let store = Sqlite::open(&bench.home.dir().join("state/tasks.db")).unwrap();
+    let store = bench.store().await;
     for id in &ids {
         let mut task = store.task(id).await.unwrap().unwrap();
         task.updated_at -= 600_000;

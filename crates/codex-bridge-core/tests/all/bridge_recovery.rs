@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use codex_bridge_core::bridge::DecisionOutcome;
 use codex_bridge_core::event::Event;
 use codex_bridge_core::request::RequestState;
-use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::store::{RequestFilter, Store, Write};
 use codex_bridge_core::task::{Status, TaskId, TurnProgress};
 use codex_bridge_core::{Bridge, OnHostLoss};
@@ -17,10 +16,6 @@ use crate::workbench::{PATIENCE, Workbench, asked, at_rest};
 
 /// Words of the prompt that a task goes on with after its host died.
 const AFTER_A_LOSS: &str = "The process that ran you died";
-
-fn store(bench: &Workbench) -> Sqlite {
-    Sqlite::open(&bench.home.dir().join("state/tasks.db")).unwrap()
-}
 
 async fn of_kind(bridge: &Bridge, id: &TaskId, kind: &str) -> Vec<Event> {
     let events = bridge.events(id, 0, 1000).await.unwrap();
@@ -44,7 +39,7 @@ async fn a_decision_that_was_not_kept_is_asked_again_after_a_crash() {
     asked(&bridge, id.as_str()).await;
     bridge.abandon().await;
     // As an answer to a secret question leaves it: decided, and nothing to give.
-    let rows = store(&bench);
+    let rows = bench.store().await;
     let mut request = rows.requests(&RequestFilter::default()).await.unwrap().remove(0);
     request.state = RequestState::Decided;
     request.decision = Some("answers".to_owned());
@@ -108,7 +103,7 @@ async fn a_task_whose_prompt_was_not_sent_is_queued_again_and_can_be_stopped() {
     let id = bridge.start(bench.task("never sent")).await.unwrap().task.id;
     bridge.abandon().await;
     // As a crash between its begin and its thread's opening leaves it.
-    let rows = store(&bench);
+    let rows = bench.store().await;
     let mut task = rows.task(&id).await.unwrap().unwrap();
     task.status = Status::Starting;
     rows.commit(vec![Write::SaveTask(Box::new(task))]).await.unwrap();

@@ -60,8 +60,21 @@ impl Workbench {
         self.open_with(self.config()).await
     }
 
+    /// The store, as soon as a bridge that was abandoned has let go of it.
+    pub async fn store(&self) -> Sqlite {
+        let began = std::time::Instant::now();
+        loop {
+            match Sqlite::open(&self.home.dir().join("state/tasks.db")) {
+                Err(codex_bridge_core::store::Error::Locked { .. }) if began.elapsed() < PATIENCE => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                opened => return opened.unwrap(),
+            }
+        }
+    }
+
     pub async fn open_with(&self, config: Config) -> Bridge {
-        let store = Sqlite::open(&self.home.dir().join("state/tasks.db")).unwrap();
+        let store = self.store().await;
         let key = Key::load_or_create(&self.home.dir().join("state/seal.key")).unwrap();
         Bridge::open(config, Arc::new(store), key).await.unwrap()
     }

@@ -94,10 +94,11 @@ fn read(connection: &Connection, id: &TaskId) -> Result<()> {
 /// Anything else (no space, locked) says nothing about the data.
 fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
-        rusqlite::Error::SqliteFailure(failure, _) => {
-            matches!(failure.code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-        }
         rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::InvalidColumnType(..) => true,
-        _ => false,
+        // Met while a statement runs, or already while it is prepared.
+        error => {
+            let code = error.sqlite_error_code();
+            code.is_some_and(|code| matches!(code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+        }
     }
 }

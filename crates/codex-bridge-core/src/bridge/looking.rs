@@ -1,0 +1,156 @@
+//! Looking at tasks: by id, in lists, at their logs, and waiting for them. Changes nothing.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::sync::broadcast;
+
+use super::{Bridge, Error, News, OpenText, TaskView};
+use crate::event::{Event, Seq};
+use crate::request::{RequestRecord, RequestState};
+use crate::store::{AuditFilter, AuditLine, RequestFilter, TaskFilter};
+use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
+
+impl Bridge {
+    /// A task by its id, a unique beginning of it, or its Codex thread.
+    pub async fn find(&self, id: &str) -> Result<Task, Error> {
+        let id = id.trim();
+        if let Some(task) = self.inner.store.task(&TaskId(id.to_owned())).await? {
+            return Ok(task);
+        }
+        let filter = TaskFilter { id_prefix: Some(id_prefix(id)), limit: Some(2), ..TaskFilter::default() };
+        let mut found = self.inner.store.tasks(&filter).await?;
+        match found.len() {
+            1 if !id.is_empty() => Ok(found.remove(0)),
+            0 | 1 => self.of_thread(id).await?.ok_or_else(|| Error::UnknownTask(id.to_owned())),
+            _ => Err(Error::AmbiguousTask(id.to_owned())),
+        }
+    }
+
+    async fn of_thread(&self, thread_id: &str) -> Result<Option<Task>, Error> {
+        let thread_id = Some(thread_id.to_owned()).filter(|id| !id.is_empty());
+        if thread_id.is_none() {
+            return Ok(None);
+        }
+        let filter = TaskFilter { thread_id, limit: Some(1), ..TaskFilter::default() };
+        Ok(self.inner.store.tasks(&filter).await?.into_iter().next())
+    }
+
+    /// A task with what is open on it.
+    pub async fn show(&self, id: &str) -> Result<TaskView, Error> {
+        let task = self.find(id).await?;
+        self.view(task).await
+    }
+
+    /// Tasks, the newest first. The two waiting states may be asked for as any other.
+    pub async fn list(&self, filter: &TaskFilter) -> Result<Vec<TaskView>, Error> {
+        let mut open: HashMap<TaskId, Vec<RequestRecord>> = HashMap::new();
+        for request in self.open_requests(None).await? {
+            open.entry(request.task_id.clone()).or_default().push(request);
+        }
+        let tasks = self.inner.store.tasks(filter).await?;
+        let mut views: Vec<TaskView> = tasks
+            .into_iter()
+            .map(|task| with_requests(open.remove(&task.id).unwrap_or_default(), task))
+            .collect();
+        self.inner.show_telling(&mut views).await?;
+        Ok(views)
+    }
+
+    pub(super) async fn view(&self, task: Task) -> Result<TaskView, Error> {
+        let open = self.open_requests(Some(task.id.clone())).await?;
+        let mut view = with_requests(open, task);
+        self.inner.show_telling(std::slice::from_mut(&mut view)).await?;
+        Ok(view)
+    }
+
+    /// What waits for people, the oldest first.
+    pub async fn open_requests(&self, task_id: Option<TaskId>) -> Result<Vec<RequestRecord>, Error> {
+        let filter = RequestFilter { task_id, states: vec![RequestState::Open], ..RequestFilter::default() };
+        Ok(self.inner.store.requests(&filter).await?)
+    }
+
+    /// All requests of a task, closed ones too, the oldest first.
+    pub async fn requests(&self, task_id: TaskId) -> Result<Vec<RequestRecord>, Error> {
+        let filter = RequestFilter { task_id: Some(task_id), ..RequestFilter::default() };
+        Ok(self.inner.store.requests(&filter).await?)
+    }
+
+    /// The turns of a task, the oldest first.
+    pub async fn turns(&self, task_id: &TaskId) -> Result<Vec<TurnRecord>, Error> {
+        Ok(self.inner.store.turns(task_id).await?)
+    }
+
+    /// A task's log after a number.
+    pub async fn events(&self, id: &TaskId, after: Seq, limit: u32) -> Result<Vec<Event>, Error> {
+        Ok(self.inner.store.events(id, after, limit).await?)
+    }
+
+    /// The end of a task's log.
+    pub async fn last_events(&self, id: &TaskId, limit: u32) -> Result<Vec<Event>, Error> {
+        Ok(self.inner.store.last_events(id, limit).await?)
+    }
+
+    /// What happens from now on.
+    pub fn news(&self) -> broadcast::Receiver<News> {
+        self.inner.news.subscribe()
+    }
+
+    /// What happens from now on, and the message of this task that is being written, as far as it is. Pieces that come
+    /// later go on where it ends.
+    pub fn join(&self, id: &TaskId) -> (broadcast::Receiver<News>, Option<OpenText>) {
+        self.inner.news.join(id)
+    }
+
+    /// Waits until a task is at rest, or needs an answer, or the time is up.
+    pub async fn wait(&self, id: &str, limit: Duration) -> Result<TaskView, Error> {
+        let mut news = self.news();
+        let deadline = tokio::time::Instant::now() + limit;
+        loop {
+            let view = self.show(id).await?;
+            if view.task.status.is_at_rest() || !view.open_requests.is_empty() {
+                return Ok(view);
+            }
+            let changed = async {
+                loop {
+                    match news.recv().await {
+                        Ok(News::Task(task_id)) if task_id == view.task.id => break,
+                        Ok(_) => {}
+                        // Too much happened to follow: look again.
+                        Err(broadcast::error::RecvError::Lagged(_)) => break,
+                        Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+                    }
+                }
+            };
+            if tokio::time::timeout_at(deadline, changed).await.is_err() {
+                return self.show(id).await;
+            }
+        }
+    }
+
+    /// Who decided or commanded what, the oldest first; of one task if its id, or a beginning of it, is given.
+    pub async fn audit_log(
+        &self,
+        task: Option<&str>,
+        since: Option<TimeMs>,
+        limit: u32,
+    ) -> Result<Vec<AuditLine>, Error> {
+        let task_id_prefix = task.map(id_prefix);
+        Ok(self.inner.store.audit(&AuditFilter { task_id_prefix, since, limit: Some(limit) }).await?)
+    }
+}
+
+/// The beginning of an id as people write it, with the word that all of them begin with.
+fn id_prefix(id: &str) -> String {
+    let id = id.trim();
+    if id.starts_with("codex-") { id.to_owned() } else { format!("codex-{id}") }
+}
+
+/// The status as people see it: waiting follows from what is open.
+fn with_requests(open_requests: Vec<RequestRecord>, mut task: Task) -> TaskView {
+    if matches!(task.status, Status::Working | Status::Starting) && !open_requests.is_empty() {
+        let only_questions = open_requests.iter().all(RequestRecord::is_question);
+        task.status = if only_questions { Status::WaitingForUserInput } else { Status::WaitingForApproval };
+    }
+    TaskView { task, open_requests }
+}
