@@ -46,7 +46,8 @@ pub(super) async fn write(shared: Arc<Shared>, mut sink: Outgoing, mut queue: mp
         };
         match sent {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => shared.close(Closed::Transport(error)),
+            // A sink that has failed must not be touched again, not even to be closed.
+            Ok(Err(error)) => return shared.close(Closed::Transport(error)),
             Err(_) => {
                 let error = TransportError::Write("the server takes no input".to_owned());
                 shared.close(Closed::Transport(error));

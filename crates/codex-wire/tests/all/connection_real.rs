@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use codex_wire::call::{ThreadResume, ThreadSettings, ThreadStart, TurnInterrupt};
+use codex_wire::call::{ThreadLoadedList, ThreadResume, ThreadSettings, ThreadStart, TurnInterrupt};
 use codex_wire::connection::{Connection, Handshake};
 use codex_wire::peer::{CallError, Delivery, inbox};
 use codex_wire::transport::stdio::{self, Spawn};
@@ -103,6 +103,8 @@ async fn the_death_of_the_real_codex_ends_the_connection_on_its_socket() {
     let stream = tokio::net::UnixStream::connect(home.socket()).await.unwrap();
     let transport = unix::connect(stream, DEFAULT_MESSAGE_LIMIT).await.unwrap();
     let connection = Connection::open(transport, handshake()).await.unwrap();
+    // Whatever was on its way has arrived when it answers: nothing is being written as it dies.
+    connection.peer.call(&ThreadLoadedList {}, LONG).await.unwrap();
     codex.kill().await.unwrap();
     assert_eq!(connection.peer.wait_closed().await.to_string(), "the server closed the connection");
     home.assert_no_processes().await;
