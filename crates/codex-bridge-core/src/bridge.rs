@@ -24,7 +24,7 @@ use crate::queue::{Queue, Ticket};
 use crate::request::RequestRecord;
 use crate::runner::{self, Runner};
 use crate::seal;
-use crate::store::{self, Committed, Store, TaskFilter, Write};
+use crate::store::{self, Store, TaskFilter, Write};
 use crate::task::{Limits, Settings, Status, Task, TaskId, TimeMs};
 use crate::token;
 
@@ -368,19 +368,19 @@ impl Inner {
     }
 
     /// Commits, then tells.
-    pub(crate) async fn commit(&self, batch: Vec<Write>) -> Result<Committed, store::Error> {
+    pub(crate) async fn commit(&self, batch: Vec<Write>) -> Result<(), store::Error> {
         let changed: Vec<TaskId> = batch.iter().filter_map(changed_task).collect();
         let has_letters = batch.iter().any(|write| matches!(write, Write::AddDelivery(_)));
         let has_sent = batch.iter().any(is_sent);
         let committed = self.store.commit(batch).await?;
-        self.news.tell_committed(&committed.events, changed);
+        self.news.tell_committed(committed.events, changed);
         if has_letters {
             self.outbox.look();
         }
         if has_sent {
             self.inbox.reply_is_out();
         }
-        Ok(committed)
+        Ok(())
     }
 
     /// Saves a task with an event that tells its state.
@@ -392,8 +392,7 @@ impl Inner {
         }
         let mut batch = vec![Write::SaveTask(Box::new(task.clone())), state_event(task, now)];
         batch.extend(letters_of_rest(task, TurnFacts::default(), now));
-        self.commit(batch).await?;
-        Ok(())
+        self.commit(batch).await
     }
 
     pub(crate) fn line_up(&self, task: &Task) {

@@ -131,8 +131,7 @@ fn script() -> Script {
     let command = item::command("at $now_us", "", 0);
     let ask = Step::FreshItem(vec![
         command.started(),
-        script::command_request("$index", "at $now_us"),
-        script::await_answer("$index"),
+        script::command_request("$index", "at $now_us").asked(),
         command.completed(),
         Step::Pause { millis: 10 },
     ]);
@@ -250,7 +249,7 @@ impl Site {
 fn time_in(event: &Value) -> Option<SystemTime> {
     let text = event.to_string();
     let micros = text.split("at ").nth(1)?.split(|it: char| !it.is_ascii_digit()).next()?.parse().ok()?;
-    (event["kind"] == "item_started").then(|| UNIX_EPOCH + Duration::from_micros(micros))
+    (event["kind"] == "tool_started").then(|| UNIX_EPOCH + Duration::from_micros(micros))
 }
 
 /// How the daemon is reached.

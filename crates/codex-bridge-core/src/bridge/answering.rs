@@ -57,8 +57,8 @@ impl Bridge {
         decision: Decision,
         by: &str,
     ) -> Result<DecisionReport, Error> {
-        let mut news = self.news();
         let task_id = self.find(task).await?.id;
+        let (mut news, _) = self.join(&task_id);
         let request = self.record_decision(&task_id, request_id, decision, by).await?;
         let request = match request {
             Recorded::First(request) => request,
@@ -67,7 +67,6 @@ impl Bridge {
         let taken = async {
             loop {
                 match news.recv().await {
-                    Ok(News::Task(changed)) if changed != task_id => {}
                     Ok(News::Task(_)) | Err(broadcast::error::RecvError::Lagged(_)) => {
                         let now = self.request(&task_id, &request.request_id).await?;
                         if now.state != RequestState::Decided {

@@ -91,12 +91,12 @@ impl Bridge {
         Ok(self.inner.store.last_events(id, limit).await?)
     }
 
-    /// What happens from now on.
+    /// What happens to all tasks from now on, but for texts that are being written.
     pub fn news(&self) -> broadcast::Receiver<News> {
         self.inner.news.subscribe()
     }
 
-    /// What happens from now on, and the message of this task that is being written, as far as it is. Pieces that come
+    /// What happens to one task from now on, and its message that is being written, as far as it is. Pieces that come
     /// later go on where it ends.
     pub fn join(&self, id: &TaskId) -> (broadcast::Receiver<News>, Option<OpenText>) {
         self.inner.news.join(id)
@@ -104,17 +104,18 @@ impl Bridge {
 
     /// Waits until a task is at rest, or needs an answer, or the time is up.
     pub async fn wait(&self, id: &str, limit: Duration) -> Result<TaskView, Error> {
-        let mut news = self.news();
         let deadline = tokio::time::Instant::now() + limit;
+        let id = self.find(id).await?.id;
+        let (mut news, _) = self.join(&id);
         loop {
-            let view = self.show(id).await?;
+            let view = self.show(id.as_str()).await?;
             if view.task.status.is_at_rest() || !view.open_requests.is_empty() {
                 return Ok(view);
             }
             let changed = async {
                 loop {
                     match news.recv().await {
-                        Ok(News::Task(task_id)) if task_id == view.task.id => break,
+                        Ok(News::Task(_)) => break,
                         Ok(_) => {}
                         // Too much happened to follow: look again.
                         Err(broadcast::error::RecvError::Lagged(_)) => break,
@@ -123,7 +124,7 @@ impl Bridge {
                 }
             };
             if tokio::time::timeout_at(deadline, changed).await.is_err() {
-                return self.show(id).await;
+                return self.show(id.as_str()).await;
             }
         }
     }

@@ -2,9 +2,12 @@
 //!
 //! Text that is being written is not stored, so it is remembered here until its message is. One lock orders what is
 //! remembered and what is told: whoever joins in the middle gets the text so far and then every later piece, each once.
+//!
+//! Those who listen to one task are told of that alone: a hundred listeners that each skip the news of two hundred tasks
+//! took most of the daemon's time.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redact::plain::plain;
 use tokio::sync::broadcast;
@@ -12,8 +15,10 @@ use tokio::sync::broadcast;
 use crate::event::{Event, Seq};
 use crate::task::TaskId;
 
-/// News that a slow listener may be behind before it misses some.
+/// News of all tasks that a slow listener may be behind before it misses some.
 const NEWS: usize = 8192;
+/// News of one task.
+const NEWS_OF_ONE: usize = 256;
 /// At most so much of a message is remembered while it is written: its end.
 const TEXT_MAX_BYTES: usize = 256 * 1024;
 /// What is left of a text that has become too long. Less than may be kept, so that not every piece moves all of it.
@@ -27,11 +32,9 @@ pub enum News {
     /// A task changed.
     Task(TaskId),
     /// A line was appended to a task's log.
-    Event(Event),
-    /// A piece of text of a task, as it is written. Never stored.
+    Event(Arc<Event>),
+    /// A piece of text of a task, as it is written. Never stored, and told only to those who listen to its task.
     Live {
-        /// Whose.
-        task_id: TaskId,
         /// `text`, `reasoning` or `output`.
         kind: &'static str,
         /// The piece, redacted and plain.
@@ -55,9 +58,16 @@ pub struct OpenText {
 
 /// Tells news, and remembers what is being written.
 pub(crate) struct Newsroom {
-    sender: broadcast::Sender<News>,
+    of_all: broadcast::Sender<News>,
+    rooms: Mutex<Rooms>,
+}
+
+#[derive(Default)]
+struct Rooms {
+    /// The tasks that somebody listens to, and some that somebody did.
+    of_one: HashMap<TaskId, broadcast::Sender<News>>,
     /// The tasks whose turns run.
-    writing: Mutex<HashMap<TaskId, Writing>>,
+    writing: HashMap<TaskId, Writing>,
 }
 
 #[derive(Debug, Default)]
@@ -70,68 +80,85 @@ struct Writing {
 
 impl Newsroom {
     pub(crate) fn new() -> Self {
-        Self { sender: broadcast::channel(NEWS).0, writing: Mutex::default() }
+        Self { of_all: broadcast::channel(NEWS).0, rooms: Mutex::default() }
     }
 
-    /// What happens from now on.
+    /// What happens to all tasks from now on, but for texts that are being written.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<News> {
-        self.sender.subscribe()
+        self.of_all.subscribe()
     }
 
-    /// What happens from now on, and the text of this task that is open now.
+    /// What happens to this task from now on, and the text of it that is open now.
     pub(crate) fn join(&self, task_id: &TaskId) -> (broadcast::Receiver<News>, Option<OpenText>) {
-        let writing = self.writing();
-        let open = writing.get(task_id).and_then(|writing| writing.open.clone());
-        (self.sender.subscribe(), open)
+        let mut rooms = self.rooms();
+        rooms.of_one.retain(|_, listeners| listeners.receiver_count() > 0);
+        let listeners =
+            rooms.of_one.entry(task_id.clone()).or_insert_with(|| broadcast::channel(NEWS_OF_ONE).0);
+        let receiver = listeners.subscribe();
+        (receiver, rooms.writing.get(task_id).and_then(|writing| writing.open.clone()))
     }
 
     /// A task's turn is run from here on.
     pub(crate) fn turn_runs(&self, task_id: &TaskId) {
-        self.writing().insert(task_id.clone(), Writing::default());
+        self.rooms().writing.insert(task_id.clone(), Writing::default());
     }
 
     /// It was under way before: what is being written may have begun long ago.
     pub(crate) fn turn_was_joined_midway(&self, task_id: &TaskId) {
         let midway = Writing { joined_midway: true, ..Writing::default() };
-        self.writing().insert(task_id.clone(), midway);
+        self.rooms().writing.insert(task_id.clone(), midway);
     }
 
     /// Nothing more is written.
     pub(crate) fn turn_is_over(&self, task_id: &TaskId) {
-        self.writing().remove(task_id);
+        self.rooms().writing.remove(task_id);
     }
 
     /// Tells what is durable now.
-    pub(crate) fn tell_committed(&self, events: &[Event], changed: Vec<TaskId>) {
-        let mut writing = self.writing();
+    pub(crate) fn tell_committed(&self, events: Vec<Event>, changed: Vec<TaskId>) {
+        let mut rooms = self.rooms();
         for event in events {
-            let own = event.task_id.as_ref().and_then(|task_id| writing.get_mut(task_id));
-            if let Some(own) = own {
-                own.commit(event);
+            let Some(task_id) = event.task_id.clone() else { continue };
+            if let Some(own) = rooms.writing.get_mut(&task_id) {
+                own.commit(&event);
             }
-            // Nobody may be listening.
-            let _ = self.sender.send(News::Event(event.clone()));
+            self.tell(&rooms, &task_id, News::Event(Arc::new(event)));
         }
         for task_id in changed {
-            let _ = self.sender.send(News::Task(task_id));
+            self.tell(&rooms, &task_id, News::Task(task_id.clone()));
         }
     }
 
     /// Tells a piece of text as it is written, without what could deceive the eye: whoever looks on shows it as it
     /// comes. Each piece by itself: of a sequence that lies across two its visible rest stays, never its escape.
     pub(crate) fn tell_live(&self, task_id: &TaskId, kind: &'static str, text: &str) {
-        let mut writing = self.writing();
-        let Some(own) = writing.get_mut(task_id) else { return };
+        let mut rooms = self.rooms();
+        let Some(own) = rooms.writing.get_mut(task_id) else { return };
         let (after, text) = match kind {
             TEXT if own.joined_midway => return,
             TEXT => own.write(text),
             _ => (own.last_seq, plain(text).into_owned()),
         };
-        let _ = self.sender.send(News::Live { task_id: task_id.clone(), kind, text, after });
+        rooms.tell(task_id, News::Live { kind, text, after });
     }
 
-    fn writing(&self) -> MutexGuard<'_, HashMap<TaskId, Writing>> {
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tell(&self, rooms: &Rooms, task_id: &TaskId, news: News) {
+        rooms.tell(task_id, news.clone());
+        // Nobody may be listening.
+        let _ = self.of_all.send(news);
+    }
+
+    fn rooms(&self) -> MutexGuard<'_, Rooms> {
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rooms {
+    fn tell(&self, task_id: &TaskId, news: News) {
+        if let Some(listeners) = self.of_one.get(task_id) {
+            // They may have gone.
+            let _ = listeners.send(news);
+        }
     }
 }
 

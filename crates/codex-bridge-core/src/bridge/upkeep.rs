@@ -91,7 +91,7 @@ impl Inner {
         let keep = i64::try_from(self.config.keep_tasks.as_millis()).unwrap_or(i64::MAX);
         let ended_before = now_ms().saturating_sub(keep);
         let prune = Write::Prune { ended_before, events_per_task: self.config.keep_events };
-        Ok(self.commit(vec![prune]).await?.pruned_tasks)
+        Ok(self.store.commit(vec![prune]).await?.pruned_tasks)
     }
 }
 

@@ -5,6 +5,8 @@
 //! misses nothing. Text that is being written is not stored: a follower who wants it gets what there is of it first, then
 //! each piece.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -86,10 +88,9 @@ impl Teller {
     async fn follow(&mut self, live: bool) -> Result<(), Stopped> {
         let (mut news, mut open) = self.app.bridge.join(&self.task_id);
         loop {
-            let is_at_rest =
-                self.app.bridge.find(self.task_id.as_str()).await.map_err(failed)?.status.is_at_rest();
+            let is_over = self.shape == Shape::Lines && self.is_at_rest().await?;
             self.catch_up().await?;
-            if is_at_rest && self.shape == Shape::Lines {
+            if is_over {
                 return Ok(());
             }
             // After the log, since that is what came before it.
@@ -105,15 +106,15 @@ impl Teller {
                     () = app.ended() => return Err(Stopped::Failed(super::tasks::stopping())),
                 };
                 match next {
-                    Ok(News::Live { task_id, kind, text, after }) if task_id == self.task_id && live => {
-                        if self.is_open(after) {
-                            self.line(Event::live(kind, text)).await?;
-                        }
+                    Ok(News::Live { kind, text, after }) if live && self.is_open(after) => {
+                        self.line(Event::live(kind, text)).await?;
                     }
-                    Ok(News::Event(event)) if event.task_id.as_ref() == Some(&self.task_id) => {
-                        if event.seq == self.told + 1 { self.event(event).await? } else { break }
+                    Ok(News::Event(event)) if event.seq == self.told + 1 => {
+                        self.event(Arc::unwrap_or_clone(event)).await?;
                     }
-                    Ok(News::Task(task_id)) if task_id == self.task_id => break,
+                    Ok(News::Event(event)) if event.seq > self.told => break,
+                    // It may be at rest now, which ends a stream of lines.
+                    Ok(News::Task(_)) if self.shape == Shape::Lines => break,
                     Ok(_) => {}
                     Err(RecvError::Lagged(_)) => {
                         (news, open) = self.app.bridge.join(&self.task_id);
@@ -123,6 +124,11 @@ impl Teller {
                 }
             }
         }
+    }
+
+    async fn is_at_rest(&self) -> Result<bool, Stopped> {
+        let task = self.app.bridge.find(self.task_id.as_str()).await.map_err(failed)?;
+        Ok(task.status.is_at_rest())
     }
 
     /// Whether a text that began after this event is still being written, for all that was told.

@@ -68,8 +68,8 @@ impl Changes {
     fn add(&mut self, news: News) {
         match news {
             News::Task(task_id) => drop(self.tasks.insert(task_id)),
-            News::Event(event) => match (event.kind.as_str(), event.task_id) {
-                ("turn_ended", Some(task_id)) => self.ended_turns.push(task_id),
+            News::Event(event) => match (event.kind.as_str(), &event.task_id) {
+                ("turn_ended", Some(task_id)) => self.ended_turns.push(task_id.clone()),
                 ("request_closed", _) => {
                     let name = event.body.get("request_id").and_then(|name| name.as_str());
                     self.closed_requests.extend(name.map(str::to_owned));

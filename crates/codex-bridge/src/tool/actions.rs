@@ -75,7 +75,7 @@ pub async fn start(app: &App, caller: &Caller, call: Call, caller_cwd: Option<Pa
 
 /// The task once its turn has begun, or as it stands when that takes too long.
 async fn until_begun(app: &App, started: TaskView) -> Result<TaskView, Failure> {
-    let mut news = app.bridge.news();
+    let (mut news, _) = app.bridge.join(&started.task.id);
     let deadline = Instant::now() + BEGIN_LIMIT;
     let mut view = started;
     loop {
@@ -86,9 +86,8 @@ async fn until_begun(app: &App, started: TaskView) -> Result<TaskView, Failure> 
         let changed = async {
             loop {
                 match news.recv().await {
-                    Ok(News::Task(id)) if id == view.task.id => return,
+                    Ok(News::Task(_)) | Err(RecvError::Lagged(_) | RecvError::Closed) => return,
                     Ok(_) => {}
-                    Err(RecvError::Lagged(_) | RecvError::Closed) => return,
                 }
             }
         };

@@ -3,12 +3,11 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::channel_telegram::MARK;
-use crate::kills::kill_daemon;
+use crate::dying::{Moments, rounds};
 use crate::shell::{Shell, until};
 
 /// Every point that a message passes on its way.
@@ -70,13 +69,6 @@ impl Lab {
 
     async fn start(&self) -> Value {
         self.shell.run(&["--json", "channel", "list"]).await.ok().json()
-    }
-
-    async fn kill(&self) {
-        let lock = fs::read_to_string(self.shell.home.dir().join("st/daemon.lock")).unwrap();
-        let pid: String = lock.chars().filter(char::is_ascii_digit).collect();
-        kill_daemon(&self.shell);
-        until("the daemon to die", || (!fs::exists(format!("/proc/{pid}")).unwrap()).then_some(())).await;
     }
 
     fn said(&self) -> Vec<Value> {
@@ -184,28 +176,22 @@ async fn a_plugin_loses_nothing_whatever_the_daemon_was_doing_when_it_died() {
     for point in POINTS {
         let lab = Lab::new().await;
         write(&lab);
-        let mut command = lab.shell.command(&["channel", "list"]);
-        command.env("CODEX_BRIDGE_FAILPOINT", point);
-        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-        let lock = fs::read_to_string(lab.shell.home.dir().join("st/daemon.lock")).unwrap();
-        let pid: String = lock.chars().filter(char::is_ascii_digit).collect();
-        until(point, || (!fs::exists(format!("/proc/{pid}")).unwrap()).then_some(())).await;
+        lab.shell.run_dying_at(&["channel", "list"], point).await;
+        lab.shell.until_dead_at(point).await;
         check(lab, point).await;
     }
 }
 
 #[tokio::test]
 async fn a_plugin_loses_nothing_when_the_daemon_is_killed_at_any_moment() {
-    let prove = std::env::var_os("CODEX_BRIDGE_PROVE").is_some();
-    let mut random = 0x5eed_0042_u64;
-    for round in 0..if prove { 100 } else { 10 } {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let after = Duration::from_millis((random >> 33) % 1200);
+    let mut moments = Moments::seeded(0x5eed_0042);
+    for round in 0..rounds(10) {
+        let after = moments.within_ms(1200);
         let lab = Lab::new().await;
         lab.start().await;
         write(&lab);
         tokio::time::sleep(after).await;
-        lab.kill().await;
+        lab.shell.kill_daemon_for_good().await;
         check(lab, &format!("round {round}, killed after {after:?}")).await;
     }
 }

@@ -7,7 +7,6 @@ use serde_json::Value;
 use testkit::platform::molecule::{Molecule, State, TOKEN, WORKSPACE};
 use testkit::rig;
 
-use crate::kills::kill_daemon;
 use crate::shell::{PATIENCE, Shell};
 
 /// A shell, a platform, and a configuration that joins them.
@@ -54,7 +53,7 @@ impl Channel {
 
     /// The daemon dies, and another one comes.
     pub async fn die_and_come_back(&self) {
-        kill_daemon(&self.shell);
+        self.shell.kill_daemon();
         self.start().await;
     }
 

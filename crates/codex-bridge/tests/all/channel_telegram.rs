@@ -8,7 +8,6 @@ use testkit::platform::telegram::server::{Said, Server, USERNAME};
 use testkit::platform::telegram::{BLOCKED, flooded};
 use testkit::platform::{Answer, Day};
 
-use crate::kills::kill_daemon;
 use crate::shell::{Shell, until};
 
 /// An approver, a user, and somebody who is neither.
@@ -46,14 +45,6 @@ impl Chat {
 
     pub async fn inbox(&self) -> Vec<Value> {
         self.shell.run(&["--json", "inbox", "--all"]).await.ok().json().as_array().unwrap().clone()
-    }
-
-    /// The daemon dies, as by a power cut.
-    pub async fn kill(&self) {
-        let lock = fs::read_to_string(self.shell.home.dir().join("st/daemon.lock")).unwrap();
-        let pid: String = lock.chars().filter(char::is_ascii_digit).collect();
-        kill_daemon(&self.shell);
-        until("the daemon to die", || (!fs::exists(format!("/proc/{pid}")).unwrap()).then_some(())).await;
     }
 
     /// What people see as answers: no progress.
@@ -181,7 +172,7 @@ async fn an_open_approval_is_put_before_people_again_after_a_restart_and_all_its
     let polls = || chat.server.calls().iter().filter(|(method, _)| method == "getUpdates").count();
     let before = polls();
     until("two more polls", || (polls() > before + 1).then_some(())).await;
-    chat.kill().await;
+    chat.shell.kill_daemon_for_good().await;
     chat.start().await;
     let again = chat
         .server

@@ -2,12 +2,11 @@
 //! twice says so.
 
 use std::fs;
-use std::time::Duration;
 
 use testkit::platform::telegram::server::Server;
 
 use crate::channel_telegram::{ADA, BOB, Chat, MARK};
-use crate::shell::until;
+use crate::dying::{Moments, rounds};
 
 /// Every point that a message passes on its way.
 const POINTS: [&str; 10] = [
@@ -60,15 +59,8 @@ async fn whatever_the_daemon_was_doing_with_a_message_when_it_died_it_is_answere
     for point in POINTS {
         let chat = Chat::new().await;
         write(&chat);
-        let mut command = chat.shell.command(&["channel", "list"]);
-        command.env("CODEX_BRIDGE_FAILPOINT", point);
-        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-        let lock = fs::read_to_string(chat.shell.home.dir().join("st/daemon.lock")).unwrap();
-        let pid: String = lock.chars().filter(char::is_ascii_digit).collect();
-        until(&format!("the daemon to die at {point}"), || {
-            (!fs::exists(format!("/proc/{pid}")).unwrap()).then_some(())
-        })
-        .await;
+        chat.shell.run_dying_at(&["channel", "list"], point).await;
+        chat.shell.until_dead_at(point).await;
         check(chat, point).await;
     }
 }
@@ -78,14 +70,10 @@ async fn a_tap_survives_the_death_of_the_daemon_that_was_deciding_on_it() {
     for point in ["decision.before_record", "decision.recorded", "decision.given"] {
         let chat = Chat::new().await;
         chat.server.write(ADA, "do it [play] escalate echo ran >> count.txt => say Made.");
-        let mut command = chat.shell.command(&["channel", "list"]);
-        command.env("CODEX_BRIDGE_FAILPOINT", point);
-        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        chat.shell.run_dying_at(&["channel", "list"], point).await;
         let asked = chat.server.until_said(ADA, "Codex asks:").await;
         let tap = chat.server.tap(ADA, &asked, &asked.button("Approve").unwrap());
-        let lock = fs::read_to_string(chat.shell.home.dir().join("st/daemon.lock")).unwrap();
-        let pid: String = lock.chars().filter(char::is_ascii_digit).collect();
-        until(point, || (!fs::exists(format!("/proc/{pid}")).unwrap()).then_some(())).await;
+        chat.shell.until_dead_at(point).await;
         chat.start().await;
         chat.server.until_said(ADA, "Made.").await;
         let told = |server: &Server| server.toasts().into_iter().find(|(id, _)| *id == tap);
@@ -101,16 +89,14 @@ async fn a_tap_survives_the_death_of_the_daemon_that_was_deciding_on_it() {
 
 #[tokio::test]
 async fn a_daemon_that_is_killed_at_any_moment_loses_no_message() {
-    let prove = std::env::var_os("CODEX_BRIDGE_PROVE").is_some();
-    let mut random = 0x5eed_0007_u64;
-    for round in 0..if prove { 100 } else { 10 } {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let after = Duration::from_millis((random >> 33) % 1200);
+    let mut moments = Moments::seeded(0x5eed_0007);
+    for round in 0..rounds(10) {
+        let after = moments.within_ms(1200);
         let chat = Chat::new().await;
         chat.start().await;
         write(&chat);
         tokio::time::sleep(after).await;
-        chat.kill().await;
+        chat.shell.kill_daemon_for_good().await;
         check(chat, &format!("round {round}, killed after {after:?}")).await;
     }
 }

@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use testkit::platform::{Platform, webhook};
 
+use crate::dying::{Moments, rounds};
 use crate::http_rig::{Answer, Port};
-use crate::kills::kill_daemon;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -126,15 +126,14 @@ async fn a_hook_never_decides_and_what_it_would_need_is_declined() {
 
 #[tokio::test]
 async fn what_was_accepted_is_worked_on_whenever_the_daemon_dies() {
-    let mut random = 0x5eed_0099_u64;
-    for round in 0..if std::env::var_os("CODEX_BRIDGE_PROVE").is_some() { 100 } else { 10 } {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let after = Duration::from_millis((random >> 33) % 800);
+    let mut moments = Moments::seeded(0x5eed_0099);
+    for round in 0..rounds(10) {
+        let after = moments.within_ms(800);
         let (port, receiver) = with_hook().await;
         let body = json!({"text": "build [play] say Built.", "reply_to": "webhook:back"});
         assert_eq!(post(&port, "msg_1", now_s(), &body, &body).await.status, 202);
         tokio::time::sleep(after).await;
-        kill_daemon(&port.shell);
+        port.shell.kill_daemon();
         // A command may still meet the one that dies.
         while port.shell.run(&["channel", "list"]).await.code != 0 {}
         let taken = receiver.until_taken(1).await;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use scripted_model::Scenario;
 
 use crate::channel_rig::Channel;
-use crate::kills::kill_daemon;
+use crate::dying::{Moments, rounds};
 use crate::shell::PATIENCE;
 
 /// Every point on the way of a message, in the order in which it passes them.
@@ -39,28 +39,14 @@ async fn channel() -> (Channel, i64) {
     (channel, seq)
 }
 
-/// Starts a daemon, which may be one that dies.
-async fn start(channel: &Channel, failpoint: Option<&str>) {
-    let mut command = channel.shell.command(&["channel", "list"]);
-    if let Some(point) = failpoint {
-        command.env("CODEX_BRIDGE_FAILPOINT", point);
-    }
-    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-}
-
-/// The point must lie on the way, or it proves nothing.
-async fn until_dead(channel: &Channel, point: &str) {
-    let lock = std::fs::read_to_string(channel.shell.home.dir().join("st/daemon.lock")).unwrap();
-    let stat = format!("/proc/{}/stat", lock.trim());
-    let is_dead = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
-    crate::shell::until(&format!("the death at {point}"), || is_dead().then_some(())).await;
-}
+/// Any command starts a daemon.
+const START: [&str; 2] = ["channel", "list"];
 
 async fn check(channel: Channel, seq: i64, what: &str) {
     let began = Instant::now();
     loop {
         // As whoever keeps a daemon running would.
-        start(&channel, None).await;
+        channel.shell.run(&START).await;
         let state = channel.molecule.state();
         if state.acks.last().is_some_and(|ack| *ack >= seq) {
             break;
@@ -88,24 +74,22 @@ async fn check(channel: Channel, seq: i64, what: &str) {
 async fn whatever_was_being_done_with_a_message_when_the_daemon_died_it_is_answered_once() {
     for point in FAILPOINTS {
         let (channel, seq) = channel().await;
-        start(&channel, Some(point)).await;
-        until_dead(&channel, point).await;
+        channel.shell.run_dying_at(&START, point).await;
+        channel.shell.until_dead_at(point).await;
         check(channel, seq, point).await;
     }
 }
 
 #[tokio::test]
 async fn a_daemon_killed_at_any_moment_loses_no_message_and_answers_none_twice() {
-    let tries = if std::env::var_os("CODEX_BRIDGE_PROVE").is_some() { 100 } else { 10 };
-    let mut random = 0x2545_f491_u64;
-    for round in 0..tries {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    let mut moments = Moments::seeded(0x2545_f491);
+    for round in 0..rounds(10) {
         // From the first poll to the mark it takes about a second.
-        let after = Duration::from_millis((random >> 33) % 1_200);
+        let after = moments.within_ms(1_200);
         let (channel, seq) = channel().await;
-        start(&channel, None).await;
+        channel.shell.run(&START).await;
         tokio::time::sleep(after).await;
-        kill_daemon(&channel.shell);
+        channel.shell.kill_daemon();
         check(channel, seq, &format!("round {round}, killed after {after:?}")).await;
     }
 }
@@ -119,7 +103,7 @@ async fn a_reply_that_arrived_without_an_answer_is_not_sent_again() {
         let (channel, seq) = channel().await;
         channel.molecule.have("notify", [bad.clone()]);
         channel.molecule.have("delegate", [bad.clone()]);
-        start(&channel, None).await;
+        channel.shell.run(&START).await;
         check(channel, seq, &format!("{bad:?}")).await;
     }
 }

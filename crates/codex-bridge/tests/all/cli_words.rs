@@ -112,12 +112,9 @@ async fn a_task_goes_on_and_is_watched_on_when_the_daemon_dies() {
     shell.model.wait_for_stall("here").await;
     let mut words = [0; 8];
     child.stdout.as_mut().unwrap().read_exact(&mut words).unwrap();
-    let lock = std::fs::read_to_string(shell.home.dir().join("st/daemon.lock")).unwrap();
-    let daemon: i32 = lock.split_whitespace().find_map(|word| word.parse().ok()).unwrap();
-    kill_process(Pid::from_raw(daemon).unwrap(), Signal::KILL).unwrap();
-    let until_it_is_back =
-        || std::fs::read_to_string(shell.home.dir().join("st/daemon.lock")).ok().filter(|it| *it != lock);
-    until("a new daemon", until_it_is_back).await;
+    let killed = shell.daemon();
+    shell.kill_daemon();
+    until("a new daemon", || shell.daemon().filter(|pid| Some(*pid) != killed)).await;
     shell.model.release("here");
     let output = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
     let told = String::from_utf8(output.stdout).unwrap();

@@ -12,10 +12,6 @@ use serde_json::{Value, json};
 
 use crate::shell::{PATIENCE, Shell, until};
 
-fn pid_of(shell: &Shell) -> i32 {
-    fs::read_to_string(shell.home.dir().join("st/daemon.lock")).unwrap().trim().parse().unwrap()
-}
-
 #[tokio::test]
 async fn a_daemon_that_was_started_on_the_way_shares_nothing_with_its_caller() {
     let shell = Shell::new().await;
@@ -29,11 +25,11 @@ async fn a_daemon_that_was_started_on_the_way_shares_nothing_with_its_caller() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "got []\n");
     assert!(began.elapsed() < PATIENCE);
 
-    let pid = pid_of(&shell);
+    let pid = shell.daemon().unwrap();
     let proc = |name: &str| format!("/proc/{pid}/{name}");
     assert_eq!(fs::read_link(proc("cwd")).unwrap().to_str(), Some("/"));
-    let stat = codex_wire::host::proc::stat(u32::try_from(pid).unwrap()).unwrap();
-    assert_eq!(i32::try_from(stat.session).unwrap(), pid, "a session of its own");
+    let stat = codex_wire::host::proc::stat(pid).unwrap();
+    assert_eq!(stat.session, pid, "a session of its own");
     let leads_to = |fd: &str| fs::read_link(proc(&format!("fd/{fd}"))).unwrap();
     assert_eq!(leads_to("0").to_str(), Some("/dev/null"));
     for fd in ["1", "2"] {
@@ -88,7 +84,7 @@ async fn a_second_daemon_says_who_holds_the_state_directory() {
     let said = shell.run(&["--json", "serve"]).await;
     assert_eq!((said.code, &said.failure()["code"]), (1, &json!("daemon_held")));
     let message = said.failure()["message"].as_str().unwrap().to_owned();
-    assert!(message.contains(&format!("pid {}", pid_of(&shell))), "{message}");
+    assert!(message.contains(&format!("pid {}", shell.daemon().unwrap())), "{message}");
     shell.end().await;
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use testkit::platform::{Day, Platform, feishu, telegram, webhook};
 
-use crate::shell::{Shell, until};
+use crate::dying::{Moments, rounds};
+use crate::shell::Shell;
 
 const MARK: &str = "may be a duplicate";
 
@@ -15,11 +16,8 @@ const POINTS: [(&str, bool); 2] = [("delivery.before_send", false), ("delivery.s
 
 /// Hands a task over to a daemon that dies at this point, and lets the next one finish.
 async fn through_a_crash(shell: &Shell, target: &str, point: &str) {
-    let mut command = shell.command(&["run", "-d", "--notify", target, "hello [play] say Hello."]);
-    command.env("CODEX_BRIDGE_FAILPOINT", point);
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    assert!(output.status.success(), "{output:?}");
-    until_gone(&daemon(shell)).await;
+    shell.run_dying_at(&["run", "-d", "--notify", target, "hello [play] say Hello."], point).await.ok();
+    shell.until_dead_at(point).await;
     shell.run(&["ps"]).await.ok();
     shell.deliveries(|all| all.len() == 1 && all[0]["state"] == "delivered").await;
 }
@@ -99,17 +97,15 @@ type Shown = Box<dyn Fn() -> Vec<String>>;
 
 /// Kills the daemon at seeded moments around the end of tasks, and looks at what people see in the end.
 async fn killed_at_any_moment(shell: Shell, target: &str, shown: Shown) {
-    let prove = std::env::var_os("CODEX_BRIDGE_PROVE").is_some();
-    let tries = if prove { 100 } else { 10 };
-    let mut random = 0x9e37_79b9_u64;
+    let tries = rounds(10);
+    let mut moments = Moments::seeded(0x9e37_79b9);
     for round in 1..=tries {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // A task takes about a tenth of a second; its notice is sent in the last of it.
-        let after = Duration::from_millis((random >> 33) % 250);
+        let after = moments.within_ms(250);
         let prompt = format!("task number {round}. [play] say Hello.");
         shell.run(&["run", "-d", "--notify", target, &prompt]).await.ok();
         tokio::time::sleep(after).await;
-        kill_daemon(&shell).await;
+        shell.kill_daemon_for_good().await;
     }
     shell.run(&["ps"]).await.ok();
     shell.deliveries(|all| all.len() == tries && all.iter().all(|one| one["state"] == "delivered")).await;
@@ -127,23 +123,6 @@ async fn killed_at_any_moment(shell: Shell, target: &str, shown: Shown) {
 /// Answers that take their time, so that more of the kills fall between a message and its answer.
 fn late() -> Vec<Day> {
     vec![Day::AnswersLate(Duration::from_millis(100)); 1000]
-}
-
-async fn kill_daemon(shell: &Shell) {
-    let pid = daemon(shell);
-    let status = std::process::Command::new("kill").args(["-9", &pid]).status().unwrap();
-    assert!(status.success(), "{pid}");
-    until_gone(&pid).await;
-}
-
-fn daemon(shell: &Shell) -> String {
-    let lock = fs::read_to_string(shell.home.dir().join("st/daemon.lock")).unwrap();
-    lock.chars().filter(char::is_ascii_digit).collect()
-}
-
-async fn until_gone(pid: &str) {
-    let is_gone = || !fs::exists(format!("/proc/{pid}")).unwrap();
-    until("the daemon to die", || is_gone().then_some(())).await;
 }
 
 /// What a receiver that knows ids shows: each once.

@@ -1,11 +1,12 @@
 //! The daemon dies at every point where dying could hurt, and at random ones; the next command finds everything right:
 //! nothing lost, no prompt sent twice, no answer given twice, nothing stuck.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use scripted_model::Scenario;
 use serde_json::Value;
 
+use crate::dying::{Moments, rounds};
 use crate::shell::{PATIENCE, Said, Shell};
 
 /// What the task is asked, and how its one command shows how often it ran.
@@ -43,13 +44,10 @@ async fn shell() -> Shell {
 /// Hands over the work; the same request again gives the same task.
 async fn hand_over(shell: &Shell, failpoint: Option<&str>) -> Said {
     let args = ["--json", "run", "-d", "-s", "workspace-write", "--client-request-id", "the-one", PROMPT];
-    let mut command = shell.command(&args);
-    if let Some(point) = failpoint {
-        command.env("CODEX_BRIDGE_FAILPOINT", point);
+    match failpoint {
+        Some(point) => shell.run_dying_at(&args, point).await,
+        None => shell.run(&args).await,
     }
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Said { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
 }
 
 /// Goes on, as a person would, until the task is at rest; commands that meet a dying daemon are simply given again.
@@ -139,15 +137,10 @@ fn collect(folder: &std::path::Path, names: &mut Vec<String>) {
 
 #[tokio::test]
 async fn a_daemon_killed_at_any_moment_loses_and_repeats_nothing() {
-    let prove = std::env::var_os("CODEX_BRIDGE_PROVE").is_some();
-    let tries = if prove { 200 } else { 20 };
-    let mut random = 0x9e37_79b9_u64;
-    let mut moment = || {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // A task takes about a second from its start over its question to its end; kills fall everywhere in it.
-        Duration::from_millis((random >> 33) % 900)
-    };
-    for round in 0..tries {
+    let mut moments = Moments::seeded(0x9e37_79b9);
+    // A task takes about a second from its start over its question to its end; kills fall everywhere in it.
+    let mut moment = || moments.within_ms(900);
+    for round in 0..rounds(20) {
         let shell = shell().await;
         hand_over(&shell, None).await.ok();
         // Somebody sees the task through and answers what it asks, whatever happens to the daemon.
@@ -155,20 +148,10 @@ async fn a_daemon_killed_at_any_moment_loses_and_repeats_nothing() {
         let killer = async {
             for after in kills {
                 tokio::time::sleep(after).await;
-                kill_daemon(&shell);
+                shell.kill_daemon();
             }
         };
         let (task, ()) = tokio::join!(see_it_through(&shell), killer);
         check(shell, &task, &format!("round {round}, killed after {kills:?}")).await;
-    }
-}
-
-pub fn kill_daemon(shell: &Shell) {
-    let lock = std::fs::read_to_string(shell.home.dir().join("st/daemon.lock")).unwrap_or_default();
-    let pid: String = lock.chars().filter(char::is_ascii_digit).collect();
-    // It may have been killed before, and none started since.
-    let program = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    if program.contains("codex-bridge") {
-        std::process::Command::new("kill").args(["-9", &pid]).status().unwrap();
     }
 }

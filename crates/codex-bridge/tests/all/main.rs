@@ -18,6 +18,7 @@ mod deliveries;
 mod deliveries_crash;
 mod demo;
 mod doctor;
+mod dying;
 mod hermes_example;
 mod http_calls;
 mod http_doors;

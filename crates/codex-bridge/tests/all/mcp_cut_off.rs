@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use crate::kills::kill_daemon;
 use crate::shell::Shell;
 
 const STALLING: &str = "go [play] delta Once => stall here => say upon a time.";
@@ -83,7 +82,7 @@ async fn a_daemon_that_dies_under_a_call_costs_it_nothing() {
     let id = mcp.begin("codex", json!({"prompt": STALLING})).await;
     shell.model.wait_for_stall("here").await;
     mcp.progress(id, "working").await;
-    kill_daemon(&shell);
+    shell.kill_daemon();
     shell.model.release("here");
     let result = mcp.result(id).await;
     assert_eq!(result["structuredContent"]["content"], "upon a time.", "{result:#}");

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::kills::kill_daemon;
 use crate::mcp_rig::{MODERN, Mcp};
 use crate::shell::{PATIENCE, Shell};
 
@@ -91,7 +90,7 @@ async fn a_task_survives_its_server_and_the_daemon_and_is_answered_by_an_update(
     let waiting = settled(&mut mcp, &id).await;
     assert_eq!(waiting["status"], "input_required", "{waiting:#}");
     mcp.kill().await;
-    kill_daemon(&shell);
+    shell.kill_daemon();
 
     let mut next = shell.modern_mcp(&tasks_and_forms());
     let still = settled(&mut next, &id).await;

@@ -74,8 +74,7 @@ async fn secrets_of_the_callers_environment_do_not_reach_what_the_model_runs() {
     ]);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     assert!(output.status.success(), "{output:?}");
-    let daemon = fs::read_to_string(shell.home.dir().join("st/daemon.lock")).unwrap();
-    let seen = fs::read(format!("/proc/{}/environ", daemon.trim())).unwrap();
+    let seen = fs::read(format!("/proc/{}/environ", shell.daemon().unwrap())).unwrap();
     assert!(String::from_utf8_lossy(&seen).contains("planted"), "the daemon itself has them");
 
     let (id, request) = shell.start_asking("go [play] exec env > env.txt => say Done.").await;
@@ -157,11 +156,9 @@ async fn an_end_is_told_once_however_many_ask_and_whatever_comes_later() {
 async fn a_turn_whose_start_was_never_answered_here_is_steered_and_stopped_by_its_id() {
     let shell = Shell::new().await;
     let prompt = "go [play] delta Once upon => stall here => exec true => say a time.";
-    let mut command = shell.command(&["--json", "run", "-d", prompt]);
     // The daemon dies before it has recorded which turn it is; the next one can know it from Codex alone.
-    command.env("CODEX_BRIDGE_FAILPOINT", "turn.before_record");
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    let id = serde_json::from_slice::<Value>(&output.stdout).unwrap()["task_id"].as_str().unwrap().to_owned();
+    let said = shell.run_dying_at(&["--json", "run", "-d", prompt], "turn.before_record").await;
+    let id = said.json()["task_id"].as_str().unwrap().to_owned();
     shell.model.wait_for_stall("here").await;
     let began = Instant::now();
     while status(&shell, &id).await["codex_turn_id"].is_null() {

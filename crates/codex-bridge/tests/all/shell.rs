@@ -73,7 +73,7 @@ impl Shell {
         .await
     }
 
-    async fn output(&self, run: impl FnOnce() -> Output + Send + 'static) -> Said {
+    pub async fn output(&self, run: impl FnOnce() -> Output + Send + 'static) -> Said {
         let output = tokio::task::spawn_blocking(run).await.unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         Said { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }

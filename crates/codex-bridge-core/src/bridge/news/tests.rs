@@ -15,7 +15,7 @@ fn line(seq: Seq, kind: &str) -> Event {
 fn at_work() -> Newsroom {
     let news = Newsroom::new();
     news.turn_runs(&task());
-    news.tell_committed(&[line(1, "state"), line(2, "turn_started")], Vec::new());
+    news.tell_committed(vec![line(1, "state"), line(2, "turn_started")], Vec::new());
     news
 }
 
@@ -46,13 +46,13 @@ fn whoever_joins_gets_the_text_so_far_and_then_every_piece_once() {
 fn a_text_is_open_until_its_message_is_in_the_log() {
     let news = at_work();
     news.tell_live(&task(), "text", "One.");
-    news.tell_committed(&[line(3, "warning")], Vec::new());
+    news.tell_committed(vec![line(3, "warning")], Vec::new());
     assert_eq!(open(&news), Some(text(2, "One.")), "a warning ends no message");
-    news.tell_committed(&[line(4, "message")], Vec::new());
+    news.tell_committed(vec![line(4, "message")], Vec::new());
     assert_eq!(open(&news), None);
     news.tell_live(&task(), "text", "Two");
     assert_eq!(open(&news), Some(text(4, "Two")), "the next one begins after it");
-    news.tell_committed(&[line(5, "turn_ended")], Vec::new());
+    news.tell_committed(vec![line(5, "turn_ended")], Vec::new());
     assert_eq!(open(&news), None, "what was cut off by the turn's end is over");
     news.tell_live(&task(), "text", "x");
     news.turn_is_over(&task());
@@ -82,7 +82,7 @@ fn half_a_message_is_not_told() {
     let (mut heard, _) = news.join(&task());
     news.tell_live(&task(), "text", "a time.");
     assert!(heard.try_recv().is_err() && open(&news).is_none());
-    news.tell_committed(&[line(3, "message")], Vec::new());
+    news.tell_committed(vec![line(3, "message")], Vec::new());
     news.tell_live(&task(), "text", "The end.");
     assert_eq!(open(&news), Some(text(3, "The end.")), "the next message is seen from its beginning");
 }
