@@ -3,25 +3,14 @@
 
 {"room": "lab", "from": "ada", "text": "hello"} is a message; {"action": "approve/…", "from": "ada"} taps a button.
 """
-import json
-import queue
-import sys
-import threading
-import time
+import json, sys, threading, time
 
-writing, answers = threading.Lock(), {}
+answered = threading.Semaphore(0)
 
 
-def write(message):
-    with writing:
-        print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
-
-
-def ask(call_id, method, params):
-    """Asks codex-bridge for something; an inbound message is durable once this returns."""
-    answers[call_id] = queue.Queue()
-    write({"id": call_id, "method": method, "params": params})
-    return answers[call_id].get()
+def tell(**message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
 
 
 def read_inbox(path, at):
@@ -32,29 +21,25 @@ def read_inbox(path, at):
         if not line.endswith(b"\n"):
             time.sleep(0.05)
             continue
-        said, call_id = json.loads(line), f"line-{at}"
-        at += len(line)
+        said, name, at = json.loads(line), f"line-{at}", at + len(line)
+        params = {"id": name, "conversation": said.get("room"), "shared": True, "sender": {"id": said["from"]},
+                  "text": said.get("text"), "cursor": str(at)}
         if "action" in said:
-            ask(call_id, "action", {"action_id": said["action"], "user": {"id": said["from"]}})
-        else:
-            ask(call_id, "inbound", {"id": call_id, "conversation": said["room"], "sender": {"id": said["from"]},
-                                     "text": said["text"], "cursor": str(at)})
+            params = {"action_id": said["action"], "user": {"id": said["from"]}}
+        tell(id=name, method="action" if "action" in said else "inbound", params=params)
+        answered.acquire()  # it is durable, or refused for good: only now the next one
 
 
 for line in sys.stdin:
     call = json.loads(line)
     method, params = call.get("method"), call.get("params", {})
     if method == "initialize":
-        files = params["config"]
-        can = {"inbox": True, "send": True, "edit": True, "approve": True, "max_text": 4096, "text_unit": "chars"}
-        write({"id": call["id"], "result": {"name": "echo", "capabilities": can}})
-        arguments = (files["inbox"], int(params["cursor"] or 0))
-        threading.Thread(target=read_inbox, args=arguments, daemon=True).start()
+        files, at = params["config"], int(params["cursor"] or 0)
+        tell(id=call["id"], result={"name": "echo", "capabilities": {"send": True, "edit": True, "approve": True}})
+        threading.Thread(target=read_inbox, args=(files["inbox"], at), daemon=True).start()
     elif method in ("send", "edit"):
         with open(files["outbox"], "a") as outbox:
             outbox.write(json.dumps({"method": method, **params}) + "\n")
-        write({"id": call["id"], "result": {"message_id": params.get("message_id") or params["outbox_id"]}})
-    elif method == "shutdown":
-        break
+        tell(id=call["id"], result={"message_id": params.get("message_id") or params["outbox_id"]})
     elif method is None:
-        answers.pop(call["id"]).put(call.get("result") or call.get("error"))
+        answered.release()

@@ -1,6 +1,6 @@
 //! A real Chromium without a window, driven by its DevTools protocol: what a person would see, click and type.
 //!
-//! Knows nothing of our pages. Every page has cookies of its own, so that two of them are two people.
+//! Knows nothing of our pages. A page has cookies of its own, so that two of them are two people; tabs share them.
 
 mod devtools;
 mod page;
@@ -70,11 +70,21 @@ impl Browser {
     /// A new page, with no cookies and nothing remembered.
     pub async fn page(&self) -> Page {
         let context = self.devtools.call(None, "Target.createBrowserContext", json!({})).await;
-        let target = json!({ "url": "about:blank", "browserContextId": context["browserContextId"] });
+        self.page_in(context["browserContextId"].as_str().expect("a context")).await
+    }
+
+    /// Another page of the same person, with the same cookies and connections.
+    pub async fn tab(&self, beside: &Page) -> Page {
+        self.page_in(&beside.context).await
+    }
+
+    async fn page_in(&self, context: &str) -> Page {
+        let target = json!({ "url": "about:blank", "browserContextId": context });
         let target = self.devtools.call(None, "Target.createTarget", target).await;
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let session = self.devtools.call(None, "Target.attachToTarget", attach).await;
-        Page::new(self.devtools.clone(), session["sessionId"].as_str().expect("a session").to_owned()).await
+        let session = session["sessionId"].as_str().expect("a session").to_owned();
+        Page::new(self.devtools.clone(), session, context.to_owned()).await
     }
 }
 

@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// A request that reached a platform.
 #[derive(Debug, Clone)]
 pub struct Received {
+    /// GET, POST …
+    pub method: String,
     /// With its query.
     pub path: String,
     /// By lower-case name.
@@ -64,17 +66,26 @@ pub struct Answer {
     pub headers: Vec<(&'static str, String)>,
     /// JSON.
     pub body: Value,
+    /// How long the platform takes to say it.
+    pub after: Duration,
 }
 
 impl Answer {
     /// Only a status.
     pub fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: Value::Null }
+        Self::json(status, Value::Null)
     }
 
     /// With JSON.
     pub fn json(status: u16, body: Value) -> Self {
-        Self { status, headers: Vec::new(), body }
+        Self { status, headers: Vec::new(), body, after: Duration::ZERO }
+    }
+
+    /// Said only after so long.
+    #[must_use]
+    pub fn late(mut self, after: Duration) -> Self {
+        self.after = after;
+        self
     }
 
     /// With a header.
@@ -183,7 +194,7 @@ impl Drop for Platform {
 
 async fn receive(
     State(desk): State<Arc<Desk>>,
-    _: Method,
+    method: Method,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
@@ -191,6 +202,7 @@ async fn receive(
     let text = String::from_utf8_lossy(&body).into_owned();
     let header = |value: &axum::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let received = Received {
+        method: method.to_string(),
         path: uri.to_string(),
         headers: headers.iter().map(|(name, value)| (name.to_string(), header(value))).collect(),
         body: serde_json::from_str(&text).unwrap_or_default(),
@@ -207,7 +219,11 @@ async fn receive(
         answer
     };
     match day {
-        None => take(received).into_response(),
+        None => {
+            let answer = take(received);
+            tokio::time::sleep(answer.after).await;
+            answer.into_response()
+        }
         Some(Day::IsSlow(time)) => {
             tokio::time::sleep(time).await;
             take(received).into_response()

@@ -5,7 +5,7 @@ use crate::steps::Steps;
 
 /// Short name, package, bench target.
 const BENCHES: &[(&str, &str, &str)] = &[
-    ("channels", "codex-bridge-core", "channels"),
+    ("channels", "codex-bridge", "channels"),
     ("doors", "codex-bridge", "doors"),
     ("idle", "codex-bridge", "idle"),
     ("store", "codex-bridge-core", "store"),

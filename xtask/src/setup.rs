@@ -1,7 +1,9 @@
 //! `setup`: what the tests need and cargo does not bring.
 
+mod packages;
 pub mod schemathesis;
 mod sdks;
+mod telegram;
 mod webhooks;
 
 use std::os::unix::fs::MetadataExt;
@@ -27,6 +29,7 @@ pub fn all() -> Result<(), String> {
     debian_package("tmux", &["-V"])?;
     debian_package("chromium", &["--version"])?;
     sdks::install()?;
+    telegram::install()?;
     webhooks::install()?;
     codex().map(drop)
 }

@@ -125,6 +125,12 @@ impl Accounts {
         account.limit.filter(|limit| limit.holds(now) && !is_probe)
     }
 
+    /// When the first limit that holds ends, of those whose end is known.
+    pub(crate) fn first_reset(&self, now: TimeMs) -> Option<TimeMs> {
+        let limits = self.0.values().filter_map(|account| account.limit);
+        limits.filter(|limit| limit.is_known && limit.holds(now)).map(|limit| limit.resume_at).min()
+    }
+
     /// A person wants this task to go on, limit or not: it is the probe, unless another one is.
     pub(crate) fn try_now(&mut self, home: &Path, task_id: &TaskId, now: TimeMs) {
         if let Some(account) = self.0.get_mut(home)

@@ -10,7 +10,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use codex_session::SteerOutcome;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
 
 use crate::accounts::Accounts;
 use crate::config::Config;
@@ -29,6 +28,8 @@ use crate::task::{Limits, Settings, Status, Task, TaskId, TimeMs};
 use crate::token;
 
 mod answering;
+mod changing;
+mod counting;
 mod delivering;
 mod forking;
 mod looking;
@@ -42,15 +43,20 @@ mod tokens;
 mod turning;
 mod upkeep;
 
+use changing::Spawned;
 use delivering::Outbox;
 use news::Newsroom;
 use receiving::Inbox;
 
 pub use answering::{DecisionOutcome, DecisionReport};
+pub use counting::{Standing, Tally, Watchdog};
 pub(crate) use delivering::{letters, letters_of_rest};
 pub use news::{News, OpenText};
-pub use receiving::{Knock, Verdict};
+pub use receiving::{Choice, Knock, Pending, Verdict};
 pub use telling::{Telling, TellingOutcome, Told};
+
+/// The longest name that a caller may have for a request: what doors take, and who it is of, which some put before it.
+const NAME_MAX_CHARS: usize = 255 + 65;
 
 /// The one handle that every door uses. Cheap to clone.
 #[derive(Clone)]
@@ -73,8 +79,11 @@ pub(crate) struct Inner {
     outbox: Outbox,
     inbox: Inbox,
     tokens: tokens::Tokens,
-    /// The tasks of ours that run runners.
+    pub(crate) tally: Tally,
+    /// Runners, and what else goes on by itself: left to the next bridge when this one closes.
     tasks: Spawned,
+    /// Changes that were begun.
+    changes: Spawned,
     /// Held while a task that does not run is changed, and while a decision is recorded.
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Held while a task is parked for a login: one of them carries the notice.
@@ -163,6 +172,9 @@ pub enum Error {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// The bridge closed before it was done.
+    #[error("the bridge stopped before that was done: look at what has become of it")]
+    CutOff,
     /// Hosts cannot be kept.
     #[error("hosts: {0}")]
     Hosts(String),
@@ -188,7 +200,9 @@ impl Bridge {
             outbox: Outbox::default(),
             inbox: Inbox::default(),
             tokens: tokens::Tokens::new(tokens),
+            tally: Tally::default(),
             tasks: Spawned::default(),
+            changes: Spawned::default(),
             changing: tokio::sync::Mutex::default(),
             parking: tokio::sync::Mutex::default(),
         };
@@ -204,11 +218,16 @@ impl Bridge {
     /// Takes work. It is durable when this returns; the same `client_request_id` gives back the same task, and is
     /// refused for other work.
     pub async fn start(&self, new: NewTask) -> Result<TaskView, Error> {
+        self.to_its_end(|bridge| async move { bridge.take(new).await }).await
+    }
+
+    async fn take(&self, new: NewTask) -> Result<TaskView, Error> {
         let inner = &self.inner;
+        check_name(new.client_request_id.as_deref())?;
         let _changing = inner.changing.lock().await;
         if let Some(task) = self.started_by(new.client_request_id.as_ref()).await? {
             let is_same =
-                task.settings == new.settings && inner.has_turn_with(&task.id, Some(1), &new.prompt).await?;
+                task.settings == new.settings && inner.has_first_prompt(&task.id, &new.prompt).await?;
             return if is_same { self.view(task).await } else { Err(Error::KeyReused(task.id)) };
         }
         check_prompt(&new.prompt)?;
@@ -221,7 +240,7 @@ impl Bridge {
             }
         }
         let now = now_ms();
-        let (task, batch) = inner.first_turn(&new, now)?;
+        let (task, batch) = inner.first_turn(&new, None, now)?;
         failpoint::hit("start.before_record");
         inner.commit(batch).await?;
         failpoint::hit("start.recorded");
@@ -243,21 +262,25 @@ impl Bridge {
     }
 
     /// The same, under a name of the caller's own if there is one: the same name gives no second turn, whatever has
-    /// become of the first. The name is in the line of the log with which the turn was lined up.
+    /// become of the first. It is also in the line of the log with which the turn was lined up.
     pub async fn continue_once(
         &self,
         id: &str,
         prompt: &str,
         client_request_id: Option<&str>,
     ) -> Result<TaskView, Error> {
+        let (id, prompt) = (id.to_owned(), prompt.to_owned());
+        let name = client_request_id.map(str::to_owned);
+        self.to_its_end(|bridge| async move { bridge.go_on_with(&id, &prompt, name.as_deref()).await }).await
+    }
+
+    async fn go_on_with(&self, id: &str, prompt: &str, name: Option<&str>) -> Result<TaskView, Error> {
         check_prompt(prompt)?;
+        check_name(name)?;
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
         let mut task = self.find(id).await?;
-        if let Some(name) = client_request_id
-            && inner.has_turn_of(&task.id, name).await?
-        {
-            let is_same = inner.has_turn_with(&task.id, None, prompt).await?;
+        if let Some(is_same) = inner.has_turn_named(&task.id, name, prompt).await? {
             return if is_same { self.view(task).await } else { Err(Error::KeyReused(task.id)) };
         }
         if !task.status.is_at_rest() {
@@ -269,12 +292,17 @@ impl Bridge {
         if task.parked.is_some() {
             inner.try_now(&task);
         }
-        inner.requeue_as(&mut task, prompt, client_request_id).await?;
+        inner.requeue_as(&mut task, prompt, name).await?;
         self.view(task).await
     }
 
-    /// Adds to the running turn.
+    /// Adds to the running turn. Its runner carries it out to its end.
     pub async fn steer(&self, id: &str, text: &str) -> Result<SteerOutcome, Error> {
+        self.steer_as(id, text, None).await
+    }
+
+    /// The same, under a name by which it is found in the log once it is a part of the turn.
+    async fn steer_as(&self, id: &str, text: &str, client_id: Option<String>) -> Result<SteerOutcome, Error> {
         check_prompt(text)?;
         let task = self.find(id).await?;
         let wrong = |message| Error::WrongState { task_id: task.id.clone(), status: task.status, message };
@@ -283,16 +311,20 @@ impl Bridge {
             wrong(if queued { "it has not begun" } else { "no turn runs; continue it instead" })
         })?;
         let (reply, outcome) = oneshot::channel();
-        let command = runner::Command::Steer { text: text.to_owned(), reply };
+        let command = runner::Command::Steer { text: text.to_owned(), client_id, reply };
         runner.send(command).await.map_err(|_| wrong("its turn has just ended"))?;
         Ok(outcome.await.unwrap_or(SteerOutcome::NoActiveTurn))
     }
 
-    /// Stops a task: its turn if one runs, its wait if it is queued. Returns when Codex has confirmed it.
+    /// Stops a task: its turn if one runs, its wait if it is queued. Returns when Codex has confirmed it. The runner of
+    /// a turn stops it, whether or not anybody waits for that.
     pub async fn interrupt(&self, id: &str) -> Result<TaskView, Error> {
         let inner = &self.inner;
         let task = self.find(id).await?;
-        if task.status == Status::Queued && self.cancel_queued(&task.id).await? {
+        let waits = task.id.clone();
+        if task.status == Status::Queued
+            && self.to_its_end(|bridge| async move { bridge.cancel_queued(&waits).await }).await?
+        {
             return self.view(self.find(id).await?).await;
         }
         let Some(runner) = inner.runner(&task.id) else {
@@ -311,20 +343,30 @@ impl Bridge {
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
         let mut task = self.find(id.as_str()).await?;
-        if task.status != Status::Queued || inner.runner(id).is_some() {
+        if task.status != Status::Queued || !inner.queue().leave(id) {
+            // It has begun.
             return Ok(false);
         }
-        inner.queue().leave(id);
+        let waiting = task.clone();
         (task.status, task.parked) = (Status::Cancelled, None);
         task.reason = Some("cancelled before it began".to_owned());
-        inner.save_state(&mut task).await?;
-        Ok(true)
+        let cancelled = inner.end_unsent(&mut task).await;
+        if cancelled.is_err() {
+            inner.line_up(&waiting);
+            inner.begin_next();
+        }
+        Ok(cancelled.map(|()| true)?)
     }
 
     /// Notes in the audit log who commanded what.
     pub async fn note(&self, by: &str, action: &str, task_id: Option<&TaskId>) -> Result<(), Error> {
-        self.inner.commit(vec![audit(by, action, task_id, "")]).await?;
-        Ok(())
+        let note = audit(by, action, task_id, "");
+        self.to_its_end(|bridge| async move { Ok(bridge.inner.commit(vec![note]).await?) }).await
+    }
+
+    /// What hides secrets; it can learn more of them.
+    pub fn redactor(&self) -> &redact::Redactor {
+        &self.inner.config.redactor
     }
 
     /// The store, for checks and backups.
@@ -337,17 +379,27 @@ impl Bridge {
         self.inner.hosts.all().await
     }
 
-    /// Lets go of everything as a crash would, except that it is tidy: turns go on with their hosts, nothing more is
-    /// recorded, and the next bridge takes it all up.
+    /// Lets go of everything as a crash would, except that it is tidy: changes that were begun are carried out, turns
+    /// go on with their hosts, nothing more is recorded, and the next bridge takes it all up.
     pub async fn abandon(self) {
         self.inner.outbox.close().await;
+        self.inner.changes.finish().await;
         self.inner.tasks.abort_all().await;
     }
 
     /// Ends every host, and what runs on them; nothing begins after that. What could not be ended is named.
     pub async fn stop_hosts(&self) -> Vec<String> {
-        self.inner.hosts.stop_all().await
+        let stopped = self.to_its_end(|bridge| async move { Ok(bridge.inner.hosts.stop_all().await) }).await;
+        stopped.unwrap_or_else(|error| vec![error.to_string()])
     }
+}
+
+/// A caller's own name for a request is kept for as long as its task.
+fn check_name(client_request_id: Option<&str>) -> Result<(), Error> {
+    if client_request_id.is_none_or(|name| name.chars().count() <= NAME_MAX_CHARS) {
+        return Ok(());
+    }
+    Err(Error::Refused("the client_request_id is too long: use up to 255 characters".to_owned()))
 }
 
 fn check_prompt(prompt: &str) -> Result<(), Error> {
@@ -385,14 +437,7 @@ impl Inner {
 
     /// Saves a task with an event that tells its state.
     pub(crate) async fn save_state(&self, task: &mut Task) -> Result<(), store::Error> {
-        let now = now_ms();
-        task.updated_at = now;
-        if task.status.is_at_rest() {
-            task.completed_at = Some(now);
-        }
-        let mut batch = vec![Write::SaveTask(Box::new(task.clone())), state_event(task, now)];
-        batch.extend(letters_of_rest(task, TurnFacts::default(), now));
-        self.commit(batch).await
+        self.commit(state_writes(task, now_ms())).await
     }
 
     pub(crate) fn line_up(&self, task: &Task) {
@@ -421,8 +466,9 @@ impl Inner {
         if self.hosts.are_closed() {
             return;
         }
-        let next = self.queue().begin();
-        for task_id in next {
+        // At once: whoever does not wait any more has a runner.
+        let mut queue = self.queue();
+        for task_id in queue.begin() {
             self.run(task_id, runner::Mode::Fresh);
         }
     }
@@ -444,28 +490,6 @@ impl Inner {
     }
 }
 
-/// Tasks that can be ended together.
-#[derive(Default)]
-struct Spawned(Mutex<JoinSet<()>>);
-
-impl Spawned {
-    fn set(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut set = self.set();
-        // Those that ended are let go, so that the set does not grow.
-        while set.try_join_next().is_some() {}
-        set.spawn(task);
-    }
-
-    async fn abort_all(&self) {
-        let mut set = std::mem::take(&mut *self.set());
-        set.shutdown().await;
-    }
-}
-
 /// Whether it says that a delivery is over, which a message may have waited for.
 fn is_sent(write: &Write) -> bool {
     matches!(write, Write::SaveDelivery(one) if !outbox::State::UNFINISHED.contains(&one.state))
@@ -476,6 +500,7 @@ fn changed_task(write: &Write) -> Option<TaskId> {
         Write::AddTask(task) | Write::SaveTask(task) => Some(task.id.clone()),
         Write::SaveRequest(request) => Some(request.task_id.clone()),
         Write::SaveTurn(_)
+        | Write::AddWholeChanges(_)
         | Write::Append { .. }
         | Write::AddDelivery(_)
         | Write::SaveDelivery(_)
@@ -487,6 +512,17 @@ fn changed_task(write: &Write) -> Option<TaskId> {
         | Write::Audit { .. }
         | Write::Prune { .. } => None,
     }
+}
+
+/// What saves a task with an event that tells its state.
+fn state_writes(task: &mut Task, now: TimeMs) -> Vec<Write> {
+    task.updated_at = now;
+    if task.status.is_at_rest() {
+        task.completed_at = Some(now);
+    }
+    let mut batch = vec![Write::SaveTask(Box::new(task.clone())), state_event(task, now)];
+    batch.extend(letters_of_rest(task, TurnFacts::default(), now));
+    batch
 }
 
 /// The line that tells a task's state.

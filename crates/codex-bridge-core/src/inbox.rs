@@ -5,6 +5,7 @@
 //! which the program brings. What is decided about a message (who may write, what a command means, when to answer
 //! another agent no more) is decided here, the same for all channels.
 
+pub mod answer;
 pub mod command;
 pub mod hops;
 pub mod reply;
@@ -61,7 +62,8 @@ pub enum Party {
 }
 
 /// Who reads a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Room {
     /// The sender alone.
     Direct,
@@ -112,6 +114,8 @@ pub struct Message {
     pub sender_name: String,
     /// What they are.
     pub party: Party,
+    /// Who reads what is said in its conversation.
+    pub room: Room,
     /// How many agents like us it has passed.
     pub hops: u32,
     /// Where the reply goes.
@@ -193,7 +197,7 @@ impl State {
     }
 }
 
-/// A conversation: what it works on, where, and who may decide in it.
+/// A conversation: what it works on, and where. Written only by the one loop that owns its messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
     /// The channel that it is on.
@@ -204,8 +208,6 @@ pub struct Conversation {
     pub task_id: Option<TaskId>,
     /// The registered workspace that it works in; none is the channel's own.
     pub workspace: Option<String>,
-    /// Whether anyone who reads it may decide on what Codex asks.
-    pub has_approver: bool,
     /// When it last changed.
     pub updated_at: TimeMs,
 }
@@ -238,7 +240,6 @@ impl Conversation {
             key: key.to_owned(),
             task_id: None,
             workspace: None,
-            has_approver: false,
             updated_at: now,
         }
     }

@@ -48,6 +48,8 @@ pub struct Delivery {
     pub message_id: Option<String>,
     /// When it was written.
     pub created_at: TimeMs,
+    /// When somebody last took it up again: it is as old as that.
+    pub taken_up_at: Option<TimeMs>,
     /// When it last changed.
     pub updated_at: TimeMs,
 }
@@ -106,6 +108,7 @@ impl Delivery {
             last_error: None,
             message_id: None,
             created_at: now,
+            taken_up_at: None,
             updated_at: now,
         }
     }

@@ -81,16 +81,20 @@ impl Queue {
 
     /// Works no more. If it lines up for another turn, it stays there.
     pub fn finish(&mut self, task_id: &TaskId) {
-        self.running.retain(|ticket| ticket.task_id != *task_id);
+        // One: a task may have been admitted twice, for two reasons.
+        if let Some(at) = self.running.iter().position(|ticket| ticket.task_id == *task_id) {
+            self.running.remove(at);
+        }
     }
 
-    /// Leaves, wherever it stood.
-    pub fn leave(&mut self, task_id: &TaskId) {
-        self.running.retain(|ticket| ticket.task_id != *task_id);
+    /// Waits no more. False if it did not.
+    pub fn leave(&mut self, task_id: &TaskId) -> bool {
+        let before = self.tickets().count();
         for (_, line) in &mut self.waiting {
             line.retain(|ticket| ticket.task_id != *task_id);
         }
         self.waiting.retain(|(_, line)| !line.is_empty());
+        self.tickets().count() < before
     }
 
     /// Holds back whoever waits of a home.
@@ -144,7 +148,7 @@ mod tests {
         }
         assert_eq!(begun(&mut queue), ["a1", "b1", "c1"]);
         assert_eq!(begun(&mut queue), [""; 0]);
-        queue.leave(&TaskId("b1".to_owned()));
+        queue.finish(&TaskId("b1".to_owned()));
         assert_eq!(begun(&mut queue), ["a2"]);
     }
 
@@ -157,7 +161,7 @@ mod tests {
         assert_eq!(begun(&mut queue), ["w1", "w3"]);
         queue.wait(ticket("r1", "/c", false));
         assert_eq!(begun(&mut queue), ["r1"]);
-        queue.leave(&TaskId("w1".to_owned()));
+        queue.finish(&TaskId("w1".to_owned()));
         assert_eq!(begun(&mut queue), ["w2"]);
     }
 
@@ -173,6 +177,19 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_was_admitted_twice_begins_when_both_are_over() {
+        let mut queue = Queue::new(8);
+        for _ in 0..2 {
+            queue.admit(ticket("r1", "/a", false));
+        }
+        queue.wait(ticket("r1", "/a", false));
+        queue.finish(&TaskId("r1".to_owned()));
+        assert_eq!(begun(&mut queue), [""; 0]);
+        queue.finish(&TaskId("r1".to_owned()));
+        assert_eq!(begun(&mut queue), ["r1"]);
+    }
+
+    #[test]
     fn who_is_held_back_lets_others_pass_and_keeps_its_place() {
         let mut queue = Queue::new(8);
         queue.wait(ticket("h1", "/a", false));
@@ -184,7 +201,7 @@ mod tests {
         assert_eq!(held, ["h1", "h2"]);
         queue.let_go(&TaskId("h1".to_owned()));
         assert_eq!(begun(&mut queue), ["h1"]);
-        queue.leave(&TaskId("h2".to_owned()));
+        assert!(queue.leave(&TaskId("h2".to_owned())));
         assert!(queue.held().is_empty());
     }
 
@@ -194,8 +211,9 @@ mod tests {
         queue.admit(ticket("found", "/a", true));
         queue.wait(ticket("w1", "/a", true));
         queue.wait(ticket("w2", "/a", true));
-        queue.leave(&TaskId("w1".to_owned()));
-        queue.leave(&TaskId("found".to_owned()));
+        assert!(queue.leave(&TaskId("w1".to_owned())));
+        assert!(!queue.leave(&TaskId("found".to_owned())), "it works");
+        queue.finish(&TaskId("found".to_owned()));
         assert_eq!(begun(&mut queue), ["w2"]);
         assert_eq!(queue.running(), 1);
     }

@@ -37,6 +37,17 @@ pub struct RequestRecord {
     pub closed_at: Option<TimeMs>,
 }
 
+/// The changes of a request whose diffs are too long for a list. Redacted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WholeChanges {
+    /// Which request.
+    pub request_id: String,
+    /// Whose it is.
+    pub task_id: TaskId,
+    /// As in `ask.changes`, with diffs that are whole, or say how much is missing.
+    pub changes: Value,
+}
+
 /// Where a request stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -70,9 +81,14 @@ impl RequestState {
 }
 
 impl RequestRecord {
+    /// How many bytes its whole diffs have, if those in it are cut and the whole ones were kept.
+    pub fn whole_changes_bytes(&self) -> Option<u64> {
+        self.ask["whole_changes_bytes"].as_u64()
+    }
+
     /// Whether a person is asked for words rather than for a yes.
     pub fn is_question(&self) -> bool {
-        matches!(self.ask["kind"].as_str(), Some("questions" | "form"))
+        is_question(&self.ask)
     }
 
     /// Whether the answer is a secret, which lives in memory only: after a crash it is asked again.
@@ -80,4 +96,9 @@ impl RequestRecord {
         let questions = self.ask["questions"].as_array().map(Vec::as_slice).unwrap_or_default();
         questions.iter().any(|question| question["is_secret"] == Value::Bool(true))
     }
+}
+
+/// Whether this asks a person for words rather than for a yes.
+pub(crate) fn is_question(ask: &Value) -> bool {
+    matches!(ask["kind"].as_str(), Some("questions" | "form"))
 }

@@ -22,7 +22,7 @@ mod journal;
 mod opening;
 mod unwritten;
 
-pub(crate) use journal::closed_event;
+pub(crate) use journal::{closed_event, was_heard};
 pub(crate) use opening::session_config;
 use unwritten::Unwritten;
 
@@ -38,7 +38,7 @@ const JOURNAL: usize = 256;
 /// What a runner is told.
 pub(crate) enum Command {
     /// Add this to the turn.
-    Steer { text: String, reply: oneshot::Sender<SteerOutcome> },
+    Steer { text: String, client_id: Option<String>, reply: oneshot::Sender<SteerOutcome> },
     /// Stop it; answered when it has ended.
     Interrupt { reply: oneshot::Sender<()> },
 }
@@ -183,9 +183,9 @@ impl Runner {
     ) -> Result<(), store::Error> {
         // The session waits for the journal, which is read here: so nothing of it is waited for here.
         match command {
-            Command::Steer { text, reply } => {
+            Command::Steer { text, client_id, reply } => {
                 let session = session.clone();
-                tokio::spawn(async move { drop(reply.send(session.steer(text).await)) });
+                tokio::spawn(async move { drop(reply.send(session.steer_as(text, client_id).await)) });
             }
             Command::Interrupt { reply } => {
                 self.interrupters.push(reply);

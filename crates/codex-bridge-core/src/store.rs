@@ -9,14 +9,16 @@ pub mod conformance;
 pub mod memory;
 pub mod sqlite;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
+use codex_session::RequestKey;
 use futures_util::future::BoxFuture;
 
 use crate::event::{Event, NewEvent, Seq};
 use crate::inbox::{self, ChannelRecord, Conversation, Message};
 use crate::outbox::{Delivery, State};
-use crate::request::{RequestRecord, RequestState};
+use crate::request::{RequestRecord, RequestState, WholeChanges};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
 use crate::token::Token;
 
@@ -54,14 +56,25 @@ pub trait Store: Send + Sync + 'static {
     /// Requests, the oldest first.
     fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>>;
 
+    /// The changes of a request whose own diffs are cut, if they were kept.
+    fn whole_changes<'a>(&'a self, request_id: &'a str)
+    -> BoxFuture<'a, Result<Option<WholeChanges>, Error>>;
+
+    /// How many there are of what, without reading any of it.
+    fn counts(&self) -> BoxFuture<'_, Result<Counts, Error>>;
+
     /// Deliveries, the newest first.
     fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> BoxFuture<'a, Result<Vec<Delivery>, Error>>;
 
-    /// Of each target, the unfinished delivery whose time comes first.
+    /// Of each target, the unfinished delivery whose time comes first. Of the replies to it only the oldest counts:
+    /// they keep their order.
     fn next_deliveries(&self) -> BoxFuture<'_, Result<Vec<Delivery>, Error>>;
 
     /// Messages that came in, the newest first.
     fn messages<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<Vec<Message>, Error>>;
+
+    /// How many messages there are, without reading any. A limit does not count.
+    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<u64, Error>>;
 
     /// Of each conversation of a channel the open message whose turn it is, and every open message that need not wait,
     /// the oldest first.
@@ -101,6 +114,8 @@ pub enum Write {
     SaveTurn(Box<TurnRecord>),
     /// A request, new or changed.
     SaveRequest(Box<RequestRecord>),
+    /// The changes of a request whose own diffs are cut. Refused if it has some already.
+    AddWholeChanges(Box<WholeChanges>),
     /// Lines for a task's log.
     Append {
         /// Whose.
@@ -158,6 +173,19 @@ pub struct Committed {
     pub pruned_tasks: u64,
 }
 
+/// How many there are of what.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tasks by their stored state; states without any are left out.
+    pub tasks: HashMap<Status, u64>,
+    /// Requests that are open.
+    pub open_requests: u64,
+    /// Deliveries that are still to be made.
+    pub unsent: u64,
+    /// When the oldest of them was written.
+    pub oldest_unsent_at: Option<TimeMs>,
+}
+
 /// Which tasks.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TaskFilter {
@@ -189,6 +217,8 @@ pub struct RequestFilter {
     pub task_id: Option<TaskId>,
     /// Only by this name.
     pub request_id: Option<String>,
+    /// Only the one that Codex names so.
+    pub key: Option<RequestKey>,
     /// Only in these states; empty is all.
     pub states: Vec<RequestState>,
 }
@@ -228,6 +258,14 @@ pub struct DeliveryFilter {
     pub task_ids: Vec<TaskId>,
     /// Only in these states; empty is all.
     pub states: Vec<State>,
+    /// Only to this target.
+    pub target: Option<String>,
+    /// Only those to which the target said that it is gone for good.
+    pub target_gone: bool,
+    /// Only those that tell of this request.
+    pub request_id: Option<String>,
+    /// Only those that changed since.
+    pub since: Option<TimeMs>,
     /// At most so many; none is all.
     pub limit: Option<u32>,
 }
@@ -255,8 +293,24 @@ pub struct MessageFilter {
     pub since: Option<TimeMs>,
     /// Only those of which the source was not told that they are done with.
     pub unacknowledged: bool,
+    /// Only those that nothing more is done for: answered or given up, and the reply, if there is one, out or given up.
+    pub done_with: bool,
     /// At most so many, the newest; none is all.
     pub limit: Option<u32>,
+}
+
+impl Error {
+    /// Whether it is about the store as a whole, and not about what was asked of it.
+    pub fn is_of_all(&self) -> bool {
+        match self {
+            Self::DiskFull { .. }
+            | Self::ReadOnly { .. }
+            | Self::Locked { .. }
+            | Self::Corrupt { .. }
+            | Self::TooNew { .. } => true,
+            Self::Duplicate(_) | Self::Other(_) => false,
+        }
+    }
 }
 
 /// Why the store did not do it.

@@ -70,6 +70,10 @@ pub struct Task {
     pub usage: Option<Usage>,
     /// Who wants to be told.
     pub notify_target: Option<String>,
+    /// Where people are asked what Codex asks: the target of the conversation that it works for, if anyone there may
+    /// decide.
+    #[serde(default)]
+    pub asks_in: Option<String>,
     /// How far the telling is.
     pub notification: Notification,
     /// When it was handed over.
@@ -356,8 +360,8 @@ pub struct TurnRecord {
     pub task_id: TaskId,
     /// Which, from 1.
     pub number: u32,
-    /// Our own id of the prompt, which Codex shows again. It ends with a keyed mark of the prompt: whether another one
-    /// is the same can be told when the prompt is long gone.
+    /// Our own id of the prompt, which Codex shows again. It ends with a keyed mark of the prompt, and of the caller's
+    /// name for it if there is one: whether another one is the same can be told when the prompt is long gone.
     pub client_id: String,
     /// How far it is.
     pub progress: TurnProgress,

@@ -21,6 +21,7 @@ use testkit::ScriptedServer;
 use testkit::rig::Home;
 use testkit::script::{self, Script, Step, item};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 const TASKS: usize = 200;
@@ -40,7 +41,8 @@ async fn main() {
     let site = Site::start();
     let first = site.hand_over().await;
     let tally = Arc::new(Tally::default());
-    site.listen(&first, &tally);
+    let mut clients = JoinSet::new();
+    clients.spawn(listen(site.door(), first.clone(), Arc::clone(&tally)));
     let alone = tally.approvals(APPROVALS).await;
 
     let mut tasks = vec![first];
@@ -48,16 +50,20 @@ async fn main() {
         tasks.push(site.hand_over().await);
     }
     for task in &tasks[1..READERS] {
-        site.listen(task, &tally);
+        clients.spawn(listen(site.door(), task.clone(), Arc::clone(&tally)));
     }
     site.until_all_work().await;
     let (crowd, crowd_rate) = tally.part(APPROVALS).await;
-    let reads = site.read_beside(&tasks);
+    let reads = Arc::new(AtomicU64::new(0));
+    for _ in 0..READ_CONNECTIONS {
+        clients.spawn(read(site.door(), tasks.clone(), Arc::clone(&reads)));
+    }
     sleep(Duration::from_secs(1)).await;
     let reads_before = reads.load(Ordering::Relaxed);
     let began = Instant::now();
     let (read, read_rate) = tally.part(APPROVALS).await;
     let reads_per_s = per_second(reads.load(Ordering::Relaxed) - reads_before, began.elapsed());
+    clients.shutdown().await;
     site.end();
 
     report("one task, one listener", &alone);
@@ -200,48 +206,38 @@ impl Site {
         }
     }
 
-    /// Follows a task, and says yes to whatever it asks.
-    fn listen(&self, task: &str, tally: &Arc<Tally>) {
-        let (door, task, tally) = (self.door(), task.to_owned(), Arc::clone(tally));
-        tokio::spawn(async move {
-            let mut answers = door.open().await;
-            let mut asked_at = UNIX_EPOCH;
-            let mut events = door.events(&task).await;
-            loop {
-                let event = events.next().await;
-                tally.events.fetch_add(1, Ordering::Relaxed);
-                if let Some(at) = time_in(&event) {
-                    asked_at = at;
-                }
-                if let Some(request) = event["request_id"].as_str().filter(|_| event["kind"] == "request") {
-                    tally.heard(SystemTime::now().duration_since(asked_at).unwrap());
-                    let path = format!("/v1/tasks/{task}/requests/{request}/decision");
-                    answers.post(&path, &json!({ "decision": "accept" })).await;
-                }
-            }
-        });
-    }
-
-    /// Reads the states of tasks at a steady pace until the end, and counts.
-    fn read_beside(&self, tasks: &[String]) -> Arc<AtomicU64> {
-        let reads = Arc::new(AtomicU64::new(0));
-        for _ in 0..READ_CONNECTIONS {
-            let (door, tasks, reads) = (self.door(), tasks.to_vec(), Arc::clone(&reads));
-            tokio::spawn(async move {
-                let mut line = door.open().await;
-                let mut pace = tokio::time::interval(Duration::from_secs(1) * READ_CONNECTIONS / READS_PER_S);
-                for task in tasks.iter().cycle() {
-                    pace.tick().await;
-                    line.get(&format!("/v1/tasks/{task}")).await;
-                    reads.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-        reads
-    }
-
     fn end(&self) {
         self.run(&["stop", "--hosts"]);
+    }
+}
+
+/// Follows a task for as long as it is let, and says yes to whatever it asks.
+async fn listen(door: Door, task: String, tally: Arc<Tally>) {
+    let mut answers = door.open().await;
+    let mut asked_at = UNIX_EPOCH;
+    let mut events = door.events(&task).await;
+    loop {
+        let event = events.next().await;
+        tally.events.fetch_add(1, Ordering::Relaxed);
+        if let Some(at) = time_in(&event) {
+            asked_at = at;
+        }
+        if let Some(request) = event["request_id"].as_str().filter(|_| event["kind"] == "request") {
+            tally.heard(SystemTime::now().duration_since(asked_at).unwrap());
+            let path = format!("/v1/tasks/{task}/requests/{request}/decision");
+            answers.post(&path, &json!({ "decision": "accept" })).await;
+        }
+    }
+}
+
+/// Reads the states of tasks at a steady pace for as long as it is let, and counts.
+async fn read(door: Door, tasks: Vec<String>, reads: Arc<AtomicU64>) {
+    let mut line = door.open().await;
+    let mut pace = tokio::time::interval(Duration::from_secs(1) * READ_CONNECTIONS / READS_PER_S);
+    for task in tasks.iter().cycle() {
+        pace.tick().await;
+        line.get(&format!("/v1/tasks/{task}")).await;
+        reads.fetch_add(1, Ordering::Relaxed);
     }
 }
 

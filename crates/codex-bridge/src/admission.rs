@@ -8,10 +8,14 @@ use std::path::{Component, Path, PathBuf};
 use codex_bridge_core::NewTask;
 use codex_bridge_core::task::{Limits, Settings};
 use codex_session::{ApprovalMode, Sandbox};
+use redact::Redactor;
 
 use crate::calls::{Door, Start};
 use crate::config::{File, Profile};
 use crate::failure::Failure;
+
+/// The longest instructions of a caller.
+const INSTRUCTIONS_MAX_BYTES: usize = 64 * 1024;
 
 /// What the daemon knows beyond the operator's file.
 #[derive(Debug, Clone)]
@@ -40,7 +44,7 @@ impl Rules {
             model: said(start.model.as_deref()).map(str::to_owned).or(profile.model),
             effort: said(start.effort.as_deref()).map(str::to_owned).or(profile.effort),
             codex_home: self.home(start.codex_home.as_deref())?,
-            developer_instructions: None,
+            developer_instructions: instructions(start.developer_instructions)?,
         };
         Ok(NewTask {
             prompt: start.prompt,
@@ -173,6 +177,23 @@ fn real_directory(wanted: &Path) -> Result<PathBuf, Failure> {
     let real =
         wanted.canonicalize().map_err(|error| missing(format!("cwd {}: {error}", wanted.display())))?;
     if real.is_dir() { Ok(real) } else { Err(missing(format!("cwd {} is no directory", wanted.display()))) }
+}
+
+/// Instructions go to Codex with every opening of the thread, so they are stored as they are: there can be no secret in
+/// them, and not too much.
+fn instructions(text: Option<String>) -> Result<Option<String>, Failure> {
+    let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
+    let refused = |message: String| {
+        Failure::new("instructions_refused", message).hint("put it into the prompt, or a file in cwd")
+    };
+    if text.len() > INSTRUCTIONS_MAX_BYTES {
+        return Err(refused(format!("developer instructions may have {INSTRUCTIONS_MAX_BYTES} bytes")));
+    }
+    let (_, secrets) = Redactor::default().count_and_redact(&text);
+    if secrets > 0 {
+        return Err(refused("developer instructions are stored, and there is a secret in these".to_owned()));
+    }
+    Ok(Some(text))
 }
 
 /// A word that says something; empty ones mean the default.

@@ -1,12 +1,15 @@
 //! What callers send to the daemon: the bodies and queries of its routes.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use codex_bridge_core::store::AUDIT_LINES;
 use codex_bridge_core::token::Role;
 use codex_session::Decision;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -59,14 +62,18 @@ pub struct Start {
     /// A profile of the operator's configuration.
     #[serde(default)]
     pub profile: Option<String>,
+    /// Instructions above the prompt, for all turns of the task. The operator's come first.
+    #[serde(default)]
+    pub developer_instructions: Option<String>,
     /// A home that the operator's configuration lists.
     #[serde(default)]
     pub codex_home: Option<PathBuf>,
     /// The caller's own name for this request: the same one gives the same task.
     #[serde(default)]
     pub client_request_id: Option<String>,
-    /// Who wants to be told.
-    #[serde(default)]
+    /// Who wants to be told: targets in one text, or a list of them.
+    #[serde(default, deserialize_with = "targets")]
+    #[schemars(schema_with = "targets_schema")]
     pub notify_target: Option<String>,
     /// How much it may use.
     #[serde(default)]
@@ -86,12 +93,33 @@ impl Start {
             model: None,
             effort: None,
             profile: None,
+            developer_instructions: None,
             codex_home: None,
             client_request_id: None,
             notify_target: None,
             limits: Limits::default(),
         }
     }
+}
+
+/// Targets in one text, or a list of them.
+pub fn targets<'de, D: Deserializer<'de>>(input: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(input)? {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        Value::Array(all) => {
+            let texts: Option<Vec<&str>> = all.iter().map(Value::as_str).collect();
+            texts.map(|texts| Some(texts.join(" "))).ok_or_else(|| Error::custom(NO_TARGETS))
+        }
+        _ => Err(Error::custom(NO_TARGETS)),
+    }
+}
+
+/// What is said of targets that are none.
+const NO_TARGETS: &str = "notify_target is a text, or a list of texts";
+
+fn targets_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["string", "array", "null"], "items": { "type": "string" } })
 }
 
 /// How much a task may use before it is paused.
@@ -177,6 +205,17 @@ pub struct Events {
     pub follow: bool,
     /// With text as it is written.
     pub live: bool,
+    /// With what `/v1/events` tells of all tasks, for a page that needs both: only as server-sent events.
+    pub news: bool,
+}
+
+/// `GET /v1/events`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct News {
+    /// The stream ends after so many; without it, it goes on.
+    #[schemars(range(min = 1, max = u32::MAX))]
+    pub limit: Option<NonZeroU32>,
 }
 
 /// `POST /v1/tasks/{id}/requests/{request}/decision`, where `-` stands for the only open request.
@@ -267,7 +306,8 @@ pub struct NewToken {
 pub struct Deliveries {
     /// Also what was delivered, or answered before it was told.
     pub all: bool,
-    /// At most so many.
+    /// At most so many, 1 to 1000. Default 100.
+    #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
     /// Only those of this task.
     pub task_id: Option<String>,
@@ -296,7 +336,8 @@ pub struct Audit {
     pub task: Option<String>,
     /// Only from this time on, as RFC 3339.
     pub since: Option<String>,
-    /// At most so many, the newest.
+    /// At most so many, the newest, 1 to 100000. Default 200.
+    #[schemars(range(min = 1, max = AUDIT_LINES))]
     pub limit: Option<u32>,
 }
 
@@ -354,6 +395,7 @@ pub struct Inbox {
     pub all: bool,
     /// Only of this channel.
     pub channel: Option<String>,
-    /// At most so many, the newest.
+    /// At most so many, the newest, 1 to 1000. Default 100.
+    #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
 }

@@ -29,17 +29,15 @@ mod progress;
 pub mod registry;
 pub mod serving;
 pub mod settings;
-pub mod speech;
 pub mod telegram;
 
 use std::time::Duration;
 
-use codex_bridge_core::bridge::Verdict;
+use codex_bridge_core::bridge::{Choice, Verdict};
 use codex_bridge_core::inbox::{Arrival, Message, Receipt};
 use codex_bridge_core::outbox::sender::Seen;
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::RequestRecord;
-use codex_session::Decision;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
@@ -53,6 +51,9 @@ pub trait Channel: Send + Sync + 'static {
 
     /// Makes sure that it can work: credentials, reach. Gives a sentence for people. Gets the cursor that is remembered.
     fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, Trouble>>;
+
+    /// Looks whether it could work, and changes nothing there. Gives a sentence for people.
+    fn probe(&self) -> BoxFuture<'_, Result<String, Trouble>>;
 
     /// What came since the cursor. May wait for something to come, a minute at most. The cursor of what it gives is
     /// remembered together with it, in one transaction.
@@ -119,6 +120,11 @@ pub trait Channel: Send + Sync + 'static {
         std::future::ready(()).boxed()
     }
 
+    /// The places that something can be sent to, for people who named none of them.
+    fn places(&self) -> Vec<String> {
+        vec!["PLACE".to_owned()]
+    }
+
     /// Whether there is such a place, and why not.
     fn check_place(&self, place: &str) -> Result<(), String>;
 
@@ -156,8 +162,8 @@ pub struct Tap {
     pub sender_id: String,
     /// On what.
     pub request_id: String,
-    /// What was decided.
-    pub decision: Decision,
+    /// What was chosen.
+    pub choice: Choice,
     /// The message that carries the button, as the platform calls it.
     pub message_id: Option<String>,
 }
@@ -209,8 +215,6 @@ pub enum Trouble {
         /// Why, without secrets.
         why: String,
     },
-    /// The source does not know the cursor any more: it is read anew.
-    CursorGone,
 }
 
 impl Trouble {
@@ -223,7 +227,6 @@ impl Trouble {
     pub fn sentence(&self) -> &str {
         match self {
             Self::Stop(why) | Self::Again { why, .. } => why,
-            Self::CursorGone => "its place in the source is gone",
         }
     }
 }

@@ -150,6 +150,11 @@ impl Client {
         self.get("/v1/requests").await
     }
 
+    /// The changes that a request asks for, with their whole diffs.
+    pub async fn changes(&self, id: &str, request: &str) -> Result<Vec<view::Change>, Failure> {
+        self.get(&task_path(id, &format!("/requests/{}/changes", encoded(request)))).await
+    }
+
     /// Decides on a request, or on the only open one of the task. Returns when Codex has taken it.
     pub async fn decide(
         &self,

@@ -6,16 +6,15 @@ mod lock;
 pub mod log;
 mod notify;
 mod port;
+mod serving;
 
 use std::fs;
-use std::future::IntoFuture;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use codex_binary::{Codex, Support};
 use codex_bridge_core::config::DEVELOPER_INSTRUCTIONS;
 use codex_bridge_core::seal;
@@ -27,6 +26,7 @@ use codex_wire::host::environment::of_this_process;
 use codex_wire::host::retirement;
 use codex_wire::host::{EnvPolicy, Found, KeeperCommand, Stop, find_all};
 use redact::Redactor;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -44,6 +44,7 @@ use crate::paths::{Paths, cannot};
 use crate::peer::{self, Peer};
 use crate::{codex, http, view};
 use port::Port;
+use serving::Limits;
 
 /// How long callers that are being answered may take when the daemon stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
@@ -51,6 +52,9 @@ const LAST_ANSWERS: Duration = Duration::from_secs(5);
 const LET_GO: Duration = Duration::from_secs(1);
 /// How often parked tasks and hosts are looked after.
 const UPKEEP_EVERY: Duration = Duration::from_secs(15);
+/// Descriptors that the daemon wants. Not all that it could have: hosts inherit the limit, and there are programs that
+/// close every descriptor they might have, one by one.
+const DESCRIPTORS: u64 = 16 * 1024;
 /// Names the place where the program dies; for proofs. See `docs/failpoints.md`.
 const FAILPOINT: &str = "CODEX_BRIDGE_FAILPOINT";
 
@@ -94,6 +98,7 @@ pub fn serve(paths: &Paths, orders: Orders) -> Result<(), Failure> {
         // Refused only to the leader of a process group, which a child of ours is not.
         let _ = rustix::process::setsid();
     }
+    raise_descriptor_limit();
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::internal)?;
     let outcome = runtime.block_on(run(paths, orders));
     if let Err(failure) = &outcome
@@ -106,6 +111,18 @@ pub fn serve(paths: &Paths, orders: Orders) -> Result<(), Failure> {
     match outcome? {
         End::WithHosts => end_hosts(paths),
         End::LeaveHosts | End::Never => Ok(()),
+    }
+}
+
+/// Shells give a process 1024 descriptors, and let it have more: with hosts, streams and idle connections a busy daemon
+/// needs them.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(DESCRIPTORS, |most| most.min(DESCRIPTORS));
+    if limit.current.is_some_and(|current| current < wanted) {
+        limit.current = Some(wanted);
+        // It works with fewer as well.
+        let _ = setrlimit(Resource::Nofile, limit);
     }
 }
 
@@ -134,14 +151,15 @@ async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     announce(orders.start, paths, &codex, port.as_ref());
     let router = http::router(app.clone());
     let on_port = port.map(|port| port.answer(bridge.clone(), router.clone(), ended.clone()));
-    let on_port = async { futures_util::future::OptionFuture::from(on_port).await.unwrap_or(Ok(())) };
-    let on_socket = answer(listener, http::on_socket(router, app), ended.clone());
-    let (served, served_remotely) = tokio::join!(on_socket, on_port);
+    let on_port = futures_util::future::OptionFuture::from(on_port);
+    let router = http::on_socket(router, app);
+    let on_socket =
+        serving::answer(listener, router, Limits::default(), |stream, _| Peer::of(stream), ended.clone());
+    tokio::join!(on_socket, on_port);
     notify::tell("STOPPING=1");
     bridge.abandon().await;
     // The next daemon makes its own; a file without a listener only says less clearly that nobody is there.
     let _ = fs::remove_file(paths.socket());
-    served.and(served_remotely)?;
     if let Some(failure) = stopped.get() {
         return Err(failure.clone());
     }
@@ -190,31 +208,9 @@ fn end_on_signals(ending: Arc<watch::Sender<End>>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Answers on the socket until the end is told, then finishes what it was answering.
-async fn answer(listener: UnixListener, router: Router, ended: watch::Receiver<End>) -> Result<(), Failure> {
-    let service = router.into_make_service_with_connect_info::<Peer>();
-    let served = axum::serve(listener, service).with_graceful_shutdown(told(ended.clone())).into_future();
-    finished(served, ended).await
-}
-
 /// Comes back when the end is told.
 async fn told(mut ended: watch::Receiver<End>) {
     let _ = ended.wait_for(|end| *end != End::Never).await;
-}
-
-/// Those who are being answered when the end is told have a little time.
-async fn finished(
-    served: impl Future<Output = std::io::Result<()>>,
-    ended: watch::Receiver<End>,
-) -> Result<(), Failure> {
-    let patience = async {
-        told(ended).await;
-        tokio::time::sleep(LAST_ANSWERS).await;
-    };
-    tokio::select! {
-        served = served => served.map_err(Failure::internal),
-        () = patience => Ok(()),
-    }
 }
 
 fn announce(start: Start, paths: &Paths, codex: &Codex, port: Option<&Port>) {

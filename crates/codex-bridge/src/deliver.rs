@@ -16,7 +16,7 @@ use codex_bridge_core::outbox::sender::{Refusal, Unknown};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats, Sender};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::config::notify::{Notify, Secret};
 use crate::view;
@@ -85,8 +85,17 @@ impl Deliver {
         }
     }
 
+    /// What is configured and cannot be used, and why.
+    pub fn unusable(&self) -> Vec<(String, String)> {
+        let webhooks = wrong("webhook", &self.webhooks);
+        let all = webhooks.chain(wrong("exec", &self.execs)).chain(wrong("feishu-bot", &self.feishu_bots));
+        let telegram = self.telegram.iter().filter_map(|one| one.as_ref().err()).map(|why| ("telegram", why));
+        let feishu = self.feishu.iter().filter_map(|one| one.as_ref().err()).map(|why| ("feishu", why));
+        all.chain(telegram.chain(feishu).map(|(name, why)| (name.to_owned(), why.clone()))).collect()
+    }
+
     /// The targets that can be used.
-    fn known(&self) -> Vec<String> {
+    pub fn known(&self) -> Vec<String> {
         let webhooks = names("webhook", &self.webhooks);
         let all = webhooks.chain(names("exec", &self.execs)).chain(names("feishu-bot", &self.feishu_bots));
         let telegram = self.telegram.iter().flatten().flat_map(Telegram::targets);
@@ -146,6 +155,14 @@ fn names<'a, T>(platform: &'a str, all: &'a BTreeMap<String, Ready<T>>) -> impl 
     usable.map(move |(name, _)| format!("{platform}:{name}"))
 }
 
+fn wrong<'a, T>(
+    platform: &'a str,
+    all: &'a BTreeMap<String, Ready<T>>,
+) -> impl Iterator<Item = (String, String)> + 'a {
+    let wrong = all.iter().filter_map(|(name, configured)| Some((name, configured.as_ref().err()?)));
+    wrong.map(move |(name, why)| (format!("{platform}:{name}"), why.clone()))
+}
+
 /// A text of the configuration: as it stands there, or from the variable that it names.
 pub fn found(
     direct: Option<&Secret>,
@@ -180,15 +197,48 @@ pub fn secrets(notify: &Notify, env: Env<'_>) -> Vec<String> {
     let found = |(direct, variable): (&Option<Secret>, &Option<String>)| {
         found(direct.as_ref(), variable.as_deref(), env).ok().flatten()
     };
-    let paths = addresses.into_iter().filter_map(found).filter_map(|url| secret_path(&url));
-    paths.chain(pairs.into_iter().filter_map(found)).collect()
+    let of_addresses = addresses.into_iter().filter_map(found).flat_map(|url| of_address(&url));
+    let bodies = notify.webhook.values().filter_map(|webhook| webhook.body.as_ref());
+    let of_bodies = bodies.flat_map(|body| told_by_name(&json!(body)));
+    of_addresses.chain(of_bodies).chain(pairs.into_iter().filter_map(found)).collect()
 }
 
 /// What of an address is worth hiding: `https://localhost/hook` is no secret, and may be talked about.
-fn secret_path(url: &str) -> Option<String> {
-    let (_, rest) = url.split_once("://")?;
-    let path = rest.split_once('/')?.1;
-    (path.len() >= SECRET_PATH_BYTES).then(|| path.to_owned())
+fn of_address(url: &str) -> Vec<String> {
+    let Some((_, rest)) = url.split_once("://") else { return Vec::new() };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let path = path.get(1..).filter(|path| path.len() >= SECRET_PATH_BYTES);
+    let password =
+        authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':')).map(|(_, word)| word);
+    path.into_iter().chain(password).map(str::to_owned).collect()
+}
+
+/// The texts that are secrets by the name under which they stand; a topic of ntfy's is one, since it is all that one
+/// needs to know.
+pub fn told_by_name(settings: &Value) -> Vec<String> {
+    let mut hidden = settings.clone();
+    redact::Redactor::default().redact_json(&mut hidden);
+    let mut secrets = Vec::new();
+    gather(settings, &hidden, &mut secrets);
+    secrets
+}
+
+fn gather(plain: &Value, hidden: &Value, secrets: &mut Vec<String>) {
+    match plain {
+        Value::String(text) if plain != hidden => {
+            // Of `--token=abc` the value is the secret.
+            let value = text.split_once('=').map_or(text.as_str(), |(_, value)| value);
+            secrets.push(value.to_owned());
+        }
+        Value::Array(all) => (0..all.len()).for_each(|at| gather(&all[at], &hidden[at], secrets)),
+        Value::Object(all) => {
+            for (name, value) in all {
+                secrets.extend(value.as_str().filter(|_| name == "topic").map(str::to_owned));
+                gather(value, &hidden[name], secrets);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// A notice as programs read it: as it is kept, with times as everywhere.

@@ -94,6 +94,8 @@ impl From<bridge::Error> for Failure {
             }
             bridge::Error::Undelivered { .. } => Self::new("undelivered", message),
             bridge::Error::Store(error) => error.into(),
+            bridge::Error::CutOff => Self::new("daemon_stopping", message)
+                .hint("repeat the command: a new daemon goes on where this one was"),
             bridge::Error::Hosts(_) => {
                 Self::new("hosts", message).hint("`codex-bridge doctor` looks for the cause")
             }

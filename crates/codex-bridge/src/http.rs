@@ -15,10 +15,12 @@ mod metrics;
 mod news;
 mod openapi;
 pub mod origin;
+mod page;
 pub mod problem;
 pub mod requests;
 mod route;
 mod routes;
+pub mod seats;
 mod store;
 mod stream;
 pub mod tasks;
@@ -45,6 +47,7 @@ use crate::peer::{self, Peer, Standing};
 use crate::view;
 use metrics::Meter;
 use news::Digest;
+use seats::Shares;
 
 pub use caller::{Caller, Role};
 pub use problem::{Body, Path, Query, Refusal};
@@ -115,6 +118,7 @@ pub fn router(app: App) -> Router {
         .fallback(problem::nothing_here)
         .method_not_allowed_fallback(problem::wrong_method)
         .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
+        .layer(middleware::map_response(problem::in_our_words))
         .with_state(app)
 }
 
@@ -123,12 +127,13 @@ pub type Reply<T> = Result<Json<T>, Refusal>;
 
 /// The routes on the unix socket, whose callers are the user's own processes.
 pub fn on_socket(router: Router, app: App) -> Router {
-    router.layer(middleware::from_fn_with_state(app, only_people))
+    let shares = Arc::<Shares>::default();
+    router.layer(middleware::from_fn_with_state((app, shares), only_people))
 }
 
 /// Lets in whom the socket is for, and says in every answer which home the tasks use.
 async fn only_people(
-    State(app): State<App>,
+    State((app, shares)): State<(App, Arc<Shares>)>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     mut request: Request,
     next: Next,
@@ -142,8 +147,12 @@ async fn only_people(
         Ok(Standing::BelowAHost) => return Refusal::from(peer::started_by_codex()).into_response(),
         Err(failure) => return Refusal::from(failure).into_response(),
     };
+    let answering = match shares.answering(&caller, &request) {
+        Ok(answering) => answering,
+        Err(failure) => return Refusal::from(failure).into_response(),
+    };
     request.extensions_mut().insert(caller);
-    let mut response = next.run(request).await;
+    let mut response = answering.until_told(next.run(request).await);
     let home = app.about.codex_home.as_deref().unwrap_or_default();
     if let Ok(home) = HeaderValue::from_str(home) {
         response.headers_mut().insert(HOME_HEADER, home);

@@ -6,12 +6,10 @@
 
 use std::fs;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
 use codex_wire::host::proc;
 use codex_wire::host::record::MARKER;
 use rustix::process::geteuid;
-use tokio::net::UnixListener;
+use tokio::net::UnixStream;
 
 use crate::failure::Failure;
 
@@ -39,6 +37,16 @@ pub enum Standing {
 }
 
 impl Peer {
+    /// Who is at the other end of a connection.
+    pub fn of(stream: &UnixStream) -> Self {
+        let who =
+            stream.peer_cred().ok().and_then(|peer| Some((peer.uid(), u32::try_from(peer.pid()?).ok()?)));
+        Self(match who {
+            Some((uid, pid)) => checked(uid, pid),
+            None => Err(refused("the calling process cannot be told")),
+        })
+    }
+
     /// Where it stands, given the processes of the hosts; or why it may not connect at all. The mark alone would not do:
     /// the environment of a process that forbids others to look into it cannot be read.
     pub fn standing(&self, hosts: &[u32]) -> Result<Standing, Failure> {
@@ -55,17 +63,6 @@ impl Peer {
 /// Why a peer below a host may not use the daemon.
 pub fn started_by_codex() -> Failure {
     refused(STARTED_BY_CODEX)
-}
-
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        let credentials = stream.io().peer_cred();
-        let who = credentials.ok().and_then(|peer| Some((peer.uid(), u32::try_from(peer.pid()?).ok()?)));
-        Self(match who {
-            Some((uid, pid)) => checked(uid, pid),
-            None => Err(refused("the calling process cannot be told")),
-        })
-    }
 }
 
 fn checked(uid: u32, pid: u32) -> Result<Family, Failure> {

@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 
 pub use channel::{Channel, ChannelLog, Knock, Message, Reached};
 pub use delivery::{Delivery, Tried};
-pub use request::{Detail, Request};
+pub use request::{Change, Detail, Request, diff_of};
 pub use task::{Diff, ShortTask, Task, TaskNews, TaskResult, Turn, Usage};
 
 /// One line of a task's log, or a piece of text as it is written: that has no `seq` and no `at`.
@@ -36,8 +36,8 @@ pub struct Event {
     /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// What kind; `live` for live text, with `live` (`text`, `reasoning`, `output`) and `text` beside it. With `so_far` it
-    /// is all that there is of a message, less `left_out_bytes` at its beginning; otherwise a piece.
+    /// What kind; `live` for live text, with `live` (`text`, `reasoning`, `output`) and `text` beside it, and the `call_id`
+    /// of output. With `so_far` it is all that there is of a message, less `left_out_bytes` at its beginning; otherwise a piece.
     pub kind: String,
     /// The rest, by kind. See `docs/daemon.md`.
     #[serde(flatten)]

@@ -51,6 +51,7 @@ pub fn routes() -> Router<App> {
         .route("/tasks/{id}/fork", post(task::fork))
         .route("/approvals", get(approvals::list))
         .route("/approvals/{task}/{request}", get(approvals::show).post(approvals::decide))
+        .route("/approvals/{task}/{request}/changes", get(approvals::changes))
         .route("/hosts", get(hosts::show))
         .route("/deliveries", get(deliveries::show))
         .route("/deliveries/{id}/retry", post(deliveries::retry))

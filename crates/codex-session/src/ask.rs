@@ -2,7 +2,7 @@
 //!
 //! Texts come from a model, a repository or an MCP server and are data: deceptive characters are taken out, secrets
 //! are hidden and counted, lines of such a text are indented so that they cannot pose as ours. Nothing is cut: what
-//! is not shown cannot be agreed to. The one exception is a patch beyond a bound, which says how much is missing of
+//! is not shown cannot be agreed to. The one exception is a patch of more than 8 MiB, which says how much is missing of
 //! which file. How an answer reaches Codex is not known here.
 
 mod changes;
@@ -188,6 +188,16 @@ impl Ask {
             | ServerRequest::Attestation
             | ServerRequest::CurrentTime
             | ServerRequest::Unknown { .. } => return None,
+        })
+    }
+
+    /// Cuts the diffs to so many bytes together, for a list; gives the changes as they were if that took any away.
+    pub fn cut_diffs_to(&mut self, bytes: usize) -> Option<Vec<ShownChange>> {
+        let is_more = self.changes.iter().map(|change| change.diff.len()).sum::<usize>() > bytes;
+        is_more.then(|| {
+            let whole = self.changes.clone();
+            changes::cut(&mut self.changes, bytes);
+            whole
         })
     }
 

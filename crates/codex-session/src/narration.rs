@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use codex_wire::event::{Delta, DeltaKind, Event};
+use codex_wire::item::Item;
 use codex_wire::thread::TokenUsage;
 use codex_wire::{ThreadId, TurnId};
 use redact::Redactor;
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 use crate::ask::Ask;
 use crate::decision::RequestKey;
+use crate::projection::call_id::command_call_id;
 use crate::result::TurnOutcome;
 use crate::tool_display::{Display, Options, ToolDisplay};
 use crate::turn::{Closing, Millis, Notice};
@@ -33,10 +35,17 @@ pub enum SessionEvent {
     },
     /// Something to show: a tool call, text, a message.
     Shown(Display),
+    /// Something that was said to Codex under a name of ours is a part of the turn.
+    Heard {
+        /// The item, as Codex names it.
+        item_id: Option<String>,
+        /// Our name for it.
+        client_id: String,
+    },
     /// A piece of a command's output.
     Output {
-        /// The command's item.
-        item_id: String,
+        /// The command's call, as in its start and its end.
+        call_id: String,
         /// The piece.
         text: String,
     },
@@ -120,7 +129,7 @@ impl Narrator {
         let stream = self.streams.entry((item_id.clone(), kind)).or_insert_with(|| redactor.stream());
         let text = stream.push(&text);
         if !text.is_empty() {
-            out.push(piece(item_id, kind, text));
+            out.push(piece(&item_id, kind, text));
         }
     }
 
@@ -132,6 +141,10 @@ impl Narrator {
         self.show(shown, out);
         match event {
             Event::TurnStarted(turn) => out.push(SessionEvent::TurnStarted { turn_id: turn.id.clone() }),
+            Event::ItemCompleted(Item::UserMessage(said)) => {
+                let heard = |client_id| SessionEvent::Heard { item_id: said.id.clone(), client_id };
+                out.extend(said.client_id.clone().map(heard));
+            }
             Event::TokenUsage(usage) => out.push(SessionEvent::Usage(usage.clone())),
             Event::DiffUpdated(diff) => out.push(SessionEvent::Diff { diff: self.redacted(diff) }),
             Event::Warning(message) => out.push(SessionEvent::Warning { message: self.redacted(message) }),
@@ -149,7 +162,7 @@ impl Narrator {
             let Some(mut stream) = self.streams.remove(&(item_id.to_owned(), kind)) else { continue };
             let rest = stream.finish();
             if !rest.is_empty() {
-                out.push(piece(item_id.to_owned(), kind, rest));
+                out.push(piece(item_id, kind, rest));
             }
         }
     }
@@ -183,10 +196,10 @@ impl Narrator {
     }
 }
 
-fn piece(item_id: String, kind: DeltaKind, text: String) -> SessionEvent {
+fn piece(item_id: &str, kind: DeltaKind, text: String) -> SessionEvent {
     match kind {
         DeltaKind::Message => SessionEvent::Shown(Display::Text { delta: text }),
         DeltaKind::Reasoning => SessionEvent::Shown(Display::Reasoning { delta: text }),
-        DeltaKind::Output => SessionEvent::Output { item_id, text },
+        DeltaKind::Output => SessionEvent::Output { call_id: command_call_id(item_id), text },
     }
 }

@@ -58,7 +58,7 @@ pub struct Session {
 enum Command {
     Open { reply: oneshot::Sender<Result<ThreadId, Failure>> },
     Run { job: Job, options: Box<TurnOptions>, reply: oneshot::Sender<TurnResult> },
-    Steer { input: Vec<UserInput>, reply: oneshot::Sender<SteerOutcome> },
+    Steer { input: Vec<UserInput>, client_id: Option<String>, reply: oneshot::Sender<SteerOutcome> },
     Interrupt,
     Standing { reply: oneshot::Sender<Standing> },
     Close { reply: oneshot::Sender<()> },
@@ -188,8 +188,14 @@ impl Session {
 
     /// Adds to the running turn. A turn that is about to run gets it as soon as it does.
     pub async fn steer(&self, input: impl Into<Prompt>) -> SteerOutcome {
+        self.steer_as(input, None).await
+    }
+
+    /// The same, under a name of the caller's own: that Codex took it is told as [`SessionEvent::Heard`].
+    pub async fn steer_as(&self, input: impl Into<Prompt>, client_id: Option<String>) -> SteerOutcome {
         let input = input.into().0;
-        self.ask(|reply| Command::Steer { input, reply }).await.unwrap_or(SteerOutcome::NoActiveTurn)
+        let steered = self.ask(|reply| Command::Steer { input, client_id, reply });
+        steered.await.unwrap_or(SteerOutcome::NoActiveTurn)
     }
 
     /// Stops the running turn, also one that has not begun yet. The turn's result tells when it has stopped.

@@ -176,7 +176,7 @@ impl Turn {
             Input::Reply(reply) => self.on_reply(reply, now, effects),
             Input::Decided { key, decision, by } => self.on_decision(&key, &decision, by, effects),
             Input::ProgramAnswered { key, answer } => self.on_program_answer(&key, answer, effects),
-            Input::Steer { token, input } => self.on_steer(token, input, effects),
+            Input::Steer { token, input, client_id } => self.on_steer(token, input, client_id, effects),
             Input::Interrupt => self.stop(StopCause::User, now, effects),
             Input::Lost(loss) => self.on_lost(loss, now, effects),
             Input::Attached { epoch } => self.on_attached(epoch, now, effects),

@@ -367,6 +367,9 @@ pub struct TurnSteer {
     pub thread_id: ThreadId,
     /// What to add.
     pub input: Vec<UserInput>,
+    /// Our own id of it, shown again as `clientId`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_user_message_id: Option<String>,
     /// The turn that must be running.
     pub expected_turn_id: TurnId,
 }

@@ -185,7 +185,7 @@ pub struct UserMessage {
     /// The item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The `clientUserMessageId` of the `turn/start` that it came with.
+    /// The `clientUserMessageId` of the `turn/start` or `turn/steer` that it came with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
     /// Text, images and the like, as Codex wrote them.

@@ -33,13 +33,14 @@ impl fmt::Debug for Known {
 }
 
 impl Known {
-    pub(crate) fn new(values: impl IntoIterator<Item = String>) -> Self {
-        let mut forms: Vec<Vec<u8>> = values
+    /// These and the values of others.
+    pub(crate) fn with(&self, values: impl IntoIterator<Item = String>) -> Self {
+        let more = values
             .into_iter()
             .filter(|value| value.chars().count() >= SHORTEST_VALUE)
             .flat_map(|value| forms_of(&value))
-            .map(String::into_bytes)
-            .collect();
+            .map(String::into_bytes);
+        let mut forms: Vec<Vec<u8>> = self.forms.iter().cloned().chain(more).collect();
         forms.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         forms.dedup();
         let mut firsts = Box::new([false; 256]);

@@ -29,7 +29,7 @@ mod urls;
 mod values;
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 pub use stream::Stream;
 
@@ -42,7 +42,7 @@ use text::Span;
 /// nothing is. Two rounds are the rule; the bound is for texts made to need more.
 const MOST_ROUNDS: usize = 8;
 
-/// Hides secrets in text. Cheap to clone; the default knows all built-in rules.
+/// Hides secrets in text. Cheap to clone, and what one learns all its clones know; the default knows all built-in rules.
 ///
 /// ```
 /// use redact::Redactor;
@@ -53,7 +53,7 @@ const MOST_ROUNDS: usize = 8;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Redactor {
-    known: Arc<Known>,
+    known: Arc<RwLock<Arc<Known>>>,
 }
 
 impl Redactor {
@@ -70,7 +70,26 @@ impl Redactor {
     /// assert_eq!(redactor.redact("correct%20%22horse%22"), "[redacted:known-secret]");
     /// ```
     pub fn knowing(values: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { known: Arc::new(Known::new(values.into_iter().map(Into::into))) }
+        let redactor = Self::default();
+        redactor.learn(values);
+        redactor
+    }
+
+    /// Hides these values too from here on, and so do all its clones; streams that are open go on as they are.
+    ///
+    /// ```
+    /// let (redactor, hers) = (redact::Redactor::default(), "correct horse");
+    /// let clone = redactor.clone();
+    /// redactor.learn([hers]);
+    /// assert_eq!(clone.redact("say correct horse"), "say [redacted:known-secret]");
+    /// ```
+    pub fn learn(&self, values: impl IntoIterator<Item = impl Into<String>>) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        *known = Arc::new(known.with(values.into_iter().map(Into::into)));
+    }
+
+    fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns `text` with every secret replaced by `[redacted:KIND]`; borrowed where there is none.
@@ -112,7 +131,7 @@ impl Redactor {
     /// All looks once; returns how many secrets they hid.
     fn round(&self, shown: &mut Cow<'_, str>) -> usize {
         let mut hidden = 0;
-        for look in Look::all(&self.known) {
+        for look in Look::all(&self.known()) {
             if !look.is_needed(shown) {
                 continue;
             }
@@ -160,7 +179,7 @@ impl Redactor {
     /// assert_eq!(shown, "the key is [redacted:github-token], keep it");
     /// ```
     pub fn stream(&self) -> Stream {
-        Stream::new(Arc::clone(&self.known))
+        Stream::new(self.known())
     }
 }
 

@@ -23,15 +23,17 @@ pub enum Width {
     Narrow,
 }
 
-/// A page with cookies of its own.
+/// A page with cookies of its own, or one of several tabs that share them.
 pub struct Page {
     devtools: DevTools,
     session: String,
+    /// Where the cookies are.
+    pub(super) context: String,
 }
 
 impl Page {
-    pub(super) async fn new(devtools: DevTools, session: String) -> Self {
-        let page = Self { devtools, session };
+    pub(super) async fn new(devtools: DevTools, session: String, context: String) -> Self {
+        let page = Self { devtools, session, context };
         for domain in ["Page", "Runtime", "Log", "Network"] {
             page.call(&format!("{domain}.enable"), json!({})).await;
         }
@@ -55,6 +57,25 @@ impl Page {
         self.evaluate("window.__before = true").await;
         self.call("Page.reload", json!({})).await;
         self.wait_for("!window.__before && document.readyState === 'complete'").await;
+    }
+
+    /// Goes back, as by the button of the browser, and waits until that page is there.
+    pub async fn back(&self) {
+        let history = self.call("Page.getNavigationHistory", json!({})).await;
+        let current = history["currentIndex"].as_u64().and_then(|index| usize::try_from(index).ok());
+        let before = current.and_then(|index| index.checked_sub(1)).expect("a page before this one");
+        let entry = json!({ "entryId": history["entries"][before]["id"] });
+        self.call("Page.navigateToHistoryEntry", entry).await;
+        let there = format!(
+            "location.href === {} && document.readyState === 'complete'",
+            history["entries"][before]["url"]
+        );
+        self.wait_for(&there).await;
+    }
+
+    /// Brings it before the other tabs of its window.
+    pub async fn bring_to_front(&self) {
+        self.call("Page.bringToFront", json!({})).await;
     }
 
     /// What an expression gives, awaited if it is a promise.

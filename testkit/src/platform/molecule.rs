@@ -33,6 +33,10 @@ pub enum Bad {
     DoesAndDrops,
     /// Closes the connection.
     Drops,
+    /// Does it, and takes so long to answer.
+    AnswersLate(Duration),
+    /// Does it, and gives lists in another order.
+    Reorders,
 }
 
 /// All that the platform knows.
@@ -51,15 +55,18 @@ pub struct State {
     /// How often we were registered, and said that we live.
     pub registrations: usize,
     pub heartbeats: Vec<Value>,
-    /// How often the log was read.
+    /// How often the log was read, and the list of our requests.
     pub polls: usize,
+    pub lists: usize,
     /// Whether marks are unknown to it, as to older servers.
     pub is_old: bool,
     token: String,
     bad: VecDeque<(String, Bad)>,
     next_seq: i64,
-    /// What the log forgot.
-    forgotten: bool,
+    /// Rows that come are dated back by so much.
+    back_ms: u128,
+    /// So many rows at the beginning are no places any more.
+    forgotten: usize,
 }
 
 impl Molecule {
@@ -112,9 +119,15 @@ impl Molecule {
         self.desk().token.push_str(" no more");
     }
 
+    /// From here on rows are dated back by so much: they come as if this were the past.
+    pub fn live_in_the_past(&self, by: Duration) {
+        self.desk().back_ms = by.as_millis();
+    }
+
     /// It does not know any place in its log any more.
     pub fn forget_places(&self) {
-        self.desk().forgotten = true;
+        let mut desk = self.desk();
+        desk.forgotten = desk.rows.len();
     }
 
     /// It is a server from before there were marks.
@@ -122,9 +135,15 @@ impl Molecule {
         self.desk().is_old = true;
     }
 
-    /// A person answers a request: `approved` or `rejected`.
+    /// A person answers a request: `approved` or `rejected`. The platform tells the agent so in a message of its own.
     pub fn answer(&self, index: usize, status: &str) {
-        self.desk().requests[index]["status"] = status.into();
+        let mut desk = self.desk();
+        let request = &mut desk.requests[index];
+        (request["status"], request["responder_type"]) = (status.into(), "user".into());
+        let (id, title) = (request["id"].as_str().unwrap_or_default(), request["title"].clone());
+        let mut told = message(&format!("Your approval request {title} (id {id}) was {status} by the user."));
+        told["params"]["message"]["messageId"] = format!("request-responded:{id}-0001").into();
+        desk.add(&json!({ "method": "message/send", "request_body": told }));
     }
 
     /// Waits until it is so.
@@ -150,6 +169,12 @@ fn now_ms() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
 }
 
+/// A time to the microsecond, to be compared as text.
+fn fine(at: &str) -> String {
+    let (seconds, rest) = at.trim_end_matches('Z').split_once('.').unwrap_or((at.trim_end_matches('Z'), ""));
+    format!("{seconds}.{rest:0<6}")
+}
+
 /// RFC 3339, from milliseconds since 1970.
 fn rfc3339(ms: u128) -> String {
     let (days, of_day) = (i64::try_from(ms / 86_400_000).unwrap_or_default(), ms % 86_400_000);
@@ -172,7 +197,7 @@ impl State {
         let seq = self.next_seq;
         let mut whole = json!({
             "id": format!("00000000-0000-4000-8000-{seq:012}"), "workspace_id": WORKSPACE,
-            "activity_type": "a2a_receive", "source_id": null, "seq": seq, "created_at": rfc3339(now_ms()),
+            "activity_type": "a2a_receive", "source_id": null, "seq": seq, "created_at": rfc3339(now_ms() - self.back_ms),
         });
         for (name, value) in row.as_object().into_iter().flatten() {
             whole[name] = value.clone();
@@ -187,10 +212,9 @@ impl State {
         let limit: usize = field("limit").and_then(|limit| limit.parse().ok()).unwrap_or(100).min(500);
         if let Some(since) = field("since_id") {
             let at = self.rows.iter().position(|row| row["id"] == since);
-            if let Some(at) = at.filter(|_| !self.forgotten) {
+            if let Some(at) = at.filter(|at| *at >= self.forgotten) {
                 return Answer::json(200, self.rows.iter().skip(at + 1).take(limit).cloned().collect());
             }
-            self.forgotten = false;
             return Answer::json(
                 410,
                 json!({ "error": "since_id cursor not found; omit since_id to reset" }),
@@ -198,8 +222,12 @@ impl State {
         }
         let seconds: u128 = field("since_secs").and_then(|seconds| seconds.parse().ok()).unwrap_or(600);
         let since = rfc3339(now_ms().saturating_sub(seconds * 1000));
-        // The newest first, as the platform has it without a place.
-        let fits = |row: &&Value| row["created_at"].as_str().is_some_and(|at| at >= since.as_str());
+        let before = field("before_ts").map(|at| at.replace("%3A", ":"));
+        // The newest first, as the platform has it without a place; `before_ts` is strictly before.
+        let fits = |row: &&Value| {
+            let at = row["created_at"].as_str().unwrap_or_default();
+            at >= since.as_str() && before.as_ref().is_none_or(|before| fine(at) < fine(before))
+        };
         Answer::json(200, self.rows.iter().rev().filter(fits).take(limit).cloned().collect())
     }
 
@@ -237,26 +265,45 @@ impl State {
         Answer::json(200, json!({ "last_acked_seq": mark }))
     }
 
-    fn request(&mut self, body: &Value) -> Answer {
-        let mut request = body.clone();
+    /// `POST /requests`, or the newest fifty of ours: bare rows, with `id` where the answer to a POST has `request_id`.
+    fn request(&mut self, method: &str, query: &str, body: &Value) -> Answer {
+        if method == "GET" {
+            self.lists += 1;
+            let status = query.strip_prefix("status=");
+            let fits = |request: &&Value| status.is_none_or(|status| request["status"] == status);
+            return Answer::json(200, self.requests.iter().rev().filter(fits).take(50).cloned().collect());
+        }
+        let text = |name: &str| body[name].as_str().unwrap_or_default();
+        if !["task", "approval"].contains(&text("kind")) || text("title").is_empty() {
+            return Answer::json(400, json!({ "error": "invalid request body" }));
+        }
         let id = format!("platform-request-{}", self.requests.len());
-        request["request_id"] = id.as_str().into();
-        request["status"] = "pending".into();
-        self.requests.push(request);
+        self.requests.push(json!({
+            "id": id, "kind": text("kind"), "requester_type": "agent", "requester_id": WORKSPACE,
+            "recipient_type": text("recipient_type"), "recipient_id": "", "title": text("title"),
+            "detail": body["detail"], "status": "pending", "responder_type": null,
+            "created_at": rfc3339(now_ms()),
+        }));
         Answer::json(201, json!({ "request_id": id, "status": "pending" }))
     }
 
     fn of_request(&mut self, rest: &str) -> Answer {
         let (id, verb) = rest.split_once('/').unwrap_or((rest, ""));
-        let found = self.requests.iter_mut().find(|request| request["request_id"] == id);
-        let Some(request) = found else { return Answer::json(404, json!({ "error": "not found" })) };
-        if verb == "cancel" && request["status"] == "pending" {
-            request["status"] = "cancelled".into();
+        let found = self.requests.iter_mut().find(|request| request["id"] == id);
+        let is_open = |request: &Value| request["status"] == "pending";
+        match (found, verb) {
+            (Some(request), "") => Answer::json(200, json!({ "request": request, "messages": [] })),
+            (Some(request), "cancel") if is_open(request) => {
+                request["status"] = "cancelled".into();
+                Answer::json(200, json!({ "status": "cancelled", "request_id": id }))
+            }
+            _ => Answer::json(404, json!({ "error": "request not found or already resolved" })),
         }
-        Answer::json(200, request.clone())
     }
 
-    fn do_it(&mut self, route: &str, query: &str, body: &Value) -> Answer {
+    fn do_it(&mut self, route: &str, received: &Received) -> Answer {
+        let query = received.path.split_once('?').map_or("", |(_, query)| query);
+        let body = &received.body;
         match route {
             "/registry/register" => {
                 self.registrations += 1;
@@ -270,7 +317,7 @@ impl State {
             "activity/ack" => self.ack(body),
             "notify" => self.notify(body),
             "delegate" => self.delegate(body),
-            "requests" => self.request(body),
+            "requests" => self.request(&received.method, query, body),
             other => match other.strip_prefix("requests/") {
                 Some(rest) => self.of_request(rest),
                 None => Answer::status(404),
@@ -281,7 +328,7 @@ impl State {
 
 fn answer(state: &Mutex<State>, received: &Received) -> Answer {
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-    let (path, query) = received.path.split_once('?').unwrap_or((&received.path, ""));
+    let path = received.path.split('?').next().unwrap_or_default();
     let header = |name: &str| received.headers.get(name).cloned().unwrap_or_default();
     // The edge in front of it shows a page to whoever does not say where they come from.
     if header("origin").is_empty() {
@@ -295,16 +342,24 @@ fn answer(state: &Mutex<State>, received: &Received) -> Answer {
     let at = state.bad.iter().position(|(bad, _)| *bad == route);
     let bad = at.and_then(|at| state.bad.remove(at)).map(|(_, bad)| bad);
     match bad {
-        None => state.do_it(&route, query, &received.body),
+        None => state.do_it(&route, received),
         Some(Bad::Refuses(answer)) => answer,
         Some(Bad::DoesBut(answer)) => {
-            state.do_it(&route, query, &received.body);
+            state.do_it(&route, received);
             answer
         }
         Some(Bad::DoesAndDrops) => {
-            state.do_it(&route, query, &received.body);
+            state.do_it(&route, received);
             drop(state);
             std::panic::resume_unwind(Box::new(()))
+        }
+        Some(Bad::AnswersLate(after)) => state.do_it(&route, received).late(after),
+        Some(Bad::Reorders) => {
+            let mut answer = state.do_it(&route, received);
+            if let Some(list) = answer.body.as_array_mut() {
+                list.reverse();
+            }
+            answer
         }
         Some(Bad::Drops) => {
             drop(state);

@@ -8,4 +8,5 @@ mod programs;
 mod real_codex;
 mod shapes;
 mod socket;
+mod telegram_library;
 mod turns;

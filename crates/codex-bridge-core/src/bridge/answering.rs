@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use codex_session::{Decider, Decision};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
 use serde::Serialize;
-use tokio::sync::broadcast;
 
-use super::{Bridge, Error, News, now_ms};
+use super::{Bridge, Error, now_ms};
 use crate::failpoint;
 use crate::request::{RequestRecord, RequestState};
 use crate::store::{RequestFilter, Write};
@@ -57,34 +58,49 @@ impl Bridge {
         decision: Decision,
         by: &str,
     ) -> Result<DecisionReport, Error> {
+        self.begin_to_decide(task, request_id, decision, by).await?.await
+    }
+
+    /// Records a decision; what it gives waits for what Codex makes of it.
+    pub(super) async fn begin_to_decide(
+        &self,
+        task: &str,
+        request_id: Option<&str>,
+        decision: Decision,
+        by: &str,
+    ) -> Result<BoxFuture<'static, Result<DecisionReport, Error>>, Error> {
         let task_id = self.find(task).await?.id;
-        let (mut news, _) = self.join(&task_id);
-        let request = self.record_decision(&task_id, request_id, decision, by).await?;
-        let request = match request {
+        let mut watch = self.watch(&task_id);
+        let (of, named, by) = (task_id.clone(), request_id.map(str::to_owned), by.to_owned());
+        let recorded = self.to_its_end(|bridge| async move {
+            bridge.record_decision(&of, named.as_deref(), decision, &by).await
+        });
+        let request = match recorded.await? {
             Recorded::First(request) => request,
-            Recorded::TooLate(request) => return Ok(report(&request, late_outcome(request.state))),
+            Recorded::TooLate(request) => {
+                return Ok(ready(Ok(report(&request, late_outcome(request.state)))).boxed());
+            }
         };
-        let taken = async {
-            loop {
-                match news.recv().await {
-                    Ok(News::Task(_)) | Err(broadcast::error::RecvError::Lagged(_)) => {
-                        let now = self.request(&task_id, &request.request_id).await?;
-                        if now.state != RequestState::Decided {
-                            return Ok::<_, Error>(now);
-                        }
+        let bridge = self.clone();
+        let taken = async move {
+            let taken = async {
+                loop {
+                    watch.changed().await;
+                    let now = bridge.request(&task_id, &request.request_id).await?;
+                    if now.state != RequestState::Decided {
+                        return Ok::<_, Error>(now);
                     }
-                    Ok(_) => {}
-                    Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
                 }
+            };
+            match tokio::time::timeout(TAKEN_LIMIT, taken).await {
+                Ok(request) => {
+                    let request = request?;
+                    Ok(report(&request, final_outcome(request.state)))
+                }
+                Err(_) => Ok(report(&request, DecisionOutcome::Sent)),
             }
         };
-        match tokio::time::timeout(TAKEN_LIMIT, taken).await {
-            Ok(request) => {
-                let request = request?;
-                Ok(report(&request, final_outcome(request.state)))
-            }
-            Err(_) => Ok(report(&request, DecisionOutcome::Sent)),
-        }
+        Ok(taken.boxed())
     }
 
     async fn record_decision(
@@ -130,18 +146,15 @@ impl Bridge {
 
     /// A request of a task by its name, or by Codex's own id while that is unambiguous.
     pub async fn request(&self, task_id: &TaskId, request_id: &str) -> Result<RequestRecord, Error> {
-        let filter = RequestFilter { task_id: Some(task_id.clone()), ..RequestFilter::default() };
-        let requests = self.inner.store.requests(&filter).await?;
-        let is_named = |request: &&RequestRecord| {
-            request.request_id == request_id || request.key.id.to_string() == request_id
-        };
+        let of_task = RequestFilter { task_id: Some(task_id.clone()), ..RequestFilter::default() };
+        let named = RequestFilter { request_id: Some(request_id.to_owned()), ..of_task.clone() };
+        if let Some(request) = self.inner.store.requests(&named).await?.pop() {
+            return Ok(request);
+        }
+        let requests = self.inner.store.requests(&of_task).await?;
         // The newest: ids of Codex's begin again with each host.
-        requests
-            .iter()
-            .rev()
-            .find(is_named)
-            .cloned()
-            .ok_or_else(|| Error::UnknownRequest(request_id.to_owned()))
+        let found = requests.into_iter().rev().find(|request| request.key.id.to_string() == request_id);
+        found.ok_or_else(|| Error::UnknownRequest(request_id.to_owned()))
     }
 
     async fn only_open_request(&self, task_id: &TaskId) -> Result<RequestRecord, Error> {

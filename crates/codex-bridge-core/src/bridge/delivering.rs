@@ -14,7 +14,7 @@ use crate::outbox::notice::TurnFacts;
 use crate::outbox::schedule::{self, Next, Tried};
 use crate::outbox::sender::{Refusal, Seen};
 use crate::outbox::{Attempt, Delivery, Notice, Occasion, Outcome, Repeats, State, Subscription};
-use crate::request::RequestState;
+use crate::request::{RequestRecord, RequestState};
 use crate::store::{self, DeliveryFilter, RequestFilter, Write};
 use crate::task::{Task, TimeMs};
 
@@ -65,9 +65,8 @@ impl Outbox {
         self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody wrote from there: it is not gone, or not any more.
-    pub(super) fn is_there(&self, target: &str) {
-        self.gone().remove(target);
+    fn is_gone(&self, target: &str) -> bool {
+        self.gone().contains_key(target)
     }
 
     /// Something may be due.
@@ -120,19 +119,16 @@ pub(super) async fn run(bridge: Weak<Inner>) {
 impl Inner {
     /// What an earlier life was sending may have arrived; and some targets were gone already.
     pub(super) async fn recover_outbox(&self) -> Result<(), store::Error> {
-        let states = vec![State::Attempting, State::Dead];
-        let found = self.store.deliveries(&DeliveryFilter { states, ..DeliveryFilter::default() }).await?;
-        let mut batch = Vec::new();
-        for mut delivery in found {
-            if delivery.state == State::Attempting {
-                // The store has one owner, so nobody else holds it.
-                delivery.next_at = now_ms();
-                batch.push(Write::SaveDelivery(Box::new(delivery)));
-            } else if delivery.target_gone {
-                self.outbox.gone().insert(delivery.target, delivery.id);
-            }
-        }
-        self.store.commit(batch).await?;
+        let now = now_ms();
+        let cut_off = DeliveryFilter { states: vec![State::Attempting], ..DeliveryFilter::default() };
+        let cut_off = self.store.deliveries(&cut_off).await?.into_iter();
+        // The store has one owner, so nobody else holds them.
+        let due = cut_off.map(|one| Write::SaveDelivery(Box::new(Delivery { next_at: now, ..one })));
+        self.store.commit(due.collect()).await?;
+        let gone =
+            DeliveryFilter { states: vec![State::Dead], target_gone: true, ..DeliveryFilter::default() };
+        let gone = self.store.deliveries(&gone).await?.into_iter();
+        self.outbox.gone().extend(gone.map(|one| (one.target, one.id)));
         Ok(())
     }
 
@@ -167,6 +163,7 @@ impl Inner {
     async fn claim(&self, mut delivery: Delivery, now: TimeMs) -> Result<Option<Delivery>, store::Error> {
         if delivery.state == State::Attempting {
             // It was sent by somebody who did not live to tell.
+            self.tally.lose_lease();
             delivery.in_doubt = true;
             delivery.attempts += 1;
         }
@@ -209,23 +206,35 @@ impl Inner {
     /// Brings a notice that asks for something up to date. False if nothing of it is to be told any more.
     async fn is_still_wanted(&self, delivery: &mut Delivery) -> Result<bool, store::Error> {
         let occasion = delivery.notice.occasion;
-        let Some(task_id) = delivery.task_id.clone().filter(|_| occasion.asks()) else { return Ok(true) };
+        let asks = occasion.asks() || !delivery.notice.requests.is_empty();
+        let Some(task_id) = delivery.task_id.clone().filter(|_| asks) else { return Ok(true) };
         let open = RequestFilter {
             task_id: Some(task_id.clone()),
             states: vec![RequestState::Open],
             ..RequestFilter::default()
         };
         let mut open = self.store.requests(&open).await?;
+        if !occasion.asks() {
+            // A reminder: of what is still open, and of nothing else.
+            open.retain(|request| delivery.notice.tells_of(&request.request_id));
+            return self.ask_for(delivery, &open).await;
+        }
         open.retain(|request| Occasion::of_request(request) == occasion);
         if delivery.attempts > 0 || delivery.in_doubt {
             // A repetition says what was said.
             return Ok(open.iter().any(|request| delivery.notice.tells_of(&request.request_id)));
         }
-        let of_task = DeliveryFilter { task_ids: vec![task_id], ..DeliveryFilter::default() };
+        let target = Some(delivery.target.clone());
+        let of_task = DeliveryFilter { task_ids: vec![task_id], target, ..DeliveryFilter::default() };
         let mut others = self.store.deliveries(&of_task).await?;
-        others.retain(|other| other.id != delivery.id && other.target == delivery.target);
+        others.retain(|other| other.id != delivery.id);
         open.retain(|request| !others.iter().any(|other| other.notice.tells_of(&request.request_id)));
-        delivery.notice.ask(&open);
+        self.ask_for(delivery, &open).await
+    }
+
+    /// Has a notice ask for these; says whether there are any.
+    async fn ask_for(&self, delivery: &mut Delivery, open: &[RequestRecord]) -> Result<bool, store::Error> {
+        delivery.notice.ask(open);
         self.commit(vec![Write::SaveDelivery(Box::new(delivery.clone()))]).await?;
         Ok(!open.is_empty())
     }
@@ -264,14 +273,16 @@ impl Inner {
     /// How many others with the same words its target got within the last day, and a little more: rather one too many,
     /// which repeats a message, than one too few, which loses it.
     async fn twins(&self, delivery: &Delivery) -> usize {
-        let delivered = DeliveryFilter { states: vec![State::Delivered], ..DeliveryFilter::default() };
-        let Ok(delivered) = self.store.deliveries(&delivered).await else { return usize::MAX };
-        let since = now_ms() - TWINS_MS;
-        let is_twin = |one: &&Delivery| {
-            one.target == delivery.target
-                && one.updated_at >= since
-                && one.notice.answer == delivery.notice.answer
+        let delivered = DeliveryFilter {
+            states: vec![State::Delivered],
+            target: Some(delivery.target.clone()),
+            since: Some(now_ms() - TWINS_MS),
+            ..DeliveryFilter::default()
         };
+        let Ok(delivered) = self.store.deliveries(&delivered).await else { return usize::MAX };
+        let words = |one: &Delivery| (one.notice.answer.clone(), one.notice.closing.clone());
+        let own = words(delivery);
+        let is_twin = |one: &&Delivery| words(one) == own;
         delivered.iter().filter(is_twin).count()
     }
 
@@ -279,7 +290,8 @@ impl Inner {
     fn settle(&self, delivery: &mut Delivery, outcome: Outcome) {
         let chance = u64::from_str_radix(&random_hex(8), 16).unwrap_or_default();
         let now = now_ms();
-        let tried = Tried { attempts: delivery.attempts, created_at: delivery.created_at, now, chance };
+        let since = delivery.taken_up_at.unwrap_or(delivery.created_at);
+        let tried = Tried { attempts: delivery.attempts, since, now, chance };
         match schedule::next(tried, &outcome) {
             Next::Delivered => delivery.state = State::Delivered,
             Next::Again { at, attempts } => {
@@ -323,9 +335,7 @@ pub(crate) fn letters_of_rest(task: &Task, turn: TurnFacts<'_>, now: TimeMs) -> 
 
 /// One delivery for each target of a task that wants to know.
 pub(crate) fn letters(task: &Task, notice: &Notice, now: TimeMs) -> Vec<Write> {
-    let targets = task.notify_target.as_deref().unwrap_or_default();
-    // Refused at the start if it could not be read.
-    let subscriptions = Subscription::parse_all(targets).unwrap_or_default();
+    let subscriptions = Subscription::of(task);
     let wanted = subscriptions.iter().filter(|one| !one.is_local() && one.wants(notice.occasion));
     wanted
         .map(|one| Write::AddDelivery(Box::new(Delivery::new(&task.id, &one.target, notice.clone(), now))))
@@ -339,8 +349,13 @@ impl Bridge {
     }
 
     /// Takes a delivery that was given up, or waits for its time, up again: now, with all its attempts. A target that
-    /// was gone is tried again with it.
+    /// was gone is tried again with it. A reply does not pass those before it: they are tried now, too.
     pub async fn retry_delivery(&self, id: &str, by: &str) -> Result<Delivery, Error> {
+        let (id, by) = (id.to_owned(), by.to_owned());
+        self.to_its_end(|bridge| async move { bridge.take_up_delivery(&id, &by).await }).await
+    }
+
+    async fn take_up_delivery(&self, id: &str, by: &str) -> Result<Delivery, Error> {
         let outbox = &self.inner.outbox;
         let _claiming = outbox.claiming.lock().await;
         let filter = DeliveryFilter { id: Some(id.to_owned()), ..DeliveryFilter::default() };
@@ -352,8 +367,9 @@ impl Bridge {
         }
         let now = now_ms();
         (delivery.state, delivery.attempts, delivery.target_gone) = (State::Pending, 0, false);
-        (delivery.next_at, delivery.updated_at) = (now, now);
+        (delivery.next_at, delivery.updated_at, delivery.taken_up_at) = (now, now, Some(now));
         let mut batch = self.reopened(&delivery.target).await?;
+        batch.extend(self.before(&delivery, now).await?);
         batch.push(Write::SaveDelivery(Box::new(delivery.clone())));
         batch.push(audit(by, "retry delivery", delivery.task_id.as_ref(), &delivery.id));
         self.inner.commit(batch).await?;
@@ -364,11 +380,45 @@ impl Bridge {
 
     /// What takes back that a target is gone.
     async fn reopened(&self, target: &str) -> Result<Vec<Write>, Error> {
-        let dead = DeliveryFilter { states: vec![State::Dead], ..DeliveryFilter::default() };
-        let mut dead = self.inner.store.deliveries(&dead).await?;
-        dead.retain(|one| one.target == target && one.target_gone);
-        let reopened = dead.into_iter().map(|one| Delivery { target_gone: false, ..one });
+        let gone = DeliveryFilter {
+            states: vec![State::Dead],
+            target: Some(target.to_owned()),
+            target_gone: true,
+            ..DeliveryFilter::default()
+        };
+        let gone = self.inner.store.deliveries(&gone).await?.into_iter();
+        let reopened = gone.map(|one| Delivery { target_gone: false, ..one });
         Ok(reopened.map(|one| Write::SaveDelivery(Box::new(one))).collect())
+    }
+
+    /// What has the replies that stand before one be tried now.
+    async fn before(&self, delivery: &Delivery, now: TimeMs) -> Result<Vec<Write>, Error> {
+        let waiting = DeliveryFilter {
+            states: vec![State::Pending],
+            target: Some(delivery.target.clone()),
+            ..DeliveryFilter::default()
+        };
+        let is_reply = |one: &Delivery| one.notice.occasion == Occasion::Reply;
+        let waiting = self.inner.store.deliveries(&waiting).await?.into_iter();
+        let before = waiting.rev().take_while(|one| one.id != delivery.id).filter(is_reply);
+        let due = before.map(|one| Write::SaveDelivery(Box::new(Delivery { next_at: now, ..one })));
+        Ok(if is_reply(delivery) { due.collect() } else { Vec::new() })
+    }
+
+    /// Commits what was written to us, and with it that the places from which it was written are there, whatever they
+    /// said before.
+    pub(super) async fn commit_from(&self, places: &[String], mut batch: Vec<Write>) -> Result<(), Error> {
+        let outbox = &self.inner.outbox;
+        if !places.iter().any(|place| outbox.is_gone(place)) {
+            return Ok(self.inner.commit(batch).await?);
+        }
+        let _claiming = outbox.claiming.lock().await;
+        for place in places {
+            batch.extend(self.reopened(place).await?);
+        }
+        self.inner.commit(batch).await?;
+        outbox.gone().retain(|place, _| !places.contains(place));
+        Ok(())
     }
 
     /// Whether there is such a target.
@@ -378,6 +428,11 @@ impl Bridge {
 
     /// Sends a test to a target, once. Nothing of it is kept but who had it sent.
     pub async fn try_target(&self, target: &str, by: &str) -> Result<Option<String>, Error> {
+        let (target, by) = (target.to_owned(), by.to_owned());
+        self.to_its_end(|bridge| async move { bridge.send_test(&target, &by).await }).await
+    }
+
+    async fn send_test(&self, target: &str, by: &str) -> Result<Option<String>, Error> {
         let sender = &self.inner.config.sender;
         sender.check(target)?;
         self.inner.commit(vec![audit(by, "test delivery", None, target)]).await?;

@@ -12,8 +12,13 @@ use crate::task::{Notification, Status, Task, Used};
 impl Bridge {
     /// Branches a task at rest. The branch is paused until someone continues it; the trunk stays as it is.
     pub async fn fork(&self, id: &str) -> Result<TaskView, Error> {
+        let id = id.to_owned();
+        self.to_its_end(|bridge| async move { bridge.branch(&id).await }).await
+    }
+
+    async fn branch(&self, id: &str) -> Result<TaskView, Error> {
         let inner = &self.inner;
-        let _changing = inner.changing.lock().await;
+        let changing = inner.changing.lock().await;
         let trunk = self.find(id).await?;
         let wrong = |message| Error::WrongState { task_id: trunk.id.clone(), status: trunk.status, message };
         if !trunk.status.is_at_rest() {
@@ -21,6 +26,8 @@ impl Bridge {
         }
         let thread_id =
             trunk.thread_id.clone().ok_or_else(|| wrong("it never had a thread that could be branched"))?;
+        let _still = inner.hold_still(&trunk);
+        drop(changing);
         let standing =
             self.forked(&trunk, thread_id).await.map_err(|failure| Error::Refused(failure.to_string()))?;
         let now = now_ms();
@@ -38,6 +45,7 @@ impl Bridge {
             final_text: None,
             error: None,
             notify_target: None,
+            asks_in: None,
             notification: Notification::default(),
             created_at: now,
             updated_at: now,

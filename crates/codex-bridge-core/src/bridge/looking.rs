@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::broadcast;
 
 use super::{Bridge, Error, News, OpenText, TaskView};
@@ -76,6 +77,16 @@ impl Bridge {
         Ok(self.inner.store.requests(&filter).await?)
     }
 
+    /// The changes of a request with their whole diffs, as in its `ask.changes`; those in the request itself if nothing
+    /// was cut there, or if there was no space for the whole ones.
+    pub async fn whole_changes(&self, request: &RequestRecord) -> Result<Value, Error> {
+        let kept = match request.whole_changes_bytes() {
+            Some(_) => self.inner.store.whole_changes(&request.request_id).await?,
+            None => None,
+        };
+        Ok(kept.map_or_else(|| request.ask["changes"].clone(), |whole| whole.changes))
+    }
+
     /// The turns of a task, the oldest first.
     pub async fn turns(&self, task_id: &TaskId) -> Result<Vec<TurnRecord>, Error> {
         Ok(self.inner.store.turns(task_id).await?)
@@ -104,29 +115,34 @@ impl Bridge {
 
     /// Waits until a task is at rest, or needs an answer, or the time is up.
     pub async fn wait(&self, id: &str, limit: Duration) -> Result<TaskView, Error> {
+        let needs_us = |view: &TaskView| view.task.status.is_at_rest() || !view.open_requests.is_empty();
+        self.wait_until(id, limit, needs_us).await
+    }
+
+    /// Waits until a task is so, or the time is up.
+    pub async fn wait_until(
+        &self,
+        id: &str,
+        limit: Duration,
+        is_so: impl Fn(&TaskView) -> bool + Send,
+    ) -> Result<TaskView, Error> {
         let deadline = tokio::time::Instant::now() + limit;
         let id = self.find(id).await?.id;
-        let (mut news, _) = self.join(&id);
+        let mut watch = self.watch(&id);
         loop {
             let view = self.show(id.as_str()).await?;
-            if view.task.status.is_at_rest() || !view.open_requests.is_empty() {
+            if is_so(&view) {
                 return Ok(view);
             }
-            let changed = async {
-                loop {
-                    match news.recv().await {
-                        Ok(News::Task(_)) => break,
-                        Ok(_) => {}
-                        // Too much happened to follow: look again.
-                        Err(broadcast::error::RecvError::Lagged(_)) => break,
-                        Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
-                    }
-                }
-            };
-            if tokio::time::timeout_at(deadline, changed).await.is_err() {
+            if tokio::time::timeout_at(deadline, watch.changed()).await.is_err() {
                 return self.show(id.as_str()).await;
             }
         }
+    }
+
+    /// Watches a task from now on.
+    pub(super) fn watch(&self, id: &TaskId) -> Watch {
+        Watch(self.inner.news.join(id).0)
     }
 
     /// Who decided or commanded what, the oldest first; of one task if its id, or a beginning of it, is given.
@@ -138,6 +154,23 @@ impl Bridge {
     ) -> Result<Vec<AuditLine>, Error> {
         let task_id_prefix = task.map(id_prefix);
         Ok(self.inner.store.audit(&AuditFilter { task_id_prefix, since, limit: Some(limit) }).await?)
+    }
+}
+
+/// Watches one task.
+pub(super) struct Watch(broadcast::Receiver<News>);
+
+impl Watch {
+    /// Comes back when the task, or a request of it, has changed since it was last asked.
+    pub(super) async fn changed(&mut self) {
+        loop {
+            match self.0.recv().await {
+                // Too much happened to follow: look again.
+                Ok(News::Task(_)) | Err(broadcast::error::RecvError::Lagged(_)) => return,
+                Ok(_) => {}
+                Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+            }
+        }
     }
 }
 

@@ -39,6 +39,8 @@ pub enum News {
         kind: &'static str,
         /// The piece, redacted and plain.
         text: String,
+        /// The call that wrote it, for output.
+        call_id: Option<String>,
         /// The log's last event when this text began. Whoever has read a later event that
         /// [ends texts](Event::ends_text) has the whole of it already.
         after: Seq,
@@ -139,7 +141,15 @@ impl Newsroom {
             TEXT => own.write(text),
             _ => (own.last_seq, plain(text).into_owned()),
         };
-        rooms.tell(task_id, News::Live { kind, text, after });
+        rooms.tell(task_id, News::Live { kind, text, call_id: None, after });
+    }
+
+    /// The same for what a command writes.
+    pub(crate) fn tell_output(&self, task_id: &TaskId, call_id: String, text: &str) {
+        let rooms = self.rooms();
+        let Some(after) = rooms.writing.get(task_id).map(|own| own.last_seq) else { return };
+        let text = plain(text).into_owned();
+        rooms.tell(task_id, News::Live { kind: "output", text, call_id: Some(call_id), after });
     }
 
     fn tell(&self, rooms: &Rooms, task_id: &TaskId, news: News) {

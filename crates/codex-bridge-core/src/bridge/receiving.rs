@@ -5,10 +5,12 @@
 //! the loop has seen it) and when its source was told (after the loop is done with it).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast, watch};
+use tokio::time::Instant;
 
 use super::{Bridge, Error, Inner, News, now_ms};
 use crate::inbox::{Message, MessageKind, Rules, State, WhileRunning};
@@ -17,11 +19,13 @@ use crate::task::TaskId;
 
 mod commanding;
 mod deciding;
+mod failing;
 mod keeping;
+mod steering;
 mod taking;
 mod turning;
 
-pub use deciding::Verdict;
+pub use deciding::{Choice, Pending, Verdict};
 pub use keeping::Knock;
 
 /// With nothing to wait for, it is looked again after so long.
@@ -38,10 +42,14 @@ pub(crate) struct Inbox {
     channels: Mutex<BTreeMap<String, Arc<Rules>>>,
     /// Wakes the loop.
     wake: Arc<Notify>,
+    /// Has it look at everything.
+    look_at_all: AtomicBool,
     /// Changes whenever a reply has been sent or given up.
     sent: watch::Sender<u64>,
     /// Messages that something is being done with, beside the loop.
     in_hand: Mutex<BTreeSet<String>>,
+    /// Messages whose failure could not be written, and until when they are left alone.
+    aside: Mutex<BTreeMap<String, std::time::Instant>>,
     /// Tasks that somebody else has at work, and that a message waits for.
     awaited: Mutex<BTreeSet<TaskId>>,
     /// Who wrote without being allowed to.
@@ -55,8 +63,10 @@ impl Default for Inbox {
         Self {
             channels: Mutex::default(),
             wake: Arc::default(),
+            look_at_all: AtomicBool::default(),
             sent: watch::Sender::new(0),
             in_hand: Mutex::default(),
+            aside: Mutex::default(),
             awaited: Mutex::default(),
             knocks: Mutex::default(),
             taking: tokio::sync::Mutex::default(),
@@ -77,8 +87,18 @@ impl Inbox {
         self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn aside(&self) -> MutexGuard<'_, BTreeMap<String, std::time::Instant>> {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn awaited(&self) -> MutexGuard<'_, BTreeSet<TaskId>> {
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Anything may have to be done: the rules have changed.
+    fn look_at_all(&self) {
+        self.look_at_all.store(true, Ordering::SeqCst);
+        self.look();
     }
 
     /// A message may be ready for its next step.
@@ -131,31 +151,48 @@ impl Changed {
     }
 }
 
+/// When to look again, if nothing happens before.
+struct Alarm {
+    /// Everything is looked at then, however much happens before.
+    all: Instant,
+    /// A message may be ready for its next step then.
+    next: Instant,
+}
+
 /// Runs for as long as the bridge does.
 pub(super) async fn run(bridge: Weak<Inner>) {
     let Some(inner) = bridge.upgrade() else { return };
     let (wake, mut news) = (Arc::clone(&inner.inbox.wake), inner.news.subscribe());
     drop(inner);
     let mut changed = Changed { all: true, ..Changed::default() };
+    let mut alarm = Alarm { all: Instant::now(), next: Instant::now() };
     loop {
         let Some(inner) = bridge.upgrade() else { return };
-        let Ok(pause) = (Bridge { inner }).look_at_inbox(&changed).await else {
+        changed.all |= inner.inbox.look_at_all.swap(false, Ordering::SeqCst);
+        let Ok(looked) = (Bridge { inner }).look_at_inbox(&changed).await else {
             tokio::time::sleep(STORE_PAUSE).await;
             changed = Changed { all: true, ..Changed::default() };
             continue;
         };
+        let now = Instant::now();
+        if changed.all {
+            alarm.all = now + LOOK_AGAIN;
+        }
+        if let Some(pause) = looked {
+            alarm.next = now + pause;
+        }
         changed = Changed::default();
-        let deadline = tokio::time::Instant::now() + pause;
         while !changed.is_some() {
             tokio::select! {
                 () = wake.notified() => changed.waiting = true,
-                () = tokio::time::sleep_until(deadline) => changed.all = true,
+                () = tokio::time::sleep_until(alarm.all.min(alarm.next)) => changed.waiting = true,
                 told = news.recv() => note(told, &mut changed),
             }
         }
         while let Some(told) = more(&mut news) {
             note(told, &mut changed);
         }
+        changed.all |= Instant::now() >= alarm.all;
     }
 }
 
@@ -178,73 +215,98 @@ fn note(told: Result<News, broadcast::error::RecvError>, changed: &mut Changed) 
 }
 
 impl Bridge {
-    /// Takes every message one step further that can be; says after how long another one may be.
-    async fn look_at_inbox(&self, changed: &Changed) -> Result<Duration, Error> {
+    /// Takes every message one step further that can be; says after how long another one may be, if it looked.
+    async fn look_at_inbox(&self, changed: &Changed) -> Result<Option<Duration>, Error> {
         let channels: Vec<Arc<Rules>> = self.inner.inbox.channels().values().cloned().collect();
         if channels.is_empty() {
-            return Ok(LOOK_AGAIN);
+            return Ok(Some(LOOK_AGAIN));
         }
         let mut is_due = changed.all || changed.waiting;
         for task_id in &changed.tasks {
             is_due |= self.inner.inbox.awaited().remove(task_id);
-            self.settle(task_id).await?;
+            is_due |= self.settle_alone(task_id).await?;
         }
         if !is_due {
-            return Ok(LOOK_AGAIN);
+            return Ok(None);
         }
         let mut pause = LOOK_AGAIN;
         for rules in channels {
+            // What is to be added to a turn stands before what follows, until it is known what becomes of it.
+            let mut held = BTreeSet::new();
             for message in self.inner.store.next_messages(&rules.channel).await? {
+                if message.is_to_be_added() {
+                    held.insert(message.conversation.clone());
+                } else if message.state == State::Received && held.contains(&message.conversation) {
+                    continue;
+                }
                 if changed.all && message.state == State::Running {
                     self.take_up(&message).await?;
                 }
-                pause = pause.min(self.step(&rules, message).await?);
+                pause = pause.min(self.step_alone(&rules, message).await?);
             }
         }
-        Ok(pause)
+        Ok(Some(pause))
     }
 
     /// What runs may have ended unheard.
     async fn take_up(&self, message: &Message) -> Result<(), Error> {
         match &message.task_id {
-            Some(task_id) => self.settle(task_id).await,
+            Some(task_id) => self.settle_alone(task_id).await.map(drop),
             None => Ok(()),
         }
     }
 
-    /// One message, one step further; says after how long to look at it again.
-    async fn step(&self, rules: &Arc<Rules>, message: Message) -> Result<Duration, Error> {
+    /// Settles a task's messages. If that goes wrong, its message is tried again later; says whether it did.
+    async fn settle_alone(&self, task_id: &TaskId) -> Result<bool, Error> {
+        let error = match self.settle(task_id).await {
+            Err(error) if !error.is_of_all() => error,
+            settled => return settled.map(|()| false),
+        };
+        let filter = MessageFilter {
+            task_id: Some(task_id.clone()),
+            states: vec![State::Running],
+            ..MessageFilter::default()
+        };
+        let running = self.inner.store.messages(&filter).await?;
+        for message in running.iter().filter(|message| message.kind == MessageKind::Prompt) {
+            if let Some(rules) = self.inner.inbox.rules(&message.channel) {
+                self.fail(&rules, &message.id, &error).await?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// One message, one step further, whatever goes wrong with it; says after how long to look at it again.
+    async fn step_alone(&self, rules: &Arc<Rules>, message: Message) -> Result<Duration, Error> {
         let wait = u64::try_from(message.next_at - now_ms()).unwrap_or_default();
         if wait > 0 {
             return Ok(Duration::from_millis(wait));
         }
+        if let Some(wait) = self.inner.inbox.is_aside_for(&message.id) {
+            return Ok(wait);
+        }
+        let id = message.id.clone();
+        match self.step(rules, message).await {
+            Ok(()) => Ok(LOOK_AGAIN),
+            Err(error) if error.is_of_all() => Err(error),
+            Err(error) => self.fail(rules, &id, &error).await,
+        }
+    }
+
+    async fn step(&self, rules: &Arc<Rules>, message: Message) -> Result<(), Error> {
         match (message.state, message.kind) {
-            (State::Received, MessageKind::Prompt) => return self.begin(rules, message).await,
+            (State::Received, MessageKind::Prompt) => self.begin(rules, &message).await?,
             (State::Received, MessageKind::Command) => self.carry_out(rules, message).await?,
             (State::Received, MessageKind::UrgentCommand) => self.carry_out_beside(rules, message),
+            // Its end could not be written.
+            (State::Running, MessageKind::Prompt) if message.attempts > 0 => self.take_up(&message).await?,
             (State::Running, MessageKind::Prompt) if rules.while_running == WhileRunning::Steer => {
                 self.steer_with_next(&message).await?;
             }
-            (_, MessageKind::Steer) => self.steer_beside(message),
+            (_, MessageKind::Steer) if message.is_to_be_added() => self.steer_beside(rules, message),
+            // The turn that it was added to may have ended before that was known.
+            (State::Running, MessageKind::Steer) => self.take_up(&message).await?,
             _ => {}
-        }
-        Ok(LOOK_AGAIN)
-    }
-
-    /// What waits behind a message that runs is added to its turn.
-    async fn steer_with_next(&self, running: &Message) -> Result<(), Error> {
-        let waiting = MessageFilter {
-            channel: Some(running.channel.clone()),
-            conversation: Some(running.conversation.clone()),
-            states: vec![State::Received],
-            ..MessageFilter::default()
-        };
-        let waiting = self.inner.store.messages(&waiting).await?;
-        let next = waiting.into_iter().rev().find(|message| message.kind == MessageKind::Prompt);
-        if let Some(mut next) = next {
-            next.kind = MessageKind::Steer;
-            self.save_message(&mut next).await?;
-            self.inner.inbox.look();
         }
         Ok(())
     }

@@ -18,14 +18,21 @@ const CALL_LIMIT: Duration = Duration::from_secs(10);
 impl Bridge {
     /// Frees the thread of a task at rest. The task stays, and opens its thread again when it is continued.
     pub async fn release(&self, id: &str) -> Result<TaskView, Error> {
+        let id = id.to_owned();
+        self.to_its_end(|bridge| async move { bridge.let_go_of(&id).await }).await
+    }
+
+    async fn let_go_of(&self, id: &str) -> Result<TaskView, Error> {
         let inner = &self.inner;
-        let _changing = inner.changing.lock().await;
+        let changing = inner.changing.lock().await;
         let task = self.find(id).await?;
         let wrong = |message| Error::WrongState { task_id: task.id.clone(), status: task.status, message };
         if !task.status.is_at_rest() {
             return Err(wrong("it is still under way; wait for its end, or interrupt it"));
         }
         let thread_id = task.thread_id.clone().ok_or_else(|| wrong("it has no thread"))?;
+        let _still = inner.hold_still(&task);
+        drop(changing);
         // On a host that has gone nothing holds it.
         if let Some(host) = self.living_host(task.epoch.as_ref()).await {
             self.unload(host, thread_id).await.map_err(Error::Refused)?;

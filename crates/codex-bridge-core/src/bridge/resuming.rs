@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use super::{Error, Inner, now_ms};
+use super::{Error, Inner, Watchdog, now_ms};
 use crate::accounts::{Accounts, Limit, Pace};
 use crate::store::{TaskFilter, Write};
 use crate::task::{Parked, Status, Task, TaskId, TimeMs};
@@ -171,6 +171,7 @@ impl Inner {
             Some(mut task) if !task.has_turn_left() => {
                 task.parked = None;
                 task.reason = Some(NO_TURN_LEFT.to_owned());
+                self.tally.fire(Watchdog::Turns);
                 self.save_state(&mut task).await?;
                 Ok(false)
             }

@@ -59,6 +59,10 @@ impl Bridge {
     /// Tells of tasks that ended and were not told of, the oldest end first, at most so many. Each is told once; one
     /// that the outbox is still sending is told of until that is over.
     pub async fn tell_ended(&self, limit: usize, telling: Telling) -> Result<Vec<Told>, Error> {
+        self.to_its_end(|bridge| async move { bridge.tell_untold(limit, telling).await }).await
+    }
+
+    async fn tell_untold(&self, limit: usize, telling: Telling) -> Result<Vec<Told>, Error> {
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
         let statuses = vec![Status::Completed, Status::Failed, Status::Cancelled, Status::Lost];
@@ -114,7 +118,7 @@ impl Inner {
     /// What was, or is to be, sent of the ends of these tasks.
     async fn deliveries_of(&self, tasks: &[Task]) -> Result<HashMap<TaskId, Vec<Delivery>>, store::Error> {
         let mut found: HashMap<TaskId, Vec<Delivery>> = HashMap::new();
-        let of_others = tasks.iter().filter(|task| targets(task).iter().any(|one| !one.is_local()));
+        let of_others = tasks.iter().filter(|task| Subscription::of(task).iter().any(|one| !one.is_local()));
         let ends: HashMap<&TaskId, Option<TimeMs>> =
             of_others.map(|task| (&task.id, task.completed_at)).collect();
         if ends.is_empty() {
@@ -134,15 +138,10 @@ impl Inner {
     }
 }
 
-fn targets(task: &Task) -> Vec<Subscription> {
-    // Refused at the start if it could not be read.
-    Subscription::parse_all(task.notify_target.as_deref().unwrap_or_default()).unwrap_or_default()
-}
-
 /// Whether anyone wanted to hear of an end like this.
 fn is_wanted(task: &Task) -> bool {
     let end = Occasion::of_rest(task);
-    end.is_none_or(|end| targets(task).iter().any(|one| one.wants(end)))
+    end.is_none_or(|end| Subscription::of(task).iter().any(|one| one.wants(end)))
 }
 
 /// What the outbox has to say of a task's end; none if that is nothing.
@@ -156,7 +155,7 @@ fn standing(task: &Task, deliveries: &[Delivery]) -> Option<TellingOutcome> {
         let why = dead.last_error.as_deref().unwrap_or("it was given up");
         return Some(TellingOutcome::Failed { error: format!("{}: {why}", dead.target) });
     }
-    let waits_to_be_asked = targets(task).iter().any(Subscription::is_local);
+    let waits_to_be_asked = Subscription::of(task).iter().any(Subscription::is_local);
     let last = deliveries.iter().map(|delivery| delivery.updated_at).max()?;
     if waits_to_be_asked { None } else { Some(TellingOutcome::Sent { at: last }) }
 }

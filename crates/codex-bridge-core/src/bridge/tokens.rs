@@ -53,6 +53,11 @@ impl Tokens {
 impl Bridge {
     /// Makes a token; the second is its secret, which is kept nowhere. The name of a revoked one may be used again.
     pub async fn create_token(&self, name: &str, role: Role, by: &str) -> Result<(Token, String), Error> {
+        let (name, by) = (name.to_owned(), by.to_owned());
+        self.to_its_end(|bridge| async move { bridge.make_token(&name, role, &by).await }).await
+    }
+
+    async fn make_token(&self, name: &str, role: Role, by: &str) -> Result<(Token, String), Error> {
         let _changing = self.inner.changing.lock().await;
         if self.inner.tokens.valid(name).is_some() {
             return Err(token::Error::Exists(name.to_owned()).into());
@@ -71,6 +76,11 @@ impl Bridge {
 
     /// Makes a token worthless: for the next call, and for those that are being answered ([`Bridge::revocations`]).
     pub async fn revoke_token(&self, name: &str, by: &str) -> Result<Token, Error> {
+        let (name, by) = (name.to_owned(), by.to_owned());
+        self.to_its_end(|bridge| async move { bridge.end_token(&name, &by).await }).await
+    }
+
+    async fn end_token(&self, name: &str, by: &str) -> Result<Token, Error> {
         let _changing = self.inner.changing.lock().await;
         let mut token =
             self.inner.tokens.valid(name).ok_or_else(|| token::Error::Unknown(name.to_owned()))?;

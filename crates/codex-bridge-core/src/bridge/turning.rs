@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use super::{Error, Inner, NewTask, audit, now_ms, random_hex, state_event};
-use crate::event::Event;
+use super::{Error, Inner, NewTask, audit, now_ms, random_hex, state_event, state_writes};
 use crate::store::{self, Write};
 use crate::task::{Notification, Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord, Used};
 
-/// How much of a prompt is kept for people.
+/// How much of a prompt is kept for lists. One that is longer ends in `…`.
 const SUMMARY_CHARS: usize = 200;
-/// Lines of a log that are read at once.
-const LOG_PAGE: u32 = 1000;
+/// Where the mark of the prompt stands in our own id of it.
+const PROMPT_MARK: usize = 3;
+/// Where the mark of the caller's name for it stands, if it has one.
+const NAME_MARK: usize = 4;
 
 impl Inner {
     pub(super) fn new_task(&self, new: &NewTask, now: TimeMs) -> Task {
@@ -34,6 +33,7 @@ impl Inner {
             error: None,
             usage: None,
             notify_target: new.notify_target.clone(),
+            asks_in: None,
             notification: untold(new.notify_target.as_ref()),
             created_at: now,
             updated_at: now,
@@ -42,8 +42,13 @@ impl Inner {
     }
 
     /// What makes a new task, once it is committed.
-    pub(super) fn first_turn(&self, new: &NewTask, now: TimeMs) -> Result<(Task, Vec<Write>), Error> {
-        let mut task = self.new_task(new, now);
+    pub(super) fn first_turn(
+        &self,
+        new: &NewTask,
+        asks_in: Option<String>,
+        now: TimeMs,
+    ) -> Result<(Task, Vec<Write>), Error> {
+        let mut task = Task { asks_in, ..self.new_task(new, now) };
         self.hold_back(&mut task);
         let turn = self.new_turn(&task.id, 1, &new.prompt, now)?;
         let batch = vec![
@@ -80,26 +85,39 @@ impl Inner {
         })
     }
 
-    fn mark(&self, task_id: &TaskId, prompt: &str) -> Result<String, Error> {
-        self.key.mark(prompt.as_bytes(), task_id.as_str()).map_err(|error| Error::Refused(error.to_string()))
+    /// A keyed mark of a prompt, or of a caller's name for a turn.
+    fn mark(&self, task_id: &TaskId, text: &str) -> Result<String, Error> {
+        self.key.mark(text.as_bytes(), task_id.as_str()).map_err(|error| Error::Refused(error.to_string()))
     }
 
-    /// Whether a turn of this task, or the one of this number, was given this prompt. One that has no mark may have been.
-    pub(super) async fn has_turn_with(
-        &self,
-        task_id: &TaskId,
-        number: Option<u32>,
-        prompt: &str,
-    ) -> Result<bool, Error> {
+    /// Whether a task began with this prompt. One that has no mark may have.
+    pub(super) async fn has_first_prompt(&self, task_id: &TaskId, prompt: &str) -> Result<bool, Error> {
         let mark = self.mark(task_id, prompt)?;
         let turns = self.store.turns(task_id).await?;
-        let is_it = |turn: &TurnRecord| turn.client_id.split('/').nth(3).is_none_or(|found| found == mark);
-        Ok(turns.iter().any(|turn| number.is_none_or(|number| turn.number == number) && is_it(turn)))
+        Ok(turns.first().is_some_and(|turn| part(turn, PROMPT_MARK).is_none_or(|found| found == mark)))
+    }
+
+    /// Whether the turn of this name was given this prompt; none if there is no such turn.
+    pub(super) async fn has_turn_named(
+        &self,
+        task_id: &TaskId,
+        name: Option<&str>,
+        prompt: &str,
+    ) -> Result<Option<bool>, Error> {
+        let Some(name) = name else { return Ok(None) };
+        let (name, prompt) = (self.mark(task_id, name)?, self.mark(task_id, prompt)?);
+        let turns = self.store.turns(task_id).await?;
+        let named = turns.iter().find(|turn| part(turn, NAME_MARK) == Some(name.as_str()));
+        Ok(named.map(|turn| part(turn, PROMPT_MARK) == Some(prompt.as_str())))
     }
 
     pub(super) fn summary(&self, prompt: &str) -> String {
         // Redacted before it is cut: half a secret is still one.
-        self.config.redactor.redact(prompt).chars().take(SUMMARY_CHARS).collect()
+        let redacted = self.config.redactor.redact(prompt);
+        if redacted.chars().nth(SUMMARY_CHARS).is_none() {
+            return redacted.into_owned();
+        }
+        redacted.chars().take(SUMMARY_CHARS - 1).chain(['…']).collect()
     }
 
     /// Lines a task at rest up for another turn.
@@ -114,10 +132,8 @@ impl Inner {
         client_request_id: Option<&str>,
     ) -> Result<(), Error> {
         let mut batch = self.another_turn(task, prompt, now_ms())?;
-        if let (Some(name), Some(Write::Append { events, .. })) = (client_request_id, batch.last_mut()) {
-            for event in events {
-                event.body.insert("client_request_id".to_owned(), name.into());
-            }
+        if let Some(name) = client_request_id {
+            self.name_turn(&mut batch, name)?;
         }
         self.commit(batch).await?;
         self.line_up(task);
@@ -125,24 +141,44 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether a turn of this task was lined up under this name.
-    pub(super) async fn has_turn_of(
-        &self,
-        task_id: &TaskId,
-        client_request_id: &str,
-    ) -> Result<bool, store::Error> {
-        let is_it = |event: &Event| {
-            event.body.get("client_request_id").and_then(Value::as_str) == Some(client_request_id)
-        };
-        let mut after = 0;
-        loop {
-            let page = self.store.events(task_id, after, LOG_PAGE).await?;
-            let Some(last) = page.last() else { return Ok(false) };
-            after = last.seq;
-            if page.iter().any(is_it) {
-                return Ok(true);
+    /// Puts the caller's own name into what makes a turn: a mark of it, by which the turn is found, and for readers of
+    /// the log the name itself.
+    fn name_turn(&self, batch: &mut [Write], name: &str) -> Result<(), Error> {
+        for write in batch {
+            match write {
+                Write::SaveTurn(turn) => {
+                    turn.client_id = format!("{}/{}", turn.client_id, self.mark(&turn.task_id, name)?);
+                }
+                Write::Append { events, .. } => {
+                    for event in events {
+                        event.body.insert("client_request_id".to_owned(), name.into());
+                    }
+                }
+                _ => {}
             }
         }
+        Ok(())
+    }
+
+    /// Ends a turn that was never sent, with its task as it is from then on. It counts as one: the next has a number of
+    /// its own, and what was asked for under this one's name is not asked for anew.
+    pub(super) async fn end_unsent(&self, task: &mut Task) -> Result<(), store::Error> {
+        let now = now_ms();
+        let turn = self.store.turns(&task.id).await?.pop();
+        let unsent = turn.filter(|turn| turn.progress == TurnProgress::Recorded);
+        task.used.turns = unsent.as_ref().map_or(task.used.turns, |turn| turn.number);
+        let ended = unsent.map(|turn| {
+            let progress = TurnProgress::Ended;
+            Write::SaveTurn(Box::new(TurnRecord {
+                progress,
+                sealed_prompt: None,
+                ended_at: Some(now),
+                ..turn
+            }))
+        });
+        let mut batch = state_writes(task, now);
+        batch.extend(ended);
+        self.commit(batch).await
     }
 
     /// What gives a task at rest another turn, once it is committed.
@@ -164,6 +200,11 @@ impl Inner {
             state_event(task, now),
         ])
     }
+}
+
+/// A part of our own id of a prompt, if it has so many.
+fn part(turn: &TurnRecord, at: usize) -> Option<&str> {
+    turn.client_id.split('/').nth(at)
 }
 
 /// The end of a turn that is to come, which nobody was told of yet.

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use codex_wire::host::pool::Change;
 use tokio::time::Instant;
 
-use super::{Bridge, Inner, now_ms};
+use super::{Bridge, Inner, Watchdog, now_ms};
 use crate::login;
 use crate::store::{self, TaskFilter, Write};
 use crate::task::{Parked, Status, Task, TaskId, TimeMs};
@@ -50,7 +51,9 @@ fn until(at: TimeMs) -> Duration {
 impl Inner {
     async fn look_after(&self, looks: u64) {
         if looks.is_multiple_of(HOSTS_EVERY) {
-            let _ = self.hosts.maintain().await;
+            let changes = self.hosts.maintain().await;
+            let retiring = changes.iter().filter(|change| matches!(change, Change::Retiring { .. }));
+            retiring.for_each(|_| self.tally.fire(Watchdog::Host));
         }
         if looks.is_multiple_of(PRUNE_EVERY) {
             let _ = self.prune().await;
@@ -98,6 +101,6 @@ impl Inner {
 impl Bridge {
     /// Forgets now what would be forgotten soon; says how many tasks.
     pub async fn forget_old(&self) -> Result<u64, super::Error> {
-        self.inner.prune().await
+        self.to_its_end(|bridge| async move { bridge.inner.prune().await }).await
     }
 }

@@ -12,21 +12,21 @@ pub fn of(text: &str) -> u32 {
     if digits.is_empty() { 0 } else { digits.parse().unwrap_or(u32::MAX) }
 }
 
-/// A text for another agent, with what it answers and how far it has come.
-pub fn marked(text: &str, answers: &str, hops: u32) -> String {
-    format!("{text}\n\n[re: {answers}] {MARK}{}]", hops.saturating_add(1))
+/// The last line of what another agent is told: what it answers, and how far it has come.
+pub fn mark(answers: &str, hops: u32) -> String {
+    format!("[re: {answers}] {MARK}{}]", hops.saturating_add(1))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{marked, of};
+    use super::{mark, of};
 
     #[test]
     fn each_of_us_counts_one_more() {
         assert_eq!(of("please look"), 0);
-        let first = marked("done", "row-1", 0);
-        assert_eq!((first.as_str(), of(&first)), ("done\n\n[re: row-1] [codex-bridge hop 1]", 1));
-        assert_eq!(of(&marked(&first, "row-2", of(&first))), 2);
+        let first = mark("row-1", 0);
+        assert_eq!((first.as_str(), of(&first)), ("[re: row-1] [codex-bridge hop 1]", 1));
+        assert_eq!(of(&format!("{first} and more {}", mark("row-2", of(&first)))), 2);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What somebody gets who wrote to us, in words. Pure; everything in it is redacted already.
 
 use crate::request::RequestRecord;
-use crate::task::{Parked, Status, Task};
+use crate::task::{Parked, Status, Task, TimeMs};
 
 /// The most that is told of what went wrong, in bytes.
 const TAIL_BYTES: usize = 2 * 1024;
@@ -45,12 +45,33 @@ fn failure(task: &Task, answer: Option<&str>) -> String {
 }
 
 /// What a task that goes on by itself waits for; none if it does not.
-pub fn of_parking(task: &Task) -> Option<String> {
-    let what = match task.parked.as_ref()? {
-        Parked::UsageLimit { .. } => "the account's usage limit is reached",
-        Parked::Login { .. } => "Codex is not logged in on the machine that it runs on",
+pub fn of_parking(task: &Task, now: TimeMs) -> Option<String> {
+    Some(match task.parked.as_ref()? {
+        Parked::UsageLimit { resume_at, is_known } => {
+            let when = if *is_known { "until" } else { "for now; it is tried again at" };
+            let at = moment(*resume_at, now);
+            format!("This waits: the account's usage limit is reached, {when} {at}. It goes on by itself.")
+        }
+        Parked::Login { .. } => {
+            "This waits: Codex is not logged in on the machine that it runs on. It goes on by \
+            itself when that is in order."
+                .to_owned()
+        }
+    })
+}
+
+/// A time that is to come, for people whose clock is not known: `14:05 UTC (in 2 h 10 min)`.
+fn moment(at: TimeMs, now: TimeMs) -> String {
+    const MINUTE_MS: TimeMs = 60_000;
+    let of_day = at.div_euclid(MINUTE_MS).rem_euclid(24 * 60);
+    let left = (at - now).max(0).div_euclid(MINUTE_MS) + 1;
+    let (days, hours, minutes) = (left / (24 * 60), left / 60 % 24, left % 60);
+    let left = match (days, hours) {
+        (0, 0) => format!("{minutes} min"),
+        (0, _) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
     };
-    Some(format!("This waits: {what}. It goes on by itself when that is in order."))
+    format!("{:02}:{:02} UTC (in {left})", of_day / 60, of_day % 60)
 }
 
 /// What a request is about, on a line of its own.
@@ -95,6 +116,20 @@ mod tests {
         let text = of_rest(&Task { error, ..task(Status::Failed, None) }, &[]);
         assert!(text.starts_with("This did not work (usage limit): it broke"), "{text}");
         assert!(text.contains("at the very end") && text.len() < TAIL_BYTES, "{}", text.len());
+    }
+
+    #[test]
+    fn what_waits_says_for_what_and_until_when() {
+        let now = 1_700_000_000_000; // 22:13:20 UTC
+        let waits = |in_ms: i64, is_known| {
+            let parked = Some(Parked::UsageLimit { resume_at: now + in_ms, is_known });
+            of_parking(&Task { parked, ..task(Status::Queued, None) }, now).unwrap()
+        };
+        assert!(waits(60_000, true).contains("until 22:14 UTC (in 2 min)"), "{}", waits(60_000, true));
+        assert!(waits(7_200_000, false).contains("tried again at 00:13 UTC (in 2 h 1 min)"));
+        assert!(waits(3 * 86_400_000, true).contains("22:13 UTC (in 3 d 0 h)"));
+        assert!(waits(-5, true).contains("(in 1 min)"));
+        assert_eq!(of_parking(&task(Status::Queued, None), now), None);
     }
 
     #[test]

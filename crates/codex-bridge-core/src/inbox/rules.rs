@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use codex_session::{ApprovalMode, Sandbox};
 
-use super::{Party, Room, Sender};
+use super::{Party, Room};
 
 /// What the operator decides about a channel.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +37,10 @@ pub struct Rules {
     pub attempts: u32,
     /// What has passed this many of us is not answered.
     pub max_hops: u32,
+    /// So many messages may wait in one conversation; what comes beyond is refused, visibly.
+    pub most_waiting: u32,
+    /// So many may wait in all of them.
+    pub most_waiting_in_all: u32,
     /// At most so many messages of one agent are worked on in an hour.
     pub agent_turns_per_hour: u32,
     /// Whether the source is told how far we are.
@@ -108,6 +112,8 @@ impl Rules {
             max_age: None,
             attempts: 5,
             max_hops: 2,
+            most_waiting: 200,
+            most_waiting_in_all: 5_000,
             agent_turns_per_hour: 30,
             acknowledges: false,
         }
@@ -119,10 +125,10 @@ impl Rules {
         Some(if party == Party::Agent { Role::User } else { role })
     }
 
-    /// Whether anyone in a conversation may decide on what Codex asks.
-    pub fn has_approver(&self, sender: &Sender, room: Room) -> bool {
+    /// Whether anyone who reads what is said to this sender may decide on what Codex asks.
+    pub fn has_approver(&self, sender_id: &str, party: Party, room: Room) -> bool {
         match room {
-            Room::Direct => self.role(&sender.id, sender.party) == Some(Role::Approver),
+            Room::Direct => self.role(sender_id, party) == Some(Role::Approver),
             Room::Shared => self.allow.iter().any(|allowed| allowed.role == Role::Approver),
         }
     }
@@ -150,10 +156,10 @@ mod tests {
     #[test]
     fn a_conversation_has_an_approver_if_one_can_read_it() {
         let rules = rules(&["ada:approver", "bob"]);
-        let who = |id: &str| Sender { id: id.into(), name: id.into(), party: Party::Person };
-        assert!(rules.has_approver(&who("ada"), Room::Direct));
-        assert!(!rules.has_approver(&who("bob"), Room::Direct));
-        assert!(rules.has_approver(&who("bob"), Room::Shared));
+        assert!(rules.has_approver("ada", Party::Person, Room::Direct));
+        assert!(!rules.has_approver("ada", Party::Agent, Room::Direct));
+        assert!(!rules.has_approver("bob", Party::Person, Room::Direct));
+        assert!(rules.has_approver("bob", Party::Person, Room::Shared));
     }
 
     #[test]

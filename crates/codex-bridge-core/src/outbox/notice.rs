@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::request::RequestRecord;
+use crate::request::{RequestRecord, is_question};
 use crate::task::{Parked, Status, Task, TaskError, TaskId, TimeMs};
 
 /// The longest answer that is kept for telling, in characters: a webhook's body should stay below 20 KB.
@@ -135,6 +135,9 @@ pub struct Notice {
     /// How many more there are.
     #[serde(default)]
     pub more_requests: usize,
+    /// What stands at the very end, however much of the answer is cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closing: Option<String>,
     /// A reply: the platform's own name of the message that it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_reply_to: Option<String>,
@@ -152,6 +155,13 @@ pub struct Asked {
     /// When it is declined by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<TimeMs>,
+}
+
+impl Asked {
+    /// Whether a person is asked for words rather than for a yes.
+    pub fn is_question(&self) -> bool {
+        is_question(&self.ask)
+    }
 }
 
 /// What is known of a turn when it ends, beyond the task itself.
@@ -183,6 +193,7 @@ impl Notice {
             more_files: 0,
             requests: Vec::new(),
             more_requests: 0,
+            closing: None,
             in_reply_to: None,
             at,
         }

@@ -27,8 +27,8 @@ const OLDEST_MS: TimeMs = 72 * HOUR_MS;
 pub struct Tried {
     /// How many attempts there were before it.
     pub attempts: u32,
-    /// When the delivery was written.
-    pub created_at: TimeMs,
+    /// When the delivery was written, or taken up again.
+    pub since: TimeMs,
     /// Now.
     pub now: TimeMs,
     /// Any number; it spreads the attempts.
@@ -73,7 +73,7 @@ pub fn next(tried: Tried, outcome: &Outcome) -> Next {
     };
     let spread = i64::try_from(tried.chance % 1_000).unwrap_or_default();
     let at = tried.now + wait + wait * spread / 5_000;
-    if at > tried.created_at + OLDEST_MS {
+    if at > tried.since + OLDEST_MS {
         Next::Dead { target_gone: false }
     } else {
         Next::Again { at, attempts }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     fn after(attempts: u32, refusal: Refusal) -> Next {
-        next(Tried { attempts, created_at: NOW, now: NOW, chance: 0 }, &failed(refusal))
+        next(Tried { attempts, since: NOW, now: NOW, chance: 0 }, &failed(refusal))
     }
 
     #[test]
@@ -115,13 +115,12 @@ mod tests {
 
     #[test]
     fn what_failed_together_is_not_tried_together() {
-        let at = |chance| match next(
-            Tried { attempts: 4, created_at: NOW, now: NOW, chance },
-            &failed(Refusal::Later),
-        ) {
-            Next::Again { at, .. } => at - NOW,
-            other => panic!("{other:?}"),
-        };
+        let at =
+            |chance| match next(Tried { attempts: 4, since: NOW, now: NOW, chance }, &failed(Refusal::Later))
+            {
+                Next::Again { at, .. } => at - NOW,
+                other => panic!("{other:?}"),
+            };
         let waits: Vec<TimeMs> = [0, 1, 500, 999, 1_000, u64::MAX].map(at).into();
         assert!(
             waits.iter().all(|wait| (2 * HOUR_MS..2 * HOUR_MS + 24 * MINUTE_MS).contains(wait)),
@@ -137,7 +136,7 @@ mod tests {
         assert_eq!(after(0, wait(0)), Next::Again { at: NOW + SECOND_MS, attempts: 0 });
         assert_eq!(after(0, wait(u64::MAX)), Next::Again { at: NOW + LONGEST_WAIT_MS, attempts: 0 });
         // Not for ever.
-        let old = Tried { attempts: 0, created_at: NOW - OLDEST_MS, now: NOW, chance: 0 };
+        let old = Tried { attempts: 0, since: NOW - OLDEST_MS, now: NOW, chance: 0 };
         assert_eq!(next(old, &failed(wait(1))), Next::Dead { target_gone: false });
     }
 
@@ -146,6 +145,6 @@ mod tests {
         assert_eq!(after(0, Refusal::Never), Next::Dead { target_gone: false });
         assert_eq!(after(0, Refusal::Gone), Next::Dead { target_gone: true });
         let done = Outcome::Delivered { message_id: None };
-        assert_eq!(next(Tried { attempts: 9, created_at: 0, now: NOW, chance: 0 }, &done), Next::Delivered);
+        assert_eq!(next(Tried { attempts: 9, since: 0, now: NOW, chance: 0 }, &done), Next::Delivered);
     }
 }

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::Occasion;
+use crate::task::Task;
 
 /// The target that needs no delivery: whoever asks is told.
 pub const LOCAL: &str = "local";
@@ -44,6 +45,18 @@ pub enum Error {
 }
 
 impl Subscription {
+    /// Everyone who is told of a task: who was named when it was handed over, and the conversation that it works for,
+    /// which is asked and gets its answers as replies. What a platform calls a conversation keeps to no grammar.
+    pub(crate) fn of(task: &Task) -> Vec<Self> {
+        // Refused at the start if it could not be read.
+        let named = task.notify_target.as_deref().unwrap_or_default();
+        let mut all = Self::parse_all(named).unwrap_or_default();
+        let asked = vec![Occasion::Approval, Occasion::Question];
+        let conversation = task.asks_in.clone().map(|target| Self { target, occasions: asked });
+        keep(&mut all, conversation);
+        all
+    }
+
     /// All targets that a text names; each once, with all that is said of it.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, Error> {
         let mut all: Vec<Self> = Vec::new();
@@ -155,6 +168,25 @@ mod tests {
         assert_eq!(error("?on=failed"), Error::NoTarget(String::new()));
         let many: Vec<String> = (0..17).map(|number| format!("exec:{number}")).collect();
         assert_eq!(error(&many.join(" ")), Error::TooMany);
+    }
+
+    #[test]
+    fn a_conversation_is_asked_under_whatever_name_it_has() {
+        let task = |notify_target: Option<&str>, asks_in: &str| Task {
+            notify_target: notify_target.map(str::to_owned),
+            asks_in: Some(asks_in.to_owned()),
+            ..crate::store::conformance::samples::new_task(1)
+        };
+        let long = format!("plugin:echo:{}", "é".repeat(300));
+        for name in ["plugin:echo:general room", "plugin:echo:a?on=paused,b", &long] {
+            let [one] = &Subscription::of(&task(None, name))[..] else { panic!("{name}") };
+            assert_eq!(one.target, name);
+            assert!(one.wants(Occasion::Approval) && one.wants(Occasion::Question));
+            assert!(!one.wants(Occasion::Completed), "its end is a reply");
+        }
+        let all = Subscription::of(&task(Some("exec:a telegram:1?on=failed"), "telegram:1"));
+        let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+        assert_eq!(all, ["exec:a", "telegram:1?on=failed,approval,question"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Work;
 use super::journal::object;
-use crate::bridge::{append, letters_of_rest, now_ms, state_event};
+use crate::bridge::{Watchdog, append, letters_of_rest, now_ms, state_event};
 use crate::config::OnHostLoss;
 use crate::outbox::notice::TurnFacts;
 use crate::store::{self, Write};
@@ -94,6 +94,7 @@ impl Work {
                 self.served();
             }
             (TurnOutcome::Interrupted, Some(FailureKind::Timeout)) => {
+                self.inner.tally.fire(Watchdog::Work);
                 self.pause(result.error.as_ref().map(|error| error.message.clone()));
             }
             (TurnOutcome::Interrupted, None) if self.host_was_lost => return self.lost(result),
@@ -131,6 +132,7 @@ impl Work {
             return None;
         }
         if !self.task.has_turn_left() {
+            self.inner.tally.fire(Watchdog::Turns);
             let reason = "its host died, and it has used all its turns; continue it to give it one more";
             self.pause(Some(reason.to_owned()));
             return None;

@@ -10,15 +10,38 @@ use codex_wire::thread::TokenUsage;
 use serde_json::{Map, Value, json};
 
 use super::{Work, stop};
-use crate::bridge::{append, letters, now_ms, random_hex, state_event};
+use crate::bridge::{Watchdog, append, letters, now_ms, random_hex, state_event};
 use crate::failpoint;
 use crate::outbox::Notice;
-use crate::request::{RequestRecord, RequestState};
-use crate::store::{self, RequestFilter, Write};
-use crate::task::{Status, TimeMs, TurnProgress};
+use crate::request::{RequestRecord, RequestState, WholeChanges};
+use crate::store::{self, RequestFilter, Store, Write};
+use crate::task::{Status, TaskId, TimeMs, TurnProgress};
 
+/// The line of something that was added to a turn.
+const STEERED: &str = "steered";
 /// Lines of a log that are read at once.
 const LOG_PAGE: u32 = 1000;
+/// Bytes of all diffs of a request in a list of requests.
+const LISTED_DIFF_BYTES: usize = 64 * 1024;
+/// Bytes of a prompt in the log.
+const LOGGED_PROMPT_BYTES: usize = 64 * 1024;
+
+/// Whether something that was added to a turn of a task under this name is a part of it.
+pub(crate) async fn was_heard(
+    store: &dyn Store,
+    task_id: &TaskId,
+    client_id: &str,
+) -> Result<bool, store::Error> {
+    let mut after = 0;
+    loop {
+        let page = store.events(task_id, after, LOG_PAGE).await?;
+        let Some(last) = page.last() else { return Ok(false) };
+        after = last.seq;
+        if page.iter().any(|event| event.kind == STEERED && event.body["client_id"] == client_id) {
+            return Ok(true);
+        }
+    }
+}
 
 impl Work {
     pub(super) async fn record(
@@ -34,10 +57,13 @@ impl Work {
         match event {
             SessionEvent::Shown(Display::Text { delta }) => self.live("text", &delta),
             SessionEvent::Shown(Display::Reasoning { delta }) => self.live("reasoning", &delta),
-            SessionEvent::Output { text, .. } => self.live("output", &text),
+            SessionEvent::Output { call_id, text } => {
+                self.inner.news.tell_output(&self.task.id, call_id, &text);
+            }
             SessionEvent::Shown(shown) => self.log_shown(&shown).await?,
+            SessionEvent::Heard { item_id, client_id } => self.heard(item_id, client_id).await?,
             SessionEvent::TurnStarted { turn_id } => self.turn_started(turn_id).await?,
-            SessionEvent::Asked { key, ask } => self.asked(key, &ask).await?,
+            SessionEvent::Asked { key, ask } => self.asked(key, *ask).await?,
             SessionEvent::RequestClosed { key, closing } => self.request_closed(&key, closing).await?,
             SessionEvent::Usage(usage) => self.count_tokens(&usage, session).await?,
             SessionEvent::Diff { diff } => self.diff = Some(diff),
@@ -79,6 +105,16 @@ impl Work {
         let kind = body.remove("show").and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default();
         let is_new = mark(&kind, &body).is_none_or(|mark| !self.logged.contains(&mark));
         if is_new { self.log_line(&kind, body).await } else { Ok(()) }
+    }
+
+    /// What was added to the turn under a name is looked for by it, should we die before we hear that it was taken.
+    async fn heard(&mut self, item_id: Option<String>, client_id: String) -> Result<(), store::Error> {
+        if client_id == self.turn.client_id {
+            return Ok(());
+        }
+        let body = object(json!({ "item_id": item_id, "client_id": client_id }));
+        let is_new = mark(STEERED, &body).is_none_or(|mark| !self.logged.contains(&mark));
+        if is_new { self.log_line(STEERED, body).await } else { Ok(()) }
     }
 
     /// What the log has of items already: a turn that is taken up tells them again.
@@ -131,31 +167,59 @@ impl Work {
             self.task.status = Status::Working;
         }
         self.task.updated_at = now;
-        let batch = vec![
-            Write::SaveTurn(Box::new(self.turn.clone())),
-            Write::SaveTask(Box::new(self.task.clone())),
-            append(&self.task.id, now, "turn_started", object(json!({ "turn_id": turn_id }))),
-            state_event(&self.task, now),
-        ];
+        let bare = object(json!({ "turn_id": turn_id, "number": self.turn.number }));
+        let begun = |body| {
+            vec![
+                Write::SaveTurn(Box::new(self.turn.clone())),
+                Write::SaveTask(Box::new(self.task.clone())),
+                append(&self.task.id, now, "turn_started", body),
+                state_event(&self.task, now),
+            ]
+        };
+        let mut told = bare.clone();
+        told.extend(self.logged_prompt());
         failpoint::hit("turn.before_record");
-        self.inner.commit(batch).await?;
+        match self.inner.commit(begun(told)).await {
+            // A long prompt may be more than a full disk takes. That the turn runs must be known.
+            Err(store::Error::DiskFull { .. }) => self.inner.commit(begun(bare)).await?,
+            outcome => outcome?,
+        }
         failpoint::hit("turn.recorded");
         Ok(())
     }
 
-    /// Records a request before anyone can see it. One that an earlier life of ours has recorded keeps its decision.
-    async fn asked(&mut self, key: RequestKey, ask: &Ask) -> Result<(), store::Error> {
-        if let Some(known) = self.request(&key).await? {
-            return self.asked_again(known, ask).await;
+    /// The prompt for the log, and how much of it is missing there.
+    fn logged_prompt(&self) -> Map<String, Value> {
+        let Some(prompt) = self.prompt() else { return Map::new() };
+        // Redacted before it is cut: half a secret is still one.
+        let prompt = self.inner.config.redactor.redact(&prompt);
+        let kept = prompt.floor_char_boundary(LOGGED_PROMPT_BYTES);
+        let mut told = object(json!({ "prompt": prompt[..kept] }));
+        if kept < prompt.len() {
+            told.insert("prompt_cut_bytes".to_owned(), (prompt.len() - kept).into());
         }
+        told
+    }
+
+    /// Records a request before anyone can see it. One that an earlier life of ours has recorded keeps its decision.
+    async fn asked(&mut self, key: RequestKey, mut ask: Ask) -> Result<(), store::Error> {
+        if let Some(known) = self.request(&key).await? {
+            return self.asked_again(known, &ask).await;
+        }
+        let request_id = format!("req-{}", random_hex(8));
+        let whole_bytes = self.keep_whole_changes(&request_id, &mut ask).await?;
         let now = now_ms();
         let limit = self.inner.config.approvals.answer_limit;
+        let mut shown = serde_json::to_value(&ask).unwrap_or_default();
+        if let Some(bytes) = whole_bytes {
+            shown["whole_changes_bytes"] = bytes.into();
+        }
         let record = RequestRecord {
-            request_id: format!("req-{}", random_hex(8)),
+            request_id,
             key,
             task_id: self.task.id.clone(),
-            method: method_of(ask).to_owned(),
-            ask: serde_json::to_value(ask).unwrap_or_default(),
+            method: method_of(&ask).to_owned(),
+            ask: shown,
             state: RequestState::Open,
             sealed_decision: None,
             decision: None,
@@ -174,6 +238,27 @@ impl Work {
         self.inner.commit(batch).await?;
         failpoint::hit("request.recorded");
         Ok(())
+    }
+
+    /// Cuts diffs that are too long for a list, and keeps the whole ones beside; says how long these are. When the disk
+    /// is full they are not kept: the request says how much is missing, and comes through.
+    async fn keep_whole_changes(
+        &mut self,
+        request_id: &str,
+        ask: &mut Ask,
+    ) -> Result<Option<usize>, store::Error> {
+        let Some(whole) = ask.cut_diffs_to(LISTED_DIFF_BYTES) else { return Ok(None) };
+        let bytes = whole.iter().map(|change| change.diff.len()).sum();
+        let write = Write::AddWholeChanges(Box::new(WholeChanges {
+            request_id: request_id.to_owned(),
+            task_id: self.task.id.clone(),
+            changes: serde_json::to_value(whole).unwrap_or_default(),
+        }));
+        match self.inner.commit(vec![write]).await {
+            Ok(()) => Ok(Some(bytes)),
+            Err(store::Error::DiskFull { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The same request comes again after a crash: what was decided is given, and what was decided but not kept, or
@@ -204,8 +289,12 @@ impl Work {
     }
 
     async fn request(&self, key: &RequestKey) -> Result<Option<RequestRecord>, store::Error> {
-        let filter = RequestFilter { task_id: Some(self.task.id.clone()), ..RequestFilter::default() };
-        Ok(self.inner.store.requests(&filter).await?.into_iter().find(|request| request.key == *key))
+        let filter = RequestFilter {
+            task_id: Some(self.task.id.clone()),
+            key: Some(key.clone()),
+            ..RequestFilter::default()
+        };
+        Ok(self.inner.store.requests(&filter).await?.pop())
     }
 
     fn recorded_decision(&self, request: &RequestRecord) -> Option<(Decision, Decider)> {
@@ -223,7 +312,10 @@ impl Work {
         };
         let now = now_ms();
         match closing {
-            Closing::Taken { by: Decider::TimeLimit, .. } => request.state = RequestState::Expired,
+            Closing::Taken { by: Decider::TimeLimit, .. } => {
+                request.state = RequestState::Expired;
+                self.inner.tally.fire(Watchdog::Answer);
+            }
             Closing::Taken { .. } => request.state = RequestState::Resolved,
             Closing::AnsweredElsewhere => request.state = RequestState::AnsweredElsewhere,
             Closing::Orphaned { .. } => request.state = RequestState::Orphaned,
@@ -244,6 +336,7 @@ impl Work {
         let limit = self.task.token_limit().filter(|limit| used > *limit && self.over_limit.is_none());
         if let Some(limit) = limit {
             self.over_limit = Some(format!("it has used {used} tokens, its limit is {limit}"));
+            self.inner.tally.fire(Watchdog::Tokens);
             stop(session);
         }
         Ok(())

@@ -70,7 +70,7 @@ impl Work {
     /// Whether there was space for them.
     pub(super) async fn commit_lines(&self, lines: Write) -> Result<bool, store::Error> {
         match self.inner.commit(vec![lines]).await {
-            Ok(_) => Ok(true),
+            Ok(()) => Ok(true),
             // A full disk keeps what little room there is for states and decisions.
             Err(store::Error::DiskFull { .. }) => Ok(false),
             Err(error) => Err(error),

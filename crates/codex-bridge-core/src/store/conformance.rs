@@ -5,10 +5,12 @@
 // Only tests run this.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod counts;
 mod deliveries;
 mod messages;
 pub mod samples;
 
+pub use counts::*;
 pub use deliveries::*;
 pub use messages::*;
 
@@ -17,10 +19,11 @@ use futures_util::future::{join, join_all};
 use self::samples::{add, append, full_task, new_task, request, task_id, turn};
 use super::{AuditFilter, Committed, Error, RequestFilter, Store, TaskFilter, Write};
 use crate::event::Seq;
-use crate::request::RequestState;
+use crate::request::{RequestState, WholeChanges};
 use crate::task::{Status, Task, TurnProgress};
 use crate::token::Role;
 use codex_wire::RequestId;
+use serde_json::json;
 
 /// Makes a test of each story. The expression gives a store and something that is kept until the story ends.
 #[macro_export]
@@ -42,19 +45,23 @@ macro_rules! store_stories {
             requests_are_found_by_task_name_and_state
             a_request_key_belongs_to_one_request
             a_reader_never_sees_half_a_batch
+            whole_changes_stand_beside_their_request
             a_prune_forgets_what_is_over_and_nothing_else
             a_prune_keeps_the_newest_events_and_their_numbers
             a_prune_stands_alone
             the_audit_log_is_found_by_task_and_time_and_outlives_its_tasks
             tokens_are_kept_by_name_and_told_apart_by_hash
             messages_are_kept_once_and_found
+            messages_are_done_with_once_their_replies_are
             the_next_messages_are_the_first_of_each_conversation
             conversations_and_channels_are_kept_by_name
             a_prune_forgets_messages_that_are_over
             deliveries_are_found_by_name_task_and_state
             what_has_the_same_key_joins_until_it_is_tried
             of_each_target_one_delivery_is_next
+            replies_to_a_target_keep_their_order
             a_task_with_something_to_send_is_not_forgotten
+            what_is_there_is_counted
         }
     };
     ($open:expr; $($story:ident)+) => {
@@ -95,6 +102,24 @@ fn ids(numbers: &[u32]) -> Vec<String> {
 
 fn save_request(task: u32, id: i64, state: RequestState) -> Write {
     Write::SaveRequest(Box::new(request(task, RequestId::Number(id), state)))
+}
+
+fn whole_changes(task: u32, request_id: &str) -> Write {
+    let changes = json!([{ "path": "a", "diff": "+x\n".repeat(100_000) }]);
+    let (request_id, task_id) = (request_id.to_owned(), task_id(task));
+    Write::AddWholeChanges(Box::new(WholeChanges { request_id, task_id, changes }))
+}
+
+/// They are read apart from their request, which may come later or never.
+pub async fn whole_changes_stand_beside_their_request(store: &impl Store) {
+    let write = whole_changes(1, "request-0");
+    assert!(matches!(refused(store, vec![write.clone()]).await, Error::Other(_)), "there is no such task");
+    commit(store, vec![add(new_task(1)), write.clone()]).await;
+    let Write::AddWholeChanges(whole) = &write else { panic!("{write:?}") };
+    assert_eq!(store.whole_changes("request-0").await.unwrap().as_ref(), Some(&**whole));
+    assert_eq!(store.whole_changes("request-1").await.unwrap(), None);
+    assert!(matches!(refused(store, vec![write.clone()]).await, Error::Other(_)), "they are there already");
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }
 
 /// Every field of every record.
@@ -390,6 +415,9 @@ pub async fn requests_are_found_by_task_name_and_state(store: &impl Store) {
     let named = |name: &str| RequestFilter { request_id: Some(name.into()), ..all.clone() };
     assert_eq!(found(store, named("request-9")).await, ["request-9"]);
     assert_eq!(found(store, named("request-")).await, [""; 0]);
+    let keyed = |id| RequestFilter { key: Some(request(1, id, RequestState::Open).key), ..all.clone() };
+    assert_eq!(found(store, keyed(RequestId::Number(5))).await, ["request-5"]);
+    assert_eq!(found(store, keyed(RequestId::Text("5".into()))).await, [""; 0]);
     for state in [RequestState::Open, RequestState::Orphaned, RequestState::AnsweredElsewhere] {
         commit(store, vec![save_request(1, 4, state)]).await;
         let filter = RequestFilter { states: vec![state], ..all.clone() };
@@ -456,6 +484,8 @@ pub async fn a_prune_forgets_what_is_over_and_nothing_else(store: &impl Store) {
         save_request(6, 6, RequestState::Open),
         save_request(7, 7, RequestState::Decided),
         save_request(1, 1, RequestState::Resolved),
+        whole_changes(1, "request-1"),
+        whole_changes(6, "request-6"),
         Write::SaveTurn(Box::new(turn(1, 1))),
         Write::SaveTurn(Box::new(turn(2, 1))),
         append(1, 1..=700),
@@ -470,6 +500,8 @@ pub async fn a_prune_forgets_what_is_over_and_nothing_else(store: &impl Store) {
     assert_eq!(store.turns(&task_id(1)).await.unwrap(), []);
     assert_eq!(store.turns(&task_id(2)).await.unwrap(), [turn(2, 1)]);
     assert_eq!(found(store, RequestFilter::default()).await, ["request-6", "request-7"]);
+    assert_eq!(store.whole_changes("request-1").await.unwrap(), None);
+    assert!(store.whole_changes("request-6").await.unwrap().is_some());
     assert_eq!(commit(store, vec![prune]).await.pruned_tasks, 0);
     // What was forgotten may come again, and is new.
     commit(store, vec![add(full_task(1)), append(1, [1])]).await;

@@ -8,13 +8,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures_util::future::{BoxFuture, ready};
 
 use super::{
-    AuditFilter, AuditLine, Committed, DeliveryFilter, Error, MessageFilter, RequestFilter, Store,
+    AuditFilter, AuditLine, Committed, Counts, DeliveryFilter, Error, MessageFilter, RequestFilter, Store,
     TaskFilter, Write,
 };
 use crate::event::{Event, NewEvent, Seq};
 use crate::inbox::{ChannelRecord, Conversation, Message, MessageKind, State as MessageState};
-use crate::outbox::{Delivery, State as DeliveryState};
-use crate::request::{RequestRecord, RequestState};
+use crate::outbox::{Delivery, Occasion, State as DeliveryState};
+use crate::request::{RequestRecord, RequestState, WholeChanges};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
 use crate::token::Token;
 
@@ -31,6 +31,7 @@ struct State {
     turns: BTreeMap<(TaskId, u32), TurnRecord>,
     logs: BTreeMap<TaskId, Log>,
     requests: Vec<RequestRecord>,
+    whole_changes: BTreeMap<String, WholeChanges>,
     outbox: Vec<Delivery>,
     audit: Vec<AuditLine>,
     tokens: BTreeMap<String, Token>,
@@ -61,6 +62,7 @@ impl Memory {
                 Write::SaveTask(task) => changed.save_task(*task)?,
                 Write::SaveTurn(turn) => changed.save_turn(*turn)?,
                 Write::SaveRequest(request) => changed.save_request(*request)?,
+                Write::AddWholeChanges(whole) => changed.add_whole_changes(*whole)?,
                 Write::Append { task_id, events } => {
                     committed.events.extend(changed.append(&task_id, events)?);
                 }
@@ -162,10 +164,41 @@ impl State {
         Ok(())
     }
 
+    fn add_whole_changes(&mut self, whole: WholeChanges) -> Result<(), Error> {
+        if !self.has(&whole.task_id) {
+            return Err(unknown(&whole.task_id));
+        }
+        match self.whole_changes.insert(whole.request_id.clone(), whole) {
+            None => Ok(()),
+            Some(_) => Err(refused("that request has its changes already")),
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for task in &self.tasks {
+            *counts.tasks.entry(task.status).or_default() += 1;
+        }
+        for request in &self.requests {
+            counts.open_requests += u64::from(request.state == RequestState::Open);
+        }
+        let is_unsent = |delivery: &&Delivery| DeliveryState::UNFINISHED.contains(&delivery.state);
+        for delivery in self.outbox.iter().filter(is_unsent) {
+            counts.unsent += 1;
+            let oldest = counts.oldest_unsent_at.unwrap_or(TimeMs::MAX);
+            counts.oldest_unsent_at = Some(oldest.min(delivery.created_at));
+        }
+        counts
+    }
+
     fn deliveries(&self, filter: &DeliveryFilter) -> Vec<Delivery> {
-        let DeliveryFilter { id, task_ids, states, limit } = filter;
+        let DeliveryFilter { id, task_ids, states, target, target_gone, request_id, since, limit } = filter;
         let fits = |delivery: &&Delivery| {
             id.as_ref().is_none_or(|id| delivery.id == *id)
+                && target.as_ref().is_none_or(|target| delivery.target == *target)
+                && (!target_gone || delivery.target_gone)
+                && request_id.as_ref().is_none_or(|id| delivery.notice.tells_of(id))
+                && since.is_none_or(|since| delivery.updated_at >= since)
                 && (task_ids.is_empty() || delivery.task_id.as_ref().is_some_and(|id| task_ids.contains(id)))
                 && (states.is_empty() || states.contains(&delivery.state))
         };
@@ -175,7 +208,10 @@ impl State {
 
     fn next_deliveries(&self) -> Vec<Delivery> {
         let unfinished = |delivery: &&Delivery| DeliveryState::UNFINISHED.contains(&delivery.state);
-        let mut next: Vec<Delivery> = self.outbox.iter().filter(unfinished).cloned().collect();
+        let mut replies = std::collections::BTreeSet::new();
+        let may_go =
+            |one: &&Delivery| one.notice.occasion != Occasion::Reply || replies.insert(one.target.clone());
+        let mut next: Vec<Delivery> = self.outbox.iter().filter(unfinished).filter(may_go).cloned().collect();
         // Stable: of those with the same time, the oldest.
         next.sort_by_key(|delivery| delivery.next_at);
         let mut seen = std::collections::BTreeSet::new();
@@ -206,7 +242,22 @@ impl State {
 
     fn messages(&self, filter: &MessageFilter) -> Vec<Message> {
         let limit = filter.limit.map_or(usize::MAX, |limit| limit as usize);
-        self.inbox.iter().rev().filter(|message| fits(message, filter)).take(limit).cloned().collect()
+        self.messages_of(filter).take(limit).cloned().collect()
+    }
+
+    /// The newest first.
+    fn messages_of<'a>(&'a self, filter: &'a MessageFilter) -> impl Iterator<Item = &'a Message> {
+        let is_fit =
+            |message: &&Message| fits(message, filter) && (!filter.done_with || self.is_done_with(message));
+        self.inbox.iter().rev().filter(is_fit)
+    }
+
+    fn is_done_with(&self, message: &Message) -> bool {
+        let is_unsent = |one: &Delivery| {
+            Some(&one.id) == message.reply_id.as_ref() && DeliveryState::UNFINISHED.contains(&one.state)
+        };
+        !matches!(message.state, MessageState::Received | MessageState::Running)
+            && !self.outbox.iter().any(is_unsent)
     }
 
     fn next_messages(&self, channel: &str) -> Vec<Message> {
@@ -283,6 +334,7 @@ impl State {
             self.logs.remove(&task.id);
             self.turns.retain(|(task_id, _), _| *task_id != task.id);
             self.requests.retain(|request| request.task_id != task.id);
+            self.whole_changes.retain(|_, whole| whole.task_id != task.id);
             self.outbox.retain(|delivery| delivery.task_id.as_ref() != Some(&task.id));
         }
         for log in self.logs.values_mut() {
@@ -331,10 +383,11 @@ impl State {
     }
 
     fn requests(&self, filter: &RequestFilter) -> Vec<RequestRecord> {
-        let RequestFilter { task_id, request_id, states } = filter;
+        let RequestFilter { task_id, request_id, key, states } = filter;
         let fits = |request: &&RequestRecord| {
             task_id.as_ref().is_none_or(|id| request.task_id == *id)
                 && request_id.as_ref().is_none_or(|id| request.request_id == *id)
+                && key.as_ref().is_none_or(|key| request.key == *key)
                 && (states.is_empty() || states.contains(&request.state))
         };
         self.requests.iter().filter(fits).cloned().collect()
@@ -432,6 +485,17 @@ impl Store for Memory {
         Box::pin(async move { Ok(self.state().requests(filter)) })
     }
 
+    fn whole_changes<'a>(
+        &'a self,
+        request_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<WholeChanges>, Error>> {
+        Box::pin(async move { Ok(self.state().whole_changes.get(request_id).cloned()) })
+    }
+
+    fn counts(&self) -> BoxFuture<'_, Result<Counts, Error>> {
+        Box::pin(async move { Ok(self.state().counts()) })
+    }
+
     fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> BoxFuture<'a, Result<Vec<Delivery>, Error>> {
         Box::pin(async move { Ok(self.state().deliveries(filter)) })
     }
@@ -442,6 +506,10 @@ impl Store for Memory {
 
     fn messages<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
         Box::pin(async move { Ok(self.state().messages(filter)) })
+    }
+
+    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(async move { Ok(self.state().messages_of(filter).count() as u64) })
     }
 
     fn next_messages<'a>(&'a self, channel: &'a str) -> BoxFuture<'a, Result<Vec<Message>, Error>> {

@@ -7,6 +7,7 @@ mod backup;
 mod ballast;
 mod cell;
 mod check;
+mod count;
 mod deliveries;
 mod fault;
 mod file;
@@ -29,13 +30,13 @@ use self::fault::Place;
 use self::readers::Readers;
 use self::writer::Writer;
 use super::{
-    AuditFilter, AuditLine, Committed, DeliveryFilter, Error, MessageFilter, RequestFilter, Store,
+    AuditFilter, AuditLine, Committed, Counts, DeliveryFilter, Error, MessageFilter, RequestFilter, Store,
     TaskFilter, Write,
 };
 use crate::event::{Event, Seq};
 use crate::inbox::{ChannelRecord, Conversation, Message};
 use crate::outbox::Delivery;
-use crate::request::RequestRecord;
+use crate::request::{RequestRecord, WholeChanges};
 use crate::task::{Task, TaskId, TurnRecord};
 use crate::token::Token;
 
@@ -125,6 +126,18 @@ impl Store for Sqlite {
         Box::pin(self.readers.read(move |connection| query::requests(connection, &filter)))
     }
 
+    fn whole_changes<'a>(
+        &'a self,
+        request_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<WholeChanges>, Error>> {
+        let request_id = request_id.to_owned();
+        Box::pin(self.readers.read(move |connection| query::whole_changes(connection, &request_id)))
+    }
+
+    fn counts(&self) -> BoxFuture<'_, Result<Counts, Error>> {
+        Box::pin(self.readers.read(count::counts))
+    }
+
     fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> BoxFuture<'a, Result<Vec<Delivery>, Error>> {
         let filter = filter.clone();
         Box::pin(self.readers.read(move |connection| deliveries::find(connection, &filter)))
@@ -137,6 +150,11 @@ impl Store for Sqlite {
     fn messages<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
         let filter = filter.clone();
         Box::pin(self.readers.read(move |connection| messages::find(connection, &filter)))
+    }
+
+    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<u64, Error>> {
+        let filter = filter.clone();
+        Box::pin(self.readers.read(move |connection| messages::count(connection, &filter)))
     }
 
     fn next_messages<'a>(&'a self, channel: &'a str) -> BoxFuture<'a, Result<Vec<Message>, Error>> {

@@ -35,7 +35,7 @@ async fn an_approval_waits_for_a_person_and_is_reported_when_codex_took_it() {
     let bench = Workbench::new().await;
     bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("made"));
     let bridge = bench.open().await;
-    let task = bridge.start(bench.task("make x")).await.unwrap().task;
+    let task = bridge.start(bench.writing_task("make x")).await.unwrap().task;
     let view = asked(&bridge, task.id.as_str()).await;
     assert_eq!(view.task.status, Status::WaitingForApproval);
     let report = bridge.decide(task.id.as_str(), None, Decision::Accept, "ada").await.unwrap();
@@ -85,7 +85,7 @@ async fn a_bridge_that_comes_back_takes_up_the_turn_and_its_open_approval() {
     let bench = Workbench::new().await;
     bench.model.script("make y", Scenario::new().exec("echo run >> y.txt").then_say("made"));
     let bridge = bench.open().await;
-    let task = bridge.start(bench.task("make y")).await.unwrap().task;
+    let task = bridge.start(bench.writing_task("make y")).await.unwrap().task;
     asked(&bridge, task.id.as_str()).await;
     bridge.abandon().await;
 
@@ -239,6 +239,50 @@ async fn a_task_whose_host_died_in_its_last_turn_is_paused_until_it_is_given_ano
     bridge.continue_task(id.as_str(), "second").await.unwrap();
     let done = at_rest(&bridge, id.as_str()).await.task;
     assert_eq!((done.status, done.used.turns), (Status::Completed, 2), "{done:?}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_turn_that_was_cancelled_before_it_began_is_not_begun_again_under_its_name() {
+    let bench = Workbench::new().await;
+    for prompt in ["first", "other"] {
+        bench.model.script(prompt, Scenario::new().say(prompt));
+    }
+    bench.model.script("blocker", Scenario::new().stall("gate").say("done"));
+    let mut config = bench.config();
+    config.max_running = 1;
+    let bridge = bench.open_with(config).await;
+    let id = bridge.start(bench.task("first")).await.unwrap().task.id;
+    at_rest(&bridge, id.as_str()).await;
+    let blocker = bridge.start(bench.task("blocker")).await.unwrap().task.id;
+    bench.model.wait_for_stall("gate").await;
+    bridge.continue_once(id.as_str(), "second", Some("mine")).await.unwrap();
+    assert_eq!(bridge.interrupt(id.as_str()).await.unwrap().task.status, Status::Cancelled);
+    let turns = bridge.turns(&id).await.unwrap();
+    assert_eq!((turns.len(), &turns[1].sealed_prompt), (2, &None), "its prompt is not needed any more");
+    let again = bridge.continue_once(id.as_str(), "second", Some("mine")).await.unwrap().task;
+    assert_eq!(again.status, Status::Cancelled);
+    bridge.continue_once(id.as_str(), "other", None).await.unwrap();
+    bench.model.release("gate");
+    at_rest(&bridge, blocker.as_str()).await;
+    let other = at_rest(&bridge, id.as_str()).await.task;
+    assert_eq!((other.final_text.as_deref(), other.used.turns), (Some("other"), 3), "{other:?}");
+    let late = bridge.continue_once(id.as_str(), "second", Some("mine")).await.unwrap().task;
+    assert_eq!((late.status, late.used.turns), (Status::Completed, 3), "{late:?}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_name_that_is_too_long_is_refused() {
+    let bench = Workbench::new().await;
+    let bridge = bench.open().await;
+    let name = "n".repeat(1000);
+    let new = NewTask { client_request_id: Some(name.clone()), ..bench.task("work") };
+    let starting = bridge.start(new).await.unwrap_err();
+    let continuing = bridge.continue_once("codex-1", "work", Some(&name)).await.unwrap_err();
+    for refused in [starting, continuing] {
+        assert!(refused.to_string().contains("up to 255 characters"), "{refused}");
+    }
     bench.tidy(bridge).await;
 }
 

@@ -1,10 +1,14 @@
 //! Durable tasks on the real Codex, and the store.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod abandoned_calls;
+mod bridge_forks;
 mod bridge_full;
 mod bridge_parking;
 mod bridge_recovery;
 mod bridge_tasks;
+mod inbox;
+mod inbox_order;
 mod outbox;
 mod store_backup;
 mod store_conformance;
@@ -17,4 +21,5 @@ mod store_open;
 mod store_prune;
 mod store_rig;
 mod store_versions;
+mod stubborn_store;
 mod workbench;

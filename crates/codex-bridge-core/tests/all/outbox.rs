@@ -20,7 +20,7 @@ type Play = Box<dyn FnOnce() -> BoxFuture<'static, Outcome> + Send>;
 
 /// Does what it is told; after that it delivers.
 #[derive(Default)]
-struct Stage {
+pub struct Stage {
     repeats: Option<Repeats>,
     seen: Option<Seen>,
     plays: Mutex<VecDeque<Play>>,
@@ -28,15 +28,15 @@ struct Stage {
 }
 
 impl Stage {
-    fn play(&self, play: impl FnOnce() -> BoxFuture<'static, Outcome> + Send + 'static) {
+    pub fn play(&self, play: impl FnOnce() -> BoxFuture<'static, Outcome> + Send + 'static) {
         self.plays.lock().unwrap().push_back(Box::new(play));
     }
 
-    fn answers(&self, outcome: Outcome) {
+    pub fn answers(&self, outcome: Outcome) {
         self.play(move || std::future::ready(outcome).boxed());
     }
 
-    fn attempts(&self) -> Vec<Attempt> {
+    pub fn attempts(&self) -> Vec<Attempt> {
         self.attempts.lock().unwrap().clone()
     }
 }
@@ -69,7 +69,7 @@ impl Sender for Stage {
     }
 }
 
-fn config(bench: &Workbench, stage: &Arc<Stage>) -> Config {
+pub fn config(bench: &Workbench, stage: &Arc<Stage>) -> Config {
     Config { sender: Arc::clone(stage) as Arc<dyn Sender>, ..bench.config() }
 }
 
@@ -78,7 +78,7 @@ fn task(bench: &Workbench, targets: &str, prompt: &str) -> NewTask {
 }
 
 /// All deliveries, the oldest first, once they are so.
-async fn deliveries(bridge: &Bridge, is_so: impl Fn(&[Delivery]) -> bool) -> Vec<Delivery> {
+pub async fn deliveries(bridge: &Bridge, is_so: impl Fn(&[Delivery]) -> bool) -> Vec<Delivery> {
     let found = tokio::time::timeout(PATIENCE, async {
         loop {
             let mut all = bridge.deliveries(&DeliveryFilter::default()).await.unwrap();
@@ -193,7 +193,7 @@ async fn requests_that_come_together_are_told_together_and_later_ones_apart() {
     bench.tidy(bridge).await;
 }
 
-async fn until(is_so: impl Fn() -> bool) {
+pub async fn until(is_so: impl Fn() -> bool) {
     let waited = tokio::time::timeout(PATIENCE, async {
         while !is_so() {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -75,8 +75,11 @@ impl Workbench {
 
     pub async fn open_with(&self, config: Config) -> Bridge {
         let store = self.store().await;
-        let key = Key::load_or_create(&self.home.dir().join("state/seal.key")).unwrap();
-        Bridge::open(config, Arc::new(store), key).await.unwrap()
+        Bridge::open(config, Arc::new(store), self.key()).await.unwrap()
+    }
+
+    pub fn key(&self) -> Key {
+        Key::load_or_create(&self.home.dir().join("state/seal.key")).unwrap()
     }
 
     pub fn task(&self, prompt: &str) -> NewTask {
@@ -96,6 +99,14 @@ impl Workbench {
             notify_target: None,
             by: "a test".to_owned(),
         }
+    }
+
+    /// One whose commands may write. codex 0.166 runs an accepted command in the sandbox first, and on a busy machine does
+    /// not always see that this is why it failed: then it is not repeated outside.
+    pub fn writing_task(&self, prompt: &str) -> NewTask {
+        let mut new = self.task(prompt);
+        new.settings.sandbox = Sandbox::WorkspaceWrite;
+        new
     }
 
     /// Ends the hosts, and proves that nothing is left.

@@ -50,6 +50,17 @@ fn empty_words_mean_the_default() {
 }
 
 #[test]
+fn instructions_are_taken_unless_they_are_long_or_have_a_secret() {
+    let rules = rules(File::default());
+    let with = |text: &str| Start { developer_instructions: Some(text.to_owned()), ..start(Door::Agent) };
+    let taken = |text: &str| rules.admit(with(text), "somebody").unwrap().settings.developer_instructions;
+    assert_eq!(taken("Be brief.").as_deref(), Some("Be brief."));
+    assert_eq!(taken(" "), None);
+    assert_eq!(refused(&rules, with(&"x".repeat(64 * 1024 + 1))), "instructions_refused");
+    assert_eq!(refused(&rules, with(&format!("key sk-proj-{}", "a1B2".repeat(12)))), "instructions_refused");
+}
+
+#[test]
 fn what_is_dangerous_or_unknown_is_refused_from_every_door() {
     let rules = rules(File::default());
     for door in [Door::Cli, Door::Agent] {

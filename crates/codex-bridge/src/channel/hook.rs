@@ -20,8 +20,8 @@ use crate::failure::Failure;
 /// Who writes, as far as we can tell.
 pub const ALLOWED: [&str; 1] = ["hook"];
 /// How far a sender's clock may be off, and how old a message may be.
-const TOLERANCE_S: i64 = 5 * 60;
-/// The longest name of a message.
+const TOLERANCE_S: u64 = 5 * 60;
+/// The longest name of a message, and of a conversation.
 const ID_BYTES: usize = 256;
 /// The place of replies that nobody wants to be sent.
 const KEPT: &str = "kept";
@@ -71,7 +71,7 @@ impl Hook {
         let (Some(id), Some(at)) = (posted.id, posted.timestamp.and_then(|at| at.parse::<i64>().ok())) else {
             return Err(unauthorized("webhook-id, webhook-timestamp and webhook-signature are needed"));
         };
-        if id.is_empty() || id.len() > ID_BYTES || (now_s - at).abs() > TOLERANCE_S {
+        if id.is_empty() || id.len() > ID_BYTES || now_s.abs_diff(at) > TOLERANCE_S {
             return Err(unauthorized("the message is too old, or from the future, or has no proper id"));
         }
         if !genuine(&self.key, id, at, posted.body, posted.signature.unwrap_or_default()) {
@@ -82,6 +82,9 @@ impl Hook {
         })?;
         if body.text.trim().is_empty() {
             return Err(Failure::new("bad_call", "the text is empty"));
+        }
+        if body.conversation.as_ref().is_some_and(|name| name.is_empty() || name.len() > ID_BYTES) {
+            return Err(Failure::new("bad_call", format!("a conversation has 1 to {ID_BYTES} bytes")));
         }
         Ok(Arrival {
             external_id: id.to_owned(),
@@ -105,6 +108,10 @@ impl Channel for Hook {
     }
 
     fn start(&self, _cursor: Option<String>) -> BoxFuture<'_, Result<String, Trouble>> {
+        self.probe()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<String, Trouble>> {
         let sentence = format!("POST /hooks/{} is answered wherever the daemon listens", self.name);
         std::future::ready(Ok(sentence)).boxed()
     }
@@ -116,6 +123,10 @@ impl Channel for Hook {
 
     fn posted(&self, posted: &Posted<'_>) -> Option<Result<Arrival, Failure>> {
         Some(self.read(posted, Timestamp::now().as_second()))
+    }
+
+    fn places(&self) -> Vec<String> {
+        Vec::new()
     }
 
     fn check_place(&self, place: &str) -> Result<(), String> {
@@ -141,11 +152,15 @@ mod tests {
     const SIGNATURE: &str = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
 
     fn read(signature: &str, now_s: i64, body: &[u8]) -> String {
+        read_at("1614265330", signature, now_s, body)
+    }
+
+    fn read_at(at: &str, signature: &str, now_s: i64, body: &[u8]) -> String {
         let settings: Settings = toml::from_str(&format!("secret = \"{SECRET}\"")).unwrap();
         let hook = Hook::new("ci", &settings, &|_| None).unwrap();
         let posted = Posted {
             id: Some("msg_p5jXN8AQM9LWM0D4loKWxJek"),
-            timestamp: Some("1614265330"),
+            timestamp: Some(at),
             signature: Some(signature),
             body,
         };
@@ -163,5 +178,8 @@ mod tests {
         assert_eq!(read(SIGNATURE, at, b"{}"), "unauthorized");
         assert_eq!(read("", at, BODY), "unauthorized");
         assert_eq!(read("v1,", at, BODY), "unauthorized");
+        for extreme in [i64::MIN, i64::MAX] {
+            assert_eq!(read_at(&extreme.to_string(), SIGNATURE, at, BODY), "unauthorized", "{extreme}");
+        }
     }
 }

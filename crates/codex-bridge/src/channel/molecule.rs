@@ -7,6 +7,7 @@
 
 mod api;
 mod asked;
+mod history;
 mod row;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use codex_bridge_core::bridge::Verdict;
 use codex_bridge_core::inbox::Message;
 use codex_bridge_core::outbox::sender::{Refusal, Seen};
-use codex_bridge_core::outbox::{Attempt, Occasion, Outcome, Repeats};
+use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::RequestRecord;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -23,9 +24,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{Batch, Channel, Doing, Tap, Trouble, speech};
+use super::{Batch, Channel, Doing, Tap, Trouble};
 use crate::config::notify::Secret;
-use crate::deliver::text::Limit;
+use crate::deliver::text::{self, Limit};
 use crate::deliver::{Env, found};
 
 use api::Api;
@@ -40,10 +41,8 @@ const LIMIT: Limit = Limit::Chars(60_000);
 const POLL_MS: u64 = 5_000;
 /// How often it is told that we live. Older servers forget us after a minute.
 const HEARTBEAT: Duration = Duration::from_secs(20);
-/// Without a place in the log: how far back it is read.
-const LOOK_BACK_S: u32 = 600;
 /// How far back a reply is looked for that may have been sent.
-const SEARCH_BACK_S: u32 = 24 * 60 * 60;
+const SEARCH_BACK_S: u64 = 24 * 60 * 60;
 /// So many heartbeats in a row that are refused mean that we are not wanted.
 const REFUSALS: u32 = 3;
 
@@ -84,7 +83,15 @@ pub struct Molecule {
 #[serde(default)]
 struct Cursor {
     since_id: Option<String>,
+    /// When that row was written: the platform forgets rows, and then this says how far back it must be read.
+    at: Option<i64>,
     asked: Vec<(String, String)>,
+}
+
+impl Cursor {
+    fn of(text: Option<&str>) -> Self {
+        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
 }
 
 impl Molecule {
@@ -130,8 +137,7 @@ impl Molecule {
                 "skills": [{ "name": "code" }],
             },
         });
-        let reply =
-            self.api.post("/registry/register", &body).await.map_err(|outcome| api::trouble(&outcome))?;
+        let reply = self.api.post("/registry/register", &body).await.map_err(|error| api::trouble(&error))?;
         match reply.status {
             200..300 => Ok(format!("workspace {} is served as {}", self.api.workspace(), self.agent_name)),
             401 | 403 => Err(self.refused(reply.status)),
@@ -152,26 +158,11 @@ impl Molecule {
         ))
     }
 
-    async fn rows(&self, query: &str) -> Result<Vec<Row>, Trouble> {
-        let reply = self.api.activity(query).await.map_err(|outcome| api::trouble(&outcome))?;
-        match reply.status {
-            200 => Ok(row::in_order(&reply.body)),
-            401 | 403 => Err(self.refused(reply.status)),
-            410 => Err(Trouble::CursorGone),
-            _ => Err(api::later(&reply)),
-        }
-    }
-
-    async fn read(&self, cursor: Option<String>) -> Result<Batch, Trouble> {
-        let before = cursor.clone();
-        let mut cursor: Cursor = cursor.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        let query = match &cursor.since_id {
-            Some(id) => format!("since_id={id}&limit=100"),
-            None => format!("since_secs={LOOK_BACK_S}&limit=500"),
-        };
-        let rows = self.rows(&query).await?;
+    async fn read(&self, before: Option<String>) -> Result<Batch, Trouble> {
+        let mut cursor = Cursor::of(before.as_deref());
+        let rows = history::read(self, &cursor).await?;
         if let Some(last) = rows.last() {
-            cursor.since_id = Some(last.id.clone());
+            (cursor.since_id, cursor.at) = (Some(last.id.clone()), Some(last.at()));
         }
         let arrivals = rows.iter().filter_map(|row| row.arrival(&self.name, self.api.workspace())).collect();
         let taps = self.asked.answered(&self.api).await;
@@ -197,15 +188,19 @@ impl Molecule {
     }
 
     async fn on_canvas(&self, attempt: &Attempt) -> Outcome {
-        if attempt.notice.occasion == Occasion::Approval || !attempt.notice.requests.is_empty() {
-            return self.asked.ask(&self.api, attempt).await;
+        let (decidable, rest) = asked::parted(attempt);
+        if let Some(failed) = self.asked.ask(&self.api, &decidable).await {
+            return failed;
         }
-        self.api.notify(&speech::text(attempt, LIMIT)).await
+        match rest {
+            Some(rest) => self.api.notify(&text::chat(&rest.notice, rest.may_be_duplicate, LIMIT)).await,
+            None => Outcome::Delivered { message_id: self.asked.ids_of(&decidable) },
+        }
     }
 
     async fn to_agent(&self, peer: &str, attempt: &Attempt) -> Outcome {
         let body = json!({
-            "target_id": peer, "task": speech::text(attempt, LIMIT), "idempotency_key": attempt.key,
+            "target_id": peer, "task": text::chat(&attempt.notice, attempt.may_be_duplicate, LIMIT), "idempotency_key": attempt.key,
         });
         match self.api.post(&self.api.of_workspace("delegate"), &body).await {
             Ok(reply) if reply.is_success() => {
@@ -217,16 +212,36 @@ impl Molecule {
                 format!("it answered {}: {}", reply.status, api::said(&reply)),
             ),
             Ok(reply) => reply.refusal(),
-            Err(outcome) => outcome,
+            Err(error) => error.into(),
         }
     }
 
-    /// Whether more rows say this than others of ours account for.
+    /// Whether all of it is there: what can be decided among our requests, what is only said among our words.
     async fn was_said(&self, attempt: &Attempt) -> Result<Seen, String> {
-        let text = speech::text(attempt, LIMIT);
-        let rows = self.rows(&format!("since_secs={SEARCH_BACK_S}&limit=500")).await;
-        let rows = rows.map_err(|trouble| format!("it could not be looked: {trouble:?}"))?;
-        let same: Vec<&Row> = rows.iter().filter(|row| row.is_notice_of(&text)).collect();
+        let (decidable, rest) = asked::parted(attempt);
+        if !decidable.notice.requests.is_empty() {
+            self.asked.adopt(&self.api, &decidable).await.map_err(|error| error.to_string())?;
+        }
+        let ids = self.asked.ids_of(&decidable);
+        let all_asked = self.asked.has_all(&decidable);
+        Ok(match rest {
+            Some(rest) if all_asked => self.was_written(&rest).await?,
+            None if all_asked => Seen::Yes { message_id: ids },
+            _ => Seen::No,
+        })
+    }
+
+    /// Whether more rows say this than others of ours account for.
+    async fn was_written(&self, attempt: &Attempt) -> Result<Seen, String> {
+        let text = text::chat(&attempt.notice, attempt.may_be_duplicate, LIMIT);
+        let mut same: Vec<Row> = Vec::new();
+        let looked = history::back(self, SEARCH_BACK_S, |rows| {
+            same.extend(rows.iter().filter(|row| row.is_notice_of(&text)).cloned());
+        });
+        looked.await.map_err(|trouble| format!("it could not be looked: {}", trouble.sentence()))?;
+        same.sort_by(|one, other| one.id.cmp(&other.id));
+        same.dedup_by(|one, other| one.id == other.id);
+        same.sort_by_key(Row::at);
         Ok(match same.last() {
             Some(last) if same.len() > attempt.twins => Seen::Yes { message_id: Some(last.id.clone()) },
             _ => Seen::No,
@@ -240,9 +255,16 @@ impl Channel for Molecule {
     }
 
     fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, Trouble>> {
-        let cursor: Cursor = cursor.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        self.asked.know(cursor.asked);
+        self.asked.know(Cursor::of(cursor.as_deref()).asked);
         self.register().boxed()
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<String, Trouble>> {
+        async move {
+            history::page(self, "since_secs=1&limit=1").await?;
+            Ok(format!("workspace {} can be read; nothing was changed", self.api.workspace()))
+        }
+        .boxed()
     }
 
     fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Batch, Trouble>> {
@@ -267,7 +289,7 @@ impl Channel for Molecule {
             }
             let body = json!({ "acked_seq": position });
             let reply = self.api.post(&self.api.of_workspace("activity/ack"), &body).await;
-            let reply = reply.map_err(|outcome| api::trouble(&outcome))?;
+            let reply = reply.map_err(|error| api::trouble(&error))?;
             match reply.status {
                 200..300 => Ok(()),
                 // An older server, which keeps everything for its own time.
@@ -306,12 +328,16 @@ impl Channel for Molecule {
     fn decided<'a>(&'a self, tap: &'a Tap, verdict: &'a Verdict) -> BoxFuture<'a, ()> {
         async move {
             self.asked.forget(&tap.request_id);
-            if !matches!(verdict, Verdict::Taken { .. }) {
+            if !matches!(verdict, Verdict::Taken { .. } | Verdict::Unheard) {
                 // Best effort: the request itself says what became of it elsewhere too.
                 let _ = self.api.notify(verdict.text()).await;
             }
         }
         .boxed()
+    }
+
+    fn places(&self) -> Vec<String> {
+        ["canvas", "peer:WORKSPACE"].map(str::to_owned).into()
     }
 
     fn check_place(&self, place: &str) -> Result<(), String> {
@@ -336,10 +362,6 @@ impl Channel for Molecule {
     }
 
     fn look<'a>(&'a self, _place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Result<Seen, String>> {
-        if !attempt.notice.requests.is_empty() {
-            // Each carries the name of its request, so that a second one is known for what it is.
-            return std::future::ready(Ok(Seen::No)).boxed();
-        }
         self.was_said(attempt).boxed()
     }
 }

@@ -37,6 +37,16 @@ impl Outgoing {
         Some((self.channels.channel(name)?, place))
     }
 
+    /// What can be named of the channels, for people.
+    fn places(&self) -> Vec<String> {
+        let of_channel = |name: String| {
+            let places = self.channels.channel(&name).map(|channel| channel.places());
+            let places = places.unwrap_or_else(|| vec!["PLACE".to_owned()]);
+            places.into_iter().map(move |place| format!("{name}:{place}"))
+        };
+        self.channels.names().into_iter().flat_map(of_channel).collect()
+    }
+
     /// Whether a target is of a channel that the operator has, but which is not served now.
     fn is_resting(&self, target: &str) -> bool {
         parts(target).is_some_and(|(name, _)| self.channels.is_known(name))
@@ -50,13 +60,20 @@ fn parts(target: &str) -> Option<(&str, &str)> {
 
 impl Sender for Outgoing {
     fn check(&self, target: &str) -> Result<(), Unknown> {
-        let Some((channel, place)) = self.channel(target) else { return self.others.check(target) };
-        let unknown = |why| Unknown { target: target.to_owned(), why, known: Vec::new() };
+        let of_channel = self.channel(target).map(|(channel, place)| channel.check_place(place));
+        if of_channel == Some(Ok(())) {
+            return Ok(());
+        }
         // What the channel does not know, the operator may have configured as a target.
-        channel
-            .check_place(place)
-            .map_err(unknown)
-            .or_else(|unknown| self.others.check(target).map_err(|_| unknown))
+        let Err(mut unknown) = self.others.check(target) else { return Ok(()) };
+        match of_channel {
+            Some(Err(why)) => unknown.why = why,
+            // It goes out when the channel is served again, which looks at the place then.
+            None if self.is_resting(target) => return Ok(()),
+            _ => {}
+        }
+        unknown.known.extend(self.places());
+        Err(unknown)
     }
 
     fn repeats(&self, target: &str) -> Repeats {

@@ -5,9 +5,10 @@
 //! before it is told so: only then may it let go of it at its source.
 
 mod envelope;
+mod memory;
 mod process;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,13 +25,16 @@ use jiff::Timestamp;
 use redact::Redactor;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio::process::Command;
+use tokio::sync::Notify;
 
-use super::{Batch, Channel, Tap, Trouble};
+use super::{Batch, Channel, Progress, Tap, Trouble};
 use crate::config::notify::Secret;
-use crate::deliver::text;
+use crate::deliver::{Env, text};
 
 use envelope::{Action, Capabilities, Inbound};
+use memory::{Asking, Memory, Shown};
 use process::{Heard, Log, Process};
 
 /// The version of what is said.
@@ -43,8 +47,30 @@ const SAID: Duration = Duration::from_secs(40);
 const LISTEN: Duration = Duration::from_secs(30);
 /// The same while it shows buttons, which may have to go.
 const LISTEN_SHORTLY: Duration = Duration::from_secs(2);
-/// So many messages with buttons are remembered.
-const MOST_ASKING: usize = 64;
+/// Variables of the daemon's that a plugin gets, beside those that begin with `LC_`: what a program needs to run and to
+/// reach the network. The daemon's tokens are not among them.
+const VARIABLES: [&str; 20] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LANG",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+];
 
 /// A program of the operator's.
 #[derive(Debug, Clone, Deserialize)]
@@ -55,9 +81,12 @@ pub struct Settings {
     /// Where it runs; `/` by default.
     #[serde(default)]
     pub cwd: Option<PathBuf>,
-    /// Variables beside those of the daemon: where its secrets belong.
+    /// Variables of its own: where its secrets belong. Of the daemon's it gets only those that every program needs.
     #[serde(default)]
     pub env: BTreeMap<String, Secret>,
+    /// Names of variables of the daemon's that it gets too.
+    #[serde(default)]
+    pub pass: Vec<String>,
     /// What it is told at its start.
     #[serde(default)]
     pub config: toml::Table,
@@ -67,43 +96,49 @@ pub struct Settings {
 pub struct Plugin {
     name: String,
     settings: Settings,
+    /// The variables that it gets beside those of every program.
+    variables: BTreeMap<String, String>,
     log: Log,
     state: Mutex<State>,
+    /// There is something new to remember.
+    stirred: Notify,
 }
 
 #[derive(Default)]
 struct State {
     process: Option<Arc<Process>>,
+    /// What it can do, or could in its last life.
     can: Capabilities,
     /// Calls of the plugin's that wait for our answer, by the message.
     inbound: HashMap<String, Vec<Value>>,
     /// The same, by the tap.
     actions: HashMap<String, Value>,
     taps: u64,
-    asking: VecDeque<Asking>,
-}
-
-/// A message with buttons.
-#[derive(Debug, Clone)]
-struct Asking {
-    message_id: String,
-    text: String,
-    requests: Vec<String>,
-    actions: Vec<Value>,
+    memory: Memory,
+    /// What was written down last.
+    noted: Option<String>,
 }
 
 impl Plugin {
     /// As configured, or what is missing.
-    pub fn new(name: &str, settings: &Settings) -> Result<Self, String> {
+    pub fn new(name: &str, settings: &Settings, env: Env<'_>) -> Result<Self, String> {
         if settings.argv.is_empty() {
             return Err("its argv is empty".to_owned());
         }
-        let secrets = settings.env.values().map(|secret| secret.reveal().to_owned());
+        let mut variables = BTreeMap::new();
+        for name in &settings.pass {
+            let value = env(name).ok_or(format!("the variable {name}, which it is to get, is not set"))?;
+            variables.insert(name.clone(), value);
+        }
+        variables.extend(settings.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned())));
+        let redactor = Redactor::knowing(variables.values().cloned());
         Ok(Self {
             name: name.to_owned(),
             settings: settings.clone(),
-            log: Log { name: name.to_owned(), redactor: Redactor::knowing(secrets) },
+            variables,
+            log: Log { name: name.to_owned(), redactor },
             state: Mutex::default(),
+            stirred: Notify::new(),
         })
     }
 
@@ -115,21 +150,48 @@ impl Plugin {
         self.state().process.clone()
     }
 
+    /// The process that runs and what it can do: of one and the same life.
+    fn running(&self) -> Option<(Arc<Process>, Capabilities)> {
+        let state = self.state();
+        Some((state.process.clone()?, state.can.clone()))
+    }
+
+    /// Changes what is remembered, and has it written down soon.
+    fn remember(&self, change: impl FnOnce(&mut Memory)) {
+        change(&mut self.state().memory);
+        self.stirred.notify_one();
+    }
+
     fn command(&self) -> Command {
         let (program, args) = self.settings.argv.split_at(1);
         let mut command = Command::new(&program[0]);
         command.args(args).current_dir(self.settings.cwd.clone().unwrap_or_else(|| "/".into()));
-        command.envs(self.settings.env.iter().map(|(name, secret)| (name, secret.reveal())));
+        let is_common = |name: &str| VARIABLES.contains(&name) || name.starts_with("LC_");
+        let common = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_common));
+        command.env_clear().envs(common).envs(&self.variables);
         command
     }
 
     async fn begin(&self, cursor: Option<String>) -> Result<String, Trouble> {
-        let program = &self.settings.argv[0];
-        {
+        let cursor = {
             let mut state = self.state();
-            let asking = std::mem::take(&mut state.asking);
-            *state = State { asking, ..State::default() };
-        }
+            let (memory, can) = (std::mem::take(&mut state.memory), std::mem::take(&mut state.can));
+            *state = State { memory, can, noted: cursor.clone(), ..State::default() };
+            state.memory.recall(cursor.as_deref())
+        };
+        let (process, ready) = self.launch(cursor).await?;
+        let program = &self.settings.argv[0];
+        let can = serde_json::from_value(ready["capabilities"].clone()).map_err(|error| {
+            Trouble::Stop(format!("{program} says what it can do in a way that is not known: {error}"))
+        })?;
+        let mut state = self.state();
+        (state.process, state.can) = (Some(Arc::new(process)), can);
+        Ok(format!("{} is served by {program}", ready["name"].as_str().unwrap_or(&self.name)))
+    }
+
+    /// Starts it, and waits until it says what it is.
+    async fn launch(&self, cursor: Option<String>) -> Result<(Process, Value), Trouble> {
+        let program = &self.settings.argv[0];
         let process =
             Process::start(&mut self.command(), self.log.clone()).map_err(|error| match error.kind() {
                 ErrorKind::NotFound | ErrorKind::PermissionDenied => {
@@ -138,36 +200,29 @@ impl Plugin {
                 _ => Trouble::again(format!("{program} cannot be run: {error}")),
             })?;
         let params = json!({ "protocol": PROTOCOL, "config": self.settings.config, "cursor": cursor });
-        let ready = match process.call("initialize", params, READY).await {
-            Ok(ready) => ready,
+        match process.call("initialize", params, READY).await {
+            Ok(ready) => Ok((process, ready)),
             Err(process::Unanswered::Refused(error)) => {
                 let why = error["message"].as_str().unwrap_or("without a reason");
-                return Err(Trouble::again(format!(
-                    "{program} does not begin: {}",
-                    self.log.redactor.redact(why)
-                )));
+                let why = self.log.redactor.redact(why);
+                Err(Trouble::again(format!("{program} does not begin: {why}")))
             }
             Err(process::Unanswered::Unsent(_) | process::Unanswered::InDoubt(_)) => {
                 let why = process.hear(Duration::ZERO).await.err();
                 let why = why.unwrap_or_else(|| "it did not answer to `initialize`".to_owned());
-                return Err(Trouble::again(format!("{program}: {why}")));
+                Err(Trouble::again(format!("{program}: {why}")))
             }
-        };
-        let can = serde_json::from_value(ready["capabilities"].clone());
-        let can = can.map_err(|error| {
-            Trouble::Stop(format!("{program} says what it can do in a way that is not known: {error}"))
-        })?;
-        let mut state = self.state();
-        (state.process, state.can) = (Some(Arc::new(process)), can);
-        Ok(format!("{} is served by {program}", ready["name"].as_str().unwrap_or(&self.name)))
+        }
     }
 
     async fn listen(&self) -> Result<Batch, Trouble> {
         let process = self.process().ok_or_else(|| Trouble::again("the plugin does not run"))?;
-        let patience = if self.state().asking.is_empty() { LISTEN } else { LISTEN_SHORTLY };
+        let patience = if self.state().memory.asking.is_empty() { LISTEN } else { LISTEN_SHORTLY };
         let program = &self.settings.argv[0];
-        let heard =
-            process.hear(patience).await.map_err(|why| Trouble::again(format!("{program}: {why}")))?;
+        let heard = tokio::select! {
+            heard = process.hear(patience) => heard.map_err(|why| Trouble::again(format!("{program}: {why}")))?,
+            () = self.stirred.notified() => Vec::new(),
+        };
         let mut batch = Batch::default();
         for one in heard {
             if let Err((id, code, why)) = self.take(&mut batch, one) {
@@ -176,6 +231,12 @@ impl Plugin {
                     process.refuse(&id, code, &why).await;
                 }
             }
+        }
+        let mut state = self.state();
+        let noted = state.memory.note();
+        if noted != state.noted {
+            state.noted.clone_from(&noted);
+            batch.cursor = noted;
         }
         Ok(batch)
     }
@@ -189,9 +250,12 @@ impl Plugin {
             ("inbound", Some(id)) => {
                 let inbound: Inbound =
                     serde_json::from_value(params).map_err(|error| wrong(Some(id.clone()), error))?;
-                batch.cursor = inbound.cursor.clone().or(batch.cursor.take());
+                let cursor = inbound.cursor.clone();
                 let arrival = inbound.arrival(&self.name, Timestamp::now().as_millisecond());
-                self.state().inbound.entry(arrival.external_id.clone()).or_default().push(id);
+                let arrival = arrival.map_err(|why| (Some(id.clone()), "reject", why))?;
+                let mut state = self.state();
+                state.memory.cursor = cursor.or(state.memory.cursor.take());
+                state.inbound.entry(arrival.external_id.clone()).or_default().push(id);
                 batch.arrivals.push(arrival);
             }
             ("action", Some(id)) => {
@@ -205,7 +269,9 @@ impl Plugin {
                 state.actions.insert(name, id);
             }
             ("cursor", _) => {
-                batch.cursor = params["value"].as_str().map(str::to_owned).or(batch.cursor.take());
+                let mut state = self.state();
+                let value = params["value"].as_str().map(str::to_owned);
+                state.memory.cursor = value.or(state.memory.cursor.take());
             }
             ("log", _) => self.log.say(params["msg"].as_str().unwrap_or_default()),
             ("health", _) => self.log.say(&format!("health: {params}")),
@@ -245,7 +311,7 @@ impl Plugin {
         let outcome = match verdict {
             Verdict::Taken { .. } => "resolved",
             Verdict::TooLate { .. } => "expired",
-            Verdict::Forbidden { .. } => "forbidden",
+            Verdict::Forbidden { .. } | Verdict::Unheard => "forbidden",
         };
         process.answer(&id, json!({ "outcome": outcome, "text": verdict.text() })).await;
         if outcome != "forbidden" {
@@ -255,32 +321,29 @@ impl Plugin {
 
     /// What asked for this says from now on what became of it.
     async fn close(&self, request_id: &str, note: &str) {
-        let (can, process, all) = {
-            let mut state = self.state();
-            (state.can.clone(), state.process.clone(), std::mem::take(&mut state.asking))
-        };
-        for mut asking in all {
-            if asking.requests.iter().any(|id| id == request_id) {
-                asking.requests.retain(|id| id != request_id);
-                asking.actions.retain(|action| {
-                    action["id"].as_str().and_then(|id| id.split('/').nth(1)) != Some(request_id)
-                });
+        let all = self.state().memory.asking.clone();
+        for mut asking in all.into_iter().filter(|asking| asking.requests.iter().any(|id| id == request_id)) {
+            asking.requests.retain(|id| id != request_id);
+            asking.actions.retain(|action| {
+                action["id"].as_str().and_then(|id| id.split('/').nth(1)) != Some(request_id)
+            });
+            if let Some((process, can)) = self.running().filter(|(_, can)| can.edit) {
                 asking.text = text::appended(&asking.text, note, can.limit());
-                if let Some(process) = process.as_ref().filter(|_| can.edit) {
-                    let edit = json!({ "message_id": asking.message_id, "text": asking.text, "actions": asking.actions });
-                    // Best effort: a tap on what is left says the same.
-                    let _ = process.call("edit", edit, READY).await;
+                let edit = json!({ "message_id": asking.message_id, "text": asking.text, "actions": asking.actions });
+                // Best effort: a tap on what is left says the same.
+                let _ = process.call("edit", edit, READY).await;
+            }
+            self.remember(|memory| {
+                memory.asking.retain(|one| one.message_id != asking.message_id);
+                if !asking.requests.is_empty() {
+                    memory.ask(asking);
                 }
-            }
-            if !asking.requests.is_empty() {
-                self.state().asking.push_back(asking);
-            }
+            });
         }
     }
 
     async fn say(&self, place: &str, attempt: &Attempt) -> Outcome {
-        let can = self.state().can.clone();
-        let Some(process) = self.process() else { return not_now() };
+        let Some((process, can)) = self.running() else { return not_now() };
         if !can.send {
             return Outcome::failed(Refusal::Never, "the plugin says nothing: it only brings messages");
         }
@@ -289,18 +352,52 @@ impl Plugin {
         if let Outcome::Delivered { message_id: Some(message_id) } = &outcome
             && !attempt.notice.requests.is_empty()
         {
-            let mut state = self.state();
-            state.asking.push_back(Asking {
+            let asking = Asking {
                 message_id: message_id.clone(),
                 text: said["text"].as_str().unwrap_or_default().to_owned(),
                 requests: attempt.notice.requests.iter().map(|asked| asked.request_id.clone()).collect(),
                 actions: said["actions"].as_array().cloned().unwrap_or_default(),
-            });
-            if state.asking.len() > MOST_ASKING {
-                state.asking.pop_front();
-            }
+            };
+            self.remember(|memory| memory.ask(asking));
         }
         outcome
+    }
+
+    /// One message per turn: sent once, edited when it says something else, closed at the end.
+    async fn show(&self, progress: &Progress) {
+        let Some((process, can)) = self.running() else { return };
+        let text = text::appended("", &text::harmless(&progress.text), can.limit());
+        let known = self.state().memory.shown.get(&progress.message_id).cloned();
+        let message_id = match known {
+            None if progress.is_over => return,
+            None => {
+                // Whatever becomes of it, there is no second one.
+                self.show_as(progress, None, &text);
+                let said = envelope::progress(progress, &text);
+                match envelope::outcome(process.call("send", said, READY).await) {
+                    Outcome::Delivered { message_id } => message_id,
+                    Outcome::Failed { .. } => None,
+                }
+            }
+            Some(shown) => {
+                if let Some(message_id) = shown.message_id.as_ref().filter(|_| shown.text != text) {
+                    let edit = json!({ "message_id": message_id, "text": text, "actions": [] });
+                    // Best effort: the next one says more.
+                    let _ = process.call("edit", edit, READY).await;
+                }
+                shown.message_id
+            }
+        };
+        if progress.is_over {
+            self.remember(|memory| drop(memory.shown.remove(&progress.message_id)));
+        } else {
+            self.show_as(progress, message_id, &text);
+        }
+    }
+
+    fn show_as(&self, progress: &Progress, message_id: Option<String>, text: &str) {
+        let shown = Shown { message_id, text: text.to_owned() };
+        self.remember(|memory| memory.show(&progress.message_id, shown));
     }
 }
 
@@ -311,12 +408,27 @@ fn not_now() -> Outcome {
 
 impl Channel for Plugin {
     fn identity(&self) -> String {
-        let program = self.settings.argv.join(" ");
-        format!("plugin {} ({program})", self.name)
+        // Its arguments may hold what nobody else should read, and make it another one all the same.
+        let digest = Sha256::digest(self.settings.argv.join("\0"));
+        let mark = u32::from_be_bytes(digest.as_slice().first_chunk().copied().unwrap_or_default());
+        format!("plugin {} ({}, {mark:08x}…)", self.name, self.settings.argv[0])
     }
 
     fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, Trouble>> {
         self.begin(cursor).boxed()
+    }
+
+    /// One that runs is asked nothing; one that does not is begun, without its place in the source, and ended.
+    fn probe(&self) -> BoxFuture<'_, Result<String, Trouble>> {
+        async move {
+            if self.process().is_some() {
+                return Ok(format!("{} runs", self.settings.argv[0]));
+            }
+            let (_, ready) = self.launch(None).await?;
+            let name = ready["name"].as_str().unwrap_or(&self.name);
+            Ok(format!("{name} could be served by {}; it has ended again", self.settings.argv[0]))
+        }
+        .boxed()
     }
 
     fn receive(&self, _cursor: Option<String>) -> BoxFuture<'_, Result<Batch, Trouble>> {
@@ -328,7 +440,7 @@ impl Channel for Plugin {
     }
 
     fn asked(&self) -> Vec<String> {
-        self.state().asking.iter().flat_map(|asking| asking.requests.clone()).collect()
+        self.state().memory.asking.iter().flat_map(|asking| asking.requests.clone()).collect()
     }
 
     fn close_asked<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
@@ -338,12 +450,25 @@ impl Channel for Plugin {
         async move { self.close(&request.request_id, &note).await }.boxed()
     }
 
+    fn shows_progress(&self) -> bool {
+        let can = &self.state().can;
+        can.progress && can.send && can.edit
+    }
+
+    fn in_progress(&self) -> Vec<String> {
+        self.state().memory.shown.keys().cloned().collect()
+    }
+
+    fn progress<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {
+        self.show(progress).boxed()
+    }
+
     fn decided<'a>(&'a self, tap: &'a Tap, verdict: &'a Verdict) -> BoxFuture<'a, ()> {
         self.tell_verdict(tap, verdict).boxed()
     }
 
     fn check_place(&self, place: &str) -> Result<(), String> {
-        if place.is_empty() { Err("it needs a place after the colon".to_owned()) } else { Ok(()) }
+        envelope::check_place(place)
     }
 
     fn repeats(&self, _place: &str) -> Repeats {

@@ -17,6 +17,8 @@ use crate::view;
 
 /// How often at most, and how long a turn runs before it is shown at all.
 const EVERY: Duration = Duration::from_secs(2);
+/// When it is tried again to show what could not be shown.
+const TRY_AGAIN: Duration = Duration::from_secs(6);
 /// Events that are looked at.
 const EVENTS: u32 = 60;
 /// Lines that are shown.
@@ -30,8 +32,10 @@ pub async fn show(bridge: &Bridge, name: &str, channel: &dyn Channel) {
         let mut news = bridge.news();
         // A store that fails is the business of others.
         let _ = show_all(bridge, name, channel).await;
-        // What is missed is looked up with the rest.
-        if matches!(news.recv().await, Err(RecvError::Closed)) {
+        // What is missed is looked up with the rest; what could not be shown is tried again without news.
+        let patience = if channel.in_progress().is_empty() { Duration::MAX } else { TRY_AGAIN };
+        let told = tokio::time::timeout(patience, news.recv()).await;
+        if matches!(told, Ok(Err(RecvError::Closed))) {
             return;
         }
         tokio::time::sleep(EVERY).await;

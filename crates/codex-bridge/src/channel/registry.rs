@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use codex_bridge_core::Bridge;
 use jiff::Timestamp;
+use redact::Redactor;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -71,6 +72,7 @@ impl Standing {
 /// What a channel said lately, and how it is.
 #[derive(Debug)]
 pub struct Journal {
+    redactor: Redactor,
     standing: watch::Sender<(Standing, String)>,
     said: Mutex<Said>,
 }
@@ -84,8 +86,12 @@ struct Said {
 }
 
 impl Journal {
-    fn new() -> Self {
-        Self { standing: watch::Sender::new((Standing::Starting, String::new())), said: Mutex::default() }
+    fn new(redactor: Redactor) -> Self {
+        Self {
+            redactor,
+            standing: watch::Sender::new((Standing::Starting, String::new())),
+            said: Mutex::default(),
+        }
     }
 
     fn said(&self) -> MutexGuard<'_, Said> {
@@ -94,6 +100,8 @@ impl Journal {
 
     /// How it is now, and a sentence about it, which is said if it is new.
     pub fn set(&self, name: &str, standing: Standing, sentence: &str) {
+        // A platform may repeat what it was sent.
+        let sentence = &*self.redactor.redact(sentence);
         let now = (standing, sentence.to_owned());
         let is_new = self.standing.send_if_modified(|before| {
             let is_new = *before != now;
@@ -201,13 +209,36 @@ impl Registry {
         let locks = self.locks.get().cloned().unwrap_or_default();
         let holder = format!("the daemon with pid {}", std::process::id());
         let held = keep::hold(&locks, &opened.channel.identity(), &holder)?;
-        let journal = Arc::new(Journal::new());
+        let journal = Arc::new(Journal::new(bridge.redactor().clone()));
         let channel = Arc::clone(&opened.channel);
         let work = serving::run(bridge.clone(), opened, Arc::clone(&journal));
         let supervisor = tokio::spawn(work).abort_handle();
         let served = Served { channel, journal: Arc::clone(&journal), supervisor, _held: held };
         self.served().insert(name, served);
         Ok(journal)
+    }
+
+    /// Looks whether a channel could work, without changing anything: the one that is served, or else this one, for as long
+    /// as nobody else serves it.
+    pub async fn probe(&self, opened: Opened) -> Result<String, Failure> {
+        let name = opened.rules.channel.clone();
+        let unreachable = |why: &str| Failure::new("channel_unreachable", format!("channel {name}: {why}"));
+        let (served, (standing, about)) = (self.channel(&name), self.standing(&name));
+        let (channel, _held) = match (standing, served) {
+            (Standing::Serving, Some(served)) => (served, None),
+            (Standing::Starting | Standing::Retrying, _) => {
+                return Err(unreachable(&format!("it is {}: {about}", standing.as_str())));
+            }
+            // What has stopped is still ours; it may be configured otherwise by now.
+            (Standing::Stopped, _) => (opened.channel, None),
+            _ => {
+                let locks = self.locks.get().cloned().unwrap_or_default();
+                let holder = format!("the daemon with pid {}, which looks at it", std::process::id());
+                let held = keep::hold(&locks, &opened.channel.identity(), &holder)?;
+                (opened.channel, Some(held))
+            }
+        };
+        channel.probe().await.map_err(|trouble| unreachable(trouble.sentence()))
     }
 
     /// Serves a channel no more.

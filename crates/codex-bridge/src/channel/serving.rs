@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codex_bridge_core::Bridge;
-use codex_bridge_core::bridge::{Error, Verdict};
+use codex_bridge_core::bridge::{Error, Pending, Verdict};
 use codex_bridge_core::inbox::State;
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::{MessageFilter, RequestFilter};
+use futures_util::FutureExt;
+use futures_util::future::ready;
 use tokio::sync::watch;
 
 use super::registry::{Journal, Standing};
@@ -47,7 +49,6 @@ pub async fn run(bridge: Bridge, opened: Opened, journal: Arc<Journal>) {
                 return;
             }
             Trouble::Again { after, why } => (after, why),
-            Trouble::CursorGone => (Some(Duration::ZERO), "its place in the source is gone".to_owned()),
         };
         if began.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
@@ -97,12 +98,6 @@ impl Work {
             match self.read_once().await {
                 Ok(true) => tokio::time::sleep(self.channel().pause()).await,
                 Ok(false) => {}
-                Err(Trouble::CursorGone) => {
-                    self.journal.say(self.name(), "the source has forgotten where we were: it is read anew");
-                    if let Err(error) = self.bridge.forget_cursor(self.name()).await {
-                        return Trouble::again(error.to_string());
-                    }
-                }
                 Err(trouble) => return trouble,
             }
         }
@@ -122,8 +117,14 @@ impl Work {
         }
         for tap in taps {
             let verdict = self.decide(&tap).await.map_err(store)?;
-            // Shown after Codex has spoken, never before.
-            self.channel().decided(&tap, &verdict).await;
+            let channel = Arc::clone(&self.opened.channel);
+            // Beside the reading: what Codex makes of it may take its time, and somebody may want to stop it meanwhile.
+            tokio::spawn(async move {
+                let late = |error: Error| Verdict::TooLate { text: error.to_string() };
+                // Shown after Codex has spoken, never before.
+                let verdict = verdict.await.unwrap_or_else(late);
+                channel.decided(&tap, &verdict).await;
+            });
         }
         if later.is_some() {
             self.bridge.receive(self.name(), Vec::new(), later).await.map_err(store)?;
@@ -132,16 +133,17 @@ impl Work {
         Ok(is_empty)
     }
 
-    async fn decide(&self, tap: &Tap) -> Result<Verdict, Error> {
-        let (name, decision) = (self.name(), tap.decision.clone());
+    /// Records what was chosen; what it gives waits for what comes of it.
+    async fn decide(&self, tap: &Tap) -> Result<Pending, Error> {
+        let (name, choice) = (self.name(), tap.choice.clone());
         let request_id = Some(tap.request_id.as_str());
-        let decided =
-            self.bridge.decide_in_chat(name, &tap.conversation, &tap.sender_id, request_id, decision).await;
-        match decided {
+        let begun =
+            self.bridge.decide_in_chat(name, &tap.conversation, &tap.sender_id, request_id, choice).await;
+        match begun {
             Err(error @ Error::Store(_)) => Err(error),
             // A tap that cannot be decided on must not come again and again.
-            Err(error) => Ok(Verdict::TooLate { text: error.to_string() }),
-            Ok(verdict) => Ok(verdict),
+            Err(error) => Ok(ready(Ok(Verdict::TooLate { text: error.to_string() })).boxed()),
+            Ok(pending) => Ok(pending),
         }
     }
 

@@ -8,10 +8,11 @@ use std::time::Duration;
 use codex_bridge_core::inbox::{Allowed, Rules, WhileRunning};
 use codex_session::{ApprovalMode, Sandbox};
 use serde::Deserialize;
+use serde_json::json;
 
 use super::{Channel, hook, molecule, plugin, telegram};
 use crate::config::File;
-use crate::deliver::{Env, found};
+use crate::deliver::{Env, found, told_by_name};
 use crate::failure::Failure;
 
 /// One channel of the operator's file. Documented for people in `docs/channels.md`.
@@ -107,7 +108,7 @@ impl Settings {
             "plugin" => {
                 let settings =
                     self.plugin.as_ref().ok_or_else(|| wrong("it has no [plugin] table".to_owned()))?;
-                (Arc::new(plugin::Plugin::new(name, settings).map_err(wrong)?), &[])
+                (Arc::new(plugin::Plugin::new(name, settings, around.env).map_err(wrong)?), &[])
             }
             "webhook" if !self.allow.is_empty() => {
                 return Err(wrong("whoever has its secret may write, so it takes no `allow`".to_owned()));
@@ -200,7 +201,11 @@ pub fn secrets(file: &File, env: Env<'_>) -> Vec<String> {
     let of_telegram = file.channels.values().filter_map(|channel| channel.telegram.as_ref());
     let of_hooks = file.channels.values().filter_map(|channel| channel.webhook.as_ref());
     let of_plugins = file.channels.values().filter_map(|channel| channel.plugin.as_ref());
-    let of_plugins = of_plugins.flat_map(|one| one.env.values().map(|secret| secret.reveal().to_owned()));
+    let of_plugins = of_plugins.flat_map(|one| {
+        let passed = one.pass.iter().filter_map(|name| env(name));
+        let told = told_by_name(&json!([one.config, one.argv]));
+        one.env.values().map(|secret| secret.reveal().to_owned()).chain(passed).chain(told)
+    });
     let pairs = of_molecule
         .map(|one| (&one.token, &one.token_env))
         .chain(of_telegram.map(|one| (&one.token, &one.token_env)))

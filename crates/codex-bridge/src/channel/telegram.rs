@@ -6,6 +6,7 @@
 
 mod keyboard;
 mod memory;
+mod saying;
 mod showing;
 mod update;
 
@@ -13,7 +14,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::bridge::Verdict;
-use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::RequestRecord;
 use futures_util::FutureExt;
@@ -21,13 +21,14 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Batch, Channel, Progress, Tap, Trouble, speech};
+use super::{Batch, Channel, Progress, Tap, Trouble};
 use crate::config::notify::{Chat, Secret};
-use crate::deliver::http::Reply;
-use crate::deliver::telegram::{Bot, LIMIT, outcome};
+use crate::deliver::http::{self, Reply};
+use crate::deliver::telegram::Bot;
 use crate::deliver::{Env, found};
 
-use memory::{Asking, Memory};
+use memory::Memory;
+use saying::numbered;
 
 /// Where the token is, unless told otherwise.
 const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
@@ -41,8 +42,6 @@ const SHORT_POLL: Duration = Duration::from_secs(3);
 const BEYOND_POLL: Duration = Duration::from_secs(15);
 /// What we want to hear of, as a list in a query.
 const WANTED: &str = "%5B%22message%22%2C%22callback_query%22%5D";
-/// The longest answer to a tap, in characters.
-const TOAST_CHARS: usize = 190;
 
 /// A bot of Telegram's. What is absent comes from the environment.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -64,37 +63,12 @@ pub struct Settings {
 pub struct Telegram {
     name: String,
     bot: Bot,
+    /// Those who may write.
+    people: Vec<String>,
     /// Chats that can be named as targets.
     chats: Vec<String>,
     shows_progress: bool,
     memory: Mutex<Memory>,
-}
-
-/// The chat and the topic of a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
-    chat: i64,
-    topic: Option<i64>,
-}
-
-impl Place {
-    fn parse(place: &str) -> Result<Self, String> {
-        let (chat, topic) = place.split_once(':').map_or((place, None), |(chat, topic)| (chat, Some(topic)));
-        let number =
-            |text: &str| text.parse::<i64>().map_err(|_| "it is CHAT or CHAT:TOPIC, both numbers".to_owned());
-        Ok(Self { chat: number(chat)?, topic: topic.map(number).transpose()? })
-    }
-}
-
-/// How an edit went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Edited {
-    /// It says so now.
-    Done,
-    /// It may work later.
-    Later,
-    /// The message is gone, or cannot be edited any more.
-    Never,
 }
 
 impl Telegram {
@@ -114,7 +88,8 @@ impl Telegram {
         Ok(Self {
             name: name.to_owned(),
             bot: Bot::new(&token, api_base.as_deref())?,
-            chats: people.into_iter().chain(settings.chats.iter().map(ToString::to_string)).collect(),
+            chats: people.iter().cloned().chain(settings.chats.iter().map(ToString::to_string)).collect(),
+            people,
             shows_progress: settings.progress.unwrap_or(true),
             memory: Mutex::default(),
         })
@@ -126,6 +101,15 @@ impl Telegram {
 
     async fn ask(&self, method: &str, body: &Value) -> Result<Value, Trouble> {
         result(self.bot.call(method, body).await)
+    }
+
+    /// Who we are there, and what else stands in the way of reading. Changes nothing.
+    async fn look(&self) -> Result<String, Trouble> {
+        let me = self.ask("getMe", &json!({})).await?;
+        let webhook = self.ask("getWebhookInfo", &json!({})).await?;
+        let has_webhook = webhook["url"].as_str().is_some_and(|url| !url.is_empty());
+        let note = if has_webhook { "; it has a webhook, which is removed when it is served" } else { "" };
+        Ok(format!("@{} can be reached{note}", me["username"].as_str().unwrap_or_default()))
     }
 
     async fn begin(&self) -> Result<String, Trouble> {
@@ -151,14 +135,16 @@ impl Telegram {
         let updates = updates.as_array().map(Vec::as_slice).unwrap_or_default();
         let (mut batch, unknown) = self.sort_out(offset, updates);
         batch.cursor = batch.cursor.filter(|text| Some(text) != cursor.as_ref());
-        for tap in unknown {
-            self.toast(&tap, "This button is not known any more.").await;
+        for callback in unknown {
+            let may_write = self.people.contains(&callback["from"]["id"].to_string());
+            let text = if may_write { "This button is not known any more." } else { "" };
+            self.toast(callback["id"].as_str().unwrap_or_default(), text).await;
         }
         Ok(batch)
     }
 
     /// What there is in these, and the taps that mean nothing to us.
-    fn sort_out(&self, offset: Option<i64>, updates: &[Value]) -> (Batch, Vec<String>) {
+    fn sort_out<'a>(&self, offset: Option<i64>, updates: &'a [Value]) -> (Batch, Vec<&'a Value>) {
         let mut batch = Batch::default();
         let mut unknown = Vec::new();
         let mut memory = self.memory();
@@ -166,13 +152,16 @@ impl Telegram {
         for update in updates {
             memory.offset = memory.offset.max(update["update_id"].as_i64().map(|id| id + 1));
             memory.note_move(&update["message"]);
-            batch.arrivals.extend(update::arrival(&self.name, &memory.username, &update["message"]));
-            match update::tapped(&update["callback_query"]) {
+            let home = |chat| memory.home(chat);
+            batch.arrivals.extend(update::arrival(&self.name, &memory.username, &update["message"], home));
+            match update::tapped(&update["callback_query"], home) {
+                // One that comes twice is decided on once.
+                Some(tapped) if memory.taps.contains_key(&tapped.tap.id) => {}
                 Some(tapped) => {
                     batch.taps.push(tapped.tap.clone());
                     memory.taps.insert(tapped.tap.id.clone(), tapped);
                 }
-                None => unknown.extend(update["callback_query"]["id"].as_str().map(str::to_owned)),
+                None => unknown.extend(update.get("callback_query")),
             }
         }
         if !updates.is_empty() {
@@ -180,85 +169,6 @@ impl Telegram {
         }
         batch.cursor = memory.cursor();
         (batch, unknown)
-    }
-
-    async fn say(&self, at: &str, attempt: &Attempt) -> Outcome {
-        let place = match Place::parse(at) {
-            Ok(place) => place,
-            Err(why) => return Outcome::failed(Refusal::Never, why),
-        };
-        let text = speech::text(attempt, LIMIT);
-        let buttons = keyboard::buttons(&attempt.notice.requests);
-        let answers = attempt.notice.in_reply_to.as_deref().and_then(|id| update::number_in(id, place.chat));
-        let reply = match self.post(place, &text, &buttons, answers).await {
-            Ok(reply) => reply,
-            Err(outcome) => return outcome,
-        };
-        let outcome = outcome(&reply);
-        let number = reply.body["result"]["message_id"].as_i64();
-        if let (Outcome::Delivered { .. }, Some(message_id)) = (&outcome, number)
-            && buttons.as_array().is_some_and(|buttons| !buttons.is_empty())
-        {
-            let requests = attempt.notice.requests.iter().map(|asked| asked.request_id.clone()).collect();
-            self.memory().ask(Asking { place: at.to_owned(), message_id, text, buttons, requests });
-        }
-        outcome
-    }
-
-    /// Sends a message; a group that has moved is followed.
-    async fn post(
-        &self,
-        place: Place,
-        text: &str,
-        buttons: &Value,
-        answers: Option<i64>,
-    ) -> Result<Reply, Outcome> {
-        let chat = self.memory().now(place.chat);
-        let mut body = json!({
-            "chat_id": chat, "text": text, "link_preview_options": { "is_disabled": true },
-        });
-        if let Some(topic) = place.topic {
-            body["message_thread_id"] = topic.into();
-        }
-        if let Some(message_id) = answers.filter(|_| chat == place.chat) {
-            body["reply_parameters"] =
-                json!({ "message_id": message_id, "allow_sending_without_reply": true });
-        }
-        if buttons.as_array().is_some_and(|buttons| !buttons.is_empty()) {
-            body["reply_markup"] = json!({ "inline_keyboard": buttons });
-        }
-        let reply = self.bot.call("sendMessage", &body).await?;
-        let Some(now) = reply.body["parameters"]["migrate_to_chat_id"].as_i64() else { return Ok(reply) };
-        self.memory().moved.insert(chat, now);
-        body["chat_id"] = now.into();
-        if let Some(body) = body.as_object_mut() {
-            body.remove("reply_parameters");
-        }
-        self.bot.call("sendMessage", &body).await
-    }
-
-    async fn edit(&self, place: &str, message_id: i64, text: &str, buttons: &Value) -> Edited {
-        let Ok(place) = Place::parse(place) else { return Edited::Never };
-        let body = json!({
-            "chat_id": self.memory().now(place.chat), "message_id": message_id, "text": text,
-            "link_preview_options": { "is_disabled": true },
-            "reply_markup": { "inline_keyboard": if buttons.is_array() { buttons.clone() } else { json!([]) } },
-        });
-        let Ok(reply) = self.bot.call("editMessageText", &body).await else { return Edited::Later };
-        let described = reply.body["description"].as_str().unwrap_or_default();
-        match reply.status {
-            200 => Edited::Done,
-            400 if described.contains("message is not modified") => Edited::Done,
-            400 | 403 => Edited::Never,
-            _ => Edited::Later,
-        }
-    }
-
-    /// Tells whoever tapped. Best effort: after some seconds nobody waits for it any more.
-    async fn toast(&self, tap_id: &str, text: &str) {
-        let text: String = text.chars().take(TOAST_CHARS).collect();
-        let body = json!({ "callback_query_id": tap_id, "text": text, "show_alert": true });
-        let _ = self.bot.call("answerCallbackQuery", &body).await;
     }
 }
 
@@ -272,6 +182,10 @@ impl Channel for Telegram {
         self.begin().boxed()
     }
 
+    fn probe(&self) -> BoxFuture<'_, Result<String, Trouble>> {
+        self.look().boxed()
+    }
+
     fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Batch, Trouble>> {
         self.read(cursor).boxed()
     }
@@ -281,7 +195,11 @@ impl Channel for Telegram {
     }
 
     fn asked(&self) -> Vec<String> {
-        self.memory().asking.iter().flat_map(|asking| asking.requests.clone()).collect()
+        let memory = self.memory();
+        // What somebody decides on at this moment is shown with their name.
+        let is_tapped = |id: &String| memory.taps.values().any(|tapped| tapped.tap.request_id == *id);
+        let asked = memory.asking.iter().flat_map(|asking| &asking.requests);
+        asked.filter(|id| !is_tapped(id)).cloned().collect()
     }
 
     fn close_asked<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
@@ -300,9 +218,14 @@ impl Channel for Telegram {
         self.show_progress(progress).boxed()
     }
 
+    fn places(&self) -> Vec<String> {
+        self.chats.clone()
+    }
+
     fn check_place(&self, place: &str) -> Result<(), String> {
-        let chat = Place::parse(place)?.chat.to_string();
-        let is_known = self.chats.contains(&chat);
+        let chat = numbered(place)?.0;
+        let is_known =
+            [chat, self.memory().home(chat)].iter().any(|one| self.chats.contains(&one.to_string()));
         if is_known { Ok(()) } else { Err("that chat is not one of the operator's".to_owned()) }
     }
 
@@ -316,12 +239,8 @@ impl Channel for Telegram {
 }
 
 /// What a method gave, or what it means for the channel that it did not.
-fn result(called: Result<Reply, Outcome>) -> Result<Value, Trouble> {
-    let mut reply = match called {
-        Ok(reply) => reply,
-        Err(Outcome::Failed { error, .. }) => return Err(Trouble::again(format!("Telegram: {error}"))),
-        Err(Outcome::Delivered { .. }) => return Err(Trouble::again("Telegram did not answer")),
-    };
+fn result(called: Result<Reply, http::Error>) -> Result<Value, Trouble> {
+    let mut reply = called.map_err(|error| Trouble::again(format!("Telegram: {error}")))?;
     if reply.body["ok"] == true {
         return Ok(reply.body["result"].take());
     }

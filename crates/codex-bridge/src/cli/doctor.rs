@@ -2,6 +2,7 @@
 
 mod codex;
 mod ours;
+mod ways;
 
 use std::process::ExitCode;
 
@@ -91,6 +92,8 @@ async fn look(globals: &Globals) -> Result<Vec<Finding>, Failure> {
         Err(failure) => findings.push(Finding::failed("codex", failure)),
     }
     findings.push(codex::home_dir(&home));
+    findings.push(ways::targets(&file));
+    findings.push(ways::channels(&file));
     findings.push(ours::state_dir(&paths));
     findings.push(ours::store(&paths));
     findings.push(ours::disk(&paths));

@@ -24,7 +24,7 @@ pub struct Args {
 
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
-    let which = Events { after: args.after, limit: None, follow: args.follow, live: args.live };
+    let which = Events { after: args.after, follow: args.follow, live: args.live, ..Events::default() };
     print(&globals.client()?, &args.id, &which).await
 }
 

@@ -18,11 +18,17 @@ pub struct Args {
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
-    let requests = match &args.id {
+    let mut requests = match &args.id {
         Some(id) => client.show(id).await?.pending_requests,
         None => client.requests().await?,
     };
     let terminal = Terminal::of_stdout();
+    // A list has only the beginning of long diffs.
+    let is_cut = |request: &&mut Request| request.whole_changes_bytes.is_some();
+    for request in requests.iter_mut().filter(is_cut).filter(|_| args.id.is_some()) {
+        request.changes = Some(client.changes(&request.task_id, &request.request_id).await?);
+        request.whole_changes_bytes = None;
+    }
     if globals.json {
         output::json(&requests)?;
     } else if requests.is_empty() {

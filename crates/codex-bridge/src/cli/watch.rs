@@ -203,7 +203,7 @@ impl<'a> Watch<'a> {
 
     async fn events(&self) -> Result<Lines, Failure> {
         let live = self.terminal.is_terminal;
-        let which = calls::Events { after: self.last_seq, limit: None, follow: true, live };
+        let which = calls::Events { after: self.last_seq, follow: true, live, ..calls::Events::default() };
         self.client.events(&self.task_id, &which).await
     }
 

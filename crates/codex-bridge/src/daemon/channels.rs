@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::calls::RunChannel;
-use crate::channel::settings::{Opened, Settings, Surroundings};
+use crate::channel::settings::{Opened, Settings, Surroundings, secrets};
 use crate::codex::data_dir;
 use crate::failure::Failure;
 use crate::http::App;
@@ -58,6 +58,8 @@ pub fn open(app: &App, wanted: &RunChannel) -> Result<Opened, Failure> {
         settings.allow.clone_from(&wanted.allow);
     }
     let env = |name: &str| wanted.variables.get(name).cloned().or_else(|| variable(name));
+    // Whoever runs it may bring its token along.
+    app.bridge.redactor().learn(secrets(file, &env));
     settings.open(&wanted.name, Surroundings { file, env: &env, cwd: wanted.cwd.as_ref() })
 }
 

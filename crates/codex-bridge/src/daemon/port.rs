@@ -1,6 +1,5 @@
 //! The daemon's TCP port: opened before anything else is begun, so that an address that cannot be had stops a start.
 
-use std::future::IntoFuture;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -11,7 +10,8 @@ use codex_bridge_core::Bridge;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::{End, Orders, finished, told};
+use super::serving::{self, Limits};
+use super::{End, Orders};
 use crate::config;
 use crate::failure::Failure;
 use crate::http::gate::{Front, Gate};
@@ -65,12 +65,7 @@ impl Port {
     }
 
     /// Answers until the end is told, then finishes what it was answering.
-    pub async fn answer(
-        self,
-        bridge: Bridge,
-        router: Router,
-        ended: watch::Receiver<End>,
-    ) -> Result<(), Failure> {
+    pub async fn answer(self, bridge: Bridge, router: Router, ended: watch::Receiver<End>) {
         let names = Names { port: self.address.port(), allowed: self.allowed_hosts };
         let router = Gate::new(bridge, names, self.front).before(router);
         // Events are small and wanted at once.
@@ -78,9 +73,7 @@ impl Port {
             let _ = stream.set_nodelay(true);
             close_unread(&*stream, UNREAD_LIMIT);
         });
-        let service = router.into_make_service_with_connect_info::<SocketAddr>();
-        let served = axum::serve(listener, service).with_graceful_shutdown(told(ended.clone())).into_future();
-        finished(served, ended).await
+        serving::answer(listener, router, Limits::default(), |_, address| *address, ended).await;
     }
 }
 

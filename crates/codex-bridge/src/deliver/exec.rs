@@ -11,13 +11,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, Command};
 
+use super::http::MOST_PATIENCE_S;
 use super::text::{self, Limit};
 use crate::config::notify;
 
 /// How long a program may take, unless told otherwise.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest time that can be asked for; an attempt has a limit of its own beyond it.
-const MOST_PATIENCE_S: u64 = 50;
 /// The message, unless told otherwise.
 const TEXT_CHARS: usize = 16_000;
 /// The longest JSON in the environment: Linux takes no variable above 128 KiB.
@@ -112,7 +111,12 @@ async fn run(child: &mut Child, message: &str) -> Outcome {
             }
             let complaint = complaint.lock().unwrap_or_else(PoisonError::into_inner);
             let complaint = String::from_utf8_lossy(&complaint);
-            Outcome::failed(Refusal::Later, format!("it ended with {status}: {}", complaint.trim()))
+            let error = format!("it ended with {status}: {}", complaint.trim());
+            match status.code() {
+                Some(_) => Outcome::failed(Refusal::Later, error),
+                // Ended by a signal, it may have got as far as sending.
+                None => Outcome::in_doubt(error),
+            }
         }
         Err(error) => Outcome::in_doubt(format!("it was lost: {error}")),
     }

@@ -125,7 +125,7 @@ impl Feishu {
         };
         let mut post = Post::json(url, &body);
         post.headers.push(("authorization", format!("Bearer {}", self.token().await?)));
-        let reply = post.send().await?;
+        let reply = post.send().await.map_err(Outcome::from)?;
         if reply.body["code"].as_i64().is_some_and(|code| BAD_TOKEN.contains(&code)) {
             *self.token.lock().await = None;
         }
@@ -141,7 +141,7 @@ impl Feishu {
         let url = format!("{}/open-apis/auth/v3/tenant_access_token/internal", self.base);
         let body = json!({ "app_id": self.app_id, "app_secret": self.app_secret });
         // Nothing of the notice was sent: whatever happens here, nobody has it.
-        let reply = Post::json(url, &body).send().await.map_err(without_doubt)?;
+        let reply = Post::json(url, &body).send().await.map_err(|error| without_doubt(error.into()))?;
         let (text, seconds) = (&reply.body["tenant_access_token"], &reply.body["expire"]);
         let (Some(text), Some(seconds)) = (text.as_str(), seconds.as_u64()) else {
             return Err(without_doubt(outcome(&reply)));

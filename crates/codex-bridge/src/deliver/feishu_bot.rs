@@ -13,8 +13,8 @@ use super::text::{self, Limit};
 use super::{Env, found};
 use crate::config::notify;
 
-/// A request may have 20 KB.
-const LIMIT: Limit = Limit::Bytes(15_000);
+/// A request may have 20 KB, and the text is JSON in it.
+const LIMIT: Limit = Limit::JsonBytes(18_000);
 /// Too many messages.
 const THROTTLED: i64 = 11_232;
 
@@ -43,7 +43,7 @@ impl FeishuBot {
         }
         match Post::json(self.url.as_str(), &body).send().await {
             Ok(reply) => outcome(&reply),
-            Err(outcome) => outcome,
+            Err(error) => error.into(),
         }
     }
 }
@@ -70,5 +70,16 @@ fn outcome(reply: &Reply) -> Outcome {
         _ if reply.status >= 500 => Outcome::in_doubt(error),
         // A wrong signature, address or keyword: the operator's to put right, and then to retry.
         _ => Outcome::failed(Refusal::Never, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signature_is_what_feishu_computes() {
+        // base64(hmac.new(b"1599360473\ndemo", b"", sha256).digest()) of Python's hmac.
+        assert_eq!(signature("demo", "1599360473"), "l1N0gAcBjdwBvGm1xMjOF0XSyaLRpR7tuO5dHfhAYc8=");
     }
 }

@@ -11,10 +11,12 @@ use codex_bridge_core::outbox::sender::Refusal;
 use jiff::{Timestamp, fmt::rfc2822};
 use serde_json::Value;
 use ureq::tls::{RootCerts, TlsConfig};
-use ureq::{Agent, Error, Timeout};
+use ureq::{Agent, Timeout};
 
 /// How long an answer may take, unless told otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest time that can be asked for; an attempt has a limit of its own beyond it.
+pub const MOST_PATIENCE_S: u64 = 50;
 /// The most that is read of an answer.
 const ANSWER_BYTES: u64 = 64 * 1024;
 /// The most that is read of a list.
@@ -35,6 +37,30 @@ static AGENT: LazyLock<Agent> = LazyLock::new(|| {
     config.into()
 });
 
+/// Why there is no answer: above all, whether what was sent may have arrived all the same.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Nothing was sent, nor ever will be.
+    #[error("its address cannot be used")]
+    Address,
+    /// Nothing was sent.
+    #[error("{0}")]
+    Unsent(&'static str),
+    /// It may have arrived.
+    #[error("{0}")]
+    InDoubt(String),
+}
+
+impl From<Error> for Outcome {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Address => Self::failed(Refusal::Never, error.to_string()),
+            Error::Unsent(_) => Self::failed(Refusal::Later, error.to_string()),
+            Error::InDoubt(why) => Self::in_doubt(why),
+        }
+    }
+}
+
 /// What is asked for.
 #[derive(Debug)]
 pub struct Get {
@@ -47,13 +73,13 @@ pub struct Get {
 }
 
 impl Get {
-    /// Asks. What fails comes back as the outcome of an attempt.
-    pub async fn send(self) -> Result<Reply, Outcome> {
+    /// Asks.
+    pub async fn send(self) -> Result<Reply, Error> {
         let asked = tokio::task::spawn_blocking(move || self.send_blocking()).await;
-        asked.unwrap_or_else(|_| Err(Outcome::in_doubt("the attempt broke off")))
+        asked.unwrap_or_else(|_| Err(Error::InDoubt("the attempt broke off".to_owned())))
     }
 
-    fn send_blocking(self) -> Result<Reply, Outcome> {
+    fn send_blocking(self) -> Result<Reply, Error> {
         let mut request = AGENT.get(&self.url).config().timeout_global(Some(self.timeout)).build();
         for (name, value) in &self.headers {
             request = request.header(*name, value);
@@ -92,13 +118,13 @@ impl Post {
         Self { url: url.into(), headers: Vec::new(), body: body.to_string(), timeout: PATIENCE }
     }
 
-    /// Sends it. What fails comes back as the outcome of the attempt.
-    pub async fn send(self) -> Result<Reply, Outcome> {
+    /// Sends it.
+    pub async fn send(self) -> Result<Reply, Error> {
         let sent = tokio::task::spawn_blocking(move || self.send_blocking()).await;
-        sent.unwrap_or_else(|_| Err(Outcome::in_doubt("the attempt broke off")))
+        sent.unwrap_or_else(|_| Err(Error::InDoubt("the attempt broke off".to_owned())))
     }
 
-    fn send_blocking(self) -> Result<Reply, Outcome> {
+    fn send_blocking(self) -> Result<Reply, Error> {
         let mut request = AGENT
             .post(&self.url)
             .config()
@@ -120,18 +146,21 @@ impl Reply {
         let wait = header("retry-after").or_else(|| header("x-ogw-ratelimit-reset"));
         let retry_after = wait.and_then(wait_of);
         let status = response.status().as_u16();
-        // The status counts; a body that breaks off says nothing more.
+        // A body that breaks off says nothing: whoever needs more than the status takes it as [`Self::refusal`] does.
         let body = response.body_mut().with_config().limit(limit).read_to_string().unwrap_or_default();
         Self { status, retry_after, body: serde_json::from_str(&body).unwrap_or_default() }
     }
 
-    /// What a status that is no success means, where the platform has nothing of its own to say.
+    /// What an answer means that is not the success which the platform promises, where it says nothing more.
     pub fn refusal(&self) -> Outcome {
         let error = format!("it answered {}", self.status);
         match (self.status, self.retry_after) {
+            // A success whose words are missing, or are not the platform's own: it broke off, or a proxy spoke.
+            (200..300, _) => Outcome::in_doubt(format!("{error}, without what it should say")),
             (410, _) => Outcome::failed(Refusal::Gone, "it answered 410: it is gone for good"),
-            (429 | 503, Some(wait)) => Outcome::failed(Refusal::NotBefore(wait), error),
-            // It may have failed after having taken it.
+            (429, Some(wait)) => Outcome::failed(Refusal::NotBefore(wait), error),
+            // It may have failed after having taken it: a proxy says 503 of a server that broke off, too.
+            (503, Some(wait)) => Outcome::Failed { refusal: Refusal::NotBefore(wait), in_doubt: true, error },
             (500.., _) => Outcome::in_doubt(error),
             _ => Outcome::failed(Refusal::Later, error),
         }
@@ -154,21 +183,30 @@ fn wait_of(text: &str) -> Option<Duration> {
 }
 
 /// What a failure of the connection means. The words are ours: theirs may hold the address.
-fn broken(error: &Error) -> Outcome {
-    let unsent = |error: &str| Outcome::failed(Refusal::Later, error);
+fn broken(error: &ureq::Error) -> Error {
+    use ureq::Error as Broken;
+    let in_doubt = |why: &str| Error::InDoubt(why.to_owned());
     match error {
-        Error::HostNotFound => unsent("its name is not known"),
-        Error::ConnectionFailed => unsent("it could not be reached"),
-        Error::Timeout(Timeout::Resolve | Timeout::Connect) => unsent("it could not be reached in time"),
-        Error::Io(io) if io.kind() == ErrorKind::ConnectionRefused => unsent("it refuses connections"),
-        Error::BadUri(_) | Error::Http(_) | Error::InvalidProxyUrl => {
-            Outcome::failed(Refusal::Never, "its address cannot be used")
+        Broken::HostNotFound => Error::Unsent("its name is not known"),
+        Broken::ConnectionFailed => Error::Unsent("it could not be reached"),
+        Broken::Timeout(Timeout::Resolve | Timeout::Connect) => {
+            Error::Unsent("it could not be reached in time")
         }
-        Error::Timeout(_) => Outcome::in_doubt("it did not answer in time"),
-        Error::Tls(_) => Outcome::in_doubt("no secure connection could be made"),
-        Error::Io(io) => Outcome::in_doubt(format!("the connection broke off: {}", io.kind())),
-        _ => Outcome::in_doubt("the connection failed"),
+        Broken::Io(io) if io.kind() == ErrorKind::ConnectionRefused => {
+            Error::Unsent("it refuses connections")
+        }
+        Broken::BadUri(_) | Broken::Http(_) | Broken::InvalidProxyUrl => Error::Address,
+        Broken::Timeout(_) => in_doubt("it did not answer in time"),
+        // Nothing is sent before the other side has shown who it is.
+        Broken::Io(io) if is_of_certificate(io) => Error::Unsent("its certificate is not trusted here"),
+        Broken::Tls(_) => in_doubt("no secure connection could be made"),
+        Broken::Io(io) => Error::InDoubt(format!("the connection broke off: {}", io.kind())),
+        _ => in_doubt("the connection failed"),
     }
+}
+
+fn is_of_certificate(error: &std::io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.to_string().starts_with("invalid peer certificate"))
 }
 
 #[cfg(test)]
@@ -188,7 +226,8 @@ mod tests {
         let wait = Refusal::NotBefore(Duration::from_secs(7));
         assert_eq!(of(refusal(410, None)), (Refusal::Gone, false));
         assert_eq!(of(refusal(429, Some(7))), (wait, false));
-        assert_eq!(of(refusal(503, Some(7))), (wait, false));
+        assert_eq!(of(refusal(503, Some(7))), (wait, true));
+        assert_eq!(of(refusal(200, None)), (Refusal::Later, true), "an answer that broke off");
         assert_eq!(of(refusal(429, None)), (Refusal::Later, false));
         assert_eq!(of(refusal(302, None)), (Refusal::Later, false));
         assert_eq!(of(refusal(404, None)), (Refusal::Later, false));

@@ -7,10 +7,10 @@ use codex_bridge_core::outbox::{Attempt, Outcome};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use super::http::{Get, Post, Reply};
+use super::http::{self, Get, Post, Reply};
 use super::text::{self, Limit};
 use super::{Env, found};
-use crate::config::notify;
+use crate::config::notify::{self, Chat};
 
 /// Telegram's own server.
 const API: &str = "https://api.telegram.org";
@@ -47,13 +47,13 @@ impl Bot {
         &self.id
     }
 
-    /// Calls a method. What fails comes back as the outcome of an attempt.
-    pub async fn call(&self, method: &str, body: &Value) -> Result<Reply, Outcome> {
+    /// Calls a method.
+    pub async fn call(&self, method: &str, body: &Value) -> Result<Reply, http::Error> {
         Post::json(format!("{}/{method}", self.base), body).send().await
     }
 
     /// Asks for a list, which may be long in coming and in length.
-    pub async fn list(&self, method_and_query: &str, timeout: Duration) -> Result<Reply, Outcome> {
+    pub async fn list(&self, method_and_query: &str, timeout: Duration) -> Result<Reply, http::Error> {
         Get { url: format!("{}/{method_and_query}", self.base), headers: Vec::new(), timeout }.send().await
     }
 }
@@ -62,15 +62,43 @@ impl Bot {
 #[derive(Debug)]
 pub struct Telegram {
     bot: Bot,
-    home: Option<String>,
-    chats: Vec<String>,
+    home: Option<Chat>,
+    chats: Vec<Chat>,
 }
 
-/// Where a message goes.
+/// A chat, and a topic of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    chat: String,
-    thread: Option<i64>,
+    /// The chat.
+    pub chat: Chat,
+    /// The topic, if it is in one.
+    pub topic: Option<i64>,
+}
+
+impl Place {
+    /// From `CHAT` or `CHAT:TOPIC`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (chat, topic) = text.split_once(':').map_or((text, None), |(chat, topic)| (chat, Some(topic)));
+        let number = chat.parse().map(Chat::Number);
+        Ok(Self {
+            chat: number.unwrap_or_else(|_| Chat::Name(chat.to_owned())),
+            topic: topic.map(|topic| topic.parse().map_err(|_| "a thread is a number")).transpose()?,
+        })
+    }
+
+    /// What `sendMessage` wants, to say this there.
+    pub fn message(&self, text: &str) -> Value {
+        let chat: Value = match &self.chat {
+            Chat::Number(number) => (*number).into(),
+            Chat::Name(name) => name.as_str().into(),
+        };
+        let mut body =
+            json!({ "chat_id": chat, "text": text, "link_preview_options": { "is_disabled": true } });
+        if let Some(topic) = self.topic {
+            body["message_thread_id"] = topic.into();
+        }
+        body
+    }
 }
 
 impl Telegram {
@@ -79,8 +107,8 @@ impl Telegram {
         let token =
             found(settings.token.as_ref(), settings.token_env.as_deref(), env)?.ok_or("it has no token")?;
         let bot = Bot::new(&token, settings.api_base.as_deref())?;
-        let home = settings.chat.as_ref().map(ToString::to_string);
-        let chats = home.iter().cloned().chain(settings.chats.iter().map(ToString::to_string)).collect();
+        let home = settings.chat.clone();
+        let chats = home.iter().chain(&settings.chats).cloned().collect();
         Ok(Self { bot, home, chats })
     }
 
@@ -94,28 +122,22 @@ impl Telegram {
     pub fn place(&self, rest: Option<&str>) -> Result<Place, String> {
         let Some(rest) = rest else {
             let chat = self.home.clone().ok_or("no chat is set for it; name one")?;
-            return Ok(Place { chat, thread: None });
+            return Ok(Place { chat, topic: None });
         };
-        let (chat, thread) = rest.split_once(':').map_or((rest, None), |(chat, thread)| (chat, Some(thread)));
-        if !self.chats.iter().any(|known| known == chat) {
-            return Err("that chat is not one of the operator's".to_owned());
+        let place = Place::parse(rest);
+        let is_known =
+            |place: &Place| self.chats.iter().any(|known| known.to_string() == place.chat.to_string());
+        match place {
+            Ok(place) if !is_known(&place) => Err("that chat is not one of the operator's".to_owned()),
+            place => place,
         }
-        let thread = thread.map(|thread| thread.parse().map_err(|_| "a thread is a number")).transpose()?;
-        Ok(Place { chat: chat.to_owned(), thread })
     }
 
     pub async fn send(&self, place: &Place, attempt: &Attempt) -> Outcome {
-        let mut body = json!({
-            "chat_id": place.chat.parse::<i64>().map_or_else(|_| place.chat.clone().into(), Value::from),
-            "text": text::text(&attempt.notice, attempt.may_be_duplicate, LIMIT),
-            "link_preview_options": { "is_disabled": true },
-        });
-        if let Some(thread) = place.thread {
-            body["message_thread_id"] = thread.into();
-        }
+        let body = place.message(&text::text(&attempt.notice, attempt.may_be_duplicate, LIMIT));
         match self.bot.call("sendMessage", &body).await {
             Ok(reply) => outcome(&reply),
-            Err(outcome) => outcome,
+            Err(error) => error.into(),
         }
     }
 }

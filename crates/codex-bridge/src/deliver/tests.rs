@@ -41,12 +41,13 @@ fn what_cannot_be_used_is_not_among_what_is_known() {
     let deliver = deliver(
         "[webhook.good]\nurl = \"http://127.0.0.1:1/x\"\n[webhook.bad]\nurl = \"ftp://x\"\n\
          [webhook.weak]\nurl = \"http://x\"\nsecret = \"short\"\n[exec.none]\nargv = []\n\
-         [exec.slow]\nargv = [\"x\"]\ntimeout_s = 600\n",
+         [exec.slow]\nargv = [\"x\"]\ntimeout_s = 600\n[webhook.slow]\nurl = \"http://x\"\ntimeout_s = 600\n",
     );
     assert_eq!(deliver.check("exec:none").unwrap_err().known, ["webhook:good"]);
     assert!(why(&deliver, "webhook:bad").contains("http://"));
     assert!(why(&deliver, "webhook:weak").contains("24 to 64 bytes"));
     assert!(why(&deliver, "exec:slow").contains("at most 50"));
+    assert!(why(&deliver, "webhook:slow").contains("1 to 50"));
 }
 
 #[test]
@@ -65,11 +66,27 @@ fn what_a_repetition_does_depends_on_the_receiver() {
 #[test]
 fn all_secrets_are_known_and_addresses_that_are_none_are_not() {
     let config = "[webhook.a]\nurl = \"https://hooks.example/services/T000/B000/XXXX\"\nsecret = \"s-1\"\n\
+        body = { topic = \"my-topic\", auth = { password = \"p-1\" }, title = \"{title}\", tags = [\"robot\"] }\n\
+        [webhook.d]\nurl = \"https://me:pa%20ss@hooks.example?key=0123456789abcdef\"\n\
         [webhook.b]\nurl = \"http://localhost:3000/hook\"\ntoken_env = \"SET\"\n\
         [telegram]\ntoken = \"t-1\"\n[feishu]\napp_id = \"id\"\napp_secret = \"f-1\"\n\
         [feishu-bot.c]\nurl_env = \"UNSET\"\nsecret = \"b-1\"\n";
     let notify: Notify = toml::from_str(config).unwrap();
     let mut secrets = secrets(&notify, &|name| (name == "SET").then(|| "from-env".to_owned()));
     secrets.sort();
-    assert_eq!(secrets, ["b-1", "f-1", "from-env", "s-1", "services/T000/B000/XXXX", "t-1"]);
+    assert_eq!(
+        secrets,
+        [
+            "b-1",
+            "f-1",
+            "from-env",
+            "key=0123456789abcdef",
+            "my-topic",
+            "p-1",
+            "pa%20ss",
+            "s-1",
+            "services/T000/B000/XXXX",
+            "t-1",
+        ]
+    );
 }

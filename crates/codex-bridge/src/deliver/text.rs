@@ -3,12 +3,17 @@
 //! Text that comes from a model, a repository or a person is data: mentions and directives in it are made harmless, and
 //! a message that is too long is cut in the platform's own unit and says where the rest can be read.
 
+mod parts;
+
+use codex_bridge_core::inbox::answer;
 use codex_bridge_core::outbox::{Asked, Notice, Occasion};
 use redact::plain::plain;
 use serde_json::Value;
 
 use crate::cli::render::amount;
 use crate::view;
+
+pub use parts::{Part, Shown, is_whole, parts};
 
 /// How long a message may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,12 +24,24 @@ pub enum Limit {
     Utf16(usize),
     /// So many bytes, as Feishu counts.
     Bytes(usize),
+    /// So many bytes once it stands in JSON, where quotes and line breaks take more than one.
+    JsonBytes(usize),
 }
 
 impl Limit {
     fn most(self) -> usize {
         match self {
-            Self::Chars(most) | Self::Utf16(most) | Self::Bytes(most) => most,
+            Self::Chars(most) | Self::Utf16(most) | Self::Bytes(most) | Self::JsonBytes(most) => most,
+        }
+    }
+
+    /// The same with so much less.
+    fn less(self, less: usize) -> Self {
+        match self {
+            Self::Chars(most) => Self::Chars(most.saturating_sub(less)),
+            Self::Utf16(most) => Self::Utf16(most.saturating_sub(less)),
+            Self::Bytes(most) => Self::Bytes(most.saturating_sub(less)),
+            Self::JsonBytes(most) => Self::JsonBytes(most.saturating_sub(less)),
         }
     }
 
@@ -33,6 +50,11 @@ impl Limit {
             Self::Chars(_) => 1,
             Self::Utf16(_) => char.len_utf16(),
             Self::Bytes(_) => char.len_utf8(),
+            Self::JsonBytes(_) => match char {
+                '"' | '\\' | '\n' | '\t' | '\r' => 2,
+                '\0'..' ' => 6,
+                _ => char.len_utf8(),
+            },
         }
     }
 
@@ -76,6 +98,10 @@ enum Decides {
 
 /// What is said in a chat in which decisions can be made, cut to the limit.
 pub fn chat(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
+    if notice.occasion.is_of_rest() {
+        // Of a task that is not this chat's own.
+        return text(notice, may_be_duplicate, limit);
+    }
     let mut head = Vec::new();
     if may_be_duplicate {
         head.push(DUPLICATE);
@@ -84,7 +110,8 @@ pub fn chat(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
         head.push("Codex asks:");
     }
     let body = harmless(&body(notice, Decides::Here).join("\n"));
-    joined(&head.join("\n"), &body, "", notice, limit)
+    let closing = notice.closing.as_deref().map(harmless).unwrap_or_default();
+    joined(&head.join("\n"), &body, &closing, notice, limit)
 }
 
 /// A text with a note below it, which stays whole: what does not fit of the text is cut.
@@ -187,13 +214,11 @@ fn request(notice: &Notice, asked: &Asked, decides: Decides) -> Vec<String> {
 
 fn how_to_answer(notice: &Notice, asked: &Asked, decides: Decides) -> String {
     let (id, request) = (&notice.task_id, &asked.request_id);
-    match (notice.occasion, decides) {
-        (Occasion::Question, Decides::Here) => format!("/answer {request} YOUR ANSWER"),
-        (_, Decides::Here) => format!("/approve {request}\n/deny {request}"),
-        (Occasion::Question, Decides::AtAShell) => {
-            format!("Answer: codex-bridge answer {id} {request} KEY=ANSWER")
-        }
-        (_, Decides::AtAShell) => {
+    match (asked.is_question(), decides) {
+        (true, Decides::Here) => answer::how(request, &asked.ask),
+        (false, Decides::Here) => format!("/approve {request}\n/deny {request}"),
+        (true, Decides::AtAShell) => format!("Answer: codex-bridge answer {id} {request} KEY=ANSWER"),
+        (false, Decides::AtAShell) => {
             format!("Yes: codex-bridge approve {id} {request}\nNo: codex-bridge decline {id} {request}")
         }
     }
@@ -223,6 +248,7 @@ fn foot(notice: &Notice) -> Vec<String> {
     if notice.more_files > 0 {
         lines.push(format!("  and {} more", notice.more_files));
     }
+    lines.extend(notice.closing.as_deref().map(harmless));
     lines
 }
 

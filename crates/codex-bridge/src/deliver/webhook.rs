@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::http::{PATIENCE, Post};
+use super::http::{MOST_PATIENCE_S, PATIENCE, Post};
 use super::text::{self, Limit};
 use super::{Env, found};
 use crate::config::notify;
@@ -40,6 +40,9 @@ impl Webhook {
         if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
             return Err("its url must begin with http:// or https://".to_owned());
         }
+        if settings.timeout_s.is_some_and(|seconds| !(1..=MOST_PATIENCE_S).contains(&seconds)) {
+            return Err(format!("its timeout_s can be 1 to {MOST_PATIENCE_S}"));
+        }
         let secret = found(settings.secret.as_ref(), settings.secret_env.as_deref(), env)?;
         Ok(Self {
             url,
@@ -67,7 +70,7 @@ impl Webhook {
         match post.send().await {
             Ok(reply) if reply.is_success() => Outcome::Delivered { message_id: None },
             Ok(reply) => reply.refusal(),
-            Err(outcome) => outcome,
+            Err(error) => error.into(),
         }
     }
 

@@ -1,10 +1,11 @@
 //! The audit log: who decided or commanded what.
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
+use codex_bridge_core::store::AUDIT_LINES;
 use jiff::Timestamp;
 
-use super::{App, Reply};
+use super::{App, Query, Reply, page};
 use crate::calls;
 use crate::failure::Failure;
 use crate::view::AuditLine;
@@ -14,7 +15,8 @@ const USUAL: u32 = 200;
 
 pub async fn list(State(app): State<App>, Query(which): Query<calls::Audit>) -> Reply<Vec<AuditLine>> {
     let since = which.since.as_deref().map(moment).transpose()?;
-    let lines = app.bridge.audit_log(which.task.as_deref(), since, which.limit.unwrap_or(USUAL)).await?;
+    let limit = page::limit_of(which.limit, USUAL, AUDIT_LINES)?;
+    let lines = app.bridge.audit_log(which.task.as_deref(), since, limit).await?;
     Ok(Json(lines.into_iter().map(AuditLine::from).collect()))
 }
 

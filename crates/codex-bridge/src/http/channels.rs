@@ -1,5 +1,7 @@
 //! Channels: which there are, how they are, and serving one or having it rest.
 
+use std::path::PathBuf;
+
 use axum::Json;
 use axum::extract::State;
 use codex_bridge_core::inbox;
@@ -7,6 +9,7 @@ use codex_bridge_core::store::MessageFilter;
 
 use super::{App, Body, Caller, Path, Query, Reply};
 use crate::calls::{Lines, RunChannel};
+use crate::codex::installed;
 use crate::daemon::channels::open;
 use crate::failure::Failure;
 use crate::view::{self, Channel, ChannelLog, Reached};
@@ -27,6 +30,10 @@ pub async fn run(
 ) -> Reply<Channel> {
     wanted.name = name;
     let opened = open(&app, &wanted)?;
+    // A daemon that has run for long may have lost its Codex: that is said now, and not to the first who writes.
+    let codex = PathBuf::from(&app.about.codex);
+    let usable = tokio::task::spawn_blocking(move || installed(Some(codex))).await;
+    usable.map_err(Failure::internal)??;
     app.bridge.pause_channel(&wanted.name, false, &caller.name).await?;
     app.channels.serve(opened)?;
     Ok(Json(shown(&app, &wanted.name).await?))
@@ -52,22 +59,15 @@ pub async fn log(
     Ok(Json(ChannelLog { lines, count, standing, about }))
 }
 
-/// Reaches the platform once, without serving anything.
+/// Reaches the platform once, without serving or changing anything.
 pub async fn test(
     State(app): State<App>,
     Path(name): Path<String>,
     Body(mut wanted): Body<RunChannel>,
 ) -> Reply<Reached> {
     wanted.name = name;
-    let opened = open(&app, &wanted)?;
-    let cursor = app.bridge.channel(&wanted.name).await?.cursor;
-    match opened.channel.start(cursor).await {
-        Ok(said) => Ok(Json(Reached { name: wanted.name, said })),
-        Err(trouble) => {
-            let name = &wanted.name;
-            Err(Failure::new("channel_unreachable", format!("channel {name}: {}", trouble.sentence())).into())
-        }
-    }
+    let said = app.channels.probe(open(&app, &wanted)?).await?;
+    Ok(Json(Reached { name: wanted.name, said }))
 }
 
 async fn shown(app: &App, name: &str) -> Result<Channel, Failure> {

@@ -5,12 +5,9 @@ use axum::extract::State;
 use codex_bridge_core::outbox;
 use codex_bridge_core::store::DeliveryFilter;
 
-use super::{App, Body, Caller, Path, Query, Reply};
+use super::{App, Body, Caller, Path, Query, Reply, page};
 use crate::calls;
 use crate::view::{Delivery, Tried};
-
-/// As many as are listed unless told otherwise.
-const DEFAULT_LIMIT: u32 = 100;
 
 pub async fn list(State(app): State<App>, Query(which): Query<calls::Deliveries>) -> Reply<Vec<Delivery>> {
     let unsent = [outbox::State::Pending, outbox::State::Attempting, outbox::State::Dead];
@@ -21,7 +18,7 @@ pub async fn list(State(app): State<App>, Query(which): Query<calls::Deliveries>
     let filter = DeliveryFilter {
         task_ids,
         states: if which.all { Vec::new() } else { unsent.to_vec() },
-        limit: Some(which.limit.unwrap_or(DEFAULT_LIMIT)),
+        limit: Some(page::limit(which.limit)?),
         ..DeliveryFilter::default()
     };
     Ok(Json(app.bridge.deliveries(&filter).await?.into_iter().map(Delivery::from).collect()))

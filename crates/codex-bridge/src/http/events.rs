@@ -5,19 +5,22 @@
 //! misses nothing. Text that is being written is not stored: a follower who wants it gets what there is of it first, then
 //! each piece.
 
+use std::future::pending;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use bytes::Bytes;
 use codex_bridge_core::News;
 use codex_bridge_core::bridge::OpenText;
 use codex_bridge_core::event::{self, Seq};
 use codex_bridge_core::task::TaskId;
+use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::stream::{Gone, Outlet, Shape, pipe};
-use super::{App, Path, Query, Refusal};
+use super::{App, Path, Query, Refusal, news};
 use crate::calls;
 use crate::failure::{Failure, Wrapped};
 use crate::view::Event;
@@ -43,8 +46,16 @@ pub async fn read(
         }
     }
     let told = last.unwrap_or(which.after);
+    let is_wanted = which.news && shape == Shape::Events;
+    let news = if is_wanted { Some(news::join(&app).await?) } else { None };
     let (outlet, response) = pipe(shape, Some(told));
-    let teller = Teller { app, task_id, outlet, shape, told, text_over: 0, left: which.limit };
+    let mut of_all = None;
+    if let Some((first, lines)) = news {
+        // The pipe is empty: nobody waits.
+        let _ = outlet.put(None, first).await;
+        of_all = Some(lines);
+    }
+    let teller = Teller { app, task_id, outlet, shape, told, text_over: 0, left: which.limit, of_all };
     tokio::spawn(teller.tell(which.follow || shape == Shape::Events, which.live));
     Ok(response)
 }
@@ -69,6 +80,8 @@ struct Teller {
     text_over: Seq,
     /// How many more may be told; none is no limit.
     left: Option<u32>,
+    /// What is told of all tasks, if the reader wants that too.
+    of_all: Option<Receiver<Bytes>>,
 }
 
 impl Teller {
@@ -102,12 +115,18 @@ impl Teller {
                 let app = self.app.clone();
                 let next = tokio::select! {
                     next = news.recv() => next,
+                    told = of_all(&mut self.of_all) => {
+                        self.outlet.put(None, told?).await.map_err(gone)?;
+                        continue;
+                    }
                     () = self.outlet.left() => return Ok(()),
                     () = app.ended() => return Err(Stopped::Failed(super::tasks::stopping())),
                 };
                 match next {
-                    Ok(News::Live { kind, text, after }) if live && self.is_open(after) => {
-                        self.line(Event::live(kind, text)).await?;
+                    Ok(News::Live { kind, text, call_id, after }) if live && self.is_open(after) => {
+                        let mut event = Event::live(kind, text);
+                        event.body.extend(call_id.map(|id| ("call_id".to_owned(), id.into())));
+                        self.line(event).await?;
                     }
                     Ok(News::Event(event)) if event.seq == self.told + 1 => {
                         self.event(Arc::unwrap_or_clone(event)).await?;
@@ -165,10 +184,23 @@ impl Teller {
 
     async fn line(&self, line: Event) -> Result<(), Stopped> {
         let piece = self.shape.piece(line.seq, &line.kind, &line);
-        self.outlet.put(line.seq, piece).await.map_err(|gone| match gone {
-            Gone::Left => Stopped::Enough,
-            Gone::Stalled => Stopped::Stalled,
-        })
+        self.outlet.put(line.seq, piece).await.map_err(gone)
+    }
+}
+
+/// The next line of what is told of all tasks; never, for those who do not want it.
+async fn of_all(lines: &mut Option<Receiver<Bytes>>) -> Result<Bytes, Stopped> {
+    let Some(lines) = lines else { return pending().await };
+    lines.recv().await.map_err(|error| match error {
+        RecvError::Lagged(_) => Stopped::Stalled,
+        RecvError::Closed => Stopped::Enough,
+    })
+}
+
+fn gone(gone: Gone) -> Stopped {
+    match gone {
+        Gone::Left => Stopped::Enough,
+        Gone::Stalled => Stopped::Stalled,
     }
 }
 

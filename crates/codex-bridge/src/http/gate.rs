@@ -26,6 +26,7 @@ use super::caller::Caller;
 use super::cookie::{self, Transport};
 use super::origin::{self, Names};
 use super::problem::{self, Refusal};
+use super::seats::Shares;
 use super::tries::Tries;
 use crate::failure::Failure;
 
@@ -57,19 +58,21 @@ pub struct Gate {
     names: Arc<Names>,
     front: Front,
     tries: Arc<Tries>,
+    shares: Arc<Shares>,
 }
 
 impl Gate {
     /// A gate before a port.
     pub fn new(bridge: Bridge, names: Names, front: Front) -> Self {
-        Self { bridge, names: Arc::new(names), front, tries: Arc::default() }
+        Self { bridge, names: Arc::new(names), front, tries: Arc::default(), shares: Arc::default() }
     }
 
     /// The routes behind it.
     pub fn before(self, router: Router) -> Router {
         let ways = Router::new()
             .route("/login", post(login).layer(DefaultBodyLimit::max(LOGIN_MAX_BYTES)))
-            .route("/logout", post(logout));
+            .route("/logout", post(logout))
+            .layer(middleware::map_response(problem::in_our_words));
         ways.with_state(self.clone()).merge(router).layer(middleware::from_fn_with_state(self, let_in))
     }
 
@@ -146,8 +149,10 @@ async fn let_in(
     gate.names.check(headers)?;
     match gate.caller(request.method(), headers, gate.address(peer, headers)) {
         Ok(caller) => {
+            let answering = gate.shares.answering(&caller, &request)?;
             request.extensions_mut().insert(caller.clone());
-            while_let_in(&gate.bridge, caller, next.run(request)).await
+            let response = while_let_in(&gate.bridge, caller, next.run(request)).await?;
+            Ok(answering.until_told(response))
         }
         Err(_) if is_open(request.uri().path()) => Ok(next.run(request).await),
         Err(failure) if failure.code == "unauthorized" && is_of_a_person(&request) => Ok(to(LOGIN)),

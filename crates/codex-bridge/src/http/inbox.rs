@@ -5,19 +5,16 @@ use axum::extract::State;
 use codex_bridge_core::inbox::State as Stands;
 use codex_bridge_core::store::MessageFilter;
 
-use super::{App, Caller, Path, Query, Reply};
+use super::{App, Caller, Path, Query, Reply, page};
 use crate::calls;
 use crate::view::Message;
-
-/// As many as are listed unless told otherwise.
-const DEFAULT_LIMIT: u32 = 100;
 
 pub async fn list(State(app): State<App>, Query(which): Query<calls::Inbox>) -> Reply<Vec<Message>> {
     let unfinished = [Stands::Received, Stands::Running, Stands::Answered, Stands::Dead];
     let filter = MessageFilter {
         channel: which.channel,
         states: if which.all { Vec::new() } else { unfinished.to_vec() },
-        limit: Some(which.limit.unwrap_or(DEFAULT_LIMIT)),
+        limit: Some(page::limit(which.limit)?),
         ..MessageFilter::default()
     };
     Ok(Json(app.bridge.messages(&filter).await?.into_iter().map(Message::from).collect()))

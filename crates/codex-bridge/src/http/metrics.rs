@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use codex_bridge_core::Bridge;
-use codex_bridge_core::outbox::State;
-use codex_bridge_core::store::{DeliveryFilter, RequestFilter, TaskFilter};
-use codex_bridge_core::task::{Parked, Status, Task, TaskId, Tokens};
+use codex_bridge_core::bridge::{Standing, Tally, Watchdog};
+use codex_bridge_core::store::RequestFilter;
+use codex_bridge_core::task::{Status, Task, TaskId, TimeMs, Tokens};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -27,6 +27,9 @@ const SECONDS: [f64; 12] =
 /// The label of tasks that leave the model to Codex.
 const ANY_MODEL: &str = "default";
 
+/// At most twice as many tasks are remembered with what they had used.
+const SEEN: usize = 10_000;
+
 type Labels = [(&'static str, String); 1];
 
 /// Counts what happens.
@@ -35,8 +38,27 @@ pub struct Meter {
     task_seconds: Histogram,
     approval_wait_seconds: Histogram,
     tokens: Family<[(&'static str, String); 2], Counter>,
-    /// What each task had used when it was last looked at.
-    seen: Mutex<HashMap<TaskId, Tokens>>,
+    seen: Mutex<Seen>,
+    /// What was used before is not counted.
+    began_at: TimeMs,
+}
+
+/// What tasks had used when they were last looked at. Only those that were looked at lately are remembered.
+#[derive(Debug, Default)]
+struct Seen {
+    lately: HashMap<TaskId, Tokens>,
+    before: HashMap<TaskId, Tokens>,
+}
+
+impl Seen {
+    /// Remembers what a task has used by now; gives what it had used before, if that is known.
+    fn put(&mut self, task_id: &TaskId, now: Tokens) -> Option<Tokens> {
+        if self.lately.len() >= SEEN && !self.lately.contains_key(task_id) {
+            self.before = std::mem::take(&mut self.lately);
+        }
+        let known = self.before.remove(task_id);
+        self.lately.insert(task_id.clone(), now).or(known)
+    }
 }
 
 impl Meter {
@@ -47,25 +69,27 @@ impl Meter {
             approval_wait_seconds: Histogram::new(SECONDS),
             tokens: Family::default(),
             seen: Mutex::default(),
+            began_at: now_ms(),
         }
     }
 
     /// What a task used before is not counted.
     pub fn knows(&self, task: &Task) {
-        if let Some(usage) = &task.usage {
-            self.note(task, usage.total);
-        }
+        self.note(task, used(task));
     }
 
     fn note(&self, task: &Task, total: Tokens) -> Tokens {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.insert(task.id.clone(), total).unwrap_or_default()
+        // One that comes with a past was not at work yet: a branch has what its trunk had used, which counts once.
+        let is_older = task.created_at < self.began_at;
+        let has_past = is_older || task.used.turns == 0 || task.used.turns > 1;
+        seen.put(&task.id, total).unwrap_or(if has_past { total } else { Tokens::default() })
     }
 
     /// Counts what a task has used since it was last looked at.
     pub fn used(&self, task: &Task) {
-        let Some(usage) = &task.usage else { return };
-        let (now, before) = (usage.total, self.note(task, usage.total));
+        let now = used(task);
+        let before = self.note(task, now);
         let counts = [
             ("input", now.input, before.input),
             ("cached_input", now.cached_input, before.cached_input),
@@ -100,6 +124,10 @@ impl Meter {
     }
 }
 
+fn used(task: &Task) -> Tokens {
+    task.usage.map(|usage| usage.total).unwrap_or_default()
+}
+
 fn seconds(ms: i64) -> f64 {
     std::time::Duration::from_millis(u64::try_from(ms).unwrap_or_default()).as_secs_f64()
 }
@@ -108,8 +136,9 @@ fn seconds(ms: i64) -> f64 {
 pub async fn show(axum::extract::State(app): axum::extract::State<App>) -> Result<Response, Refusal> {
     let mut registry = Registry::with_prefix("codex_bridge");
     counted(&app.meter, &mut registry);
-    standing(&app, &mut registry).await?;
-    outbox(&app, &mut registry).await?;
+    tallied(app.bridge.tally(), &mut registry);
+    standing(&app.bridge.standing().await?, &mut registry);
+    hosts(&app.bridge, &mut registry).await;
     let mut text = String::new();
     encode(&mut text, &registry).map_err(Failure::internal)?;
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
@@ -127,53 +156,60 @@ fn counted(meter: &Meter, registry: &mut Registry) {
     );
 }
 
-async fn standing(app: &App, registry: &mut Registry) -> Result<(), Refusal> {
-    let tasks = app.bridge.list(&TaskFilter::default()).await?;
+fn tallied(tally: &Tally, registry: &mut Registry) {
+    let fired = Family::<Labels, Counter>::default();
+    for watchdog in Watchdog::ALL {
+        let labels = [("reason", watchdog.as_str().to_owned())];
+        fired.get_or_create(&labels).inc_by(tally.fired(watchdog));
+    }
+    let help = "Limits that stopped a turn, held one back, closed a request or replaced a host";
+    registry.register("watchdog_fired", help, fired);
+    let lost: Counter = Counter::default();
+    lost.inc_by(tally.leases_lost());
+    let help = "Deliveries that were taken over from an attempt that did not come back";
+    registry.register("lease_lost", help, lost);
+}
+
+fn standing(standing: &Standing, registry: &mut Registry) {
     let by_state = Family::<Labels, Gauge>::default();
     for status in Status::ALL {
-        by_state.get_or_create(&[("state", status.to_string())]).set(0);
-    }
-    for view in &tasks {
-        by_state.get_or_create(&[("state", view.task.status.to_string())]).inc();
+        let count = standing.tasks.get(&status).copied().unwrap_or_default();
+        by_state.get_or_create(&[("state", status.to_string())]).set(whole(count));
     }
     registry.register("tasks", "Tasks that are remembered", by_state);
-    let pending: usize = tasks.iter().map(|view| view.open_requests.len()).sum();
-    gauge(registry, "approvals_pending", "Requests that wait for an answer", pending);
-    let hosts = app.bridge.hosts().await;
+    let help = "Requests that wait for an answer";
+    gauge(registry, "approvals_pending", help, whole(standing.open_requests));
+    let help = "Messages that are still to be delivered";
+    gauge(registry, "outbox_pending", help, whole(standing.unsent));
+    let now = now_ms();
+    let age = standing.oldest_unsent_at.map_or(0, |at| (now - at).max(0) / 1000);
+    gauge(registry, "outbox_oldest_seconds", "Seconds since the oldest of them was written", age);
+    if let Some(at) = standing.first_reset_at {
+        let help = "Seconds until the first account limit that was met is renewed";
+        gauge(registry, "ratelimit_reset_seconds", help, (at - now).max(0) / 1000);
+    }
+}
+
+async fn hosts(bridge: &Bridge, registry: &mut Registry) {
     let rss = Family::<Labels, Gauge>::default();
-    for host in hosts.iter().filter(|host| host.is_alive()) {
+    for host in bridge.hosts().await.iter().filter(|host| host.is_alive()) {
         if let Some(bytes) = host.rss_bytes() {
-            let labels = [("host", host.record().id.clone())];
-            rss.get_or_create(&labels).set(i64::try_from(bytes).unwrap_or(i64::MAX));
+            rss.get_or_create(&[("host", host.record().id.clone())]).set(whole(bytes));
         }
     }
     registry.register("app_server_rss_bytes", "Resident memory of each Codex host", rss);
-    let known_reset = |task: &Task| match task.parked {
-        Some(Parked::UsageLimit { resume_at, is_known: true }) => Some(resume_at),
-        _ => None,
-    };
-    if let Some(at) = tasks.iter().filter_map(|view| known_reset(&view.task)).min() {
-        let left = (at - jiff::Timestamp::now().as_millisecond()).max(0) / 1000;
-        let help = "Seconds until the first account limit that stopped a task is renewed";
-        gauge(registry, "ratelimit_reset_seconds", help, usize::try_from(left).unwrap_or_default());
-    }
-    Ok(())
 }
 
-async fn outbox(app: &App, registry: &mut Registry) -> Result<(), Refusal> {
-    let states = vec![State::Pending, State::Attempting];
-    let filter = DeliveryFilter { states, ..DeliveryFilter::default() };
-    let pending = app.bridge.store().deliveries(&filter).await?;
-    gauge(registry, "outbox_pending", "Messages that are still to be delivered", pending.len());
-    let oldest = pending.iter().map(|delivery| delivery.created_at).min();
-    let age = oldest.map_or(0, |at| (jiff::Timestamp::now().as_millisecond() - at).max(0) / 1000);
-    let help = "Seconds since the oldest of them was written";
-    gauge(registry, "outbox_oldest_seconds", help, usize::try_from(age).unwrap_or_default());
-    Ok(())
+fn whole(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn gauge(registry: &mut Registry, name: &str, help: &str, value: usize) {
+fn now_ms() -> TimeMs {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+fn gauge(registry: &mut Registry, name: &str, help: &str, value: i64) {
     let gauge: Gauge = Gauge::default();
-    gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+    gauge.set(value);
     registry.register(name, help, gauge);
 }

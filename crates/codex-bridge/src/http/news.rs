@@ -3,22 +3,24 @@
 //! One observer looks at what changed and says it once; its listeners share the words. They cannot slow it, nor the tasks.
 
 use std::collections::{HashMap, HashSet};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
-use codex_bridge_core::store::TaskFilter;
+use codex_bridge_core::store::{self, TaskFilter};
 use codex_bridge_core::task::{Status, TaskId};
-use codex_bridge_core::{Bridge, News};
+use codex_bridge_core::{Bridge, News, TaskView};
 use serde_json::json;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::broadcast::{self, Receiver, Sender};
 
 use super::metrics::Meter;
 use super::stream::{Gone, Outlet, Shape, pipe};
-use super::{App, Refusal};
-use crate::view;
+use super::{App, Query, Refusal};
+use crate::failure::{Failure, Wrapped};
+use crate::{calls, view};
 
 /// Lines that a slow listener may be behind before it is let go.
 const BEHIND: usize = 1024;
@@ -53,7 +55,7 @@ struct Observer {
     meter: Arc<Meter>,
     /// What was told of tasks that are under way.
     known: HashMap<TaskId, (Status, usize)>,
-    open: usize,
+    open: u64,
 }
 
 /// What a bout of news was about.
@@ -62,6 +64,8 @@ struct Changes {
     tasks: HashSet<TaskId>,
     ended_turns: Vec<TaskId>,
     closed_requests: Vec<String>,
+    /// More happened than was heard of.
+    are_not_all: bool,
 }
 
 impl Changes {
@@ -82,12 +86,19 @@ impl Changes {
 }
 
 impl Observer {
+    /// Learns what is under way, so that whatever changes is seen to change.
     async fn begin(&mut self) {
-        // What was used before is not counted again.
-        for view in self.bridge.list(&TaskFilter::default()).await.unwrap_or_default() {
+        // The newest last: those are remembered longest.
+        for view in self.under_way().await.into_iter().rev() {
             self.meter.knows(&view.task);
+            self.known.insert(view.task.id.clone(), (view.task.status, view.open_requests.len()));
         }
-        self.open = self.bridge.open_requests(None).await.map_or(0, |open| open.len());
+        self.open = open_requests(&self.bridge).await.unwrap_or_default();
+    }
+
+    async fn under_way(&self) -> Vec<TaskView> {
+        let statuses = Status::ALL.into_iter().filter(|status| !status.is_at_rest()).collect();
+        self.bridge.list(&TaskFilter { statuses, ..TaskFilter::default() }).await.unwrap_or_default()
     }
 
     async fn follow(&mut self, mut news: Receiver<News>) {
@@ -95,14 +106,14 @@ impl Observer {
             let mut changes = Changes::default();
             match news.recv().await {
                 Ok(one) => changes.add(one),
-                Err(RecvError::Lagged(_)) => self.digest.tell("missed", &json!({ "kind": "missed" })),
+                Err(RecvError::Lagged(_)) => changes.are_not_all = true,
                 Err(RecvError::Closed) => return,
             }
             // All that has come meanwhile is looked at once.
             loop {
                 match news.try_recv() {
                     Ok(one) => changes.add(one),
-                    Err(TryRecvError::Lagged(_)) => self.digest.tell("missed", &json!({ "kind": "missed" })),
+                    Err(TryRecvError::Lagged(_)) => changes.are_not_all = true,
                     Err(TryRecvError::Empty | TryRecvError::Closed) => break,
                 }
             }
@@ -110,11 +121,20 @@ impl Observer {
         }
     }
 
-    async fn look(&mut self, changes: Changes) {
-        let mut is_asked = false;
+    async fn look(&mut self, mut changes: Changes) {
+        let mut is_asked = changes.are_not_all;
+        if changes.are_not_all {
+            self.digest.tell("missed", &json!({ "kind": "missed" }));
+            // It may have been about any of these.
+            changes.tasks.extend(self.known.keys().cloned());
+            changes.tasks.extend(self.under_way().await.into_iter().map(|view| view.task.id));
+        }
         for task_id in &changes.tasks {
             // One that was forgotten meanwhile is no news.
-            let Ok(view) = self.bridge.show(task_id.as_str()).await else { continue };
+            let Ok(view) = self.bridge.show(task_id.as_str()).await else {
+                self.known.remove(task_id);
+                continue;
+            };
             self.meter.used(&view.task);
             let now = (view.task.status, view.open_requests.len());
             let before = self.known.insert(task_id.clone(), now);
@@ -127,8 +147,8 @@ impl Observer {
                 self.digest.tell("task", &serde_json::to_value(told).unwrap_or_default());
             }
         }
-        if is_asked && let Ok(open) = self.bridge.open_requests(None).await {
-            self.count(open.len());
+        if is_asked && let Ok(open) = open_requests(&self.bridge).await {
+            self.count(open);
         }
         for task_id in &changes.ended_turns {
             self.meter.turn_ended(&self.bridge, task_id).await;
@@ -138,45 +158,61 @@ impl Observer {
         }
     }
 
-    fn count(&mut self, open: usize) {
+    fn count(&mut self, open: u64) {
         if std::mem::replace(&mut self.open, open) != open {
             self.digest.tell("open_requests", &total(open));
         }
     }
 }
 
-fn total(open: usize) -> serde_json::Value {
+async fn open_requests(bridge: &Bridge) -> Result<u64, store::Error> {
+    Ok(bridge.store().counts().await?.open_requests)
+}
+
+fn total(open: u64) -> serde_json::Value {
     json!({ "kind": "open_requests", "total": open })
 }
 
 /// `GET /v1/events`: always server-sent events.
-pub async fn listen(State(app): State<App>) -> Result<Response, Refusal> {
-    // Joined first: what changes between the two is told twice rather than never.
-    let lines = app.digest.0.subscribe();
-    let open = app.bridge.open_requests(None).await?.len();
+pub async fn listen(State(app): State<App>, Query(which): Query<calls::News>) -> Result<Response, Refusal> {
+    let (first, lines) = join(&app).await?;
     let (outlet, response) = pipe(Shape::Events, None);
-    tokio::spawn(tell(app, outlet, lines, Shape::Events.piece(None, "open_requests", &total(open))));
+    tokio::spawn(tell(app, outlet, lines, first, which.limit));
     Ok(response)
 }
 
-async fn tell(app: App, outlet: Outlet, mut lines: Receiver<Bytes>, first: Bytes) {
-    let mut next = Some(first);
+/// How many requests are open, and what is told from now on; as server-sent events.
+pub async fn join(app: &App) -> Result<(Bytes, Receiver<Bytes>), Failure> {
+    // Joined first: what changes between the two is told twice rather than never.
+    let lines = app.digest.0.subscribe();
+    let open = open_requests(&app.bridge).await?;
+    Ok((Shape::Events.piece(None, "open_requests", &total(open)), lines))
+}
+
+async fn tell(app: App, outlet: Outlet, mut lines: Receiver<Bytes>, first: Bytes, limit: Option<NonZeroU32>) {
+    let (mut line, mut left) = (first, limit.map(NonZeroU32::get));
     loop {
-        if let Some(line) = next.take() {
-            match outlet.put(None, line).await {
-                Ok(()) => {}
-                Err(Gone::Left) => return,
-                Err(Gone::Stalled) => return outlet.drop_reader(),
-            }
+        match outlet.put(None, line).await {
+            Ok(()) => left = left.map(|left| left - 1),
+            Err(Gone::Left) => return,
+            Err(Gone::Stalled) => return outlet.drop_reader(),
         }
-        next = tokio::select! {
+        if left == Some(0) {
+            return;
+        }
+        line = tokio::select! {
             line = lines.recv() => match line {
-                Ok(line) => Some(line),
+                Ok(line) => line,
                 Err(RecvError::Lagged(_)) => return outlet.drop_reader(),
                 Err(RecvError::Closed) => return,
             },
             () = outlet.left() => return,
-            () = app.ended() => return,
+            () = app.ended() => {
+                let why = Wrapped { error: super::tasks::stopping() };
+                // Whoever has gone needs no reason.
+                let _ = outlet.put(None, Shape::Events.piece(None, "failure", &why)).await;
+                return;
+            }
         };
     }
 }

@@ -129,6 +129,21 @@ fn parameters(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
     parameters
 }
 
+/// One server-sent event: OpenAPI 3.1 has no words for the whole stream, and tools take the schema for that of each.
+fn event(told: Option<&Schema>) -> Value {
+    let mut data = json!({ "type": "string", "contentMediaType": "application/json" });
+    if let Some(told) = told {
+        data["contentSchema"] = told.clone().into();
+    }
+    let (id, event) = (json!({ "type": "string" }), json!({ "type": "string" }));
+    json!({
+        "description": "One event of the stream.",
+        "type": "object",
+        "properties": { "id": id, "event": event, "data": data },
+        "required": ["event", "data"],
+    })
+}
+
 /// The fields of a type, each as a parameter.
 fn in_query(schema: &Schema) -> Vec<Value> {
     let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -163,9 +178,9 @@ fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
             // A line each: no schema of the whole can say so.
             let one = make(generator);
             let lines = json!({ "schema": { "type": "string" }, "x-line-schema": one });
-            json!({ "application/x-ndjson": lines.clone(), "text/event-stream": lines })
+            json!({ "application/x-ndjson": lines, "text/event-stream": { "schema": event(Some(&one)) } })
         }
-        Gives::Events => json!({ "text/event-stream": { "schema": { "type": "string" } } }),
+        Gives::Events => json!({ "text/event-stream": { "schema": event(None) } }),
         Gives::Text(media_type) => json!({ media_type: { "schema": { "type": "string" } } }),
     };
     let problem = |description: &str| {

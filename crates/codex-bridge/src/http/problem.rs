@@ -2,10 +2,12 @@
 //!
 //! Also how a caller's mistakes in a request's shape are told, so that all of them look alike.
 
+use std::error::Error;
+
 use axum::Json;
-use axum::extract::rejection::{FormRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{BytesRejection, FormRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -21,6 +23,8 @@ use crate::failure::Failure;
 pub const PROBLEM_JSON: &str = "application/problem+json";
 /// How long somebody who tried too many tokens should wait.
 pub const TRY_AGAIN_S: u64 = 60;
+/// The most that is read of a failure that others told.
+const FOREIGN_MAX_BYTES: usize = 16 * 1024;
 
 /// Up to here every whole number is a number of its own (2^53).
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
@@ -83,7 +87,13 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let status = status(&self.0.code);
+        Problem::from(self.0).into_response()
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         if status == StatusCode::UNAUTHORIZED {
@@ -92,7 +102,7 @@ impl IntoResponse for Refusal {
         if status == StatusCode::TOO_MANY_REQUESTS {
             headers.insert(RETRY_AFTER, HeaderValue::from(TRY_AGAIN_S));
         }
-        (status, headers, Json(Problem::from(self.0))).into_response()
+        (status, headers, Json(self)).into_response()
     }
 }
 
@@ -109,10 +119,11 @@ pub fn status(code: &str) -> StatusCode {
             StatusCode::CONFLICT
         }
         "undelivered" => StatusCode::BAD_GATEWAY,
+        "too_slow" => StatusCode::REQUEST_TIMEOUT,
         "too_large" => StatusCode::PAYLOAD_TOO_LARGE,
         "wrong_media_type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "bad_host" => StatusCode::MISDIRECTED_REQUEST,
-        "too_many_tries" => StatusCode::TOO_MANY_REQUESTS,
+        "too_many_tries" | "too_many_calls" => StatusCode::TOO_MANY_REQUESTS,
         "daemon_stopping" => StatusCode::SERVICE_UNAVAILABLE,
         "store_full" => StatusCode::INSUFFICIENT_STORAGE,
         "internal" | "hosts" | "store" | "store_corrupt" | "store_locked" | "store_read_only"
@@ -120,6 +131,54 @@ pub fn status(code: &str) -> StatusCode {
         "bad_call" => StatusCode::BAD_REQUEST,
         // Well said, but nothing that may be or that there is.
         _ => StatusCode::UNPROCESSABLE_ENTITY,
+    }
+}
+
+/// A body that was not there in time.
+#[derive(Debug, thiserror::Error)]
+#[error("the body came too slowly")]
+pub struct TooSlow;
+
+/// The same response, unless it is a failure in somebody else's words: libraries tell those as plain text, or as nothing.
+pub async fn in_our_words(response: Response) -> Response {
+    let is_failure = response.status().is_client_error() || response.status().is_server_error();
+    let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    if !is_failure || media_type.is_some_and(|media_type| !media_type.starts_with("text/plain")) {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let title = parts.status.canonical_reason().unwrap_or("Failure");
+    let said = axum::body::to_bytes(body, FOREIGN_MAX_BYTES).await.unwrap_or_default();
+    let said = String::from_utf8_lossy(&said).trim().to_owned();
+    let problem = Problem {
+        kind: "about:blank".to_owned(),
+        title: title.to_owned(),
+        status: parts.status.as_u16(),
+        detail: if said.is_empty() { title.to_owned() } else { said },
+        code: code(parts.status).to_owned(),
+        hint: None,
+    };
+    let mut told = problem.into_response();
+    // What else was said, such as `Allow`, still holds.
+    for (name, value) in parts.headers.iter().filter(|(name, _)| **name != CONTENT_LENGTH) {
+        told.headers_mut().entry(name).or_insert_with(|| value.clone());
+    }
+    told
+}
+
+/// The code of a failure of which no more is known than its status.
+fn code(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::UNAUTHORIZED => "unauthorized",
+        StatusCode::FORBIDDEN => "forbidden",
+        StatusCode::NOT_FOUND => "unknown_route",
+        StatusCode::METHOD_NOT_ALLOWED => "wrong_method",
+        StatusCode::NOT_ACCEPTABLE => "not_acceptable",
+        StatusCode::REQUEST_TIMEOUT => "too_slow",
+        StatusCode::PAYLOAD_TOO_LARGE => "too_large",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "wrong_media_type",
+        status if status.is_client_error() => "bad_call",
+        _ => "internal",
     }
 }
 
@@ -156,12 +215,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
         let is_json = is_json(request.headers());
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
-            match rejection.into_response().status() {
-                StatusCode::PAYLOAD_TOO_LARGE => too_large(super::BODY_MAX_BYTES),
-                _ => Failure::new("bad_call", "the body could not be read to its end"),
-            }
-        })?;
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| unread(&rejection))?;
         if !is_json {
             let failure = Failure::new("wrong_media_type", "the body must be JSON");
             return Err(failure.hint("send content-type: application/json").into());
@@ -173,6 +227,18 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         let wrong = |error: serde_json::Error| Failure::new("bad_call", error.to_string());
         let read = serde_json::from_slice(&bytes);
         Ok(Self(read.or_else(|error| with_whole_numbers(&bytes).ok_or(error)).map_err(wrong)?))
+    }
+}
+
+/// For a body that could not be read.
+fn unread(rejection: &BytesRejection) -> Failure {
+    let mut causes = std::iter::successors(Some(rejection as &dyn Error), |&error| error.source());
+    if causes.any(<dyn Error>::is::<TooSlow>) {
+        return Failure::new("too_slow", TooSlow.to_string());
+    }
+    match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => too_large(super::BODY_MAX_BYTES),
+        _ => Failure::new("bad_call", "the body could not be read to its end"),
     }
 }
 

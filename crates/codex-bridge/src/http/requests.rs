@@ -2,10 +2,13 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
 
-use super::{App, Body, Caller, Path, Reply};
+use super::tasks::{as_diff, wants_diff};
+use super::{App, Body, Caller, Path, Refusal, Reply};
 use crate::calls;
-use crate::view::{Decided, Request};
+use crate::view::{Change, Decided, Request, diff_of};
 
 /// Stands for the only open request of a task.
 const ONLY: &str = "-";
@@ -25,6 +28,18 @@ pub async fn of_task(State(app): State<App>, Path(id): Path<String>) -> Reply<Ve
 pub async fn show(State(app): State<App>, Path((id, request)): Path<(String, String)>) -> Reply<Request> {
     let task_id = app.bridge.find(&id).await?.id;
     Ok(Json(app.bridge.request(&task_id, &request).await?.into()))
+}
+
+/// The changes with their whole diffs: a list has only the beginning of long ones.
+pub async fn changes(
+    State(app): State<App>,
+    Path((id, request)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let task_id = app.bridge.find(&id).await?.id;
+    let record = app.bridge.request(&task_id, &request).await?;
+    let changes = Change::of(&app.bridge.whole_changes(&record).await?);
+    Ok(if wants_diff(&headers) { as_diff(diff_of(&changes)) } else { Json(changes).into_response() })
 }
 
 pub async fn decide(

@@ -89,6 +89,7 @@ fn of_tasks() -> Vec<Route> {
             news::listen,
             "That tasks or the number of open requests changed, as server-sent events",
         )
+        .query::<calls::News>()
         .gives_other(Gives::Events),
     ]
 }
@@ -101,6 +102,12 @@ fn of_requests() -> Vec<Route> {
             .gives::<Vec<view::Request>>(),
         get("/v1/tasks/{id}/requests/{request}", requests::show, "One request, and who answered it")
             .gives::<view::Request>(),
+        get(
+            "/v1/tasks/{id}/requests/{request}/changes",
+            requests::changes,
+            "The changes that a request asks for, with their whole diffs",
+        )
+        .gives_or_text::<Vec<view::Change>>("text/x-diff"),
         post(
             "/v1/tasks/{id}/requests/{request}/decision",
             requests::decide,

@@ -11,17 +11,13 @@ use codex_bridge_core::event::Event;
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::{Status, TaskId};
 
-use super::{App, Body, Caller, Path, Query, Refusal, Reply};
+use super::{App, Body, Caller, Path, Query, Refusal, Reply, page};
 use crate::calls;
 use crate::failure::Failure;
 use crate::view::{self, Diff, Outcome, ShortTask, Task, TaskResult, Turn};
 
 /// Tasks that ended longer ago than this are shown only when asked for.
 const RECENT_MS: i64 = 24 * 60 * 60 * 1000;
-/// How many tasks a list holds unless told otherwise.
-const LIST_LIMIT: u32 = 100;
-/// How many it may hold.
-const LIST_MAX: u32 = 1000;
 /// Events that are read at once.
 const PAGE: u32 = 500;
 /// The longest name for a request.
@@ -64,11 +60,7 @@ fn request_id(headers: &HeaderMap, in_body: Option<String>) -> Result<Option<Str
 pub async fn list(State(app): State<App>, Query(list): Query<calls::List>) -> Result<Response, Refusal> {
     let status = list.status.as_deref().map(str::parse::<Status>).transpose();
     let status = status.map_err(|message| Failure::new("unknown_status", message))?;
-    let limit = list.limit.unwrap_or(LIST_LIMIT);
-    if !(1..=LIST_MAX).contains(&limit) {
-        let message = format!("limit {limit} is out of range");
-        return Err(Failure::new("bad_call", message).hint(format!("use 1 to {LIST_MAX}")).into());
-    }
+    let limit = page::limit(list.limit)?;
     let everything = list.all || status.is_some();
     let mut filter = TaskFilter {
         limit: Some(limit),
@@ -168,12 +160,21 @@ pub async fn diff(
     let task_id = app.bridge.find(&id).await?.id;
     let last = last_diff(&app, &task_id).await?;
     let diff = Diff::new(task_id, last);
-    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    if accept.contains("text/x-diff") || accept.contains("text/plain") {
-        let text = diff.diff.unwrap_or_default();
-        return Ok(([(CONTENT_TYPE, "text/x-diff; charset=utf-8")], text).into_response());
+    if wants_diff(&headers) {
+        return Ok(as_diff(diff.diff.unwrap_or_default()));
     }
     Ok(Json(diff).into_response())
+}
+
+/// Whether the caller wants a diff as such, rather than JSON with one.
+pub fn wants_diff(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    accept.contains("text/x-diff") || accept.contains("text/plain")
+}
+
+/// A diff as such.
+pub fn as_diff(text: String) -> Response {
+    ([(CONTENT_TYPE, "text/x-diff; charset=utf-8")], text).into_response()
 }
 
 /// It is told at the end of a turn, so it is among the last events unless later turns changed nothing.

@@ -55,6 +55,8 @@ struct Codex {
     profile: Option<String>,
     #[serde(default)]
     config: Option<Map<String, Value>>,
+    #[serde(default)]
+    developer_instructions: Option<String>,
     #[serde(default, rename = "client_request_id")]
     client_request_id: Option<String>,
     #[serde(default, rename = "approval_wait_s")]
@@ -90,6 +92,7 @@ pub fn codex(arguments: JsonObject, access: &Access) -> Result<Asked, Failure> {
         approval_policy: call.approval_policy,
         model: call.model,
         profile: call.profile,
+        developer_instructions: call.developer_instructions,
         ..Start::new(Door::Agent, call.prompt.unwrap_or_default())
     };
     settle_config(call.config.unwrap_or_default(), &mut start)?;

@@ -5,6 +5,7 @@
 //! rules for good are not on offer here.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use codex_session::Decision;
 use redact::plain::plain;
@@ -19,6 +20,14 @@ use serde_json::{Map, Value, json};
 use super::Access;
 use crate::calls::decision_word;
 use crate::view::Request;
+
+/// Nobody reads a form and answers it in less time than this. What comes sooner comes from a program that asked nobody and
+/// decides nothing, yes or no: codex 0.166 as a client, under the approval policy `never`, answers `decline` at once, and a
+/// client that fills in every form would answer `accept`. It is no lock: a program that shall decide has other ways, which
+/// say so. It keeps one from deciding by accident.
+pub const FASTEST: Duration = Duration::from_millis(300);
+/// Of what is asked, so much is told to those who cannot be asked. It may hold whole diffs, which are to be had elsewhere.
+const TOLD_CHARS: usize = 1500;
 
 /// The form's one field for an approval.
 const DECISION: &str = "decision";
@@ -195,7 +204,7 @@ fn chosen(request: &Request, content: &Value) -> Option<Decision> {
     decision_word(word).ok().filter(|_| is_on_offer)
 }
 
-/// How someone else can answer, to the letter.
+/// How someone else can answer, to the letter, and what it is about, if that is long only in part.
 pub fn how_to_answer(request: &Request) -> String {
     let Request { task_id, request_id, .. } = request;
     let by_hand = if offers(request, "answers") || offers(request, "form") {
@@ -205,10 +214,16 @@ pub fn how_to_answer(request: &Request) -> String {
             "codex-bridge approve {task_id} {request_id}` or `codex-bridge decline {task_id} {request_id}"
         )
     };
+    let whole = message(request);
+    let asked = match whole.char_indices().nth(TOLD_CHARS) {
+        Some((end, _)) => {
+            format!("{}…\nThis is not all: `codex-bridge requests {task_id}` shows the rest.", &whole[..end])
+        }
+        None => whole,
+    };
     format!(
-        "{} Answer with `{by_hand}`, or pass a person's decision on by the codex_bridge tool: \
-         {{\"action\": \"respond\", \"task_id\": \"{task_id}\", \"request_id\": \"{request_id}\", …}}.",
-        message(request)
+        "{asked} Answer with `{by_hand}`, or pass a person's decision on by the codex_bridge tool: \
+         {{\"action\": \"respond\", \"task_id\": \"{task_id}\", \"request_id\": \"{request_id}\", …}}."
     )
 }
 

@@ -1,9 +1,12 @@
 //! How a call begins: work is handed over under a name, or found again by it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use super::arguments::{Asked, Begin};
+use super::asking::FASTEST;
 use super::call::RECONNECT_AFTER;
 use super::stretch::{Reading, Stretch};
 use crate::client::Client;
@@ -23,6 +26,8 @@ pub struct State {
     pub name: String,
     /// The last line that was told.
     pub told: i64,
+    /// When it was asked for input, in milliseconds since 1970.
+    pub asked_at: i64,
 }
 
 impl State {
@@ -31,11 +36,22 @@ impl State {
         serde_json::to_string(self).unwrap_or_default()
     }
 
+    /// Whether the client brings it back sooner than a person can have answered.
+    pub fn is_too_soon(&self) -> bool {
+        let taken = now_ms().saturating_sub(self.asked_at);
+        u64::try_from(taken).is_ok_and(|taken| Duration::from_millis(taken) < FASTEST)
+    }
+
     /// As the client brings it back.
     pub fn read(text: &str) -> Result<Self, Failure> {
         serde_json::from_str(text)
             .map_err(|_| Failure::new("bad_call", "this requestState is not one of ours"))
     }
+}
+
+/// Milliseconds since 1970.
+pub fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
 }
 
 /// Work that is under way.

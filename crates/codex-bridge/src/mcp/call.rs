@@ -5,7 +5,6 @@
 //! same name, listens again.
 
 use std::collections::{HashMap, HashSet};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::arguments;
 use super::asking::{self, Manner};
-use super::begin::{Begun, State, begin, take_up};
+use super::begin::{self, Begun, State, begin, take_up};
 use super::elicitation::{Outcome, elicit};
 use super::progress::Progress;
 use super::result::{self, About};
@@ -50,10 +49,16 @@ pub async fn answer(
         _ => arguments::reply(arguments),
     };
     let state = request.request_state.as_deref().map(State::read).transpose();
-    let (asked, state) = match (asked, state) {
+    let (mut asked, state) = match (asked, state) {
         (Ok(asked), Ok(state)) => (asked, state),
         (Err(failure), _) | (_, Err(failure)) => return Ok(result::refused(failure).into()),
     };
+    let mut answers = request.input_responses.unwrap_or_default();
+    let mut unasked = HashSet::new();
+    if !answers.is_empty() && state.as_ref().is_some_and(State::is_too_soon) {
+        unasked = std::mem::take(&mut answers).into_keys().collect();
+        asked.notes.push("an answer that came at once was not a person's, and decided nothing".to_owned());
+    }
     let begun = match state {
         Some(state) => take_up(&access.client, state).await,
         None => begin(&access.client, &asked).await,
@@ -63,7 +68,7 @@ pub async fn answer(
         Err(failure) => return Ok(result::refused(failure).into()),
     };
     if takes_tasks(&context) {
-        return Ok(CreateTaskResult::new(tasks::handle(&stretch, &task)).into());
+        return Ok(CreateTaskResult::new(tasks::begun(&stretch, &task, &asked.notes)).into());
     }
     let call = Call {
         manner: Manner::of(&access, &context),
@@ -73,12 +78,12 @@ pub async fn answer(
         notes: asked.notes,
         client_request_id,
         thread_id: task.thread_id,
-        unasked: HashSet::new(),
+        unasked,
         access,
         stretch,
         context,
     };
-    call.run(request.input_responses.unwrap_or_default()).await
+    call.run(answers).await
 }
 
 /// Whether the client takes a task for an answer. One that speaks an older revision does not, whatever it declares (MCP
@@ -133,13 +138,14 @@ enum Input {
 impl Call {
     async fn run(mut self, answers: rmcp::model::InputResponses) -> Result<CallToolResponse, ErrorData> {
         let ct = self.context.ct.clone();
-        let told = {
-            let mut listened = pin!(self.listen(answers));
-            tokio::select! {
-                told = &mut listened => told,
-                () = ct.cancelled() => return Err(cancelled()),
-            }
+        let mut questions = Questions::default();
+        let told = tokio::select! {
+            told = self.listen(answers, &mut questions) => Some(told),
+            () = ct.cancelled() => None,
         };
+        // Whatever ended the call: nobody waits for an answer any more.
+        questions.take_all_back().await;
+        let Some(told) = told else { return Err(cancelled()) };
         let about = self.about();
         Ok(match told {
             Ok(Left::Ended(rest)) => about.ended(&rest).into(),
@@ -159,13 +165,21 @@ impl Call {
     }
 
     fn input_required(&self, task: &Task) -> InputRequiredResult {
-        let state =
-            State { task: self.stretch.name(), name: self.client_request_id.clone(), told: self.reading.seq };
+        let state = State {
+            task: self.stretch.name(),
+            name: self.client_request_id.clone(),
+            told: self.reading.seq,
+            asked_at: begin::now_ms(),
+        };
         let state = state.write();
         InputRequiredResult::new(Some(asking::input_requests(&self.askable(task))), Some(state))
     }
 
-    async fn listen(&mut self, answers: rmcp::model::InputResponses) -> Result<Left, Failure> {
+    async fn listen(
+        &mut self,
+        answers: rmcp::model::InputResponses,
+        questions: &mut Questions,
+    ) -> Result<Left, Failure> {
         if answers.is_empty() {
             let begins = format!(
                 "task {}; if this call is cut off, the same one with client_request_id {:?} finds it",
@@ -175,16 +189,11 @@ impl Call {
         } else {
             self.unasked = tasks::decide(&self.access, &self.stretch.task_id, &answers).await?;
         }
-        let mut questions = Questions::default();
         loop {
-            match self.follow(&mut questions).await {
-                Ok(left) => {
-                    questions.take_all_back().await;
-                    return Ok(left);
-                }
+            match self.follow(questions).await {
                 // It crashed: the task is where it was, and so is its log.
                 Err(failure) if failure.code == "daemon_gone" => sleep(RECONNECT_AFTER).await,
-                Err(failure) => return Err(failure),
+                outcome => return outcome,
             }
         }
     }
@@ -235,7 +244,8 @@ impl Call {
     ) -> Result<Option<Left>, Failure> {
         self.progress.tell(event).await;
         if let Some(rest) = self.reading.take(event) {
-            return Ok(Some(Left::Ended(rest)));
+            let by_task = if self.reading.may_lack_its_answer() { self.rest_of_task().await? } else { None };
+            return Ok(Some(Left::Ended(by_task.unwrap_or(rest))));
         }
         match event.kind.as_str() {
             "request" | "request_closed" => self.look(questions, waits_until).await,
@@ -298,17 +308,13 @@ impl Call {
         if let Some(rest) = self.reading.end() {
             return Ok(Left::Ended(rest));
         }
-        // The line that told it is gone from a very long log; the task still knows.
-        let task = self.access.client.show(&self.stretch.task_id).await?;
-        if !task.status.is_at_rest() {
-            return Err(Failure::new("daemon_gone", "the log ended before the task"));
-        }
-        Ok(Left::Ended(Rest {
-            status: task.status,
-            reason: task.reason,
-            final_text: task.final_text,
-            error: task.error.map(|error| error.message),
-        }))
+        let rest = self.rest_of_task().await?;
+        rest.map(Left::Ended).ok_or_else(|| Failure::new("daemon_gone", "the log ended before the task"))
+    }
+
+    /// Lines are gone from a very long log; the task still knows its last rest.
+    async fn rest_of_task(&self) -> Result<Option<Rest>, Failure> {
+        Ok(Rest::of(&self.access.client.show(&self.stretch.task_id).await?))
     }
 }
 

@@ -1,19 +1,15 @@
 //! One question to the client's user, by a request to the client: revisions of MCP before 2026-07-28.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use rmcp::model::{ClientResult, ElicitRequest, ElicitResult, ElicitationAction, ServerRequest};
+use rmcp::model::{ClientResult, ElicitRequest, ElicitResult, ServerRequest};
 use rmcp::service::{Peer, PeerRequestOptions, RoleServer};
 use tokio::sync::oneshot;
 
 use super::asking;
 use crate::client::Client;
 use crate::view::Request;
-
-/// Nobody reads a form and says no to it in less time than this. What comes sooner comes from a program that asked nobody
-/// (codex 0.166 as a client, under the approval policy `never`, answers `decline` at once), and decides nothing.
-const FASTEST_NO: Duration = Duration::from_millis(300);
 
 /// What came of a question.
 pub struct Outcome {
@@ -63,10 +59,8 @@ async fn answered(peer: &Peer<RoleServer>, request: &Request, taken_back: onesho
     };
     tokio::select! {
         answer = &mut handle.rx => match answer {
-            Ok(Ok(ClientResult::ElicitResult(answer)))
-                if answer.action == ElicitationAction::Decline && asked_at.elapsed() < FASTEST_NO =>
-            {
-                Answered::Not("it declined at once".to_owned())
+            Ok(Ok(ClientResult::ElicitResult(_))) if asked_at.elapsed() < asking::FASTEST => {
+                Answered::Not("it answered at once".to_owned())
             }
             Ok(Ok(ClientResult::ElicitResult(answer))) => Answered::By(answer),
             Ok(Ok(_)) => Answered::Not("its answer was something else".to_owned()),
@@ -75,7 +69,7 @@ async fn answered(peer: &Peer<RoleServer>, request: &Request, taken_back: onesho
         },
         _ = taken_back => {
             // A client that does not hear of it answers into the void.
-            let _ = handle.cancel(Some("answered elsewhere".to_owned())).await;
+            let _ = handle.cancel(Some("nobody waits for the answer any more".to_owned())).await;
             Answered::TooLate
         }
     }

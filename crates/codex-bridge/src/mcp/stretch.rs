@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::calls;
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::view::Event;
+use crate::view::{Event, Task};
 
 /// Between a task's id and the number of a line in its log.
 const MARK: char = '.';
@@ -68,6 +68,18 @@ pub struct Rest {
     pub error: Option<String>,
 }
 
+impl Rest {
+    /// The last one, as the task itself knows it; none while it is under way.
+    pub fn of(task: &Task) -> Option<Self> {
+        task.status.is_at_rest().then(|| Self {
+            status: task.status,
+            reason: task.reason.clone(),
+            final_text: task.final_text.clone(),
+            error: task.error.as_ref().map(|error| error.message.clone()),
+        })
+    }
+}
+
 /// What was read of a stretch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
@@ -75,6 +87,8 @@ pub struct Reading {
     pub seq: i64,
     /// Codex's thread, if it was opened in it.
     pub thread_id: Option<String>,
+    /// Whether lines were missing: a very long log loses its oldest ones.
+    pub has_gap: bool,
     ended: Option<(Option<String>, Option<String>)>,
     rest: Option<Rest>,
 }
@@ -82,12 +96,15 @@ pub struct Reading {
 impl Reading {
     /// Nothing yet.
     pub fn new(stretch: &Stretch) -> Self {
-        Self { seq: stretch.after, thread_id: None, ended: None, rest: None }
+        Self { seq: stretch.after, thread_id: None, has_gap: false, ended: None, rest: None }
     }
 
     /// Takes the next line; gives the task's rest when it is sure to be one.
     pub fn take(&mut self, event: &Event) -> Option<Rest> {
-        self.seq = event.seq.unwrap_or(self.seq);
+        if let Some(seq) = event.seq {
+            self.has_gap |= seq > self.seq + 1;
+            self.seq = seq;
+        }
         // A lost task that goes on by itself is lined up in the very next line.
         let lost = self.rest.take();
         match event.kind.as_str() {
@@ -113,6 +130,11 @@ impl Reading {
         self.rest.take()
     }
 
+    /// Whether the line with the answer may be among those that are missing.
+    pub fn may_lack_its_answer(&self) -> bool {
+        self.has_gap && self.ended.is_none()
+    }
+
     fn at_rest(&self, event: &Event) -> Option<Rest> {
         let status: Status = text(event, "status")?.parse().ok()?;
         let (final_text, error) = self.ended.clone().unwrap_or_default();
@@ -120,8 +142,17 @@ impl Reading {
         status.is_at_rest().then_some(Rest { status, reason, final_text, error })
     }
 
-    /// Reads what there is; gives the rest if it was reached.
-    pub async fn catch_up(&mut self, client: &Client, task_id: &str) -> Result<Option<Rest>, Failure> {
+    /// Reads what there is; gives the rest if it was reached. `task` was looked at before: if it was at rest, that is in
+    /// the log, unless it was lost from it, and then the task still knows.
+    pub async fn catch_up(&mut self, client: &Client, task: &Task) -> Result<Option<Rest>, Failure> {
+        let rest = self.read_on(client, &task.task_id).await?;
+        if rest.is_none() || self.may_lack_its_answer() {
+            return Ok(Rest::of(task).or(rest));
+        }
+        Ok(rest)
+    }
+
+    async fn read_on(&mut self, client: &Client, task_id: &str) -> Result<Option<Rest>, Failure> {
         let mut lines =
             client.events(task_id, &calls::Events { after: self.seq, ..calls::Events::default() }).await?;
         while let Some(event) = lines.next().await? {
@@ -182,6 +213,22 @@ mod tests {
         assert_eq!(read(&lines[..2]).unwrap().status, Status::Lost);
         assert_eq!(read(&lines[..3]), None);
         assert_eq!(read(&lines).unwrap().status, Status::Completed);
+    }
+
+    #[test]
+    fn lines_that_are_missing_are_noticed() {
+        let line = |seq: i64, kind: &str| serde_json::from_value(json!({"seq": seq, "kind": kind})).unwrap();
+        let read = |after: i64, lines: &[(i64, &str)]| {
+            let mut reading = Reading::new(&Stretch { task_id: "codex-1".into(), after });
+            for (seq, kind) in lines {
+                reading.take(&line(*seq, kind));
+            }
+            (reading.has_gap, reading.may_lack_its_answer())
+        };
+        assert_eq!(read(0, &[(1, "message"), (2, "message")]), (false, false));
+        assert_eq!(read(17, &[(18, "message")]), (false, false));
+        assert_eq!(read(17, &[(20, "message"), (21, "message")]), (true, true));
+        assert_eq!(read(0, &[(20, "message"), (21, "turn_ended")]), (true, false));
     }
 
     #[test]

@@ -21,8 +21,14 @@ use crate::view::Task;
 /// How often clients should look: a look reads one log.
 const POLL_MS: u64 = 1000;
 
-/// What a client is given in place of a result.
-pub fn handle(stretch: &Stretch, task: &Task) -> McpTask {
+/// What a client is given in place of a result, with what was asked for and left out: whoever looks later does not know
+/// what was asked.
+pub fn begun(stretch: &Stretch, task: &Task, notes: &[String]) -> McpTask {
+    let handle = handle(stretch, task);
+    if notes.is_empty() { handle } else { handle.with_status_message(notes.join("; ")) }
+}
+
+fn handle(stretch: &Stretch, task: &Task) -> McpTask {
     McpTask::new(stretch.name(), TaskStatus::Working, &task.created_at, &task.updated_at)
         .with_poll_interval_ms(POLL_MS)
 }
@@ -35,8 +41,7 @@ pub async fn get(
 ) -> Result<GetTaskResult, ErrorData> {
     let stretch = Stretch::named(id);
     let task = access.client.show(&stretch.task_id).await.map_err(error)?;
-    let mut reading = Reading::new(&stretch);
-    let rest = reading.catch_up(&access.client, &stretch.task_id).await.map_err(error)?;
+    let rest = Reading::new(&stretch).catch_up(&access.client, &task).await.map_err(error)?;
     let handle = handle(&stretch, &task);
     let (handle, payload) = match rest {
         Some(rest) => (handle, ended(&stretch, &task, &rest)),
@@ -96,9 +101,20 @@ pub async fn decide(
     Ok(undecided)
 }
 
-/// `tasks/cancel`. A task that has ended by itself is as good as cancelled.
+/// `tasks/cancel`. What has ended by itself is as good as cancelled; a turn that runs since then is somebody else's.
 pub async fn cancel(access: &Access, id: &str) -> Result<(), ErrorData> {
-    match access.client.interrupt(&Stretch::named(id).task_id).await {
+    let stretch = Stretch::named(id);
+    let task = access.client.show(&stretch.task_id).await.map_err(error)?;
+    let mut reading = Reading::new(&stretch);
+    if reading.catch_up(&access.client, &task).await.map_err(error)?.is_some() {
+        return Ok(());
+    }
+    if reading.has_gap && (task.used.turns > 1 || task.status == Status::Queued) {
+        let why = "the log no longer tells whether what runs now is still this turn";
+        let hint = format!("`codex-bridge interrupt {}` stops whatever runs", task.task_id);
+        return Err(error(Failure::new("wrong_state", why).hint(hint)));
+    }
+    match access.client.interrupt(&stretch.task_id).await {
         Err(failure) if failure.code != "wrong_state" => Err(error(failure)),
         _ => Ok(()),
     }

@@ -45,7 +45,7 @@ fn codex() -> Tool {
                     approval_policy can be given, within the same limits; others are the operator's.",
             },
             "base-instructions": text("Not supported: it is said in the result that they were not used."),
-            "developer-instructions": text("Not supported: it is said in the result that they were not used."),
+            "developer-instructions": text("What Codex shall heed in all turns of the thread, beside the operator's instructions."),
             "compact-prompt": text("Not supported: it is said in the result that it was not used."),
             "client_request_id": text("Your own name for this request; the same one gives the same task and its answer."),
             "approval_wait_s": wait(),

@@ -3,14 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use codex_bridge_core::TaskView;
 use codex_bridge_core::bridge::{DecisionOutcome, DecisionReport, Telling};
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::Status;
-use codex_bridge_core::{News, TaskView};
 use codex_session::{Decision, SteerOutcome};
 use serde_json::{Map, Value, json};
-use tokio::sync::broadcast::error::RecvError;
-use tokio::time::{Instant, timeout_at};
 
 use super::call::{Action, Call};
 use super::reply;
@@ -75,26 +73,8 @@ pub async fn start(app: &App, caller: &Caller, call: Call, caller_cwd: Option<Pa
 
 /// The task once its turn has begun, or as it stands when that takes too long.
 async fn until_begun(app: &App, started: TaskView) -> Result<TaskView, Failure> {
-    let (mut news, _) = app.bridge.join(&started.task.id);
-    let deadline = Instant::now() + BEGIN_LIMIT;
-    let mut view = started;
-    loop {
-        view = app.bridge.show(view.task.id.as_str()).await?;
-        if !matches!(view.task.status, Status::Queued | Status::Starting) {
-            return Ok(view);
-        }
-        let changed = async {
-            loop {
-                match news.recv().await {
-                    Ok(News::Task(_)) | Err(RecvError::Lagged(_) | RecvError::Closed) => return,
-                    Ok(_) => {}
-                }
-            }
-        };
-        if timeout_at(deadline, changed).await.is_err() {
-            return Ok(view);
-        }
-    }
+    let has_begun = |view: &TaskView| !matches!(view.task.status, Status::Queued | Status::Starting);
+    Ok(app.bridge.wait_until(started.task.id.as_str(), BEGIN_LIMIT, has_begun).await?)
 }
 
 pub async fn status(app: &App, call: &Call) -> Reply {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::admission::said;
+use crate::calls::targets;
 use crate::failure::Failure;
 use crate::http::Role;
 
@@ -144,7 +145,7 @@ pub struct Call {
     #[serde(default)]
     pub codex_home: Option<PathBuf>,
     /// start: who is told when the task ends, such as "local".
-    #[serde(default)]
+    #[serde(default, deserialize_with = "targets")]
     pub notify_target: Option<String>,
     /// start: your own name for this request; the same one gives the same task.
     #[serde(default)]

@@ -29,6 +29,10 @@ pub struct Request {
     /// The files that would change, with their diffs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Change>>,
+    /// How many bytes the diffs have that `…/requests/{request}/changes` gives; none if those here are not cut, or if
+    /// there was no space to keep more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_changes_bytes: Option<u64>,
     /// What is asked: `[{id, text, options[{label, description}], is_free, is_secret}]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub questions: Option<Value>,
@@ -79,6 +83,29 @@ pub struct Change {
     pub cut_bytes: u64,
 }
 
+impl Change {
+    /// The changes as a request has them.
+    pub fn of(changes: &Value) -> Vec<Self> {
+        Vec::deserialize(changes).unwrap_or_default()
+    }
+}
+
+/// Changes as one diff that says what is missing.
+pub fn diff_of(changes: &[Change]) -> String {
+    let mut text = String::new();
+    for change in changes {
+        text.push_str(&change.diff);
+        if !change.diff.ends_with('\n') {
+            text.push('\n');
+        }
+        if change.cut_bytes > 0 {
+            let missing = change.cut_bytes.to_string();
+            text.extend(["# ", &missing, " more bytes of this file's diff were not kept\n"]);
+        }
+    }
+    text
+}
+
 /// One fact that a decision covers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Detail {
@@ -102,6 +129,7 @@ impl From<RequestRecord> for Request {
             command: detail("Command"),
             cwd: detail("Directory"),
             changes: serde_json::from_value(ask["changes"].clone()).ok(),
+            whole_changes_bytes: record.whole_changes_bytes(),
             questions: has_questions.then(|| ask["questions"].clone()),
             hidden_secrets: ask["hidden_secrets"].as_u64().unwrap_or_default(),
             decisions: decisions(asked, &ask["offers"]),

@@ -4,7 +4,9 @@ use askama::Template;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Redirect, Response};
+use redact::plain::plain;
 use serde::Deserialize;
 
 use super::fields::Fields;
@@ -12,6 +14,7 @@ use super::frame::{Frame, page};
 use super::request::{self, Card, FormOf};
 use super::wrong::Wrong;
 use crate::http::{App, Body, Caller, Path, Query, Refusal, Role, requests};
+use crate::view::{Change, diff_of};
 
 /// What was decided last, on the way back from a form.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -73,6 +76,20 @@ pub async fn show(
     let record = app.bridge.request(&task.id, &request).await?;
     let cards = vec![Card::new(&record, &task, &caller)];
     Ok(page(StatusCode::OK, &Page { frame, cards, told: None, is_single: true }))
+}
+
+/// The changes that a request asks for, as one diff: whole, where a card has the beginning.
+pub async fn changes(
+    State(app): State<App>,
+    caller: Caller,
+    Path((task, request)): Path<(String, String)>,
+) -> Result<Response, Wrong> {
+    caller.may(Role::Viewer)?;
+    let task = app.bridge.find(&task).await?;
+    let record = app.bridge.request(&task.id, &request).await?;
+    let changes = Change::of(&app.bridge.whole_changes(&record).await?);
+    let text = plain(&diff_of(&changes)).into_owned();
+    Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
 }
 
 pub async fn decide(

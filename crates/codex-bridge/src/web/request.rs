@@ -5,6 +5,7 @@ use codex_bridge_core::task::Task;
 use redact::plain::plain;
 use serde_json::{Map, Value, json};
 
+use super::cut;
 use super::diff::{self, File};
 use super::fields::Fields;
 use super::words::{self, Button};
@@ -37,8 +38,10 @@ pub struct Card {
     pub sub_agent: Option<String>,
     /// How many secrets are hidden, in words.
     pub hidden: Option<String>,
-    /// How much of the changes is missing, in words.
+    /// How much of the changes is missing here, in words.
     pub cut: Option<String>,
+    /// How much the whole changes are, if they can be had.
+    pub whole_changes: Option<String>,
     /// When it was asked.
     pub asked_at: String,
     /// When nobody may answer any more.
@@ -109,7 +112,8 @@ impl Card {
             files: files(&request),
             sub_agent: ask["asked_by"]["sub_agent"]["thread_id"].as_str().map(|id| plain(id).into_owned()),
             hidden: hidden(request.hidden_secrets),
-            cut: cut(&request),
+            cut: missing(&request),
+            whole_changes: request.whole_changes_bytes.map(size),
             asked_at: words::moment(record.created_at),
             expires_at: record.expires_at.map(words::moment),
             questions: questions(&ask),
@@ -158,18 +162,29 @@ fn files(request: &view::Request) -> Vec<File> {
             added: count("add"),
             removed: count("del"),
             missing: (change.cut_bytes > 0)
-                .then(|| format!("{} more bytes of this file's diff are not shown", change.cut_bytes)),
+                .then(|| format!("{} more of this file's diff are not shown here", size(change.cut_bytes))),
             lines,
         }
     });
     shown.collect()
 }
 
-fn cut(request: &view::Request) -> Option<String> {
+fn missing(request: &view::Request) -> Option<String> {
     let bytes: u64 = request.changes.iter().flatten().map(|change| change.cut_bytes).sum();
+    let what_then = match request.whole_changes_bytes {
+        Some(_) => "",
+        None => " They were not kept: to see all of it, decline and ask for smaller steps.",
+    };
     (bytes > 0).then(|| {
-        format!("Not all is shown: {bytes} more bytes of the changes are covered by your decision. To see all of it, decline and ask for smaller steps.")
+        let missing = size(bytes);
+        format!(
+            "Not all is shown here: {missing} more of the changes are covered by the decision.{what_then}"
+        )
     })
+}
+
+fn size(bytes: u64) -> String {
+    cut::size(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
 fn hidden(secrets: u64) -> Option<String> {

@@ -10,7 +10,7 @@ use codex_bridge_core::task::TurnRecord;
 use redact::plain::plain;
 use serde_json::Value;
 
-use super::cut::{Shown, cut};
+use super::cut::{Shown, cut, size};
 use super::diff::{self, File};
 use super::{markdown, words};
 use crate::cli::render::amount;
@@ -22,6 +22,14 @@ const OUTPUT_BYTES: (usize, usize) = (4 * 1024, 12 * 1024);
 const CALL_BYTES: (usize, usize) = (4 * 1024, 1024);
 /// What is shown of a message.
 const MESSAGE_BYTES: (usize, usize) = (96 * 1024, 16 * 1024);
+/// What is shown of a prompt.
+const PROMPT_BYTES: usize = 16 * 1024;
+/// Lines of a prompt that are shown before it is unfolded.
+const PROMPT_LINES: usize = 6;
+/// What these lines may be.
+const PROMPT_BEGINNING_BYTES: usize = 1000;
+/// Prompts of logs that do not have them are known up to here.
+const SUMMARY_CHARS: usize = 200;
 /// Lines of a diff that are shown.
 const DIFF_LINES: usize = 1500;
 
@@ -44,12 +52,7 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
     /// A turn began with this prompt.
-    Prompt {
-        /// Which turn.
-        number: u32,
-        /// The beginning of the prompt.
-        text: String,
-    },
+    Prompt(Prompt),
     /// Codex said something: safe HTML.
     Message {
         /// The HTML.
@@ -84,6 +87,21 @@ pub enum What {
         /// The line.
         text: String,
     },
+}
+
+/// What a turn began with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prompt {
+    /// Which turn.
+    pub number: u32,
+    /// The first lines of a long prompt, which is folded.
+    pub beginning: Option<String>,
+    /// The prompt, as far as it is shown.
+    pub text: String,
+    /// How much more there is to be had.
+    pub missing: Option<String>,
+    /// What cannot be had any more, in words.
+    pub lost: Option<String>,
 }
 
 /// A command or another tool.
@@ -157,8 +175,23 @@ impl Timeline {
     }
 
     fn turn_started(&mut self, event: &Event, body: &Value) {
-        let Some((number, prompt)) = self.prompts.get(text(body, "turn_id")) else { return };
-        let what = What::Prompt { number: *number, text: plain(prompt).into_owned() };
+        let listed = self.prompts.get(text(body, "turn_id"));
+        let number = body["number"].as_u64().and_then(|number| u32::try_from(number).ok());
+        let Some(number) = number.or(listed.map(|(number, _)| *number)) else { return };
+        let what = match (body["prompt"].as_str(), listed) {
+            (Some(whole), _) => {
+                let lost = body["prompt_cut_bytes"].as_u64().and_then(|bytes| usize::try_from(bytes).ok());
+                let lost = lost.map(|bytes| format!("{} more were not kept", size(bytes)));
+                What::Prompt(prompt(number, whole, lost))
+            }
+            // One of an older log, or of a disk without space.
+            (None, Some((_, beginning))) => {
+                let is_cut = beginning.chars().count() >= SUMMARY_CHARS;
+                let lost = is_cut.then(|| "only the beginning was kept".to_owned());
+                What::Prompt(prompt(number, beginning, lost))
+            }
+            (None, None) => return,
+        };
         self.push(event, None, what);
     }
 
@@ -320,6 +353,14 @@ fn ended(begun: Call, body: &Value) -> Call {
     }
 }
 
+fn prompt(number: u32, whole: &str, lost: Option<String>) -> Prompt {
+    let Shown { head: text, missing, .. } = cut(plain(whole).trim_end(), PROMPT_BYTES, 0);
+    let end = text.match_indices('\n').nth(PROMPT_LINES - 1).map_or(text.len(), |(end, _)| end);
+    let end = text.floor_char_boundary(end.min(PROMPT_BEGINNING_BYTES));
+    let beginning = (end < text.len()).then(|| text[..end].to_owned());
+    Prompt { number, beginning, text, missing, lost }
+}
+
 fn changes(args: &Value) -> String {
     let changes = args["changes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let named: Vec<String> =
@@ -349,6 +390,7 @@ pub fn whole_text(event: &Event) -> String {
         "message" | "thought" => text(&body, "text").to_owned(),
         "tool_completed" => text(&body, "result").to_owned(),
         "diff" => text(&body, "diff").to_owned(),
+        "turn_started" if body["prompt"].is_string() => text(&body, "prompt").to_owned(),
         _ => serde_json::to_string_pretty(&body).unwrap_or_default(),
     };
     plain(&said).into_owned()

@@ -3,24 +3,13 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::channel_telegram::MARK;
-use crate::dying::{Moments, rounds};
+use crate::dying::{Moments, on_the_way_of_a_message, rounds};
 use crate::shell::{Shell, until};
-
-/// Every point that a message passes on its way.
-const POINTS: [&str; 8] = [
-    "inbox.before_record",
-    "inbox.recorded",
-    "inbox.before_turn",
-    "inbox.turn_recorded",
-    "inbox.before_reply",
-    "inbox.reply_recorded",
-    "delivery.before_send",
-    "delivery.sent",
-];
 
 /// A shell, and the two files of the example.
 struct Lab {
@@ -145,6 +134,55 @@ async fn an_approval_is_decided_through_a_plugin() {
     lab.end().await;
 }
 
+#[tokio::test]
+async fn in_a_room_that_others_read_a_request_waits_for_its_approver_whoever_writes_there() {
+    let lab = Lab::new().await;
+    // A name that no target could be called in words.
+    let room = "großer Raum";
+    lab.say(room, "bob", "do it [play] escalate touch made.txt => say Made.");
+    lab.start().await;
+    let asked = lab.until_said("Codex asks:").await;
+    assert_eq!(asked["target"], room, "nobody else sees the command");
+    lab.say(room, "bob", "/status");
+    let is_status = |said: &Value| said["kind"] == "reply";
+    until("the answer to bob", || lab.said().into_iter().find(is_status)).await;
+    let approve = asked["actions"][0]["id"].clone();
+    lab.write(&json!({"action": approve, "from": "ada"}));
+    until("the end", || lab.said().into_iter().find(|said| said["text"] == "Made.")).await;
+    assert!(lab.shell.home.workspace().join("made.txt").exists());
+    assert!(
+        lab.said().iter().all(|said| said["method"] == "edit" || said["target"] == room),
+        "{:#?}",
+        lab.said()
+    );
+    lab.end().await;
+}
+
+#[tokio::test]
+async fn buttons_are_known_to_the_next_daemon_and_go_when_somebody_decides_elsewhere() {
+    let lab = Lab::new().await;
+    lab.say("lab", "ada", "do it [play] escalate touch made.txt => say I did not.");
+    lab.start().await;
+    let asked = lab.until_said("Codex asks:").await;
+    let noted = || {
+        let store = lab.shell.home.dir().join("st/tasks.db");
+        let query = "select cursor from channels";
+        let read =
+            Command::new("sqlite3").args(["-readonly", store.to_str().unwrap(), query]).output().unwrap();
+        String::from_utf8_lossy(&read.stdout).contains(asked["outbox_id"].as_str().unwrap()).then_some(())
+    };
+    until("the note", noted).await;
+    lab.shell.kill_daemon_for_good().await;
+    let task = lab.inbox().await[0]["task_id"].as_str().unwrap().to_owned();
+    lab.shell.run(&["decline", &task]).await.ok();
+    let is_it = |said: &Value| said["method"] == "edit" && said["message_id"] == asked["outbox_id"];
+    let edited = until("the edit of what the last daemon said", || lab.said().into_iter().find(is_it)).await;
+    assert_eq!(edited["actions"], json!([]));
+    assert!(edited["text"].as_str().unwrap().contains("decline"), "{edited}");
+    lab.until_said("I did not.").await;
+    lab.end().await;
+}
+
 async fn check(lab: Lab, what: &str) {
     lab.start().await;
     for text in ["Answer one.", "Answer two.", "Answer three."] {
@@ -173,7 +211,7 @@ fn write(lab: &Lab) {
 
 #[tokio::test]
 async fn a_plugin_loses_nothing_whatever_the_daemon_was_doing_when_it_died() {
-    for point in POINTS {
+    for point in on_the_way_of_a_message() {
         let lab = Lab::new().await;
         write(&lab);
         lab.shell.run_dying_at(&["channel", "list"], point).await;
@@ -208,6 +246,80 @@ async fn misbehaving(script: &str) -> (Lab, Value) {
     );
     let list = lab.start().await;
     (lab, list)
+}
+
+/// What a plugin is given, and how much it may complain.
+#[tokio::test]
+async fn a_plugin_gets_no_secret_of_the_daemons_and_may_complain_at_length() {
+    let shell = Shell::new().await;
+    let lab = Lab { inbox: PathBuf::new(), outbox: PathBuf::new(), shell };
+    let dir = lab.shell.home.dir().to_path_buf();
+    let script = "print('x' * 3_000_000, file=sys.stderr, flush=True)\nprint('still there', file=sys.stderr, flush=True)\n\
+        json.dump(dict(os.environ), open(sys.argv[1] + '/env.part', 'w'))\n\
+        os.rename(sys.argv[1] + '/env.part', sys.argv[1] + '/env')\nsys.stdin.read()\n";
+    fs::write(dir.join("plugin.py"), format!("{READY}{script}")).unwrap();
+    let argv = format!("[\"python3\", \"{0}/plugin.py\", \"{0}\"]", dir.display());
+    lab.configure(&argv, "env = { OWN_TOKEN = \"of-its-own\" }\npass = [\"SHARED_TOKEN\"]\n");
+    let mut command = lab.shell.command(&["channel", "list"]);
+    command.env("TELEGRAM_BOT_TOKEN", "4711:of-the-daemon").env("SHARED_TOKEN", "of-both");
+    lab.shell.output(move || command.output().unwrap()).await.ok();
+    let env = until("its environment", || fs::read_to_string(dir.join("env")).ok()).await;
+    let env: Value = serde_json::from_str(&env).unwrap();
+    assert_eq!((&env["OWN_TOKEN"], &env["SHARED_TOKEN"]), (&json!("of-its-own"), &json!("of-both")));
+    assert!(!env["PATH"].is_null(), "{env}");
+    assert!(env.get("TELEGRAM_BOT_TOKEN").is_none() && env.get("CODEX_BRIDGE_STATE_DIR").is_none(), "{env}");
+    log(&lab, "still there").await;
+    lab.end().await;
+}
+
+#[tokio::test]
+async fn a_plugin_is_looked_at_without_a_second_one_beside_the_one_that_serves() {
+    let alive = "open(sys.argv[1] + '/lives', 'a').write('x')\nsys.stdin.read()\n";
+    let (lab, _) = misbehaving(&format!("{READY}{alive}")).await;
+    let lives = lab.shell.home.dir().join("lives");
+    until("it to live", || fs::read_to_string(&lives).ok()).await;
+    let is_serving = || {
+        fs::read_to_string(lab.shell.home.dir().join("st/daemon.log"))
+            .ok()
+            .filter(|log| log.contains("is served by"))
+    };
+    until("it to serve", is_serving).await;
+    let said = lab.shell.run(&["channel", "test", "echo"]).await.ok().out;
+    assert!(said.contains("runs"), "{said}");
+    assert_eq!(fs::read_to_string(&lives).unwrap(), "x");
+    lab.shell.run(&["channel", "pause", "echo"]).await.ok();
+    let said = lab.shell.run(&["channel", "test", "echo"]).await.ok().out;
+    assert!(said.contains("has ended again"), "{said}");
+    assert_eq!(fs::read_to_string(&lives).unwrap(), "xx", "one that serves nothing is begun for it");
+    lab.end().await;
+}
+
+/// A plugin that shows how a turn stands: it says hello once, and keeps what it is told.
+#[tokio::test]
+async fn a_plugin_shows_how_a_turn_stands_in_one_message() {
+    let script = "import json, sys\nfor line in sys.stdin:\n  call = json.loads(line)\n  method = call.get('method')\n  \
+        if method == 'initialize':\n    can = {'send': True, 'edit': True, 'progress': True}\n    \
+        print(json.dumps({'id': call['id'], 'result': {'capabilities': can}}), flush=True)\n    \
+        said = {'id': 'm1', 'conversation': 'c', 'sender': {'id': 'ada'}, 'text': 'work [play] exec sleep 6 => say Done.'}\n    \
+        print(json.dumps({'id': 'm1', 'method': 'inbound', 'params': said}), flush=True)\n  \
+        elif method:\n    open(sys.argv[1] + '/told', 'a').write(line)\n    \
+        print(json.dumps({'id': call.get('id'), 'result': {'message_id': call['params'].get('outbox_id')}}), flush=True)\n";
+    let (lab, _) = misbehaving(script).await;
+    let told = || -> Vec<Value> {
+        let text = fs::read_to_string(lab.shell.home.dir().join("told")).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    let is_reply = |call: &Value| call["params"]["kind"] == "reply";
+    until("the reply", || told().iter().any(is_reply).then_some(())).await;
+    let is_over = |call: &Value| {
+        call["method"] == "edit"
+            && call["params"]["text"].as_str().is_some_and(|text| text.contains("has worked on it"))
+    };
+    until("the end of the progress", || told().iter().any(is_over).then_some(())).await;
+    let shown: Vec<Value> = told().into_iter().filter(|call| call["params"]["kind"] == "progress").collect();
+    assert_eq!(shown.len(), 1, "one message: {:#?}", told());
+    assert!(shown[0]["params"]["text"].as_str().unwrap().contains("sleep 6"), "{shown:#?}");
+    lab.end().await;
 }
 
 const READY: &str = "import json, os, sys, time\nfirst = json.loads(sys.stdin.readline())\n\

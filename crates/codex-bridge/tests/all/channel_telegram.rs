@@ -13,12 +13,12 @@ use crate::shell::{Shell, until};
 /// An approver, a user, and somebody who is neither.
 pub const ADA: i64 = 42;
 pub const BOB: i64 = 43;
-const EVE: i64 = 66;
+pub const EVE: i64 = 66;
 /// A group.
-const GROUP: i64 = -1001;
+pub const GROUP: i64 = -1001;
 const TOKEN: &str = "4711:planted-bot-token";
 pub const MARK: &str = "may be a duplicate";
-const WORKING: &str = "Codex is working on it.";
+pub const WORKING: &str = "Codex is working on it.";
 
 /// A shell, a server, and a configuration that joins them.
 pub struct Chat {
@@ -28,9 +28,14 @@ pub struct Chat {
 
 impl Chat {
     pub async fn new() -> Self {
+        Self::with("").await
+    }
+
+    /// With these lines at the beginning of the file.
+    pub async fn with(lines: &str) -> Self {
         let chat = Self { shell: Shell::new().await, server: Server::open(TOKEN).await };
         chat.shell.configure(&format!(
-            "[workspaces]\nmain = \"{}\"\n[channels.telegram]\nallow = [\"{ADA}:approver\", \"{BOB}\", \"{BLOCKED}\"]\n\
+            "{lines}\n[workspaces]\nmain = \"{}\"\n[channels.telegram]\nallow = [\"{ADA}:approver\", \"{BOB}\", \"{BLOCKED}\"]\n\
              [channels.telegram.telegram]\ntoken = \"{TOKEN}\"\napi_base = \"{}\"\n",
             chat.shell.home.workspace().display(),
             chat.server.base(),
@@ -53,13 +58,19 @@ impl Chat {
     }
 
     /// Has Codex ask Ada for a command, and gives the message that asks.
-    async fn asked(&self) -> Said {
+    pub async fn asked(&self) -> Said {
         self.server.write(ADA, "do it [play] escalate touch made.txt => say Made.");
         self.start().await;
         self.server.until_said(ADA, "Codex asks:").await
     }
 
-    fn is_made(&self) -> bool {
+    /// What whoever tapped is told.
+    pub async fn told(&self, tap: &str) -> String {
+        let told = |server: &Server| server.toasts().into_iter().find(|(id, _)| id == tap);
+        self.server.until("an answer to a tap", told).await.1
+    }
+
+    pub fn is_made(&self) -> bool {
         self.shell.home.workspace().join("made.txt").exists()
     }
 }
@@ -114,13 +125,13 @@ async fn an_approval_is_decided_with_a_button_by_who_may_and_by_nobody_else() {
     assert!(asked.text.contains("touch made.txt"), "the whole command is shown: {}", asked.text);
     let (yes, no) = (asked.button("Approve").unwrap(), asked.button("Deny").unwrap());
 
-    for (who, data) in [(EVE, &yes), (BOB, &no)] {
-        let tap = chat.server.tap(who, &asked, data);
-        let told = |server: &Server| server.toasts().into_iter().find(|(id, _)| *id == tap);
-        let (_, text) = chat.server.until("a refusal", told).await;
-        assert!(text.contains("may not decide"), "{text}");
-    }
+    assert_eq!(chat.told(&chat.server.tap(EVE, &asked, &yes)).await, "", "a stranger is told nothing");
+    assert_eq!(chat.told(&chat.server.tap(EVE, &asked, "x:1")).await, "", "whatever they tap on");
+    let told = chat.told(&chat.server.tap(BOB, &asked, &no)).await;
+    assert!(told.contains("may not decide"), "{told}");
     assert!(!chat.is_made(), "a stranger's tap counts for nothing");
+    let knocks = &chat.start().await[0]["knocks"];
+    assert_eq!((&knocks[0]["sender_id"], &knocks[0]["count"]), (&"66".into(), &1.into()), "{knocks:#}");
     assert_eq!(chat.server.said().iter().find(|said| said.message_id == asked.message_id), Some(&asked));
 
     chat.server.tap(ADA, &asked, &yes);
@@ -130,10 +141,8 @@ async fn an_approval_is_decided_with_a_button_by_who_may_and_by_nobody_else() {
     assert_eq!((edited.message_id, edited.button("Approve")), (asked.message_id, None));
     assert!(edited.text.starts_with(asked.text.trim_end()), "{}", edited.text);
 
-    let late = chat.server.tap(ADA, &asked, &no);
-    let told = |server: &Server| server.toasts().into_iter().find(|(id, _)| *id == late);
-    let (_, text) = chat.server.until("the truth", told).await;
-    assert!(text.contains("already answered: accept, by telegram:42"), "{text}");
+    let told = chat.told(&chat.server.tap(ADA, &asked, &no)).await;
+    assert!(told.contains("already answered: accept, by telegram:42"), "{told}");
     chat.shell.end().await;
 }
 
@@ -207,10 +216,8 @@ async fn what_was_answered_at_another_door_loses_its_buttons_and_a_tap_is_told_s
         (said.button("Approve").is_none() && said.text.contains("accept by")).then_some(())
     };
     chat.server.until("the buttons to go", is_closed).await;
-    let tap = chat.server.tap(ADA, &asked, &asked.button("Deny").unwrap());
-    let told = |server: &Server| server.toasts().into_iter().find(|(id, _)| *id == tap);
-    let (_, text) = chat.server.until("the truth", told).await;
-    assert!(text.contains("already answered"), "{text}");
+    let told = chat.told(&chat.server.tap(ADA, &asked, &asked.button("Deny").unwrap())).await;
+    assert!(told.contains("already answered"), "{told}");
     chat.shell.end().await;
 }
 
@@ -285,15 +292,18 @@ async fn bad_days_cost_time_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_delivered_with_an_error_is_repeated_with_a_mark() {
-    let chat = Chat::new().await;
-    chat.server.have("sendMessage", Day::TakesBut(Answer::status(502)));
-    chat.server.write(ADA, "hello [play] say Hello.");
-    chat.start().await;
-    let marked = chat.server.until_said(ADA, MARK).await;
-    let texts: Vec<String> = chat.answers().into_iter().map(|said| said.text).collect();
-    assert_eq!(texts, ["Hello.".to_owned(), marked.text]);
-    chat.shell.end().await;
+async fn an_answer_that_was_delivered_with_an_error_or_without_words_is_repeated_with_a_mark() {
+    // 200 without what Telegram says with it: the answer broke off.
+    for status in [502, 200] {
+        let chat = Chat::new().await;
+        chat.server.have("sendMessage", Day::TakesBut(Answer::status(status)));
+        chat.server.write(ADA, "hello [play] say Hello.");
+        chat.start().await;
+        let marked = chat.server.until_said(ADA, MARK).await;
+        let texts: Vec<String> = chat.answers().into_iter().map(|said| said.text).collect();
+        assert_eq!(texts, ["Hello.".to_owned(), marked.text], "{status}");
+        chat.shell.end().await;
+    }
 }
 
 #[tokio::test]
@@ -332,9 +342,12 @@ async fn without_a_file_the_environment_is_enough_and_a_second_daemon_is_told_wh
         command.env("CODEX_BRIDGE_STATE_DIR", shell.home.dir().join(dir));
         command
     };
+    // A daemon that runs already knows nothing of the token, until somebody brings it along.
+    shell.run(&["--json", "channel", "list"]).await.ok();
     let mut first = run("st").spawn().unwrap();
-    server.write(ADA, "hello [play] say Hello.");
-    server.until_said(ADA, "Hello.").await;
+    server.write(ADA, &format!("hello [play] say Hello, {TOKEN}."));
+    let said = server.until_said(ADA, "Hello, ").await;
+    assert_eq!(said.text, "Hello, [redacted:known-secret].");
 
     fs::create_dir(shell.home.dir().join("other")).unwrap();
     let mut second = run("other");
@@ -351,4 +364,25 @@ async fn without_a_file_the_environment_is_enough_and_a_second_daemon_is_told_wh
     shell.run(&["stop", "--hosts"]).await.ok();
     first.wait().unwrap();
     shell.home.assert_no_processes().await;
+}
+
+#[tokio::test]
+async fn a_chat_that_is_not_the_operators_is_refused_and_one_of_a_channel_that_rests_waits() {
+    let chat = Chat::new().await;
+    chat.start().await;
+    chat.server.until("the bot to be served", |server| (!server.calls().is_empty()).then_some(())).await;
+    let said = chat.shell.run(&["--json", "run", "-d", "--notify", "telegram:-5", "hello"]).await;
+    let failure = said.failure();
+    assert_eq!(failure["code"], "unknown_target", "{failure}");
+    assert!(failure["hint"].as_str().unwrap().contains("telegram:42, telegram:43"), "{failure}");
+
+    chat.shell.run(&["channel", "pause", "telegram"]).await.ok();
+    chat.shell.run(&["run", "-d", "--notify", "telegram:42", "hello [play] say Later."]).await.ok();
+    let waits = |all: &[Value]| {
+        all.iter()
+            .any(|one| one["state"] == "pending" && one["last_error"] == "the channel is not served now")
+    };
+    chat.shell.deliveries(waits).await;
+    assert!(chat.server.said().is_empty(), "{:#?}", chat.server.said());
+    chat.shell.end().await;
 }

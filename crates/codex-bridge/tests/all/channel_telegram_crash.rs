@@ -2,25 +2,15 @@
 //! twice says so.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
+use scripted_model::Scenario;
+use serde_json::Value;
 use testkit::platform::telegram::server::Server;
 
 use crate::channel_telegram::{ADA, BOB, Chat, MARK};
-use crate::dying::{Moments, rounds};
-
-/// Every point that a message passes on its way.
-const POINTS: [&str; 10] = [
-    "inbox.before_record",
-    "inbox.recorded",
-    "inbox.before_turn",
-    "inbox.turn_recorded",
-    "inbox.before_reply",
-    "inbox.reply_recorded",
-    "delivery.before_send",
-    "delivery.sent",
-    "inbox.acknowledged",
-    "inbox.acknowledgement_recorded",
-];
+use crate::dying::{Moments, on_the_way_of_a_message, rounds};
+use crate::shell::PATIENCE;
 
 /// Two conversations, one of them with two messages.
 fn write(chat: &Chat) {
@@ -47,7 +37,7 @@ async fn check(chat: Chat, what: &str) {
     let order: Vec<bool> = chat
         .answers()
         .into_iter()
-        .filter(|said| said.chat == ADA && !said.text.contains(MARK))
+        .filter(|said| said.chat == ADA)
         .map(|said| said.text.contains("one"))
         .collect();
     assert!(order.is_sorted_by(|before, after| before >= after), "{what}: out of order");
@@ -56,12 +46,42 @@ async fn check(chat: Chat, what: &str) {
 
 #[tokio::test]
 async fn whatever_the_daemon_was_doing_with_a_message_when_it_died_it_is_answered() {
-    for point in POINTS {
+    for point in on_the_way_of_a_message() {
         let chat = Chat::new().await;
         write(&chat);
         chat.shell.run_dying_at(&["channel", "list"], point).await;
         chat.shell.until_dead_at(point).await;
         check(chat, point).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_added_to_a_turn_is_told_to_codex_once_whenever_the_daemon_dies() {
+    for point in ["steer.before_record", "steer.recorded", "steer.given"] {
+        let chat = Chat::new().await;
+        let model = &chat.shell.model;
+        model.script("first", Scenario::new().stall("gate").say("Answer one."));
+        model.script_containing("and this", Scenario::new().say("Answer two."));
+        chat.server.write(ADA, "first");
+        chat.shell.run_dying_at(&["channel", "list"], point).await;
+        model.wait_for_stall("gate").await;
+        chat.server.write(ADA, "/steer and this");
+        chat.shell.until_dead_at(point).await;
+        chat.start().await;
+        model.release("gate");
+        chat.server.until_said(ADA, "Answer two.").await;
+        let requests = model.requests();
+        let told = requests.last().unwrap().body.to_string().matches("and this").count();
+        assert_eq!(told, 1, "{point}: Codex was told {told} times");
+        let is_over = |all: &[Value]| {
+            all.len() == 2 && all.iter().all(|one| one["state"] != "received" && one["state"] != "running")
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while !is_over(&chat.inbox().await) {
+            assert!(Instant::now() < deadline, "{point}: {:#?}", chat.inbox().await);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        chat.shell.end().await;
     }
 }
 

@@ -1,15 +1,17 @@
 //! Work that arrives by a signed POST, signed by the reference library of Standard Webhooks.
 
+use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use testkit::platform::{Platform, webhook};
 
-use crate::dying::{Moments, rounds};
+use crate::dying::{Moments, on_the_way_of_a_message, rounds};
 use crate::http_rig::{Answer, Port};
+use crate::shell::{PATIENCE, until};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -33,6 +35,13 @@ fn now_s() -> u64 {
 
 /// A port with a hook, and a receiver of its replies.
 async fn with_hook() -> (Port, Platform) {
+    let (port, receiver) = configured().await;
+    port.shell.run(&["channel", "list"]).await.ok();
+    (port, receiver)
+}
+
+/// The same, and nothing is started yet.
+async fn configured() -> (Port, Platform) {
     let (port, receiver) = (Port::new().await, webhook::open().await);
     let workspace = port.shell.home.workspace();
     port.configure(
@@ -44,7 +53,6 @@ async fn with_hook() -> (Port, Platform) {
             receiver.base()
         ),
     );
-    port.shell.run(&["channel", "list"]).await.ok();
     (port, receiver)
 }
 
@@ -140,6 +148,48 @@ async fn what_was_accepted_is_worked_on_whenever_the_daemon_dies() {
         port.shell.deliveries(|all| all.iter().all(|one| one["state"] == "delivered")).await;
         assert_eq!(webhook::different(&receiver.taken()), 1, "round {round}, {after:?}: {taken:#?}");
         assert_eq!(port.shell.model.requests().len(), 1, "round {round}, {after:?}");
+        port.shell.end().await;
+    }
+}
+
+/// A sender that keeps to the rules: the same message under the same id until it is taken.
+async fn post_until_taken(port: &Port, body: &Value) -> String {
+    let (at, began) = (now_s(), Instant::now());
+    let text = body.to_string();
+    let signature = signed_by_reference("msg_1", at, &text);
+    loop {
+        let call = port.post("/hooks/ci", body).header("webhook-id", "msg_1");
+        let call = call.header("webhook-timestamp", &at.to_string()).header("webhook-signature", &signature);
+        let answer = tokio::spawn(call.send()).await;
+        match answer {
+            Ok(answer) if answer.status == 202 => {
+                return answer.json()["inbox_id"].as_str().unwrap().to_owned();
+            }
+            // The daemon has died, or is not ready: as whoever keeps one running would.
+            _ => drop(port.shell.run(&["channel", "list"]).await),
+        }
+        assert!(began.elapsed() < PATIENCE, "it is never taken");
+    }
+}
+
+#[tokio::test]
+async fn wherever_the_daemon_dies_a_message_that_is_posted_until_it_is_taken_runs_once() {
+    for point in on_the_way_of_a_message() {
+        let (port, receiver) = configured().await;
+        port.shell.run_dying_at(&["channel", "list"], point).await;
+        let body = json!({"text": "build [play] say Built.", "reply_to": "webhook:back"});
+        let id = post_until_taken(&port, &body).await;
+        let log = port.shell.home.dir().join("st/daemon.log");
+        let died =
+            || fs::read_to_string(&log).unwrap().contains(&format!("failpoint {point}: ")).then_some(());
+        until(&format!("the daemon to die at {point}"), died).await;
+        assert_eq!(post_until_taken(&port, &body).await, id, "{point}: the same answer");
+        receiver.until_taken(1).await;
+        port.shell.deliveries(|all| all.iter().all(|one| one["state"] == "delivered")).await;
+        let inbox = port.shell.run(&["--json", "inbox", "--all"]).await.ok().json();
+        assert_eq!(inbox.as_array().map(Vec::len), Some(1), "{point}: {inbox}");
+        assert_eq!(webhook::different(&receiver.taken()), 1, "{point}");
+        assert_eq!(port.shell.model.requests().len(), 1, "{point}: it ran once");
         port.shell.end().await;
     }
 }

@@ -216,6 +216,139 @@ async fn a_place_that_the_platform_forgot_is_found_anew_and_nothing_is_answered_
     channel.end().await;
 }
 
+/// A daemon that was away for long: its place is forgotten, and more has come than one page holds.
+#[tokio::test]
+async fn after_a_long_absence_all_that_came_meanwhile_is_answered_in_its_order() {
+    let channel = Channel::new().await;
+    let model = &channel.shell.model;
+    for text in ["before", "eight days ago", "yesterday", "just now"] {
+        model.script(text, Scenario::new().say(format!("to {text}")));
+    }
+    let ours = json!({ "method": "notify", "response_body": { "result": "of ours" } });
+    channel.molecule.add(&ours);
+    channel.start().await;
+    let polls = channel.molecule.state().polls;
+    channel.molecule.until("a place", |state| state.polls > polls + 2).await;
+    let days = |days: u64| channel.molecule.live_in_the_past(Duration::from_hours(24 * days));
+    days(10);
+    let before = channel.molecule.say("before");
+    channel.acked(before).await;
+    let polls = channel.molecule.state().polls;
+    channel.molecule.until("the place behind its answer", |state| state.polls > polls + 2).await;
+    channel.shell.run(&["stop"]).await.ok();
+    channel.molecule.forget_places();
+    days(8);
+    channel.molecule.say("eight days ago");
+    days(5);
+    for _ in 0..1_200 {
+        // Many of the same moment, also across the border of a page.
+        channel.molecule.add(&ours);
+    }
+    days(1);
+    channel.molecule.say("yesterday");
+    days(0);
+    let last = channel.molecule.say("just now");
+    channel.start().await;
+    let state = channel.acked(last).await;
+    assert_eq!(state.notices, ["to before", "to eight days ago", "to yesterday", "to just now"]);
+    assert_eq!(channel.prompts(), 4);
+    channel.end().await;
+}
+
+#[tokio::test]
+async fn rows_in_any_order_and_answers_that_take_their_time_change_nothing() {
+    let channel = Channel::new().await;
+    let model = &channel.shell.model;
+    for text in ["one", "two", "three"] {
+        model.script(text, Scenario::new().say(format!("to {text}")));
+    }
+    let late = || Bad::AnswersLate(Duration::from_millis(700));
+    channel.molecule.have("activity", [late(), Bad::Reorders, Bad::Reorders, Bad::Reorders, late()]);
+    channel.molecule.have("notify", [late(), late()]);
+    channel.molecule.have("activity/ack", [late()]);
+    let mut last = 0;
+    for text in ["one", "two", "three"] {
+        last = channel.molecule.say(text);
+    }
+    channel.start().await;
+    let state = channel.acked(last).await;
+    assert_eq!(state.notices, ["to one", "to two", "to three"]);
+    assert_eq!(channel.prompts(), 3);
+    channel.end().await;
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_dead_where_the_operator_sees_it_and_the_rest_goes_on() {
+    let channel = Channel::new().await;
+    channel.shell.model.script("and this", Scenario::new().say("done"));
+    channel.molecule.add(&json!({ "method": ["odd"], "summary": "run something", "request_body": 7 }));
+    channel.molecule.add(&json!({ "method": "chat_upload_receive", "summary": "Canvas upload: a.png",
+        "request_body": { "uri": "platform-pending:w/f", "name": "a.png" } }));
+    let seq = channel.molecule.say("and this");
+    channel.start().await;
+    let state = channel.acked(seq).await;
+    assert_eq!(state.notices.len(), 2, "{:?}", state.notices);
+    assert!(
+        state.notices.iter().any(|text| text.contains("Nothing could be done with this message")),
+        "{:?}",
+        state.notices
+    );
+    assert_eq!(channel.prompts(), 1, "neither it nor a bare file starts a turn");
+    let inbox = channel.inbox().await;
+    let states: Vec<&str> = inbox.iter().map(|one| one["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["acknowledged", "dead"], "{inbox:#?}");
+    channel.end().await;
+}
+
+#[tokio::test]
+async fn a_look_at_a_channel_changes_nothing_and_respects_who_serves_it() {
+    let channel = Channel::with("manual = true").await;
+    let test = ["channel", "test", "molecule"];
+    let said = channel.shell.run(&test).await.ok().out;
+    assert!(said.contains("can be read"), "{said}");
+    let state = channel.molecule.state();
+    assert_eq!((state.registrations, state.heartbeats.len()), (0, 0), "nobody is told that we are there");
+    channel.shell.run(&["stop"]).await.ok();
+    let other = channel.shell.home.dir().join("st2");
+    std::fs::create_dir(&other).unwrap();
+    let other = ["--state-dir", other.to_str().unwrap()];
+    channel.configure("");
+    channel.start().await;
+    let polls = channel.molecule.state().polls;
+    channel.molecule.until("it is served", |state| state.polls > polls + 2).await;
+    let said = channel.shell.run(&test).await.ok().out;
+    assert!(said.contains("can be read"), "the one that is served is looked at: {said}");
+    let said = channel.shell.run(&[&other[..], &test].concat()).await;
+    assert!(said.err.contains("is served by the daemon with pid"), "{}", said.err);
+    channel.shell.run(&[&other[..], &["stop"]].concat()).await.ok();
+    channel.end().await;
+}
+
+#[tokio::test]
+async fn a_codex_that_is_missing_is_said_when_a_channel_is_run_and_not_to_whoever_writes() {
+    let channel = Channel::with("manual = true").await;
+    let config = channel.shell.home.dir().join("config.toml");
+    let good = std::fs::read_to_string(&config).unwrap();
+    let codex = testkit::rig::codex_path();
+    std::fs::write(&config, good.replace(&codex.display().to_string(), "/no/such/codex")).unwrap();
+    let said = channel.shell.run(&["channel", "run", "molecule"]).await;
+    assert_ne!(said.code, 0);
+    assert!(said.err.contains("npm i -g @openai/codex"), "{}", said.err);
+    assert_eq!(channel.molecule.state().registrations, 0, "nobody is told that we are there");
+
+    // A daemon runs, and then its Codex vanishes.
+    std::fs::write(&config, good).unwrap();
+    channel.start().await;
+    let copies = channel.shell.home.dir().join("data/codex-bridge/codex");
+    std::fs::rename(&copies, copies.with_extension("gone")).unwrap();
+    let said = channel.shell.run(&["channel", "run", "molecule"]).await;
+    assert_ne!(said.code, 0);
+    assert!(said.err.contains("npm i -g @openai/codex"), "{}", said.err);
+    assert_eq!(channel.molecule.state().registrations, 0);
+    std::fs::rename(copies.with_extension("gone"), &copies).unwrap();
+    channel.end().await;
+}
+
 // peer: CH13
 #[tokio::test]
 async fn a_platform_that_asks_for_time_gets_it() {

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use codex_wire::host::{Found, find_all};
 use rustix::process::{Pid, Signal, kill_process};
-use scripted_model::{Scenario, ToolCall};
+use scripted_model::{Question, Scenario, ToolCall};
 use serde_json::{Value, json};
 use testkit::platform::molecule::{State, TOKEN, WORKSPACE};
 
@@ -40,6 +40,24 @@ async fn a_person_approves_on_the_canvas_and_sees_the_whole_command_first() {
     assert!(channel.shell.home.workspace().join("made.txt").exists());
     let audit = channel.shell.run(&["audit"]).await.ok().out;
     assert!(audit.contains("molecule:canvas") && audit.contains("decide accept"), "{audit}");
+    channel.end().await;
+}
+
+#[tokio::test]
+async fn a_question_is_put_in_words_and_cannot_be_approved_away() {
+    let channel = Channel::new().await;
+    let ask = ToolCall::request_user_input(&[Question::yes_no("colour", "Shall it be red?")]);
+    channel.shell.model.script("paint it", Scenario::new().call(ask).then_say("painted"));
+    let seq = channel.molecule.say("paint it");
+    channel.start().await;
+    let told = channel.notices(1).await.remove(0);
+    assert!(told.contains("Shall it be red?") && told.contains("/answer req-"), "{told}");
+    let state = channel.molecule.state();
+    assert_eq!(state.requests, Vec::<Value>::new(), "a click cannot answer it");
+    let id = told.split("/answer ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    channel.molecule.say(&format!("/answer {id} Yes"));
+    let state = channel.acked(seq).await;
+    assert!(state.notices.iter().any(|text| text == "painted"), "{:?}", state.notices);
     channel.end().await;
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use testkit::platform::{Day, Platform, feishu, telegram, webhook};
+use serde_json::json;
+use testkit::platform::{Answer, Day, Platform, feishu, telegram, webhook};
 
 use crate::dying::{Moments, rounds};
 use crate::shell::Shell;
@@ -75,6 +76,34 @@ async fn feishu_shows_it_once_after_a_crash() {
         assert!(!shown[0].contains(MARK), "{point}: {shown:#?}");
         shell.end().await;
     }
+}
+
+/// Who has no key is sent it again, with a mark.
+async fn marked_after_a_crash(target: &str, settings: impl Fn(&str) -> String) {
+    for (point, had_it) in POINTS {
+        let service = Platform::open(Box::new(|_| Answer::json(200, json!({ "code": 0 })))).await;
+        let (shell, service) = with(service, &settings).await;
+        through_a_crash(&shell, target, point).await;
+        let taken = service.taken();
+        assert_eq!(taken.len(), 1 + usize::from(had_it), "{target}, {point}");
+        let marked = taken.iter().filter(|one| one.text.contains(MARK)).count();
+        assert_eq!(marked, 1, "{target}, {point}: only the repetition is marked: {taken:#?}");
+        shell.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_bot_of_feishus_is_told_that_it_may_be_a_duplicate_after_a_crash() {
+    let settings = |base: &str| format!("[notify.feishu-bot.team]\nurl = \"{base}/hook\"\nsecret = \"s\"\n");
+    marked_after_a_crash("feishu-bot:team", settings).await;
+}
+
+#[tokio::test]
+async fn a_webhook_with_a_body_of_its_own_is_told_that_it_may_be_a_duplicate_after_a_crash() {
+    let settings = |base: &str| {
+        format!("[notify.webhook.slack]\nurl = \"{base}/in\"\nbody = {{ text = \"{{text}}\" }}\n")
+    };
+    marked_after_a_crash("webhook:slack", settings).await;
 }
 
 #[tokio::test]

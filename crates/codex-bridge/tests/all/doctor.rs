@@ -18,7 +18,9 @@ async fn a_machine_that_is_well_gets_a_line_for_each_thing() {
     let shell = Shell::new().await;
     fs::set_permissions(shell.home.dir().join("st"), fs::Permissions::from_mode(0o700)).unwrap();
     let before = shell.run(&["--json", "doctor"]).await.ok();
-    for name in ["config", "codex", "login", "sandbox", "home", "state", "disk", "daemon", "log", "hosts"] {
+    let names =
+        ["config", "codex", "login", "sandbox", "home", "targets", "channels", "state", "disk", "daemon"];
+    for name in names.into_iter().chain(["log", "hosts"]) {
         assert_eq!(finding(&before, name)["verdict"], "ok", "{name}: {}", before.out);
     }
     assert!(finding(&before, "codex")["message"].as_str().unwrap().starts_with("0.166.0 at /"));
@@ -57,5 +59,27 @@ async fn every_problem_comes_with_what_to_do() {
     for finding in findings.as_array().unwrap() {
         assert_eq!(finding["fix"].is_string(), finding["verdict"] != "ok", "{finding}");
     }
+    shell.home.assert_no_processes().await;
+}
+
+#[tokio::test]
+async fn targets_and_channels_that_lack_something_are_named_with_what_they_lack() {
+    let shell = Shell::new().await;
+    shell.configure(
+        "[notify.webhook.ci]\nurl = \"http://127.0.0.1:1/in\"\n[channels.hook.webhook]\nsecret_env = \"UNSET_SECRET\"\n",
+    );
+    let said = shell.run(&["--json", "doctor"]).await.ok();
+    let targets = finding(&said, "targets");
+    assert_eq!((&targets["verdict"], targets["fix"].is_null()), (&"ok".into(), true), "{targets}");
+    assert!(targets["message"].as_str().unwrap().starts_with("webhook:ci; "), "{targets}");
+    let channels = finding(&said, "channels");
+    assert_eq!(channels["verdict"], "warning", "{channels}");
+    let message = channels["message"].as_str().unwrap();
+    assert!(message.contains("hook: ") && message.contains("UNSET_SECRET is not set"), "{message}");
+
+    shell.configure("[notify.telegram]\ntoken_env = \"UNSET_TOKEN\"\nchat = -1\n");
+    let targets = finding(&shell.run(&["--json", "doctor"]).await.ok(), "targets");
+    assert_eq!(targets["verdict"], "warning", "{targets}");
+    assert_eq!(targets["message"], "telegram: the variable UNSET_TOKEN is not set");
     shell.home.assert_no_processes().await;
 }

@@ -6,6 +6,48 @@ use std::time::Duration;
 
 use crate::shell::{Said, Shell, until};
 
+/// Every point of a task's way at which the daemon can be made to die, in the order in which a task passes them.
+pub const OF_TASKS: [&str; 18] = [
+    "start.before_record",
+    "start.recorded",
+    "thread.before_record",
+    "thread.recorded",
+    "prompt.recorded",
+    "turn.before_record",
+    "turn.recorded",
+    "event.before_record",
+    "event.recorded",
+    "request.before_record",
+    "request.recorded",
+    "decision.before_record",
+    "decision.recorded",
+    "decision.given",
+    "closing.before_record",
+    "closing.recorded",
+    "completion.before_record",
+    "completion.recorded",
+];
+/// The same for a message that comes in, from its source to its reply.
+pub const OF_MESSAGES: [&str; 6] = [
+    "inbox.before_record",
+    "inbox.recorded",
+    "inbox.before_turn",
+    "inbox.turn_recorded",
+    "inbox.before_reply",
+    "inbox.reply_recorded",
+];
+/// The same for what goes out.
+pub const OF_DELIVERIES: [&str; 2] = ["delivery.before_send", "delivery.sent"];
+/// The same for a message that is added to a turn.
+pub const OF_STEERS: [&str; 3] = ["steer.before_record", "steer.recorded", "steer.given"];
+/// The same for telling a source what is done with.
+pub const OF_SOURCES: [&str; 2] = ["inbox.acknowledged", "inbox.acknowledgement_recorded"];
+
+/// Every point that a message passes which is answered by one turn.
+pub fn on_the_way_of_a_message() -> Vec<&'static str> {
+    [&OF_MESSAGES[..], &OF_DELIVERIES, &OF_SOURCES].concat()
+}
+
 /// Moments that fall anywhere, and are the same in every run.
 pub struct Moments(u64);
 
@@ -61,10 +103,14 @@ impl Shell {
     }
 }
 
-/// Nobody may have waited for it: what is left of it then counts as dead.
+/// Nobody may have waited for it: what is left of it then counts as dead, once the last of its threads, which may still
+/// answer, has gone too.
 async fn until_dead(pid: Option<u32>, how: &str) {
     let pid = pid.expect("a daemon ran");
-    let is_dead =
-        || fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "));
+    let threads = || fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    let is_dead = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.map_or(true, |stat| stat.contains(") Z ") && threads() <= 1)
+    };
     until(&format!("the daemon to die {how}"), || is_dead().then_some(())).await;
 }

@@ -40,6 +40,47 @@ async fn every_failure_is_told_as_problem_json() {
 }
 
 #[tokio::test]
+async fn odd_requests_are_told_so_as_problem_json_wherever_they_go() {
+    let port = Port::new().await;
+    let token = port.token("agent", "operator").await;
+    let ask = |method: &str, path: &str| port.call(method, path).token(&token);
+    let json = "application/json";
+    let mcp = |accept: &str, media_type: &str, body: &str| {
+        ask("POST", "/mcp").header("accept", accept).header("content-type", media_type).body(body)
+    };
+    let both = "application/json, text/event-stream";
+    let odd = [
+        (ask("GET", "/v1/events?limit=0"), 400, "bad_call"),
+        (ask("GET", "/v1/deliveries?limit=0"), 400, "bad_call"),
+        (ask("GET", "/v1/deliveries?limit=1001"), 400, "bad_call"),
+        (ask("GET", "/v1/deliveries?all=maybe"), 400, "bad_call"),
+        (ask("GET", "/v1/tasks/%ff"), 400, "bad_call"),
+        (ask("GET", "/assets/none.js"), 404, "unknown_route"),
+        (ask("GET", "/assets/%ff"), 400, "bad_call"),
+        (ask("POST", "/assets/none.js"), 405, "wrong_method"),
+        (ask("GET", "/hooks/none"), 405, "wrong_method"),
+        (ask("POST", "/hooks/none"), 404, "unknown_channel"),
+        (ask("PUT", "/login"), 405, "wrong_method"),
+        (ask("GET", "/logout"), 405, "wrong_method"),
+        (ask("POST", "/login"), 400, "bad_call"),
+        (ask("PUT", "/mcp"), 405, "wrong_method"),
+        (ask("GET", "/mcp"), 406, "not_acceptable"),
+        (mcp("text/html", json, "{}"), 406, "not_acceptable"),
+        (mcp(both, "text/plain", "{}"), 415, "wrong_media_type"),
+        (mcp(both, json, "{"), 415, "wrong_media_type"),
+        (mcp(both, json, "[]"), 415, "wrong_media_type"),
+    ];
+    for (number, (call, status, code)) in odd.into_iter().enumerate() {
+        assert_eq!(call.send().await.problem(), (status, code.to_owned()), "{number}");
+    }
+    let get = |path: &str| port.local("GET", path, &Value::Null).send();
+    for path in ["/v1/audit?limit=x", "/v1/audit?limit=0", "/v1/audit?since=soon", "/v1/inbox?limit=1001"] {
+        assert_eq!(get(path).await.problem(), (400, "bad_call".into()), "{path}");
+    }
+    port.shell.end().await;
+}
+
+#[tokio::test]
 async fn the_same_key_starts_one_task() {
     let port = Port::new().await;
     let token = port.token("agent", "operator").await;
@@ -192,6 +233,9 @@ async fn the_numbers_are_those_of_what_happened() {
         "codex_bridge_task_seconds_count 1",
         "codex_bridge_approval_wait_seconds_count 1",
         "codex_bridge_tokens_total{kind=\"input\",model=\"default\"}",
+        "codex_bridge_lease_lost_total 0",
+        "codex_bridge_watchdog_fired_total{reason=\"tokens\"} 0",
+        "codex_bridge_watchdog_fired_total{reason=\"host\"} 0",
     ];
     // Counting follows what it counts.
     let began = std::time::Instant::now();
@@ -201,6 +245,35 @@ async fn the_numbers_are_those_of_what_happened() {
             break;
         }
         assert!(began.elapsed() < crate::shell::PATIENCE, "{wanted:#?} in\n{ended}");
+    }
+    port.shell.end().await;
+}
+
+#[tokio::test]
+async fn a_limit_that_stops_a_turn_and_an_answer_that_does_not_come_are_counted() {
+    let port = Port::new().await;
+    let workspace = port.shell.home.workspace();
+    port.configure(&format!("roots = [\"{}\"]\nanswer_limit_s = 1\n", workspace.display()), "");
+    let token = port.token("agent", "operator").await;
+    let id = port.start(&token, "go [play] exec touch made.txt => say Done.").await;
+    let mut greedy = port.work("go [play] exec true => say Done.");
+    greedy["limits"] = json!({"tokens": 1});
+    greedy["sandbox"] = json!("read-only");
+    port.post("/v1/tasks", &greedy).token(&token).send().await.ok();
+    let wanted = [
+        "codex_bridge_watchdog_fired_total{reason=\"answer\"}",
+        "codex_bridge_watchdog_fired_total{reason=\"tokens\"} 1",
+        "codex_bridge_tasks{state=\"completed\"} 1",
+        "codex_bridge_tasks{state=\"paused\"} 1",
+    ];
+    let began = std::time::Instant::now();
+    loop {
+        let numbers = port.get("/metrics").token(&token).send().await.ok().body;
+        let is_none = numbers.contains("watchdog_fired_total{reason=\"answer\"} 0");
+        if !is_none && wanted.iter().all(|line| numbers.contains(line)) {
+            break;
+        }
+        assert!(began.elapsed() < crate::shell::PATIENCE, "{id}: {wanted:#?} in\n{numbers}");
     }
     port.shell.end().await;
 }

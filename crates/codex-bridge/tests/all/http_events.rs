@@ -92,6 +92,32 @@ async fn a_list_hears_of_every_task() {
     port.shell.end().await;
 }
 
+#[tokio::test]
+async fn a_request_that_outlives_the_daemon_is_told_to_be_closed() {
+    let port = Port::new().await;
+    let token = port.token("agent", "approver").await;
+    let id = port.start(&token, "go [play] exec touch made.txt => say Done.").await;
+    assert_eq!(port.wait(&token, &id).await["status"], "waiting_for_approval");
+    let mut news = port.get("/v1/events").token(&token).events().await;
+    port.shell.run(&["stop"]).await.ok();
+    let told = news.until("why it ends", |event| event.name == "failure").await;
+    assert_eq!(told.last().unwrap().data["error"]["code"], "daemon_stopping", "{told:#?}");
+    assert!(news.next().await.is_none());
+    port.shell.run(&["ps"]).await.ok();
+    let mut news = port.get("/v1/events").token(&token).events().await;
+    assert_eq!(news.next().await.unwrap().data["total"], 1);
+    let path = format!("/v1/tasks/{id}/requests/-/decision");
+    port.post(&path, &json!({"decision": "decline"})).token(&token).send().await.ok();
+    let rest = news.until("the end", |event| event.data["status"] == "completed").await;
+    let is_none_open = |event: &Event| event.name == "open_requests" && event.data["total"] == 0;
+    assert!(rest.iter().any(is_none_open), "{rest:#?}");
+    // As many as were asked for, and then it is over.
+    let mut first = port.get("/v1/events?limit=1").token(&token).events().await;
+    assert_eq!(first.next().await.unwrap().name, "open_requests");
+    assert!(first.next().await.is_none());
+    port.shell.end().await;
+}
+
 /// A connection on which a task's events were asked for, and are not read.
 async fn reader_that_stalls(port: &Port, token: &str, id: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();

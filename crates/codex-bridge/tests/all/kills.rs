@@ -6,34 +6,12 @@ use std::time::Instant;
 use scripted_model::Scenario;
 use serde_json::Value;
 
-use crate::dying::{Moments, rounds};
+use crate::dying::{Moments, OF_STEERS, OF_TASKS, on_the_way_of_a_message, rounds};
 use crate::shell::{PATIENCE, Said, Shell};
 
 /// What the task is asked, and how its one command shows how often it ran.
 const PROMPT: &str = "append a line";
 const COMMAND: &str = "echo ran >> count.txt";
-
-/// Every point of the program that can be armed, in the order in which a task passes them.
-const FAILPOINTS: [&str; 18] = [
-    "start.before_record",
-    "start.recorded",
-    "thread.before_record",
-    "thread.recorded",
-    "prompt.recorded",
-    "turn.before_record",
-    "turn.recorded",
-    "event.before_record",
-    "event.recorded",
-    "request.before_record",
-    "request.recorded",
-    "decision.before_record",
-    "decision.recorded",
-    "decision.given",
-    "closing.before_record",
-    "closing.recorded",
-    "completion.before_record",
-    "completion.recorded",
-];
 
 async fn shell() -> Shell {
     let shell = Shell::new().await;
@@ -92,7 +70,7 @@ async fn check(shell: Shell, task: &Value, what: &str) {
 // peer: T25, T29
 #[tokio::test]
 async fn whatever_the_daemon_was_doing_when_it_died_the_next_command_finds_it_right() {
-    for point in FAILPOINTS {
+    for point in OF_TASKS {
         let shell = shell().await;
         let log = shell.home.dir().join("st/daemon.log");
         // The first daemon is armed; it may die during this very command, or later.
@@ -105,7 +83,7 @@ async fn whatever_the_daemon_was_doing_when_it_died_the_next_command_finds_it_ri
 }
 
 #[test]
-fn every_failpoint_is_documented_and_no_other() {
+fn every_failpoint_is_documented_and_tried_and_no_other() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let documented = std::fs::read_to_string(root.join("docs/failpoints.md")).unwrap();
     let rows = documented.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
@@ -113,12 +91,14 @@ fn every_failpoint_is_documented_and_no_other() {
     let mut armed = Vec::new();
     collect(&root.join("crates/codex-bridge-core/src"), &mut armed);
     collect(&root.join("crates/codex-bridge/src"), &mut armed);
-    for list in [&mut documented, &mut armed] {
+    let tried = [&OF_TASKS[..], &OF_STEERS, &on_the_way_of_a_message()].concat();
+    let mut tried: Vec<String> = tried.into_iter().map(str::to_owned).collect();
+    for list in [&mut documented, &mut armed, &mut tried] {
         list.sort();
         list.dedup();
     }
     assert_eq!(documented, armed);
-    assert!(FAILPOINTS.iter().all(|point| armed.iter().any(|name| name == point)));
+    assert_eq!(tried, armed, "tests have the daemon die at every one");
 }
 
 /// The names of all points in the source below a folder.
@@ -148,7 +128,7 @@ async fn a_daemon_killed_at_any_moment_loses_and_repeats_nothing() {
         let killer = async {
             for after in kills {
                 tokio::time::sleep(after).await;
-                shell.kill_daemon();
+                shell.kill_daemon_for_good().await;
             }
         };
         let (task, ()) = tokio::join!(see_it_through(&shell), killer);

@@ -1,10 +1,8 @@
 //! What happens over MCP when Codex needs a person: asked where the client can ask, left open and told where it cannot.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
-use crate::mcp_rig::Mcp;
+use crate::mcp_rig::{Mcp, take_a_moment};
 use crate::shell::Shell;
 
 /// A call whose one command needs a yes.
@@ -33,6 +31,7 @@ async fn a_yes_by_elicitation_lets_the_command_run() {
     let offered = &form["params"]["requestedSchema"]["properties"]["decision"]["enum"];
     assert!(offered.as_array().unwrap().contains(&json!("decline")), "{form:#}");
     assert!(!was_made(&shell), "it ran before anyone said yes");
+    take_a_moment().await;
     mcp.reply(&form, json!({"action": "accept", "content": {"decision": "accept"}})).await;
     let result = mcp.result(id).await;
     assert_eq!(result["structuredContent"]["content"], "Done.", "{result:#}");
@@ -45,8 +44,7 @@ async fn a_yes_by_elicitation_lets_the_command_run() {
 async fn a_no_by_elicitation_keeps_the_command_from_running() {
     let shell = Shell::new().await;
     let (mut mcp, id, form) = asking(&shell, touching()).await;
-    // A person takes their time; a program that says no for them does not.
-    tokio::time::sleep(Duration::from_millis(350)).await;
+    take_a_moment().await;
     mcp.reply(&form, json!({"action": "decline"})).await;
     let result = mcp.result(id).await;
     assert_eq!(result["structuredContent"]["content"], "Done.", "{result:#}");
@@ -63,6 +61,7 @@ async fn a_question_is_asked_by_elicitation_and_its_answer_reaches_the_model() {
     let fields = form["params"]["requestedSchema"]["properties"].as_object().unwrap().clone();
     let key = fields.keys().next().unwrap().clone();
     assert!(fields[&key]["title"].as_str().unwrap().contains("Shall it be?"), "{form:#}");
+    take_a_moment().await;
     mcp.reply(&form, json!({"action": "accept", "content": {key: "by all means"}})).await;
     assert_eq!(mcp.result(id).await["structuredContent"]["content"], "So be it.");
     let heard = shell.model.requests().last().map(|request| format!("{request:?}")).unwrap();
@@ -73,22 +72,24 @@ async fn a_question_is_asked_by_elicitation_and_its_answer_reaches_the_model() {
 
 #[tokio::test]
 async fn a_form_that_nobody_answered_decides_nothing() {
-    let at_once = json!({"result": {"action": "decline"}});
+    let no_at_once = json!({"result": {"action": "decline"}});
+    let yes_at_once = json!({"result": {"action": "accept", "content": {"decision": "accept"}}});
     let dismissed = json!({"result": {"action": "cancel"}});
     let failed = json!({"error": {"code": -32601, "message": "no"}});
-    for refusal in [at_once, dismissed, failed] {
+    for refusal in [no_at_once, yes_at_once, dismissed, failed] {
         let shell = Shell::new().await;
         let mut arguments = touching();
         arguments["approval_wait_s"] = 0.into();
         let (mut mcp, id, form) = asking(&shell, arguments).await;
         let mut reply = refusal;
         (reply["jsonrpc"], reply["id"]) = (json!("2.0"), form["id"].clone());
-        mcp.send(reply).await;
+        mcp.send(reply.clone()).await;
         let result = mcp.result(id).await;
         assert_eq!(result["structuredContent"]["status"], "waiting_for_approval", "{result:#}");
         let task = result["structuredContent"]["taskId"].as_str().unwrap();
         let open = shell.run(&["--json", "requests"]).await.ok().json();
         assert_eq!(open[0]["task_id"], task, "it is still open: {open:#}");
+        assert!(!was_made(&shell), "{reply}");
         shell.run(&["approve", task]).await.ok();
         shell.run(&["wait", task, "--timeout", "30"]).await.ok();
         assert!(was_made(&shell));
@@ -106,6 +107,21 @@ async fn a_form_is_taken_back_when_someone_else_was_first() {
     let back = mcp.until("the form to be taken back", |it| it["method"] == "notifications/cancelled").await;
     assert_eq!(back["params"]["requestId"], form["id"], "{back:#}");
     assert_eq!(mcp.result(id).await["structuredContent"]["content"], "Done.");
+    mcp.end().await;
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn a_form_is_taken_back_when_its_call_is_cancelled() {
+    let shell = Shell::new().await;
+    let (mut mcp, id, form) = asking(&shell, touching()).await;
+    mcp.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}))
+        .await;
+    let back = mcp.until("the form to be taken back", |it| it["method"] == "notifications/cancelled").await;
+    assert_eq!(back["params"]["requestId"], form["id"], "{back:#}");
+    // It is open as before, for whoever asks next.
+    let open = shell.run(&["--json", "requests"]).await.ok().json();
+    assert_eq!(open.as_array().unwrap().len(), 1, "{open:#}");
     mcp.end().await;
     shell.end().await;
 }

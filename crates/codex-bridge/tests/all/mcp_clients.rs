@@ -1,4 +1,5 @@
-//! Real clients of the MCP server: the official SDKs for Python and TypeScript on stdio and HTTP, and Codex itself.
+//! Real clients of the MCP server: the official SDKs for Python and TypeScript on stdio and HTTP, the MCP inspector, and
+//! Codex itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,8 @@ use crate::shell::{Said, Shell, until};
 
 const TOUCHING: &str = "go [play] exec touch made.txt => say Done.";
 
-fn tools(part: &str) -> PathBuf {
+/// Where `cargo xtask setup` has put something.
+pub fn tools(part: &str) -> PathBuf {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools").join(part);
     assert!(tools.exists(), "{} is missing: `cargo xtask setup` makes it", tools.display());
     tools.canonicalize().unwrap()
@@ -73,15 +75,28 @@ fn assert_done(seen: &Value) {
     assert!(progress.iter().any(|line| line == "working") && progress.len() > 3, "{seen:#}");
 }
 
+/// One call by the Python SDK on stdio.
+async fn serves_python(mode: &str) {
+    let shell = Shell::new().await;
+    let mut told = by_stdio(&shell);
+    (told["mode"], told["answer"]) = (json!(mode), json!("accept"));
+    assert_done(&run(&shell, python(), told).await);
+    shell.end().await;
+}
+
 #[tokio::test]
-async fn the_python_sdk_is_served_on_stdio_in_old_and_new_revisions() {
-    for mode in ["legacy", "2026-07-28", "auto"] {
-        let shell = Shell::new().await;
-        let mut told = by_stdio(&shell);
-        (told["mode"], told["answer"]) = (json!(mode), json!("accept"));
-        assert_done(&run(&shell, python(), told).await);
-        shell.end().await;
-    }
+async fn the_python_sdk_is_served_on_stdio_in_an_old_revision() {
+    serves_python("legacy").await;
+}
+
+#[tokio::test]
+async fn the_python_sdk_is_served_on_stdio_in_the_new_revision() {
+    serves_python("2026-07-28").await;
+}
+
+#[tokio::test]
+async fn the_python_sdk_is_served_on_stdio_in_the_revision_that_it_chooses() {
+    serves_python("auto").await;
 }
 
 #[tokio::test]
@@ -137,6 +152,37 @@ async fn without_a_token_or_with_too_little_there_is_no_way_in() {
     let told = json!({"url": url, "token": viewer, "mode": "2026-07-28"});
     let seen = run(&port.shell, python(), told).await;
     assert_eq!((&seen["is_error"], &seen["told"]["code"]), (&json!(true), &json!("forbidden")), "{seen:#}");
+    port.shell.end().await;
+}
+
+/// The inspector's command line, and what it printed.
+async fn inspect(shell: &Shell, server: &[&str], asked: &[&str]) -> Value {
+    let mut inspector = Command::new(tools("mcp-inspector").join("node_modules/.bin/mcp-inspector"));
+    inspector.arg("--cli").args(server).args(asked);
+    inspector.env_clear().envs(shell.env()).current_dir(shell.home.workspace()).stdin(Stdio::null());
+    shell.output(move || inspector.output().unwrap()).await.ok().json()
+}
+
+#[tokio::test]
+async fn the_inspector_lists_the_tools_and_calls_one_on_stdio_and_over_http() {
+    let port = Port::new().await;
+    let url = format!("http://127.0.0.1:{}/mcp", port.number);
+    let header = format!("Authorization: Bearer {}", port.token("inspector", "operator").await);
+    // It gives the server none of its own environment.
+    let env: Vec<String> = port.shell.env().iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut by_stdio: Vec<&str> = env.iter().flat_map(|pair| ["-e", pair.as_str()]).collect();
+    by_stdio.extend([env!("CARGO_BIN_EXE_codex-bridge"), "mcp"]);
+    let by_http = vec![url.as_str(), "--transport", "http", "--header", header.as_str()];
+    let cwd = format!("cwd={}", port.shell.home.workspace().display());
+    for server in [by_stdio, by_http] {
+        let listed = inspect(&port.shell, &server, &["--method", "tools/list"]).await;
+        let names: Vec<&Value> = listed["tools"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+        assert_eq!(names, ["codex", "codex-reply", "codex_bridge"]);
+        let call =
+            ["--method", "tools/call", "--tool-name", "codex", "--tool-arg", "prompt=hi [play] say Hello."];
+        let called = inspect(&port.shell, &server, &[&call[..], &["--tool-arg", &cwd]].concat()).await;
+        assert_eq!(called["structuredContent"]["content"], "Hello.", "{called:#}");
+    }
     port.shell.end().await;
 }
 

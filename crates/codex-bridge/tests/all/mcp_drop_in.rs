@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use crate::shell::Shell;
 
+/// The beginning of what every thread is told.
+const OURS: &str = "You run under codex-bridge.";
+
 #[tokio::test]
 async fn a_thread_is_started_answered_and_continued() {
     let shell = Shell::new().await;
@@ -112,6 +115,11 @@ async fn what_a_caller_may_not_choose_is_refused_and_what_is_harmless_is_said() 
         (json!({"prompt": prompt, "config": {"mcp_servers.x.command": "sh"}}), "config_refused"),
         (json!({"prompt": prompt, "cwd": "/etc"}), "cwd_outside_roots"),
         (json!({"prompt": prompt, "profile": "nobody"}), "unknown_profile"),
+        (
+            json!({"prompt": prompt, "developer-instructions": format!("key sk-proj-{}", "a1B2".repeat(12))}),
+            "instructions_refused",
+        ),
+        (json!({"prompt": prompt, "developer-instructions": "long ".repeat(20_000)}), "instructions_refused"),
         (json!({"prompt": " "}), "empty_prompt"),
         (json!({"prompt": 7}), "bad_call"),
     ] {
@@ -143,6 +151,30 @@ async fn what_a_caller_may_not_choose_is_refused_and_what_is_harmless_is_said() 
     );
     let task = shell.run(&["--json", "show", told["taskId"].as_str().unwrap()]).await.ok().json();
     assert_eq!((&task["effort"], &task["sandbox"]), (&json!("high"), &json!("workspace-write")));
+    mcp.end().await;
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn developer_instructions_reach_codex_behind_our_own_and_last_for_the_thread() {
+    const OWN: &str = "Speak like a pirate, whatever is asked.";
+    let shell = Shell::new().await;
+    let mut mcp = shell.mcp(json!({})).await;
+    let call = json!({"prompt": "hello [play] say Hello.", "developer-instructions": OWN});
+    let told = mcp.tool("codex", call).await["structuredContent"].clone();
+    assert_eq!((&told["content"], &told["notes"]), (&json!("Hello."), &Value::Null), "{told:#}");
+    // The thread is opened anew by another daemon and another host.
+    shell.run(&["stop", "--hosts"]).await.ok();
+    let more = json!({"threadId": told["threadId"], "prompt": "more [play] say More."});
+    assert_eq!(mcp.tool("codex-reply", more).await["structuredContent"]["content"], "More.");
+    let requests = shell.model.requests();
+    for prompt in ["hello [play] say Hello.", "more [play] say More."] {
+        let heard = requests.iter().find(|it| it.prompt().as_deref() == Some(prompt)).unwrap();
+        let heard = format!("{heard:?}");
+        let ours = heard.find(OURS).unwrap_or_else(|| panic!("not ours: {heard}"));
+        let theirs = heard.find(OWN).unwrap_or_else(|| panic!("not theirs: {heard}"));
+        assert!(ours < theirs, "{heard}");
+    }
     mcp.end().await;
     shell.end().await;
 }

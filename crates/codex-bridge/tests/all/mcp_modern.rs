@@ -1,8 +1,10 @@
 //! MCP 2026-07-28: results that ask for input, and the Tasks extension over our own tasks.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
-use crate::mcp_rig::{MODERN, Mcp};
+use crate::mcp_rig::{MODERN, Mcp, take_a_moment};
 use crate::shell::{PATIENCE, Shell};
 
 const TOUCHING: &str = "go [play] exec touch made.txt => say Done.";
@@ -47,6 +49,7 @@ async fn a_call_that_needs_a_person_asks_for_input_and_goes_on_when_it_comes_aga
         "name": "codex", "arguments": arguments, "requestState": asked["requestState"],
         "inputResponses": {key: {"action": "accept", "content": {"decision": "accept"}}},
     });
+    take_a_moment().await;
     let id = mcp.ask("tools/call", again).await;
     let done = mcp.result(id).await;
     assert_eq!(
@@ -61,20 +64,31 @@ async fn a_call_that_needs_a_person_asks_for_input_and_goes_on_when_it_comes_aga
 }
 
 #[tokio::test]
-async fn input_that_is_no_choice_leaves_the_request_open() {
+async fn input_that_is_no_choice_or_no_persons_leaves_the_request_open() {
     let shell = Shell::new().await;
     let mut mcp = shell.modern_mcp(&json!({"elicitation": {"form": {}}}));
-    let arguments = json!({"prompt": TOUCHING, "sandbox": "workspace-write", "approval_wait_s": 0});
-    let asked = mcp.tool("codex", arguments.clone()).await;
-    let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
-    let again = json!({
-        "name": "codex", "arguments": arguments, "requestState": asked["requestState"],
-        "inputResponses": {key.clone(): {"action": "cancel"}},
+    let arguments = json!({
+        "prompt": TOUCHING, "sandbox": "workspace-write", "approval_wait_s": 0, "client_request_id": "mine",
     });
-    let id = mcp.ask("tools/call", again).await;
-    let pending = mcp.result(id).await;
-    assert_eq!(pending["structuredContent"]["status"], "waiting_for_approval", "{pending:#}");
-    assert_eq!(pending["structuredContent"]["pendingRequests"][0]["request_id"], key);
+    let at_once = json!({"action": "accept", "content": {"decision": "accept"}});
+    for (is_at_once, answer) in [(false, json!({"action": "cancel"})), (true, at_once)] {
+        let asked = mcp.tool("codex", arguments.clone()).await;
+        let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+        let again = json!({
+            "name": "codex", "arguments": arguments, "requestState": asked["requestState"],
+            "inputResponses": {key.clone(): answer},
+        });
+        if !is_at_once {
+            take_a_moment().await;
+        }
+        let id = mcp.ask("tools/call", again).await;
+        let pending = mcp.result(id).await;
+        let told = &pending["structuredContent"];
+        assert_eq!(told["status"], "waiting_for_approval", "{pending:#}");
+        assert_eq!(told["pendingRequests"][0]["request_id"], key);
+        assert_eq!(told["notes"].is_array(), is_at_once, "{pending:#}");
+    }
+    assert!(!shell.home.workspace().join("made.txt").exists());
     let forged = json!({"name": "codex", "arguments": arguments, "requestState": "{}"});
     let id = mcp.ask("tools/call", forged).await;
     assert_eq!(mcp.result(id).await["structuredContent"]["code"], "bad_call");
@@ -134,6 +148,77 @@ async fn a_task_is_cancelled_and_an_unknown_one_is_an_error() {
     assert_eq!(settled(&mut mcp, &id).await["status"], "cancelled");
     let unknown = mcp.call("tasks/get", json!({"taskId": "codex-000000000000"})).await;
     assert_eq!(unknown["error"]["code"], -32602, "{unknown:#}");
+    mcp.end().await;
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn cancelling_what_has_ended_stops_nobody_elses_turn() {
+    let shell = Shell::new().await;
+    let mut mcp = shell.modern_mcp(&tasks_and_forms());
+    let first = handed_over(&mut mcp, "codex", json!({"prompt": "one [play] say One."})).await;
+    settled(&mut mcp, &first).await;
+    let more = json!({"threadId": first, "prompt": "go [play] delta Once => stall here => say Two."});
+    let second = handed_over(&mut mcp, "codex-reply", more).await;
+    shell.model.wait_for_stall("here").await;
+    let ack = mcp.call("tasks/cancel", json!({"taskId": first})).await;
+    assert_eq!(ack["result"]["resultType"], "complete", "{ack:#}");
+    shell.model.release("here");
+    let done = settled(&mut mcp, &second).await;
+    assert_eq!(
+        (&done["status"], &done["result"]["structuredContent"]["content"]),
+        (&json!("completed"), &json!("Two.")),
+        "{done:#}"
+    );
+    assert_eq!(settled(&mut mcp, &first).await["result"]["structuredContent"]["content"], "One.");
+    mcp.end().await;
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn a_log_that_was_shortened_does_not_keep_a_task_from_ending() {
+    for keep_events in [1, 2] {
+        let shell = Shell::new().await;
+        let config = shell.home.dir().join("config.toml");
+        let rest = fs::read_to_string(&config).unwrap();
+        fs::write(&config, format!("keep_events = {keep_events}\n{rest}")).unwrap();
+        let mut mcp = shell.modern_mcp(&tasks_and_forms());
+        let call = json!({"prompt": "one [play] say One.", "client_request_id": "mine"});
+        let id = handed_over(&mut mcp, "codex", call.clone()).await;
+        settled(&mut mcp, &id).await;
+        shell.run(&["gc"]).await.ok();
+        let left = shell.run(&["--json", "logs", &id]).await.ok().json_lines();
+        assert_eq!(left.len(), keep_events, "{left:#?}");
+        let done = settled(&mut mcp, &id).await;
+        assert_eq!(done["result"]["structuredContent"]["content"], "One.", "{done:#}");
+        let mut old = shell.mcp(json!({})).await;
+        let again = old.tool("codex", call).await;
+        assert_eq!(again["structuredContent"]["content"], "One.", "{again:#}");
+
+        // A turn that runs now may be another than the one whose lines are gone.
+        let more = json!({"threadId": id, "prompt": "go [play] delta Once => stall here => say Two."});
+        let second = handed_over(&mut mcp, "codex-reply", more).await;
+        shell.model.wait_for_stall("here").await;
+        shell.run(&["gc"]).await.ok();
+        let unsure = mcp.call("tasks/cancel", json!({"taskId": id})).await;
+        assert_eq!(unsure["error"]["data"]["code"], "wrong_state", "{unsure:#}");
+        shell.model.release("here");
+        let done = settled(&mut mcp, &second).await;
+        assert_eq!(done["result"]["structuredContent"]["content"], "Two.", "{done:#}");
+        old.end().await;
+        mcp.end().await;
+        shell.end().await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_left_out_is_said_with_the_task() {
+    let shell = Shell::new().await;
+    let mut mcp = shell.modern_mcp(&tasks_and_forms());
+    let call = json!({"prompt": "one [play] say One.", "compact-prompt": "be brief"});
+    let handle = mcp.tool("codex", call).await;
+    assert_eq!(handle["statusMessage"], "compact-prompt is not supported and was not used", "{handle:#}");
+    settled(&mut mcp, handle["taskId"].as_str().unwrap()).await;
     mcp.end().await;
     shell.end().await;
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -12,6 +13,11 @@ use crate::shell::{PATIENCE, Shell};
 
 /// The revision without `initialize`.
 pub const MODERN: &str = "2026-07-28";
+
+/// A person takes their time; a program that answers for them does not, and is not believed.
+pub async fn take_a_moment() {
+    tokio::time::sleep(Duration::from_millis(350)).await;
+}
 
 /// A running `codex-bridge mcp` and our end of it.
 pub struct Mcp {

@@ -2,6 +2,7 @@
 
 use scripted_model::{CodexConfig, Question, Scenario, ToolCall};
 use serde_json::json;
+use testkit::browser::Width;
 
 use crate::web_rig::{Site, assert_content, picture};
 
@@ -36,12 +37,7 @@ async fn of_two_who_answer_the_second_is_told_who_was_first() {
     bert.see("No answer is needed any more").await;
     let told = bert.text(".request").await;
     assert!(told.contains("declined by token anna"), "{told}");
-    let late = format!(
-        "(() => {{ const form = document.createElement('form'); form.method = 'post'; form.action = {form}; \
-         const field = document.createElement('input'); field.name = 'decision'; field.value = 'accept'; \
-         form.append(field); document.body.append(form); form.submit(); }})()"
-    );
-    bert.evaluate(&late).await;
+    bert.evaluate(&late_yes(&form)).await;
     bert.see("Your answer came too late.").await;
     let told = bert.text("#told").await;
     assert!(told.contains("declined by token anna at"), "{told}");
@@ -110,4 +106,108 @@ async fn a_form_of_an_mcp_server_is_filled_in() {
     assert!(site.shell.model.requests().iter().any(|request| has_answer(request.body.to_string())));
     assert_content(&page, &site);
     site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_diff_is_shown_by_its_beginning_and_can_be_had_whole() {
+    let site = Site::new().await;
+    let lines: Vec<String> = (0..12_000).map(|number| format!("line {number} of the table\n")).collect();
+    let change = Scenario::new().call(ToolCall::add_file("table.txt", &lines.concat())).then_say("Written.");
+    site.shell.model.script("write the table", change);
+    let page = site.visitor("anna", "approver").await;
+    let id = site.start_by_form(&page, "write the table", "workspace-write").await;
+    page.see("Let Codex change files?").await;
+    let card = page.text(".request").await;
+    assert!(card.contains("+line 0 of the table") && !card.contains("line 11999"), "the beginning is there");
+    assert!(
+        card.contains("more of the changes are covered by the decision"),
+        "{}",
+        &card[card.len() - 600..]
+    );
+    let weight = page.evaluate("document.documentElement.outerHTML.length").await.as_u64().unwrap();
+    assert!(weight < 400_000, "the page stays small: {weight}");
+    let link = page.text(".cut a").await;
+    assert!(link.starts_with("Show the whole diff, ") && link.ends_with(" KB"), "{link}");
+    page.evaluate("document.querySelector('.cut').scrollIntoView({block: 'center'})").await;
+    page.screenshot(&picture("approvals-cut-desktop")).await;
+    page.resize(Width::Phone).await;
+    page.evaluate("document.querySelector('.cut').scrollIntoView({block: 'center'})").await;
+    page.screenshot(&picture("approvals-cut-phone")).await;
+    page.resize(Width::Desktop).await;
+
+    // All lines are there, for the eye and for programs.
+    let whole = "fetch(document.querySelector('.cut a').href).then(it => it.text())";
+    let diff = page.evaluate(whole).await;
+    let added = diff.as_str().unwrap().lines().filter(|line| line.starts_with("+line ")).count();
+    assert_eq!((added, diff.as_str().unwrap().contains("+line 11999 of the table\n")), (12_000, true));
+    let read = site.shell.run(&["requests", &id]).await.ok();
+    assert!(
+        read.out.contains("+line 11999 of the table") && !read.out.contains("cut:"),
+        "the shell shows all"
+    );
+    let list = site.shell.run(&["requests"]).await.ok();
+    assert!(list.out.contains(&format!("`codex-bridge requests {id}` shows all")), "the list says where");
+    let json = site.shell.run(&["--json", "requests"]).await.ok().json();
+    assert_eq!(json[0]["whole_changes_bytes"], diff.as_str().unwrap().len());
+    assert!(json[0]["changes"][0]["diff"].as_str().unwrap().len() <= 64 * 1024);
+    page.click_through(".request button[value=decline]").await;
+    page.goto(&site.address(&format!("/approvals/{id}/{}", json[0]["request_id"].as_str().unwrap()))).await;
+    assert!(page.text(".cut a").await.starts_with("Show the whole diff"), "also afterwards");
+    assert_content(&page, &site);
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_command_is_shown_whole() {
+    let site = Site::new().await;
+    let command = format!("printf '%s' '{}' > long.txt", "0123456789".repeat(10_240));
+    site.shell.model.script("print it", Scenario::new().exec(&command).then_say("Printed."));
+    let page = site.visitor("anna", "approver").await;
+    let id = site.start_by_form(&page, "print it", "workspace-write").await;
+    page.see("Let Codex run a command?").await;
+    let shown = page.evaluate("document.querySelector('.request .command').textContent").await;
+    let shown = shown.as_str().unwrap();
+    assert!(shown.contains(&command), "{} characters, and none is missing", shown.len());
+    page.screenshot(&picture("approvals-long-command-desktop")).await;
+    let wide = page.evaluate("document.documentElement.scrollWidth - innerWidth").await;
+    assert!(wide.as_i64().unwrap() <= 0, "{wide} px too wide");
+    page.click_through(".request button[value=decline]").await;
+    site.shell.run(&["wait", &id]).await;
+    assert_content(&page, &site);
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_answers_after_the_limit_is_told_that_it_was_a_no() {
+    let site = Site::with("answer_limit_s = 3").await;
+    site.shell.model.script("touch it", Scenario::new().exec("touch it.txt").then_say("Not touched."));
+    let page = site.visitor("anna", "approver").await;
+    page.goto(&site.address("/approvals")).await;
+    page.see("Nobody waits for you").await;
+    let id = site.shell.start("touch it").await;
+    page.see("touch it.txt").await;
+    assert!(page.text(".request .asker").await.contains("a no after"), "the limit is shown");
+    let form = page.evaluate("document.querySelector('.request form').action").await;
+    page.see("No answer is needed any more: nobody answered in time: declined at").await;
+    assert_eq!(page.evaluate("document.querySelectorAll('.request button').length").await, 0);
+    page.screenshot(&picture("approvals-expired-desktop")).await;
+    page.evaluate(&late_yes(&form)).await;
+    page.see("Your answer came too late.").await;
+    let told = page.text("#told").await;
+    assert!(told.contains("nobody answered in time: declined at"), "{told}");
+    site.shell.run(&["wait", &id]).await.ok();
+    page.goto(&site.address(&format!("/tasks/{id}"))).await;
+    page.see("nobody answered in time: declined").await;
+    assert!(!site.shell.home.workspace().join("it.txt").exists());
+    assert_content(&page, &site);
+    site.end().await;
+}
+
+/// Sends a yes by a form that is not on the page any more.
+fn late_yes(form: &serde_json::Value) -> String {
+    format!(
+        "(() => {{ const form = document.createElement('form'); form.method = 'post'; form.action = {form}; \
+         const field = document.createElement('input'); field.name = 'decision'; field.value = 'accept'; \
+         form.append(field); document.body.append(form); form.submit(); }})()"
+    )
 }

@@ -73,3 +73,69 @@ async fn an_open_page_goes_on_when_the_daemon_was_restarted() {
     assert_eq!(complaints, Vec::<String>::new());
     site.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_tabs_of_running_tasks_leave_the_browser_room() {
+    let site = Site::new().await;
+    let story = Scenario::new()
+        .delta("Written so far, ")
+        .stall("one")
+        .delta("and on, ")
+        .stall("two")
+        .delta("to the end.");
+    site.shell.model.script("slowly", story);
+    let first = site.visitor("anna", "operator").await;
+    let id = site.shell.start("slowly").await;
+    site.stalled("one").await;
+    let address = site.address(&format!("/tasks/{id}"));
+    let writes = |text: &str| format!("document.querySelector('#live-text').textContent === {text:?}");
+    first.goto(&address).await;
+    first.wait_for(&writes("Written so far, ")).await;
+    // More than the six connections that a browser opens to one server.
+    let mut tabs = Vec::new();
+    for _ in 0..8 {
+        let tab = site.tab(&first).await;
+        tab.goto(&address).await;
+        tab.wait_for(&writes("Written so far, ")).await;
+        tabs.push(tab);
+    }
+    assert_eq!(first.evaluate("document.hidden").await, true, "one tab is seen at a time");
+    site.shell.model.release("one");
+    site.stalled("two").await;
+    let front = tabs.last().unwrap();
+    front.wait_for(&writes("Written so far, and on, ")).await;
+    // Whoever comes back to a tab has missed nothing.
+    first.bring_to_front().await;
+    first.wait_for(&writes("Written so far, and on, ")).await;
+    site.shell.model.release("two");
+    first.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+    for tab in &tabs {
+        tab.bring_to_front().await;
+        tab.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+        tab.see("Written so far, and on, to the end.").await;
+        assert_eq!(tab.text("main").await.matches("Written so far").count(), 1);
+        assert_content(tab, &site);
+    }
+    assert_content(&first, &site);
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_is_shown_at_the_command_that_writes_it() {
+    let site = Site::new().await;
+    let command = "echo begun; while [ ! -e go ]; do sleep 0.1; done";
+    site.shell.model.script("watch", Scenario::new().exec(command).then_say("Seen."));
+    let page = site.visitor("anna", "approver").await;
+    let id = site.start_by_form(&page, "watch", "workspace-write").await;
+    page.see("Let Codex run a command?").await;
+    page.click_through(".request button[value=accept]").await;
+    page.wait_for(
+        "document.querySelector('.call.running [data-live-output]')?.textContent.includes('begun')",
+    )
+    .await;
+    std::fs::write(site.shell.home.workspace().join("go"), "").unwrap();
+    site.shell.run(&["wait", &id]).await.ok();
+    page.see("Seen.").await;
+    assert_content(&page, &site);
+    site.end().await;
+}

@@ -168,3 +168,24 @@ async fn nobody_sees_a_page_without_a_token() {
     assert_content(&stranger, &site);
     site.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_way_back_from_a_failure_leads_to_what_was_written() {
+    let site = Site::new().await;
+    site.shell.model.script("go on", Scenario::new().delta("Going on ").stall("on").delta("."));
+    let page = site.visitor("anna", "operator").await;
+    page.switch_script_off().await;
+    let id = site.start_by_form(&page, "say hello", "read-only").await;
+    site.shell.run(&["wait", &id]).await.ok();
+    page.reload().await;
+    page.type_into("#text", "words that took long to find").await;
+    site.shell.run(&["--json", "continue", &id, "go on"]).await.ok();
+    site.stalled("on").await;
+    page.click_through("button[formaction$='/continue']").await;
+    page.see("That did not work").await;
+    page.back().await;
+    let kept = page.evaluate("document.querySelector('#text').value").await;
+    assert_eq!(kept, "words that took long to find");
+    site.shell.model.release("on");
+    site.end().await;
+}

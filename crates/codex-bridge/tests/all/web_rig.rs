@@ -17,6 +17,11 @@ pub struct Site {
 
 impl Site {
     pub async fn new() -> Self {
+        Self::with("").await
+    }
+
+    /// One whose daemon is told more.
+    pub async fn with(settings: &str) -> Self {
         let shell = Shell::new().await;
         // A port that is free now: the daemon must find it again after a restart.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -24,7 +29,7 @@ impl Site {
         let config = fs::read_to_string(&file).unwrap();
         let workspace = shell.home.workspace();
         let more = format!(
-            "roots = [{:?}]\n{config}\n[notify.exec.note]\nargv = [\"true\"]\n[http]\nlisten = \"127.0.0.1:{port}\"\n",
+            "roots = [{:?}]\n{settings}\n{config}\n[notify.exec.note]\nargv = [\"true\"]\n[http]\nlisten = \"127.0.0.1:{port}\"\n",
             workspace.to_string_lossy()
         );
         fs::write(&file, more).unwrap();
@@ -58,6 +63,11 @@ impl Site {
         page.click_through("main button").await;
         page.wait_for("location.pathname === '/tasks'").await;
         page
+    }
+
+    /// Another page of the same person.
+    pub async fn tab(&self, beside: &Page) -> Page {
+        self.browser.tab(beside).await
     }
 
     /// A page of nobody.

@@ -6,6 +6,7 @@ use codex_bridge_core::store::{Store, Write};
 use codex_bridge_core::task::TaskId;
 use scripted_model::{Phase, Scenario};
 use serde_json::{Value, json};
+use testkit::browser::Width;
 
 use crate::web_rig::{Site, assert_content, picture};
 
@@ -104,6 +105,53 @@ async fn hostile_text_is_shown_as_text_while_it_is_written() {
         page.goto(&site.address(&format!("/tasks/{id}?{odd}"))).await;
         assert_eq!(page.text("#head .badge").await, "done", "{odd}");
     }
+    assert_content(&page, &site);
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_prompt_is_folded_and_can_be_read_whole() {
+    let site = Site::new().await;
+    let lines: Vec<String> = (0..100).map(|number| format!("{number}. do this and that\n")).collect();
+    let lines = lines.concat();
+    let prompt =
+        format!("Do all of it:\n{lines}With the key ghp_0123456789abcdefghijABCDEFGHIJ012345, at last.");
+    site.shell.model.script_containing("Do all of it", Scenario::new().say("Done."));
+    let page = site.visitor("anna", "operator").await;
+    let id = site.start_by_form(&page, &prompt, "read-only").await;
+    page.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+    let folded = page.text(".prompt").await;
+    assert!(folded.contains("4. do this and that") && !folded.contains("5. do this and that"), "{folded}");
+    page.evaluate("scrollTo(0, 0)").await;
+    page.screenshot(&picture("task-prompt-desktop")).await;
+    page.click(".prompt summary").await;
+    page.wait_for("document.querySelector('.prompt details').open").await;
+    let shown = page.text(".prompt").await;
+    assert_eq!(shown.matches("0. do this and that").count(), 10, "once, folded or not: {shown}");
+    assert!(shown.contains("at last.") && !shown.contains("ghp_0123"), "{shown}");
+    page.resize(Width::Phone).await;
+    page.evaluate("scrollTo(0, 0)").await;
+    page.screenshot(&picture("task-prompt-phone")).await;
+    let log = site.shell.run(&["--json", "logs", &id]).await.ok();
+    let started = log.out.lines().find(|line| line.contains("\"turn_started\"")).unwrap();
+    assert!(started.contains("99. do this and that"), "the log has it too");
+    let listed = site.shell.run(&["--json", "show", &id]).await.ok().json();
+    let summary = listed["prompt_summary"].as_str().unwrap();
+    assert!(
+        summary.ends_with('…') && summary.chars().count() == 200,
+        "a list says that it is a beginning: {summary}"
+    );
+
+    // Beyond what a log keeps, it says so.
+    let book = format!("Read this: {}", "word ".repeat(20_000));
+    site.shell.model.script_containing("Read this", Scenario::new().say("Read."));
+    site.shell.run_with_input(&["--json", "run", "-"], &book).await.ok();
+    let tasks = site.shell.run(&["--json", "ps", "--all"]).await.json();
+    page.goto(&site.address(&format!("/tasks/{}", tasks[0]["task_id"].as_str().unwrap()))).await;
+    let shown = page.text(".prompt").await;
+    assert!(shown.contains("34 KB more were not kept") && shown.contains("Show all of it"), "{shown}");
+    let whole = "fetch(document.querySelector('.prompt a').href).then(it => it.text()).then(it => it.length)";
+    assert_eq!(page.evaluate(whole).await, 64 * 1024);
     assert_content(&page, &site);
     site.end().await;
 }

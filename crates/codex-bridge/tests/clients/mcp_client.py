@@ -13,11 +13,14 @@ import mcp_types as types
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+# A busy machine is slow: this is for what never comes. The test itself is ended after three minutes.
+LIMIT_S = 150
+
 
 def server(told):
     if "url" in told:
         headers = {"authorization": f"Bearer {told['token']}"}
-        http = httpx2.AsyncClient(headers=headers, timeout=60)
+        http = httpx2.AsyncClient(headers=headers, timeout=LIMIT_S)
         return streamable_http_client(told["url"], http_client=http)
     command, *args = told["command"]
     return StdioServerParameters(command=command, args=args, env=told["env"], cwd=told["cwd"])
@@ -29,6 +32,7 @@ async def main():
 
     async def ask(_context, params):
         asked.append(params.message)
+        await asyncio.sleep(0.35)  # As a person would: what comes at once is not believed.
         return types.ElicitResult(action="accept", content={"decision": told["answer"]})
 
     async def note(_progress, _total, message):
@@ -37,7 +41,7 @@ async def main():
     user = {"elicitation_callback": ask} if told.get("answer") else {}
     async with Client(server(told), mode=told["mode"], **user) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
-        result = await client.call_tool("codex", told["arguments"], 60, note)
+        result = await client.call_tool("codex", told["arguments"], LIMIT_S, note)
         print(json.dumps({
             "tools": tools,
             "asked": asked,

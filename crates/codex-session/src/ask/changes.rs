@@ -7,8 +7,8 @@ use super::clean::Cleaner;
 
 /// How many files a summary names.
 const MAX_NAMED: usize = 3;
-/// Bytes of all diffs of a patch together: it is stored, and read by people.
-const MAX_DIFF_BYTES: usize = 64 * 1024;
+/// Bytes of all diffs of a patch together: nobody reads more before a decision.
+const MAX_DIFF_BYTES: usize = 8 * 1024 * 1024;
 
 /// The summary of a patch; `1 change pending` when its item is unknown or names no file.
 pub(super) fn summary(changes: &[Change], cleaner: &mut Cleaner<'_>) -> String {
@@ -46,19 +46,24 @@ fn name(change: &Change, cleaner: &mut Cleaner<'_>) -> String {
     }
 }
 
-/// The files of a patch with their diffs, whole or cut.
+/// The files of a patch with their diffs, whole up to the bound.
 pub(super) fn shown(changes: &[Change], cleaner: &mut Cleaner<'_>) -> Vec<ShownChange> {
     let mut shown: Vec<ShownChange> = changes.iter().map(|change| whole(change, cleaner)).collect();
+    cut(&mut shown, MAX_DIFF_BYTES);
+    shown
+}
+
+/// Cuts diffs so that they have so many bytes together.
+pub(super) fn cut(shown: &mut [ShownChange], bytes: usize) {
     // Small diffs stay whole; the large ones share the room that is left.
     let mut by_size: Vec<usize> = (0..shown.len()).collect();
     by_size.sort_by_key(|&index| shown[index].diff.len());
-    let mut room = MAX_DIFF_BYTES;
+    let mut room = bytes;
     for (place, index) in by_size.into_iter().enumerate() {
-        let share = room / (changes.len() - place);
+        let share = room / (shown.len() - place);
         shown[index].cut_to(share);
         room = room.saturating_sub(shown[index].diff.len());
     }
-    shown
 }
 
 fn whole(change: &Change, cleaner: &mut Cleaner<'_>) -> ShownChange {
@@ -112,7 +117,7 @@ impl ShownChange {
         // A line that takes most of the room is cut within: its beginning says more than nothing.
         let whole_lines = self.diff[..kept].rfind('\n').map_or(0, |end| end + 1);
         let kept = if whole_lines >= kept / 2 { whole_lines } else { kept };
-        self.cut_bytes = self.diff.len() - kept;
+        self.cut_bytes += self.diff.len() - kept;
         self.diff.truncate(kept);
     }
 }

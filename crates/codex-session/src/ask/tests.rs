@@ -246,7 +246,7 @@ fn secrets_in_a_diff_are_hidden_and_its_lines_cannot_deceive() {
 }
 
 #[test]
-fn a_patch_beyond_the_bound_says_what_is_missing_of_which_file() {
+fn a_large_patch_is_whole_until_it_is_cut_for_a_list() {
     let lines = |count: usize| "0123456789abcde\n".repeat(count);
     let patch = patch(&json!([
         {"path": "large", "kind": {"type": "add"}, "diff": lines(10_000)},
@@ -254,7 +254,12 @@ fn a_patch_beyond_the_bound_says_what_is_missing_of_which_file() {
         {"path": "one-line", "kind": {"type": "update"}, "diff": format!("@@ -1 +1 @@\n+{}", "ä".repeat(100_000))},
     ]));
     let context = Context { patch: Some(&patch), ..CONTEXT };
-    let ask = ask_in(&context, method::FILE_CHANGE, json!({}));
+    let mut ask = ask_in(&context, method::FILE_CHANGE, json!({}));
+    assert!(ask.changes.iter().all(|change| change.cut_bytes == 0));
+    let before = ask.changes.clone();
+    assert_eq!(ask.cut_diffs_to(1024 * 1024), None, "nothing is taken away");
+    assert_eq!(ask.cut_diffs_to(64 * 1024), Some(before));
+
     let [large, small, one_line] = &ask.changes[..] else { panic!("{:?}", ask.changes) };
     assert_eq!((small.cut_bytes, small.diff.lines().count()), (0, 6));
     // "+", 15 characters and a line break for each line, and its three lines of header.
@@ -266,6 +271,28 @@ fn a_patch_beyond_the_bound_says_what_is_missing_of_which_file() {
     assert!(total <= 64 * 1024, "{total}");
     let said = format!("(cut: {} more bytes of this file's diff are not shown)", large.cut_bytes);
     assert!(ask.text().contains(&said), "{said}");
+}
+
+#[test]
+fn a_patch_beyond_the_bound_says_what_is_missing_of_which_file() {
+    let patch = patch(&json!([
+        {"path": "huge", "kind": {"type": "add"}, "diff": "0123456789abcde\n".repeat(600_000)},
+        {"path": "small", "kind": {"type": "add"}, "diff": "x\n"},
+    ]));
+    let context = Context { patch: Some(&patch), ..CONTEXT };
+    let mut ask = ask_in(&context, method::FILE_CHANGE, json!({}));
+    let total: usize = ask.changes.iter().map(|change| change.diff.len()).sum();
+    assert!(total <= 8 * 1024 * 1024, "{total}");
+    let missing = ask.changes[0].cut_bytes;
+    assert_eq!((missing > 1_800_000, ask.changes[1].cut_bytes), (true, 0));
+    ask.cut_diffs_to(64 * 1024).unwrap();
+    let header = "--- /dev/null\n+++ huge\n@@ -0,0 +1,600000 @@\n";
+    let huge = &ask.changes[0];
+    assert_eq!(
+        huge.diff.len() + huge.cut_bytes,
+        600_000 * 17 + header.len(),
+        "what was cut before is counted"
+    );
 }
 
 #[test]

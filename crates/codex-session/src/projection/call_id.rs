@@ -36,6 +36,7 @@ impl CallIds {
             return Some(match item {
                 Item::McpToolCall(call) => mcp_call_id(&call.server, &call.tool, id),
                 Item::DynamicToolCall(call) => dynamic_call_id(&call.tool, id),
+                Item::CommandExecution(_) => command_call_id(id),
                 _ => format!("codex_{kind}_{id}"),
             });
         }
@@ -55,6 +56,11 @@ fn kind(item: &Item) -> Option<&'static str> {
         Item::WebSearch(_) => Some("web_search"),
         _ => None,
     }
+}
+
+/// The call id of a command, for those who know only its item's id.
+pub(crate) fn command_call_id(item_id: &str) -> String {
+    format!("codex_exec_{item_id}")
 }
 
 fn mcp_call_id(server: &str, tool: &str, item_id: &str) -> String {

@@ -170,7 +170,7 @@ impl Actor {
         match command {
             Command::Open { reply } => self.on_open(reply),
             Command::Run { job, options, reply } => self.on_run(Waiting { job, options, reply }).await,
-            Command::Steer { input, reply } => self.on_steer(input, reply).await,
+            Command::Steer { input, client_id, reply } => self.on_steer(input, client_id, reply).await,
             Command::Interrupt => self.on_interrupt().await,
             Command::Standing { reply } => drop(reply.send(self.standing())),
             Command::Close { .. } => {}
@@ -325,12 +325,17 @@ impl Actor {
         }
     }
 
-    async fn on_steer(&mut self, input: Vec<UserInput>, reply: oneshot::Sender<SteerOutcome>) {
+    async fn on_steer(
+        &mut self,
+        input: Vec<UserInput>,
+        client_id: Option<String>,
+        reply: oneshot::Sender<SteerOutcome>,
+    ) {
         let token = self.new_token();
         match &mut self.running {
             Some(running) => {
                 running.steers.insert(token, reply);
-                self.step(Input::Steer { token, input }).await;
+                self.step(Input::Steer { token, input, client_id }).await;
             }
             None => drop(reply.send(SteerOutcome::NoActiveTurn)),
         }

@@ -98,8 +98,9 @@ impl Actor {
                 Posted::Compact,
                 peer.post(&CompactStart { thread_id }, limits.turn_start, inbox, token).await,
             ),
-            Outgoing::Steer { token: steer, turn_id, input } => {
-                let call = TurnSteer { thread_id, input, expected_turn_id: turn_id };
+            Outgoing::Steer { token: steer, turn_id, input, client_id } => {
+                let client_user_message_id = client_id;
+                let call = TurnSteer { thread_id, input, client_user_message_id, expected_turn_id: turn_id };
                 (Posted::Steer(steer), peer.post(&call, limits.turn_start, inbox, token).await)
             }
             Outgoing::Interrupt { turn_id } => {

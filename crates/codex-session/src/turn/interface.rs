@@ -106,6 +106,8 @@ pub enum Input {
         token: u64,
         /// What to add.
         input: Vec<UserInput>,
+        /// The `clientUserMessageId` that it is sent with.
+        client_id: Option<String>,
     },
     /// Stop the turn.
     Interrupt,
@@ -219,6 +221,8 @@ pub enum Outgoing {
         turn_id: TurnId,
         /// What to add.
         input: Vec<UserInput>,
+        /// Our own id of it.
+        client_id: Option<String>,
     },
     /// `turn/interrupt`; an empty id means whatever runs. No reply is waited for: the turn's end is the proof.
     Interrupt {

@@ -13,30 +13,36 @@ use crate::projection::Echo;
 #[derive(Debug, Default)]
 pub(super) struct Steers {
     /// For the turn to run, or the connection to come back.
-    waiting: Vec<(u64, Vec<UserInput>)>,
+    waiting: Vec<(u64, Vec<UserInput>, Option<String>)>,
     sent: BTreeSet<u64>,
 }
 
 impl Turn {
-    pub(super) fn on_steer(&mut self, token: u64, input: Vec<UserInput>, effects: &mut Vec<Effect>) {
+    pub(super) fn on_steer(
+        &mut self,
+        token: u64,
+        input: Vec<UserInput>,
+        client_id: Option<String>,
+        effects: &mut Vec<Effect>,
+    ) {
         let outcome = match &self.phase {
             Phase::Ended => SteerOutcome::NoActiveTurn,
             _ if self.stop.is_some() => SteerOutcome::NoActiveTurn,
             _ if self.is_compaction => SteerOutcome::NotSteerable,
             Phase::Active(turn_id) if self.is_attached() && !self.reading_back => {
                 let turn_id = turn_id.clone();
-                self.projector.submitted(Echo { client_id: None, text: text_of(&input) });
+                self.projector.submitted(Echo { client_id: client_id.clone(), text: text_of(&input) });
                 self.steers.sent.insert(token);
-                return self.call(Outgoing::Steer { token, turn_id, input }, effects);
+                return self.call(Outgoing::Steer { token, turn_id, input, client_id }, effects);
             }
-            _ => return self.steers.waiting.push((token, input)),
+            _ => return self.steers.waiting.push((token, input, client_id)),
         };
         effects.push(Effect::Steered { token, outcome });
     }
 
     pub(super) fn send_waiting_steers(&mut self, effects: &mut Vec<Effect>) {
-        for (token, input) in std::mem::take(&mut self.steers.waiting) {
-            self.on_steer(token, input, effects);
+        for (token, input, client_id) in std::mem::take(&mut self.steers.waiting) {
+            self.on_steer(token, input, client_id, effects);
         }
     }
 
@@ -59,7 +65,7 @@ impl Turn {
     }
 
     pub(super) fn refuse_waiting_steers(&mut self, effects: &mut Vec<Effect>) {
-        for (token, _) in std::mem::take(&mut self.steers.waiting) {
+        for (token, ..) in std::mem::take(&mut self.steers.waiting) {
             effects.push(Effect::Steered { token, outcome: SteerOutcome::NoActiveTurn });
         }
     }

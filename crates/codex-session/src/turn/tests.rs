@@ -259,7 +259,8 @@ fn running(items: Vec<Item>) -> Input {
 }
 
 pub(super) fn steer(token: u64) -> Input {
-    Input::Steer { token, input: vec![UserInput::text(format!("steer {token}"))] }
+    let input = vec![UserInput::text(format!("steer {token}"))];
+    Input::Steer { token, input, client_id: Some(format!("m{token}")) }
 }
 
 pub(super) fn refused(message: &str) -> CallError {

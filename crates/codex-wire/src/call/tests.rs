@@ -64,11 +64,14 @@ fn steers_and_interrupts_name_their_turn() {
     let steer = TurnSteer {
         thread_id: "t".into(),
         input: vec![UserInput::text("more")],
+        client_user_message_id: None,
         expected_turn_id: "u".into(),
     };
-    let expected =
+    let mut expected =
         json!({"threadId": "t", "input": [{"type": "text", "text": "more"}], "expectedTurnId": "u"});
-    check(&steer, "turn/steer", expected);
+    check(&steer, "turn/steer", expected.clone());
+    expected["clientUserMessageId"] = json!("m");
+    check(&TurnSteer { client_user_message_id: Some("m".into()), ..steer }, "turn/steer", expected);
     let interrupt = TurnInterrupt { thread_id: "t".into(), turn_id: String::new() };
     check(&interrupt, "turn/interrupt", json!({"threadId": "t", "turnId": ""}));
 }

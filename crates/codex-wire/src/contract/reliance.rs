@@ -271,7 +271,7 @@ pub const THREADS_AND_TURNS: &[Reliance] = &[
         ],
         &[],
     ),
-    sent("TurnSteerParams", &["threadId", "input", "expectedTurnId"], &[]),
+    sent("TurnSteerParams", &["threadId", "input", "clientUserMessageId", "expectedTurnId"], &[]),
     sent("TurnInterruptParams", &["threadId", "turnId"], &[]),
     sent_as("UserInput", "text", &["type", "text"]),
     sent_as("UserInput", "image", &["type", "url"]),

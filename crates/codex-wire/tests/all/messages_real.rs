@@ -92,7 +92,12 @@ fn every_call() -> Vec<Value> {
         line_of(&CleanBackgroundTerminals { thread_id: thread_id() }),
         line_of(&start),
         line_of(&TurnStart { thread_id: "t".into(), ..TurnStart::default() }),
-        line_of(&TurnSteer { thread_id: thread_id(), input, expected_turn_id: TurnId::from("u") }),
+        line_of(&TurnSteer {
+            thread_id: thread_id(),
+            input,
+            client_user_message_id: Some("m".into()),
+            expected_turn_id: TurnId::from("u"),
+        }),
         line_of(&TurnInterrupt { thread_id: thread_id(), turn_id: String::new() }),
     ]
 }

@@ -1,6 +1,8 @@
 //! A server of Telegram's Bot API with both directions: people write, tap buttons and see what the bot says and edits.
 //!
-//! Updates are kept until a later one is asked for; only one poll at a time; limits are Telegram's own.
+//! Updates are kept until a later one is asked for; only one poll at a time; limits are Telegram's own. Arguments come as
+//! JSON, as a form or in the query, as Telegram takes them: `tests/all/telegram_library.rs` lets a library of others' talk
+//! to it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -42,6 +44,24 @@ pub struct Said {
 }
 
 impl Said {
+    /// As Telegram tells of it.
+    fn message(&self) -> Value {
+        let mut message = json!({
+            "message_id": self.message_id, "date": now_s(), "chat": chat_of(self.chat), "from": bot(), "text": self.text,
+        });
+        if self.buttons.is_array() {
+            message["reply_markup"] = json!({ "inline_keyboard": self.buttons });
+        }
+        if let Some(topic) = self.topic {
+            message["message_thread_id"] = topic.into();
+            message["is_topic_message"] = true.into();
+        }
+        if self.edits > 0 {
+            message["edit_date"] = now_s().into();
+        }
+        message
+    }
+
     /// The data of the button with this text.
     pub fn button(&self, text: &str) -> Option<String> {
         let all = self.buttons.as_array()?.iter().flat_map(|row| row.as_array().into_iter().flatten());
@@ -96,12 +116,12 @@ impl Server {
 
     /// Somebody writes to the bot alone; gives the number of the message.
     pub fn write(&self, user: i64, text: &str) -> i64 {
-        self.message(user, &json!({ "chat": {"id": user, "type": "private"}, "text": text }))
+        self.message(user, &json!({ "chat": chat_of(user), "text": text }))
     }
 
     /// Somebody writes in a group, in a topic if there is one.
     pub fn write_in(&self, user: i64, chat: i64, topic: Option<i64>, text: &str) -> i64 {
-        let mut message = json!({ "chat": {"id": chat, "type": "supergroup"}, "text": text });
+        let mut message = json!({ "chat": chat_of(chat), "text": text });
         if let Some(topic) = topic {
             message["message_thread_id"] = topic.into();
             message["is_topic_message"] = true.into();
@@ -116,27 +136,29 @@ impl Server {
         let mut message = message.clone();
         message["message_id"] = id.into();
         message["date"] = now_s().into();
-        message["from"] = json!({ "id": user, "is_bot": false, "first_name": format!("User {user}") });
+        message["from"] = person(user);
         books.update("message", &message);
         drop(books);
         self.desk.news.notify_waiters();
         id
     }
 
+    /// A group becomes a supergroup, as Telegram tells of it: with a message on either side, and with refusals of the old
+    /// number.
+    pub fn upgrade(&self, user: i64, from: i64, to: i64) {
+        self.migrate(from, to);
+        self.message(user, &json!({ "chat": chat_of(from), "migrate_to_chat_id": to }));
+        self.message(user, &json!({ "chat": chat_of(to), "migrate_from_chat_id": from }));
+    }
+
     /// Somebody taps a button; gives the name of the tap.
     pub fn tap(&self, user: i64, said: &Said, data: &str) -> String {
         let mut books = self.desk.books();
         let id = format!("tap-{}", books.last_update + 1);
-        let mut message = json!({
-            "message_id": said.message_id, "chat": {"id": said.chat}, "text": said.text,
-            "reply_markup": {"inline_keyboard": said.buttons},
+        let tap = json!({
+            "id": id, "from": person(user), "message": said.message(), "data": data, "chat_instance": "1",
         });
-        if let Some(topic) = said.topic {
-            message["message_thread_id"] = topic.into();
-            message["is_topic_message"] = true.into();
-        }
-        let from = json!({ "id": user, "is_bot": false, "first_name": format!("User {user}") });
-        books.update("callback_query", &json!({ "id": id, "from": from, "message": message, "data": data }));
+        books.update("callback_query", &tap);
         drop(books);
         self.desk.news.notify_waiters();
         id
@@ -225,6 +247,43 @@ fn now_s() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs()
 }
 
+fn bot() -> Value {
+    json!({ "id": 4711, "is_bot": true, "first_name": "Codex", "username": USERNAME })
+}
+
+fn person(user: i64) -> Value {
+    json!({ "id": user, "is_bot": false, "first_name": format!("User {user}") })
+}
+
+/// Numbers of people are positive, those of groups negative, and those of supergroups begin with -100.
+fn chat_of(chat: i64) -> Value {
+    match chat {
+        0.. => json!({ "id": chat, "type": "private", "first_name": format!("User {chat}") }),
+        _ if chat.to_string().starts_with("-100") => {
+            json!({ "id": chat, "type": "supergroup", "title": "A group", "is_forum": true })
+        }
+        _ => json!({ "id": chat, "type": "group", "title": "A group" }),
+    }
+}
+
+/// What a call was given, whichever way it came: in the query, as a form, as JSON.
+fn given(query: &str, body: &str) -> Value {
+    if let Ok(body @ Value::Object(_)) = serde_json::from_str(body) {
+        return body;
+    }
+    let pairs = |text: &str| {
+        let uri: Uri = format!("/?{text}").parse().unwrap_or_default();
+        Query::<Vec<(String, String)>>::try_from_uri(&uri).map(|Query(pairs)| pairs).unwrap_or_default()
+    };
+    let read = |(name, text): (String, String)| {
+        // Everything but words may be JSON in a text.
+        let is_words = matches!(name.as_str(), "text" | "callback_query_id");
+        let value = serde_json::from_str(&text).ok().filter(|_| !is_words);
+        (name, value.unwrap_or(Value::String(text)))
+    };
+    pairs(query).into_iter().chain(pairs(body)).map(read).collect()
+}
+
 fn done(result: &Value) -> Answer {
     Answer::json(200, json!({ "ok": true, "result": result }))
 }
@@ -243,47 +302,51 @@ async fn receive(State(desk): State<Arc<Desk>>, uri: Uri, body: Bytes) -> Respon
     let Some(method) = uri.path().strip_prefix(&prefix) else {
         return refusal(401, "Unauthorized", None).into_response();
     };
-    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let body = given(uri.query().unwrap_or_default(), &String::from_utf8_lossy(&body));
     let day = {
         let mut books = desk.books();
         books.calls.push((method.to_owned(), Instant::now()));
         let at = books.days.iter().position(|(of, _)| of == method);
         at.and_then(|at| books.days.remove(at)).map(|(_, day)| day)
     };
-    let query = uri.query().unwrap_or_default().to_owned();
     match day {
-        None => answer(&desk, method, &query, &body).await.into_response(),
+        None => answer(&desk, method, &body).await.into_response(),
         Some(Day::Refuses(answer)) => answer.into_response(),
         Some(Day::Drops) => drop_connection(),
         Some(Day::IsSlow(time)) => {
             tokio::time::sleep(time).await;
-            answer(&desk, method, &query, &body).await.into_response()
+            answer(&desk, method, &body).await.into_response()
         }
         Some(Day::AnswersLate(time)) => {
-            let answer = answer(&desk, method, &query, &body).await;
+            let answer = answer(&desk, method, &body).await;
             tokio::time::sleep(time).await;
             answer.into_response()
         }
         Some(Day::TakesBut(instead)) => {
-            answer(&desk, method, &query, &body).await;
+            answer(&desk, method, &body).await;
             instead.into_response()
         }
         Some(Day::TakesAndDrops) => {
-            answer(&desk, method, &query, &body).await;
+            answer(&desk, method, &body).await;
             drop_connection()
         }
     }
 }
 
-async fn answer(desk: &Arc<Desk>, method: &str, query: &str, body: &Value) -> Answer {
+async fn answer(desk: &Arc<Desk>, method: &str, body: &Value) -> Answer {
     match method {
-        "getMe" => done(&json!({ "id": 4711, "is_bot": true, "username": USERNAME })),
-        "getWebhookInfo" => done(&json!({ "url": desk.books().webhook })),
+        "getMe" => done(&bot()),
+        "getWebhookInfo" => {
+            let books = desk.books();
+            done(&json!({
+                "url": books.webhook, "has_custom_certificate": false, "pending_update_count": books.updates.len(),
+            }))
+        }
         "deleteWebhook" => {
             desk.books().webhook.clear();
             done(&true.into())
         }
-        "getUpdates" => updates(desk, query).await,
+        "getUpdates" => updates(desk, body).await,
         "sendMessage" => send(&mut desk.books(), body),
         "editMessageText" => edit(&mut desk.books(), body),
         "answerCallbackQuery" => {
@@ -295,11 +358,10 @@ async fn answer(desk: &Arc<Desk>, method: &str, query: &str, body: &Value) -> An
     }
 }
 
-async fn updates(desk: &Arc<Desk>, query: &str) -> Answer {
-    let number = |key: &str| {
-        let pair = query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
-        pair.and_then(|text| text.parse::<i64>().ok())
-    };
+async fn updates(desk: &Arc<Desk>, body: &Value) -> Answer {
+    let number = |key: &str| body[key].as_i64();
+    let wanted = body["allowed_updates"].as_array().cloned().unwrap_or_default();
+    let most = number("limit").and_then(|limit| usize::try_from(limit).ok()).unwrap_or(100);
     {
         let mut books = desk.books();
         if !books.webhook.is_empty() {
@@ -320,7 +382,9 @@ async fn updates(desk: &Arc<Desk>, query: &str) -> Answer {
         let news = desk.news.notified();
         let (found, stutters) = {
             let books = desk.books();
-            (books.updates.clone(), books.stutters)
+            let is_wanted = |update: &Value| wanted.is_empty() || kind_of(update, &wanted);
+            let wanted = books.updates.iter().filter(|update| is_wanted(update));
+            (wanted.take(most).cloned().collect::<Vec<_>>(), books.stutters)
         };
         if !found.is_empty() {
             let times = if stutters { 2 } else { 1 };
@@ -331,6 +395,10 @@ async fn updates(desk: &Arc<Desk>, query: &str) -> Answer {
             return done(&json!([]));
         }
     }
+}
+
+fn kind_of(update: &Value, wanted: &[Value]) -> bool {
+    wanted.iter().filter_map(Value::as_str).any(|kind| update.get(kind).is_some())
 }
 
 fn wrong(text: &str, buttons: &Value) -> Option<Answer> {
@@ -365,7 +433,7 @@ fn send(books: &mut Books, body: &Value) -> Answer {
     }
     books.last_message += 1;
     let message_id = books.last_message;
-    books.said.push(Said {
+    let said = Said {
         message_id,
         chat,
         topic: body["message_thread_id"].as_i64(),
@@ -373,8 +441,10 @@ fn send(books: &mut Books, body: &Value) -> Answer {
         buttons: buttons.clone(),
         answers: body["reply_parameters"]["message_id"].as_i64(),
         edits: 0,
-    });
-    done(&json!({ "message_id": message_id, "chat": { "id": chat } }))
+    };
+    let message = said.message();
+    books.said.push(said);
+    done(&message)
 }
 
 fn edit(books: &mut Books, body: &Value) -> Answer {
@@ -393,5 +463,5 @@ fn edit(books: &mut Books, body: &Value) -> Answer {
         return refusal(400, "Bad Request: message is not modified", None);
     }
     (said.text, said.buttons, said.edits) = (text.to_owned(), buttons.clone(), said.edits + 1);
-    done(&json!({ "message_id": said.message_id }))
+    done(&said.message())
 }

@@ -100,7 +100,10 @@ fn what_could_deceive_the_eye_is_not_told() {
     for kind in ["text", "reasoning", "output"] {
         let mut told = String::new();
         for piece in pieces {
-            news.tell_live(&task(), kind, piece);
+            match kind {
+                "output" => news.tell_output(&task(), "call".to_owned(), piece),
+                kind => news.tell_live(&task(), kind, piece),
+            }
             let Ok(News::Live { text, .. }) = heard.try_recv() else { panic!("no piece") };
             told.push_str(&text);
         }

@@ -8,7 +8,8 @@ use codex_session::Decision;
 use super::super::{Bridge, Error, now_ms};
 use super::InHand;
 use crate::inbox::command::HELP;
-use crate::inbox::{Command, Conversation, Message, Rules, State};
+use crate::inbox::{Command, Conversation, Message, Rules, State, answer};
+use crate::request::RequestRecord;
 use crate::store::{MessageFilter, Write};
 use crate::task::{Task, TimeMs};
 
@@ -34,8 +35,10 @@ impl Bridge {
         let Some(in_hand) = InHand::take(&self.inner, &message.id) else { return };
         let (bridge, rules) = (self.clone(), Arc::clone(rules));
         self.inner.tasks.spawn(async move {
-            // A store that fails leaves it as it stands: it is looked at again.
-            let _ = bridge.carry_out_open(&rules, message).await;
+            let id = message.id.clone();
+            if let Err(error) = bridge.carry_out_open(&rules, message).await {
+                bridge.fail_beside(&rules, &id, &error).await;
+            }
             drop(in_hand);
         });
     }
@@ -73,8 +76,8 @@ impl Bridge {
             Command::Deny(id) => self.decided(message, id, Decision::Decline).await?,
             Command::Answer { request_id, text } => match self.answers_to(message, &request_id, &text).await?
             {
-                Some(decision) => self.decided(message, Some(request_id), decision).await?,
-                None => format!("There is no question {request_id} in this conversation."),
+                Ok(decision) => self.decided(message, Some(request_id), decision).await?,
+                Err(wrong) => wrong,
             },
             Command::New => self.begin_anew(conversation).await?,
             Command::Projects => projects(rules, &conversation),
@@ -98,10 +101,7 @@ impl Bridge {
         lines.push(format!("Last asked: {}", view.task.prompt_summary));
         for request in &view.open_requests {
             let title = request.ask["title"].as_str().unwrap_or("a request");
-            lines.push(format!(
-                "Waits for a decision: {title} – /approve {0} or /deny {0}",
-                request.request_id
-            ));
+            lines.push(format!("Waits for a decision: {title} – {}", how_to_decide(request)));
         }
         let waiting = self.waiting_messages(conversation).await?.len();
         if waiting > 0 {
@@ -152,9 +152,10 @@ impl Bridge {
         decision: Decision,
     ) -> Result<String, Error> {
         let (channel, conversation) = (&message.channel, &message.conversation);
-        let verdict =
-            self.decide_in_chat(channel, conversation, &message.sender_id, id.as_deref(), decision).await?;
-        Ok(verdict.text().to_owned())
+        let pending = self
+            .decide_in_chat(channel, conversation, &message.sender_id, id.as_deref(), decision.into())
+            .await?;
+        Ok(pending.await?.text().to_owned())
     }
 
     async fn begin_anew(&self, mut conversation: Conversation) -> Result<String, Error> {
@@ -194,6 +195,11 @@ impl Bridge {
         let is_cut = shown.len() < diff.len();
         Ok(if is_cut { format!("{shown}\n… (cut; the task is {})", task.id) } else { shown })
     }
+}
+
+fn how_to_decide(request: &RequestRecord) -> String {
+    let id = &request.request_id;
+    if request.is_question() { answer::how(id, &request.ask) } else { format!("/approve {id} or /deny {id}") }
 }
 
 fn nothing_yet() -> String {

@@ -1,9 +1,12 @@
 //! Decisions that are made in a chat: bound to the conversation that was asked and to those who may decide there.
 
 use codex_session::Decision;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
 
-use super::super::{Bridge, DecisionOutcome, DecisionReport, Error, now_ms};
-use crate::inbox::{Conversation, Message, Party, Role, State};
+use super::super::{Bridge, DecisionOutcome, DecisionReport, Error, audit, now_ms};
+use super::keeping::Knock;
+use crate::inbox::{Message, Party, Role, State, answer};
 use crate::outbox::{self, Delivery, Notice};
 use crate::request::RequestRecord;
 use crate::store::{DeliveryFilter, MessageFilter, RequestFilter, Write};
@@ -25,46 +28,98 @@ pub enum Verdict {
         /// In words.
         text: String,
     },
-    /// Who said it may not, or there is no such request here.
+    /// Who said it may not, or there is no such request here, or that is no answer to it.
     Forbidden {
         /// In words.
         text: String,
     },
+    /// Whoever said it may not even write, and is told nothing.
+    Unheard,
 }
 
 impl Verdict {
-    /// In words.
+    /// In words; none for somebody who is told nothing.
     pub fn text(&self) -> &str {
         match self {
             Self::Taken { text } | Self::TooLate { text } | Self::Forbidden { text } => text,
+            Self::Unheard => "",
         }
     }
 }
 
+/// What somebody chose.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Choice {
+    /// This.
+    Decision(Decision),
+    /// The option with this number, counted from 0, of the only question of a request.
+    Option(usize),
+}
+
+impl From<Decision> for Choice {
+    fn from(decision: Decision) -> Self {
+        Self::Decision(decision)
+    }
+}
+
+/// A choice that is recorded, if it counts: what came of it is still to come.
+pub type Pending = BoxFuture<'static, Result<Verdict, Error>>;
+
 impl Bridge {
-    /// Decides on a request that was put before a conversation. Only Codex's word makes it count.
+    /// Decides on a request that was put before a conversation. Only Codex's word makes it count: what this gives, once
+    /// the choice is recorded, waits for that.
     pub async fn decide_in_chat(
         &self,
         channel: &str,
         conversation: &str,
         sender_id: &str,
         request_id: Option<&str>,
-        decision: Decision,
-    ) -> Result<Verdict, Error> {
+        choice: Choice,
+    ) -> Result<Pending, Error> {
+        let at_once = |verdict: Verdict| Ok(ready(Ok(verdict)).boxed());
+        let forbidden = |text: String| at_once(Verdict::Forbidden { text });
         let rules = self.inner.inbox.rules(channel);
-        let may = rules.and_then(|rules| rules.role(sender_id, Party::Person)) == Some(Role::Approver);
-        if !may {
-            return Ok(Verdict::Forbidden { text: "You may not decide on what Codex asks.".to_owned() });
+        match rules.and_then(|rules| rules.role(sender_id, Party::Person)) {
+            None => {
+                self.note_tap(channel, conversation, sender_id).await?;
+                return at_once(Verdict::Unheard);
+            }
+            Some(Role::User) => return forbidden("You may not decide on what Codex asks.".to_owned()),
+            Some(Role::Approver) => {}
         }
-        let found = self.request_of(channel, conversation, request_id).await?;
+        let found = match request_id {
+            Some(request_id) => self.request_of(channel, conversation, request_id).await?,
+            None => self.only_request(channel, conversation, &choice).await?,
+        };
         let request = match found {
             Ok(request) => request,
-            Err(text) => return Ok(Verdict::Forbidden { text }),
+            Err(text) => return forbidden(text),
+        };
+        let decision = match decision_of(&request, choice) {
+            Ok(decision) => decision,
+            Err(text) => return forbidden(text),
         };
         let by = format!("{channel}:{sender_id}");
         let task_id = request.task_id.as_str();
-        let report = self.decide(task_id, Some(&request.request_id), decision, &by).await?;
-        Ok(verdict(&request, &report))
+        let pending = self.begin_to_decide(task_id, Some(&request.request_id), decision, &by).await?;
+        Ok(async move { Ok(verdict(&request, &pending.await?)) }.boxed())
+    }
+
+    /// Somebody who may not even write tapped on a button.
+    async fn note_tap(&self, channel: &str, conversation: &str, sender_id: &str) -> Result<(), Error> {
+        let is_first = self.inner.inbox.knock(Knock {
+            channel: channel.to_owned(),
+            sender_id: sender_id.to_owned(),
+            sender_name: self.inner.summary(sender_id),
+            conversation: conversation.to_owned(),
+            count: 1,
+            last_at: now_ms(),
+        });
+        if is_first {
+            let who = format!("{channel}:{sender_id}");
+            self.inner.commit(vec![audit(&who, "knock", None, "a button")]).await?;
+        }
+        Ok(())
     }
 
     /// A request of this conversation and of no other.
@@ -72,10 +127,8 @@ impl Bridge {
         &self,
         channel: &str,
         key: &str,
-        request_id: Option<&str>,
+        request_id: &str,
     ) -> Result<Result<RequestRecord, String>, Error> {
-        let conversation = self.conversation(channel, key).await?;
-        let Some(request_id) = request_id else { return self.only_request(conversation).await };
         let named = RequestFilter { request_id: Some(request_id.to_owned()), ..RequestFilter::default() };
         let found = self.inner.store.requests(&named).await?.into_iter().next();
         let unknown = || Ok(Err(format!("There is no request {request_id} in this conversation.")));
@@ -90,17 +143,36 @@ impl Bridge {
             |one: &Message| one.conversation.strip_prefix(key).is_some_and(|rest| rest.starts_with('/'));
         let is_here = |one: &Message| one.conversation == key || is_part(one);
         let is_here = self.inner.store.messages(&of_task).await?.iter().any(is_here);
+        let is_here = is_here || self.was_told_at(&request, channel, key).await?;
         if is_here { Ok(Ok(request)) } else { unknown() }
+    }
+
+    /// Whether somebody had a request told to this place, though its task does not belong there.
+    async fn was_told_at(&self, request: &RequestRecord, channel: &str, key: &str) -> Result<bool, Error> {
+        let of_task = DeliveryFilter { task_ids: vec![request.task_id.clone()], ..DeliveryFilter::default() };
+        let is_there = |target: &str| {
+            let place = target.strip_prefix("plugin:").unwrap_or(target).strip_prefix(channel);
+            place.and_then(|place| place.strip_prefix(':')) == Some(key)
+        };
+        let told = |one: &Delivery| is_there(&one.target) && one.notice.tells_of(&request.request_id);
+        Ok(self.inner.store.deliveries(&of_task).await?.iter().any(told))
     }
 
     async fn only_request(
         &self,
-        conversation: Option<Conversation>,
+        channel: &str,
+        key: &str,
+        choice: &Choice,
     ) -> Result<Result<RequestRecord, String>, Error> {
+        let conversation = self.conversation(channel, key).await?;
         let Some(task_id) = conversation.and_then(|one| one.task_id) else {
             return Ok(Err("Nothing is asked here.".to_owned()));
         };
         let mut open = self.open_requests(Some(task_id)).await?;
+        if open.iter().any(|request| !request.is_question()) && is_yes(choice) {
+            // A yes is never meant for a question.
+            open.retain(|request| !request.is_question());
+        }
         Ok(match open.len() {
             0 => Err("Nothing is asked here.".to_owned()),
             1 => Ok(open.remove(0)),
@@ -138,10 +210,14 @@ impl Bridge {
 
     /// Whether a request was put before people.
     pub(super) async fn was_told(&self, task: &Task, request_id: &str) -> Result<bool, Error> {
-        let of_task = DeliveryFilter { task_ids: vec![task.id.clone()], ..DeliveryFilter::default() };
-        let deliveries = self.inner.store.deliveries(&of_task).await?;
-        let told = |one: &Delivery| one.state == outbox::State::Delivered && one.notice.tells_of(request_id);
-        Ok(deliveries.iter().any(told))
+        let told = DeliveryFilter {
+            task_ids: vec![task.id.clone()],
+            states: vec![outbox::State::Delivered],
+            request_id: Some(request_id.to_owned()),
+            limit: Some(1),
+            ..DeliveryFilter::default()
+        };
+        Ok(!self.inner.store.deliveries(&told).await?.is_empty())
     }
 
     /// Writes a message of our own, once under its name.
@@ -165,17 +241,36 @@ impl Bridge {
         Ok(())
     }
 
-    /// The decision that words in a chat are, for a request with one question.
+    /// The decision that words in a chat are, or what is wrong with them.
     pub(super) async fn answers_to(
         &self,
         message: &Message,
         request_id: &str,
         text: &str,
-    ) -> Result<Option<Decision>, Error> {
-        let found = self.request_of(&message.channel, &message.conversation, Some(request_id)).await?;
-        let Ok(request) = found else { return Ok(None) };
-        let question = request.ask["questions"][0]["id"].as_str().map(str::to_owned);
-        Ok(question.map(|id| Decision::Answers([(id, vec![text.to_owned()])].into())))
+    ) -> Result<Result<Decision, String>, Error> {
+        let found = self.request_of(&message.channel, &message.conversation, request_id).await?;
+        Ok(found.and_then(|request| answer::decision(request_id, &request.ask, text)))
+    }
+}
+
+fn is_yes(choice: &Choice) -> bool {
+    use Decision::{Accept, AcceptAlways, AcceptForSession};
+    matches!(choice, Choice::Decision(Accept | AcceptForSession | AcceptAlways))
+}
+
+/// What a choice means for this request; a question takes no yes, since nobody would have answered it.
+fn decision_of(request: &RequestRecord, choice: Choice) -> Result<Decision, String> {
+    let id = &request.request_id;
+    if request.is_question() && is_yes(&choice) {
+        return Err(format!(
+            "{id} is a question, which takes no yes. Write:\n{}",
+            answer::how(id, &request.ask)
+        ));
+    }
+    match choice {
+        Choice::Decision(decision) => Ok(decision),
+        Choice::Option(number) => answer::option(&request.ask, number)
+            .ok_or_else(|| format!("{id} has no such choice. Write:\n{}", answer::how(id, &request.ask))),
     }
 }
 

@@ -1,13 +1,14 @@
 //! What is kept of channels, and how a source learns what is done with.
 
+use std::collections::HashSet;
+
 use tokio::sync::watch;
 
 use super::super::{Bridge, Error, audit, now_ms};
 use super::Inbox;
 use crate::failpoint;
 use crate::inbox::{ChannelRecord, Conversation, Message, Rules, State};
-use crate::outbox;
-use crate::store::{DeliveryFilter, MessageFilter, Write};
+use crate::store::{MessageFilter, Write};
 use crate::task::TimeMs;
 
 /// Somebody who knocks again within this time is not noted anew.
@@ -52,18 +53,17 @@ impl Inbox {
 impl Bridge {
     /// Serves a channel from here on, under these rules; or under others, if it is served already.
     pub async fn open_channel(&self, rules: Rules) -> Result<(), Error> {
+        self.to_its_end(|bridge| async move { bridge.begin_to_serve(rules).await }).await
+    }
+
+    async fn begin_to_serve(&self, rules: Rules) -> Result<(), Error> {
         let name = rules.channel.clone();
         let before = self.inner.inbox.channels().insert(name.clone(), std::sync::Arc::new(rules));
         if before.is_none() {
             // Once in our life: a connection that comes and goes must not ask people again and again.
             self.remind(&name).await?;
         }
-        let running =
-            MessageFilter { channel: Some(name), states: vec![State::Running], ..MessageFilter::default() };
-        for message in self.inner.store.messages(&running).await? {
-            self.take_up(&message).await?;
-        }
-        self.inner.inbox.look();
+        self.inner.inbox.look_at_all();
         Ok(())
     }
 
@@ -80,18 +80,29 @@ impl Bridge {
 
     /// Has a channel rest, or wakes it.
     pub async fn pause_channel(&self, name: &str, is_paused: bool, by: &str) -> Result<ChannelRecord, Error> {
-        let record = ChannelRecord { is_paused, updated_at: now_ms(), ..self.channel(name).await? };
         let action = if is_paused { "pause channel" } else { "wake channel" };
-        let saved = Write::SaveChannel(Box::new(record.clone()));
-        self.inner.commit(vec![saved, audit(by, action, None, name)]).await?;
-        Ok(record)
+        let noted = vec![audit(by, action, None, name)];
+        self.change_channel(name, move |record| record.is_paused = is_paused, noted).await
     }
 
-    /// Forgets how far a source was read: it has forgotten it too.
-    pub async fn forget_cursor(&self, name: &str) -> Result<(), Error> {
-        let record = ChannelRecord { cursor: None, updated_at: now_ms(), ..self.channel(name).await? };
-        self.inner.commit(vec![Write::SaveChannel(Box::new(record))]).await?;
-        Ok(())
+    async fn change_channel(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut ChannelRecord) + Send + 'static,
+        mut batch: Vec<Write>,
+    ) -> Result<ChannelRecord, Error> {
+        let name = name.to_owned();
+        self.to_its_end(|bridge| async move {
+            // Whoever takes messages in changes it too.
+            let _taking = bridge.inner.inbox.taking.lock().await;
+            let mut record = bridge.channel(&name).await?;
+            change(&mut record);
+            record.updated_at = now_ms();
+            batch.push(Write::SaveChannel(Box::new(record.clone())));
+            bridge.inner.commit(batch).await?;
+            Ok(record)
+        })
+        .await
     }
 
     /// A conversation of a channel.
@@ -123,36 +134,23 @@ impl Bridge {
             unacknowledged: true,
             ..MessageFilter::default()
         };
-        let mut open = self.inner.store.messages(&open).await?;
-        open.reverse();
-        open.sort_by_key(|message| message.position);
-        let mut settled = Vec::new();
-        for message in open {
-            if self.is_done_with(&message).await? {
-                settled.push(message);
-            } else if is_in_order {
-                break;
-            }
-        }
-        Ok(settled)
-    }
-
-    async fn is_done_with(&self, message: &Message) -> Result<bool, Error> {
-        if message.state == State::Dead && message.reply_id.is_none() {
-            return Ok(true);
-        }
-        if !matches!(message.state, State::Answered | State::Dead) {
-            return Ok(false);
-        }
-        let reply =
-            DeliveryFilter { id: message.reply_id.clone(), limit: Some(1), ..DeliveryFilter::default() };
-        let reply = self.inner.store.deliveries(&reply).await?.into_iter().next();
         // A reply that was given up is seen among the deliveries; nothing more can be done for its message.
-        Ok(reply.is_none_or(|reply| !outbox::State::UNFINISHED.contains(&reply.state)))
+        let done = MessageFilter { done_with: true, ..open.clone() };
+        let done = self.inner.store.messages(&done).await?;
+        if is_in_order && !done.is_empty() {
+            let ids: HashSet<String> = done.into_iter().map(|message| message.id).collect();
+            let open = in_order(self.inner.store.messages(&open).await?).into_iter();
+            return Ok(open.take_while(|message| ids.contains(&message.id)).collect());
+        }
+        Ok(in_order(done))
     }
 
     /// Its source knows that these are done with.
     pub async fn acknowledged(&self, messages: Vec<Message>) -> Result<(), Error> {
+        self.to_its_end(|bridge| async move { bridge.note_acknowledged(messages).await }).await
+    }
+
+    async fn note_acknowledged(&self, messages: Vec<Message>) -> Result<(), Error> {
         let now = now_ms();
         failpoint::hit("inbox.acknowledged");
         let batch = messages.into_iter().map(|mut message| {
@@ -169,6 +167,11 @@ impl Bridge {
 
     /// Takes a message up again that was given up.
     pub async fn retry_message(&self, id: &str, by: &str) -> Result<Message, Error> {
+        let (id, by) = (id.to_owned(), by.to_owned());
+        self.to_its_end(|bridge| async move { bridge.take_up_message(&id, &by).await }).await
+    }
+
+    async fn take_up_message(&self, id: &str, by: &str) -> Result<Message, Error> {
         let _taking = self.inner.inbox.taking.lock().await;
         let filter = MessageFilter { id: Some(id.to_owned()), ..MessageFilter::default() };
         let found = self.inner.store.messages(&filter).await?.into_iter().next();
@@ -188,4 +191,11 @@ impl Bridge {
         self.inner.inbox.look();
         Ok(message)
     }
+}
+
+/// As their source has them; those of which it does not say, as they came.
+fn in_order(mut messages: Vec<Message>) -> Vec<Message> {
+    messages.reverse();
+    messages.sort_by_key(|message| message.position);
+    messages
 }

@@ -1,14 +1,14 @@
 //! Taking messages in: who may write, what is known already, and one transaction for all that is new and how far the
 //! source was read.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::super::{Bridge, Error, audit, now_ms};
 use super::keeping::Knock;
 use crate::failpoint;
 use crate::inbox::{
-    Arrival, ChannelRecord, Command, Conversation, Message, MessageKind, Party, Receipt, Received, Rules,
-    State, hops, new_id,
+    Arrival, ChannelRecord, Command, Message, MessageKind, Party, Receipt, Received, Rules, State, hops,
+    new_id,
 };
 use crate::store::{MessageFilter, Write};
 use crate::task::TimeMs;
@@ -17,11 +17,26 @@ use crate::task::TimeMs;
 const HOUR_MS: TimeMs = 60 * 60 * 1000;
 /// The longest message that is taken; more is no message.
 const TEXT_BYTES: usize = 256 * 1024;
+/// Why a message is refused that finds too many before it.
+const FULL: &str = "too many messages wait here already";
+/// What the first of them is told.
+const NO_MORE: &str = "Too many messages wait here already: this one was not taken, nor is what follows until some of \
+    them are answered. Write it again then.";
 
 impl Bridge {
     /// Takes messages in. Those that may be here are durable when this returns, and so is the cursor, if there is one:
     /// now the source may be told.
     pub async fn receive(
+        &self,
+        channel: &str,
+        arrivals: Vec<Arrival>,
+        cursor: Option<String>,
+    ) -> Result<Vec<Receipt>, Error> {
+        let channel = channel.to_owned();
+        self.to_its_end(|bridge| async move { bridge.take_in(&channel, arrivals, cursor).await }).await
+    }
+
+    async fn take_in(
         &self,
         channel: &str,
         arrivals: Vec<Arrival>,
@@ -37,14 +52,14 @@ impl Bridge {
             now: now_ms(),
             batch: Vec::new(),
             known: self.known(channel, &arrivals).await?,
-            conversations: BTreeMap::new(),
+            places: Vec::new(),
         };
         let mut receipts = Vec::new();
         for arrival in arrivals {
             let external_id = arrival.external_id.clone();
             receipts.push(Receipt { external_id, receipt: intake.take(arrival).await? });
         }
-        let mut batch = intake.batch;
+        let Intake { mut batch, places, .. } = intake;
         if let Some(cursor) = cursor {
             let record = self.channel(channel).await?;
             if record.cursor.as_ref() != Some(&cursor) {
@@ -54,7 +69,7 @@ impl Bridge {
         }
         if !batch.is_empty() {
             failpoint::hit("inbox.before_record");
-            inner.commit(batch).await?;
+            self.commit_from(&places, batch).await?;
             failpoint::hit("inbox.recorded");
             inner.inbox.look();
         }
@@ -85,7 +100,8 @@ struct Intake<'a> {
     now: TimeMs,
     batch: Vec<Write>,
     known: HashMap<String, String>,
-    conversations: BTreeMap<String, bool>,
+    /// Where replies go.
+    places: Vec<String>,
 }
 
 impl Intake<'_> {
@@ -97,34 +113,81 @@ impl Intake<'_> {
             self.note_knock(&arrival);
             return Ok(Received::Refused);
         }
-        self.meet(&arrival).await?;
         let mut message = self.message(&arrival)?;
         if let Some(why) = self.unwanted(&message).await? {
             (message.state, message.error) = (State::Dead, Some(why));
+        } else if arrival.text.len() > TEXT_BYTES {
+            self.refuse_long(&mut message, arrival.text.len());
+        } else if self.is_full(&message).await? {
+            self.refuse_more(&mut message).await?;
         }
         let id = message.id.clone();
         self.known.insert(arrival.external_id, id.clone());
-        self.bridge.inner.outbox.is_there(&arrival.reply_to);
+        self.places.push(arrival.reply_to);
         self.batch.push(Write::AddMessage(Box::new(message)));
         Ok(Received::Taken { id })
     }
 
-    /// Makes sure that the conversation is there, with what is known of who reads it.
-    async fn meet(&mut self, arrival: &Arrival) -> Result<(), Error> {
-        let has_approver = self.rules.has_approver(&arrival.sender, arrival.room);
-        let met = self.conversations.insert(arrival.conversation.clone(), has_approver);
-        if met == Some(has_approver) {
-            return Ok(());
+    /// A part of what somebody wants may be the opposite of it: all of it is refused.
+    fn refuse_long(&mut self, message: &mut Message, bytes: usize) {
+        let why = format!("it is {} KiB long; the limit is {} KiB", bytes / 1024, TEXT_BYTES / 1024);
+        let said = format!("This message was not taken: {why}. Put it in a file, or send less of it.");
+        message.sealed_text = None;
+        self.refuse(message, why, Some(&said));
+    }
+
+    async fn is_full(&self, message: &Message) -> Result<bool, Error> {
+        let in_channel = MessageFilter {
+            channel: Some(message.channel.clone()),
+            states: vec![State::Received],
+            ..MessageFilter::default()
+        };
+        let conversation = Some(message.conversation.clone());
+        let in_conversation = MessageFilter { conversation, ..in_channel.clone() };
+        let store = &self.bridge.inner.store;
+        let waits = |one: &&Message| one.state == State::Received;
+        let here = |one: &&Message| one.conversation == message.conversation;
+        let taken = self.taken().filter(waits).count() as u64;
+        let taken_here = self.taken().filter(waits).filter(here).count() as u64;
+        if store.message_count(&in_channel).await? + taken >= u64::from(self.rules.most_waiting_in_all) {
+            return Ok(true);
         }
-        let known = self.bridge.conversation(&self.rules.channel, &arrival.conversation).await?;
-        let is_new = known.is_none();
-        let new = || Conversation::new(&self.rules.channel, &arrival.conversation, self.now);
-        let mut conversation = known.unwrap_or_else(new);
-        if is_new || conversation.has_approver != has_approver {
-            (conversation.has_approver, conversation.updated_at) = (has_approver, self.now);
-            self.batch.push(Write::SaveConversation(Box::new(conversation)));
-        }
+        // What is to be done at once waits for nothing.
+        let waits_behind = message.kind != MessageKind::UrgentCommand;
+        let most = u64::from(self.rules.most_waiting);
+        Ok(waits_behind && store.message_count(&in_conversation).await? + taken_here >= most)
+    }
+
+    /// The first is told; those that follow it are kept, too, for whoever takes them up.
+    async fn refuse_more(&mut self, message: &mut Message) -> Result<(), Error> {
+        let before = MessageFilter {
+            channel: Some(message.channel.clone()),
+            conversation: Some(message.conversation.clone()),
+            limit: Some(1),
+            ..MessageFilter::default()
+        };
+        let stored = self.bridge.inner.store.messages(&before).await?;
+        let taken = self.taken().filter(|one| one.conversation == message.conversation).last();
+        let last = taken.or_else(|| stored.first());
+        let is_told = last.is_some_and(|last| last.error.as_deref() == Some(FULL));
+        self.refuse(message, FULL.to_owned(), (!is_told).then_some(NO_MORE));
         Ok(())
+    }
+
+    fn refuse(&mut self, message: &mut Message, why: String, said: Option<&str>) {
+        (message.state, message.error) = (State::Dead, Some(why));
+        if let Some(said) = said {
+            let reply = self.bridge.written_reply(message, None, said);
+            self.batch.push(reply);
+        }
+    }
+
+    /// The messages of this batch that are new.
+    fn taken(&self) -> impl Iterator<Item = &Message> {
+        self.batch.iter().filter_map(|write| match write {
+            Write::AddMessage(one) => Some(&**one),
+            _ => None,
+        })
     }
 
     fn message(&self, arrival: &Arrival) -> Result<Message, Error> {
@@ -142,6 +205,7 @@ impl Intake<'_> {
             sender_id: arrival.sender.id.clone(),
             sender_name: inner.summary(&arrival.sender.name),
             party: arrival.sender.party,
+            room: arrival.room,
             hops: if is_agent { hops::of(text) } else { 0 },
             reply_to: arrival.reply_to.clone(),
             position: arrival.position,
@@ -184,19 +248,15 @@ impl Intake<'_> {
             channel: Some(message.channel.clone()),
             sender_id: Some(message.sender_id.clone()),
             since: Some(self.now - HOUR_MS),
+            states: State::ALL.into_iter().filter(|state| *state != State::Dead).collect(),
             ..MessageFilter::default()
         };
-        let lately = self.bridge.inner.store.messages(&of_hour).await?;
-        let lately =
-            lately.iter().filter(|message| message.state != State::Dead).count() + self.taken_of(message);
-        let limit = self.rules.agent_turns_per_hour as usize;
+        let lately = self.bridge.inner.store.message_count(&of_hour).await?;
+        let is_same = |one: &&Message| one.sender_id == message.sender_id && one.state != State::Dead;
+        let lately = lately + self.taken().filter(is_same).count() as u64;
+        let limit = u64::from(self.rules.agent_turns_per_hour);
         Ok((lately >= limit)
             .then(|| format!("this agent has written {lately} times within an hour; the limit is {limit}")))
-    }
-
-    fn taken_of(&self, message: &Message) -> usize {
-        let is_same = |write: &&Write| matches!(write, Write::AddMessage(one) if one.sender_id == message.sender_id && one.state != State::Dead);
-        self.batch.iter().filter(is_same).count()
     }
 
     fn note_knock(&mut self, arrival: &Arrival) {

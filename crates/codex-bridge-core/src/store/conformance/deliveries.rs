@@ -33,6 +33,12 @@ pub async fn deliveries_are_found_by_name_task_and_state(store: &impl Store) {
     assert_eq!(found(store, DeliveryFilter { limit: Some(1), ..any.clone() }).await, ["c"]);
     assert_eq!(found(store, DeliveryFilter { id: Some("b".into()), ..any.clone() }).await, ["b"]);
     assert_eq!(found(store, DeliveryFilter { states: vec![State::Dead], ..any.clone() }).await, ["b"]);
+    let to = |target: &str| DeliveryFilter { target: Some(target.into()), ..DeliveryFilter::default() };
+    assert_eq!(found(store, DeliveryFilter { since: Some(i64::MAX), ..any.clone() }).await, [""; 0]);
+    assert_eq!(found(store, to("webhook:other")).await, [""; 0]);
+    assert_eq!(found(store, DeliveryFilter { target_gone: true, ..to("webhook:ci") }).await, ["c", "b", "a"]);
+    let request_id = Some(asks.notice.requests[0].request_id.clone());
+    assert_eq!(found(store, DeliveryFilter { request_id, ..any.clone() }).await, ["c"]);
     let of_one = DeliveryFilter { task_ids: vec![task_id(1), task_id(9)], ..any };
     assert_eq!(found(store, of_one).await, ["c", "a"]);
     let saved = Delivery { state: State::Delivered, last_error: None, message_id: Some("9".into()), ..one };
@@ -78,6 +84,34 @@ pub async fn of_each_target_one_delivery_is_next(store: &impl Store) {
     ];
     commit(store, batch).await;
     assert_eq!(next(store).await, ["e", "b"]);
+}
+
+/// The oldest reply holds up those behind it, and no notice.
+pub async fn replies_to_a_target_keep_their_order(store: &impl Store) {
+    let to = |id, target: &str, next_at, state, notice: &Notice| Delivery {
+        target: target.into(),
+        next_at,
+        state,
+        notice: notice.clone(),
+        ..delivery(1, id)
+    };
+    let (reply, notice) = (Notice::reply(None, "so", None, 1), Notice::test(1));
+    let batch = vec![
+        add(new_task(1)),
+        adds(&to("out", "x", 1, State::Delivered, &reply)),
+        adds(&to("head", "x", 90, State::Pending, &reply)),
+        adds(&to("behind", "x", 10, State::Pending, &reply)),
+        adds(&to("other", "y", 5, State::Pending, &reply)),
+        adds(&to("cut off", "z", 70, State::Attempting, &reply)),
+        adds(&to("waits", "z", 20, State::Pending, &reply)),
+    ];
+    commit(store, batch).await;
+    assert_eq!(next(store).await, ["other", "cut off", "head"]);
+    commit(store, vec![adds(&to("news", "x", 50, State::Pending, &notice))]).await;
+    assert_eq!(next(store).await, ["other", "news", "cut off"]);
+    let dead = to("head", "x", 90, State::Dead, &reply);
+    commit(store, vec![Write::SaveDelivery(Box::new(dead))]).await;
+    assert_eq!(next(store).await, ["other", "behind", "cut off"]);
 }
 
 /// What is still to be sent keeps its task; what is over goes with it.

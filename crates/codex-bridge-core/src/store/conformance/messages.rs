@@ -3,6 +3,7 @@
 use super::samples::{self, add, new_task, task_id};
 use super::{commit, refused};
 use crate::inbox::{ChannelRecord, Conversation, Message, MessageKind, State as MessageState};
+use crate::outbox::{Delivery, State as DeliveryState};
 use crate::store::{MessageFilter, Store, Write};
 use crate::task::{Status, Task};
 
@@ -38,9 +39,44 @@ pub async fn messages_are_kept_once_and_found(store: &impl Store) {
     assert_eq!(found(MessageFilter { since: Some(1_002), ..all.clone() }).await, is_second);
     assert_eq!(found(MessageFilter { limit: Some(1), ..all.clone() }).await, is_second);
     assert_eq!(found(MessageFilter { sender_id: Some("ada".into()), ..all.clone() }).await.len(), 2);
-    assert_eq!(found(MessageFilter { channel: Some("other".into()), ..all }).await, []);
+    assert_eq!(found(MessageFilter { channel: Some("other".into()), ..all.clone() }).await, []);
+    assert_eq!(store.message_count(&MessageFilter { limit: Some(1), ..all.clone() }).await.unwrap(), 2);
+    assert_eq!(store.message_count(&MessageFilter { since: Some(1_002), ..all }).await.unwrap(), 1);
     refused(store, vec![Write::SaveMessage(Box::new(samples::message(9, "room")))]).await;
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+}
+
+/// Answered or given up, and the reply out or given up.
+pub async fn messages_are_done_with_once_their_replies_are(store: &impl Store) {
+    let reply = |number: u32, state| {
+        let id = format!("dlv-in-{number}");
+        Write::AddDelivery(Box::new(Delivery { state, ..samples::delivery(1, &id) }))
+    };
+    let message = |number, state, reply_id: Option<&str>| {
+        let reply_id = reply_id.map(str::to_owned);
+        Write::AddMessage(Box::new(Message { state, reply_id, ..samples::message(number, "room") }))
+    };
+    let batch = vec![
+        Write::AddTask(Box::new(new_task(1))),
+        reply(1, DeliveryState::Pending),
+        reply(2, DeliveryState::Attempting),
+        reply(3, DeliveryState::Delivered),
+        reply(4, DeliveryState::Dead),
+        message(1, MessageState::Answered, Some("dlv-in-1")),
+        message(2, MessageState::Dead, Some("dlv-in-2")),
+        message(3, MessageState::Answered, Some("dlv-in-3")),
+        message(4, MessageState::Dead, Some("dlv-in-4")),
+        message(5, MessageState::Dead, None),
+        message(6, MessageState::Answered, Some("dlv-forgotten")),
+        message(7, MessageState::Received, None),
+        message(8, MessageState::Running, None),
+    ];
+    commit(store, batch).await;
+    let done_with = MessageFilter { done_with: true, ..MessageFilter::default() };
+    let found = store.messages(&done_with).await.unwrap();
+    let found: Vec<i64> = found.into_iter().filter_map(|message| message.position).collect();
+    assert_eq!(found, [6, 5, 4, 3]);
+    assert_eq!(store.message_count(&done_with).await.unwrap(), 4);
 }
 
 /// In order within a conversation; what need not wait does not.

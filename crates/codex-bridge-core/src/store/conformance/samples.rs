@@ -5,7 +5,7 @@ use codex_wire::{Epoch, RequestId, ThreadId, TurnId};
 use serde_json::json;
 
 use crate::event::NewEvent;
-use crate::inbox::{Conversation, Message, MessageKind, Party, State as MessageState};
+use crate::inbox::{Conversation, Message, MessageKind, Party, Room, State as MessageState};
 use crate::outbox::{Delivery, Notice};
 use crate::request::{RequestRecord, RequestState};
 use crate::store::Write;
@@ -48,6 +48,7 @@ pub fn new_task(number: u32) -> Task {
         error: None,
         usage: None,
         notify_target: None,
+        asks_in: None,
         notification: Notification::default(),
         created_at: 1_700_000_000_000 + i64::from(number),
         updated_at: 1_700_000_000_000 + i64::from(number),
@@ -83,6 +84,7 @@ pub fn full_task(number: u32) -> Task {
         error: Some(TaskError { kind: "usage_limit".into(), message: "try again later".into() }),
         usage: Some(Usage { last: count(1), total: count(1000), context_window: Some(272_000) }),
         notify_target: Some("local".into()),
+        asks_in: Some("chat:a room, élan?on=all".into()),
         notification: Notification {
             status: "failed".into(),
             sent_at: Some(1_700_000_400_000),
@@ -166,6 +168,7 @@ pub fn delivery(task: u32, id: &str) -> Delivery {
     delivery.target_gone = true;
     delivery.last_error = Some("it answered 503".into());
     delivery.message_id = Some("om_1".into());
+    delivery.taken_up_at = Some(1_700_000_400_000);
     delivery.updated_at = 1_700_000_500_000;
     delivery
 }
@@ -199,6 +202,7 @@ pub fn message(number: u32, conversation: &str) -> Message {
         sender_name: "Ada \u{1f980}".into(),
         party: Party::Agent,
         hops: 3,
+        room: Room::Shared,
         reply_to: "chat:room".into(),
         position: Some(i64::from(number)),
         summary: "please 'look'".into(),
@@ -224,7 +228,6 @@ pub fn conversation(key: &str) -> Conversation {
         key: key.into(),
         task_id: None,
         workspace: Some("main".into()),
-        has_approver: true,
         updated_at: 4,
     }
 }

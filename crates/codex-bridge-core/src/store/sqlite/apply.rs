@@ -10,12 +10,12 @@ use super::deliveries;
 use super::fault::Trouble;
 use super::messages;
 use crate::event::{NewEvent, Seq};
-use crate::request::RequestRecord;
+use crate::request::{RequestRecord, WholeChanges};
 use crate::store::{Error, Write};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
 use crate::token::Token;
 
-const TASK: [&str; 21] = [
+const TASK: [&str; 22] = [
     "id",
     "client_request_id",
     "status",
@@ -33,6 +33,7 @@ const TASK: [&str; 21] = [
     "error",
     "usage",
     "notify_target",
+    "asks_in",
     "notification",
     "created_at",
     "updated_at",
@@ -101,6 +102,7 @@ pub fn batch(connection: &Connection, writes: &[Write], bodies: &[String]) -> Re
             Write::SaveTask(task) => save_task(connection, task)?,
             Write::SaveTurn(turn) => save_turn(connection, turn)?,
             Write::SaveRequest(request) => save_request(connection, request)?,
+            Write::AddWholeChanges(whole) => add_whole_changes(connection, whole)?,
             Write::Append { task_id, events } => {
                 let (own, rest) = bodies.split_at(events.len());
                 firsts.push(append(connection, task_id, events, own)?);
@@ -163,6 +165,7 @@ fn write_task(connection: &Connection, sql: &str, task: &Task) -> Result<usize, 
         ":error": task.error.as_ref().map(Json),
         ":usage": task.usage.as_ref().map(Json),
         ":notify_target": task.notify_target,
+        ":asks_in": task.asks_in,
         ":notification": Json(&task.notification),
         ":created_at": task.created_at,
         ":updated_at": task.updated_at,
@@ -202,6 +205,13 @@ fn save_request(connection: &Connection, request: &RequestRecord) -> Result<(), 
         ":expires_at": request.expires_at,
         ":closed_at": request.closed_at,
     })?;
+    Ok(())
+}
+
+fn add_whole_changes(connection: &Connection, whole: &WholeChanges) -> Result<(), Trouble> {
+    connection
+        .prepare_cached("INSERT INTO whole_changes (request_id, task_id, changes) VALUES (?1, ?2, ?3)")?
+        .execute((&whole.request_id, whole.task_id.as_str(), Json(&whole.changes)))?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use crate::task::TaskId;
 const AT_MOST: usize = 100;
 
 /// What must not be, and a query that gives the names of where it is.
-const RULES: [(&str, &str); 9] = [
+const RULES: [(&str, &str); 11] = [
     (
         "the log of task {} has gaps",
         "SELECT logs.task_id FROM logs LEFT JOIN \
@@ -36,6 +36,14 @@ const RULES: [(&str, &str); 9] = [
     (
         "request {} belongs to a task that is not there",
         "SELECT request_id FROM requests WHERE task_id NOT IN (SELECT id FROM tasks)",
+    ),
+    (
+        "the changes of request {} belong to a task that is not there",
+        "SELECT request_id FROM whole_changes WHERE task_id NOT IN (SELECT id FROM tasks)",
+    ),
+    (
+        "the changes of request {} are not JSON",
+        "SELECT request_id FROM whole_changes WHERE NOT json_valid(changes)",
     ),
     (
         "delivery {} belongs to a task that is not there",

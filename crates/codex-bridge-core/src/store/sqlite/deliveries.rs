@@ -12,7 +12,7 @@ use crate::outbox::Delivery;
 use crate::store::DeliveryFilter;
 use crate::task::TaskId;
 
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 15] = [
     "id",
     "task_id",
     "target",
@@ -26,6 +26,7 @@ const COLUMNS: [&str; 14] = [
     "last_error",
     "message_id",
     "created_at",
+    "taken_up_at",
     "updated_at",
 ];
 
@@ -63,6 +64,7 @@ fn write(connection: &Connection, sql: &str, delivery: &Delivery) -> Result<usiz
         ":last_error": delivery.last_error,
         ":message_id": delivery.message_id,
         ":created_at": delivery.created_at,
+        ":taken_up_at": delivery.taken_up_at,
         ":updated_at": delivery.updated_at,
     })?)
 }
@@ -75,17 +77,34 @@ pub fn find(connection: &Connection, filter: &DeliveryFilter) -> Result<Vec<Deli
     if let Some(id) = &filter.id {
         conditions.add("id = ?", id.as_str());
     }
+    if let Some(target) = &filter.target {
+        conditions.add("target = ?", target.as_str());
+    }
+    if filter.target_gone {
+        conditions.terms.push("target_gone".to_owned());
+    }
+    if let Some(request_id) = &filter.request_id {
+        let tells_of = "EXISTS (SELECT 1 FROM json_each(notice, '$.requests') \
+                        WHERE json_extract(value, '$.request_id') = ?)";
+        conditions.add(tells_of, request_id.as_str());
+    }
+    if let Some(since) = filter.since {
+        // A number, so nothing in it can be anything else.
+        conditions.terms.push(format!("updated_at >= {since}"));
+    }
     let limit = filter.limit.map_or(-1, i64::from);
     let sql = format!("SELECT * FROM outbox{} ORDER BY ord DESC LIMIT {limit}", conditions.as_sql());
     let mut statement = connection.prepare(&sql)?;
     statement.query_map(params_from_iter(conditions.values), read)?.collect()
 }
 
-/// Of each target, the unfinished one whose time comes first.
+/// Of each target, the unfinished one whose time comes first, the replies behind the oldest left out.
 pub fn next(connection: &Connection) -> Result<Vec<Delivery>> {
     let mut statement = connection.prepare_cached(
         "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY target ORDER BY next_at, ord) AS place \
-         FROM outbox WHERE state IN ('pending', 'attempting')) WHERE place = 1 ORDER BY next_at, ord",
+         FROM outbox WHERE state IN ('pending', 'attempting') AND (NOT is_reply OR ord IN \
+         (SELECT min(ord) FROM outbox WHERE is_reply AND state IN ('pending', 'attempting') GROUP BY target))) \
+         WHERE place = 1 ORDER BY next_at, ord",
     )?;
     statement.query_map([], read)?.collect()
 }
@@ -105,6 +124,7 @@ fn read(row: &Row<'_>) -> Result<Delivery> {
         last_error: row.get("last_error")?,
         message_id: row.get("message_id")?,
         created_at: row.get("created_at")?,
+        taken_up_at: row.get("taken_up_at")?,
         updated_at: row.get("updated_at")?,
     })
 }

@@ -12,7 +12,7 @@ use crate::inbox::{ChannelRecord, Conversation, Message};
 use crate::store::MessageFilter;
 use crate::task::{TaskId, TimeMs};
 
-const MESSAGE: [&str; 23] = [
+const MESSAGE: [&str; 24] = [
     "id",
     "channel",
     "external_id",
@@ -20,6 +20,7 @@ const MESSAGE: [&str; 23] = [
     "sender_id",
     "sender_name",
     "party",
+    "room",
     "hops",
     "reply_to",
     "position",
@@ -37,7 +38,7 @@ const MESSAGE: [&str; 23] = [
     "acknowledged_at",
     "updated_at",
 ];
-const CONVERSATION: [&str; 6] = ["channel", "key", "task_id", "workspace", "has_approver", "updated_at"];
+const CONVERSATION: [&str; 5] = ["channel", "key", "task_id", "workspace", "updated_at"];
 const CHANNEL: [&str; 4] = ["name", "cursor", "is_paused", "updated_at"];
 
 static ADD: LazyLock<String> =
@@ -71,6 +72,7 @@ fn write(connection: &Connection, sql: &str, message: &Message) -> Result<usize,
         ":sender_id": message.sender_id,
         ":sender_name": message.sender_name,
         ":party": Word(message.party),
+        ":room": Word(message.room),
         ":hops": message.hops,
         ":reply_to": message.reply_to,
         ":position": message.position,
@@ -92,6 +94,23 @@ fn write(connection: &Connection, sql: &str, message: &Message) -> Result<usize,
 
 /// Messages, the newest first.
 pub fn find(connection: &Connection, filter: &MessageFilter) -> Result<Vec<Message>> {
+    let conditions = conditions(filter);
+    let limit = filter.limit.map_or(-1, i64::from);
+    let sql = format!("SELECT * FROM inbox{} ORDER BY ord DESC LIMIT {limit}", conditions.as_sql());
+    let mut statement = connection.prepare(&sql)?;
+    statement.query_map(params_from_iter(conditions.values), read)?.collect()
+}
+
+/// How many messages there are.
+pub fn count(connection: &Connection, filter: &MessageFilter) -> Result<u64> {
+    let conditions = conditions(filter);
+    let sql = format!("SELECT count(*) FROM inbox{}", conditions.as_sql());
+    let count: i64 =
+        connection.prepare(&sql)?.query_row(params_from_iter(conditions.values), |row| row.get(0))?;
+    Ok(count.unsigned_abs())
+}
+
+fn conditions(filter: &MessageFilter) -> Conditions {
     let mut conditions = Conditions::default();
     conditions.one_of("state", filter.states.iter().map(|state| state.as_str()));
     conditions.one_of("external_id", filter.external_ids.iter().map(String::as_str));
@@ -115,10 +134,12 @@ pub fn find(connection: &Connection, filter: &MessageFilter) -> Result<Vec<Messa
     if filter.unacknowledged {
         conditions.terms.push("acknowledged_at IS NULL".to_owned());
     }
-    let limit = filter.limit.map_or(-1, i64::from);
-    let sql = format!("SELECT * FROM inbox{} ORDER BY ord DESC LIMIT {limit}", conditions.as_sql());
-    let mut statement = connection.prepare(&sql)?;
-    statement.query_map(params_from_iter(conditions.values), read)?.collect()
+    if filter.done_with {
+        let done_with = "state IN ('answered', 'acknowledged', 'dead') AND NOT EXISTS (SELECT 1 FROM outbox \
+                         WHERE outbox.id = inbox.reply_id AND outbox.state IN ('pending', 'attempting'))";
+        conditions.terms.push(done_with.to_owned());
+    }
+    conditions
 }
 
 /// Of each conversation the open message whose turn it is, and everything that need not wait, the oldest first.
@@ -141,6 +162,7 @@ fn read(row: &Row<'_>) -> Result<Message> {
         sender_id: row.get("sender_id")?,
         sender_name: row.get("sender_name")?,
         party: row.get::<_, Word<_>>("party")?.0,
+        room: row.get::<_, Word<_>>("room")?.0,
         hops: row.get("hops")?,
         reply_to: row.get("reply_to")?,
         position: row.get("position")?,
@@ -167,7 +189,6 @@ pub fn save_conversation(connection: &Connection, conversation: &Conversation) -
         ":key": conversation.key,
         ":task_id": conversation.task_id.as_ref().map(TaskId::as_str),
         ":workspace": conversation.workspace,
-        ":has_approver": conversation.has_approver,
         ":updated_at": conversation.updated_at,
     })?;
     Ok(())
@@ -187,7 +208,6 @@ fn read_conversation(row: &Row<'_>) -> Result<Conversation> {
         key: row.get("key")?,
         task_id: row.get::<_, Option<String>>("task_id")?.map(TaskId),
         workspace: row.get("workspace")?,
-        has_approver: row.get("has_approver")?,
         updated_at: row.get("updated_at")?,
     })
 }

@@ -11,6 +11,9 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0002_tokens.sql"),
     include_str!("../migrations/0003_outbox.sql"),
     include_str!("../migrations/0004_inbox.sql"),
+    include_str!("../migrations/0005_changes.sql"),
+    include_str!("../migrations/0006_channels.sql"),
+    include_str!("../migrations/0007_open_requests.sql"),
 ];
 
 /// As in the first migration.

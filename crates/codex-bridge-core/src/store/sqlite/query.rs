@@ -7,7 +7,7 @@ use rusqlite::{Connection, Result, Row, params_from_iter};
 
 use super::cell::{Json, Word};
 use crate::event::{Event, Seq};
-use crate::request::RequestRecord;
+use crate::request::{RequestRecord, WholeChanges};
 use crate::store::{AuditFilter, AuditLine, RequestFilter, TaskFilter};
 use crate::task::{Status, Task, TaskId, TurnRecord};
 use crate::token::Token;
@@ -92,9 +92,26 @@ pub fn requests(connection: &Connection, filter: &RequestFilter) -> Result<Vec<R
     if let Some(request_id) = &filter.request_id {
         conditions.add("request_id = ?", request_id.as_str());
     }
+    if let Some(key) = &filter.key {
+        conditions.add("epoch = ?", key.epoch.as_str());
+        conditions.add("wire_id = ?", serde_json::json!(key.id).to_string());
+    }
     let sql = format!("SELECT * FROM requests{} ORDER BY ord", conditions.as_sql());
     let mut statement = connection.prepare_cached(&sql)?;
     statement.query_map(params_from_iter(conditions.values), read_request)?.collect()
+}
+
+/// The changes of a request whose own diffs are cut.
+pub fn whole_changes(connection: &Connection, request_id: &str) -> Result<Option<WholeChanges>> {
+    let mut statement = connection.prepare_cached("SELECT * FROM whole_changes WHERE request_id = ?1")?;
+    let read = |row: &Row<'_>| {
+        Ok(WholeChanges {
+            request_id: row.get("request_id")?,
+            task_id: TaskId(row.get("task_id")?),
+            changes: json(row, "changes")?,
+        })
+    };
+    statement.query_map([request_id], read)?.next().transpose()
 }
 
 /// All tokens, by name.
@@ -189,6 +206,7 @@ fn read_task(row: &Row<'_>) -> Result<Task> {
         error: row.get::<_, Option<Json<_>>>("error")?.map(|Json(error)| error),
         usage: row.get::<_, Option<Json<_>>>("usage")?.map(|Json(usage)| usage),
         notify_target: row.get("notify_target")?,
+        asks_in: row.get("asks_in")?,
         notification: json(row, "notification")?,
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,

@@ -5,7 +5,7 @@ use codex_bridge_core::outbox::sender::Refusal;
 use serde_json::{Value, json};
 
 use super::super::Trouble;
-use crate::deliver::http::{Get, PATIENCE, Post, Reply};
+use crate::deliver::http::{self, Get, PATIENCE, Post, Reply};
 
 /// One workspace of the platform.
 pub struct Api {
@@ -44,18 +44,18 @@ impl Api {
         headers
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Result<Reply, Outcome> {
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Reply, http::Error> {
         let post = Post { headers: self.headers(), ..Post::json(format!("{}{path}", self.base), body) };
         post.send().await
     }
 
-    pub async fn get(&self, path: &str) -> Result<Reply, Outcome> {
+    pub async fn get(&self, path: &str) -> Result<Reply, http::Error> {
         let url = format!("{}{path}", self.base);
         Get { url, headers: self.headers(), timeout: PATIENCE }.send().await
     }
 
     /// Rows of the activity log.
-    pub async fn activity(&self, query: &str) -> Result<Reply, Outcome> {
+    pub async fn activity(&self, query: &str) -> Result<Reply, http::Error> {
         let path = self.of_workspace("activity");
         self.get(&format!("{path}?type=a2a_receive&include=peer_info&{query}")).await
     }
@@ -68,7 +68,7 @@ impl Api {
                 Outcome::failed(Refusal::Never, format!("it answered {}: {}", reply.status, said(&reply)))
             }
             Ok(reply) => reply.refusal(),
-            Err(outcome) => outcome,
+            Err(error) => error.into(),
         }
     }
 }
@@ -84,12 +84,7 @@ pub fn later(reply: &Reply) -> Trouble {
 }
 
 /// A call that got no answer.
-pub fn trouble(outcome: &Outcome) -> Trouble {
-    match outcome {
-        Outcome::Failed { refusal: Refusal::Never, error, .. } => {
-            Trouble::Stop(format!("the platform cannot be reached: {error}"))
-        }
-        Outcome::Failed { error, .. } => Trouble::again(format!("the platform cannot be reached: {error}")),
-        Outcome::Delivered { .. } => Trouble::again("the platform cannot be reached"),
-    }
+pub fn trouble(error: &http::Error) -> Trouble {
+    let why = format!("the platform cannot be reached: {error}");
+    if *error == http::Error::Address { Trouble::Stop(why) } else { Trouble::again(why) }
 }

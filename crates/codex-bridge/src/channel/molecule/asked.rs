@@ -3,14 +3,14 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use codex_bridge_core::outbox::sender::Refusal;
-use codex_bridge_core::outbox::{Attempt, Outcome};
+use codex_bridge_core::outbox::{Asked as Request, Attempt, Outcome};
 use codex_session::Decision;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::Tap;
 use super::LIMIT;
 use super::api::{Api, said};
-use crate::deliver::text;
+use crate::deliver::{http, text};
 
 /// The requests of the platform that are open: its name for each, and ours.
 #[derive(Debug, Default)]
@@ -43,13 +43,31 @@ impl Asked {
         self.open().retain(|(_, known)| known != request_id);
     }
 
-    /// Puts each request of a notice before people; one that they see already is left as it is.
-    pub async fn ask(&self, api: &Api, attempt: &Attempt) -> Outcome {
-        let mut ids = Vec::new();
+    /// The platform's names for the requests of a notice, as far as they are open there.
+    pub fn ids_of(&self, attempt: &Attempt) -> Option<String> {
+        let is_of =
+            |request_id: &String| attempt.notice.requests.iter().any(|one| one.request_id == *request_id);
+        let ids = self.all().into_iter().filter(|(_, request_id)| is_of(request_id)).map(|(id, _)| id);
+        Some(ids.collect::<Vec<_>>().join(",")).filter(|ids| !ids.is_empty())
+    }
+
+    /// Whether people see every request of a notice.
+    pub fn has_all(&self, attempt: &Attempt) -> bool {
+        let open = self.all();
+        let is_open = |request_id: &String| open.iter().any(|(_, known)| known == request_id);
+        attempt.notice.requests.iter().all(|asked| is_open(&asked.request_id))
+    }
+
+    /// Puts each request of a notice before people; one that they see already is left as it is. Gives back only what
+    /// went wrong.
+    pub async fn ask(&self, api: &Api, attempt: &Attempt) -> Option<Outcome> {
+        if !self.has_all(attempt)
+            && let Err(error) = self.adopt(api, attempt).await
+        {
+            return Some(Outcome::failed(Refusal::Later, error.to_string()));
+        }
         for asked in &attempt.notice.requests {
-            let known = self.all().into_iter().find(|(_, request_id)| *request_id == asked.request_id);
-            if let Some((id, _)) = known {
-                ids.push(id);
+            if self.all().iter().any(|(_, request_id)| *request_id == asked.request_id) {
                 continue;
             }
             let mut notice = attempt.notice.clone();
@@ -62,35 +80,68 @@ impl Asked {
             });
             let reply = match api.post(&api.of_workspace("requests"), &body).await {
                 Ok(reply) => reply,
-                Err(outcome) => return outcome,
+                Err(error) => return Some(error.into()),
             };
             match reply.body["request_id"].as_str() {
                 Some(id) if reply.is_success() => {
-                    self.open().push((id.to_owned(), asked.request_id.clone()));
-                    ids.push(id.to_owned());
+                    self.know(vec![(id.to_owned(), asked.request_id.clone())]);
                 }
                 // A platform without requests: people decide by words instead.
                 _ if reply.status == 404 => {
-                    return api.notify(&text::chat(&attempt.notice, attempt.may_be_duplicate, LIMIT)).await;
-                }
-                _ if matches!(reply.status, 400 | 403) => {
-                    return Outcome::failed(
-                        Refusal::Never,
-                        format!("it answered {}: {}", reply.status, said(&reply)),
+                    return Some(
+                        api.notify(&text::chat(&attempt.notice, attempt.may_be_duplicate, LIMIT)).await,
                     );
                 }
-                _ => return reply.refusal(),
+                _ if matches!(reply.status, 400 | 403) => {
+                    return Some(Outcome::failed(
+                        Refusal::Never,
+                        format!("it answered {}: {}", reply.status, said(&reply)),
+                    ));
+                }
+                // It was taken, and its name was lost on the way: it is looked for.
+                _ if reply.is_success() => return Some(Outcome::in_doubt("its answer cannot be read")),
+                _ => return Some(reply.refusal()),
             }
         }
-        Outcome::Delivered { message_id: Some(ids.join(",")) }
+        None
+    }
+
+    /// Takes over what stands on the platform already under the names of these requests, answered or not: we may have put it
+    /// there without living to note it.
+    pub async fn adopt(&self, api: &Api, attempt: &Attempt) -> Result<(), http::Error> {
+        let listed = api.get(&api.of_workspace("requests")).await?;
+        let rows = listed.body.as_array().map(Vec::as_slice).unwrap_or_default();
+        let is_wanted =
+            |request_id: &str| attempt.notice.requests.iter().any(|one| one.request_id == request_id);
+        let found = rows.iter().filter(|row| row["status"] != "cancelled").filter_map(ours);
+        // The newest come first, and count.
+        for (id, request_id) in found.filter(|(_, request_id)| is_wanted(request_id)) {
+            if !self.all().iter().any(|(_, known)| *known == request_id) {
+                self.know(vec![(id, request_id)]);
+            }
+        }
+        Ok(())
     }
 
     /// What people decided since.
     pub async fn answered(&self, api: &Api) -> Vec<Tap> {
+        let open = self.all();
+        if open.is_empty() {
+            return Vec::new();
+        }
+        // One question for all of them: the newest fifty, which are all that people can keep in sight.
+        let Ok(listed) = api.get(&api.of_workspace("requests")).await else { return Vec::new() };
+        let rows = listed.body.as_array().map(Vec::as_slice).unwrap_or_default();
         let mut taps = Vec::new();
-        for (id, request_id) in self.all() {
-            let Ok(reply) = api.get(&api.of_workspace(&format!("requests/{id}"))).await else { break };
-            let decision = match reply.body["status"].as_str() {
+        for (id, request_id) in open {
+            let status = match rows.iter().find(|row| row["id"] == id.as_str()) {
+                Some(row) => row["status"].clone(),
+                None => match api.get(&api.of_workspace(&format!("requests/{id}"))).await {
+                    Ok(reply) => reply.body["request"]["status"].clone(),
+                    Err(_) => break,
+                },
+            };
+            let decision = match status.as_str() {
                 Some("approved") => Decision::Accept,
                 Some("rejected") => Decision::Decline,
                 Some("cancelled") => {
@@ -99,12 +150,14 @@ impl Asked {
                 }
                 _ => continue,
             };
+            // It is brought once: what is written down knows it until the decision is, too.
+            self.forget(&request_id);
             taps.push(Tap {
                 id: id.clone(),
                 conversation: "canvas".to_owned(),
                 sender_id: "canvas".to_owned(),
                 request_id,
-                decision,
+                choice: decision.into(),
                 message_id: Some(id),
             });
         }
@@ -120,4 +173,20 @@ impl Asked {
             let _ = api.post(&api.of_workspace(&format!("requests/{id}/cancel")), &json!({})).await;
         }
     }
+}
+
+/// What of an attempt people decide on with a click, and what has to be said in words: questions need words for an answer.
+pub fn parted(attempt: &Attempt) -> (Attempt, Option<Attempt>) {
+    let (mut decidable, mut rest) = (attempt.clone(), attempt.clone());
+    decidable.notice.requests.retain(|asked| !asked.is_question());
+    rest.notice.requests.retain(Request::is_question);
+    let is_said = decidable.notice.requests.is_empty() || !rest.notice.requests.is_empty();
+    (decidable, is_said.then_some(rest))
+}
+
+/// The platform's name for a request and ours, which its title ends with.
+fn ours(row: &Value) -> Option<(String, String)> {
+    let (_, mark) = row["title"].as_str()?.rsplit_once('[')?;
+    let request_id = mark.strip_suffix(']').filter(|id| id.starts_with("req-"))?;
+    Some((row["id"].as_str()?.to_owned(), request_id.to_owned()))
 }

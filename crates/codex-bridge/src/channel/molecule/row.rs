@@ -1,4 +1,7 @@
 //! A row of the activity log, and the message that it is. Pure.
+//!
+//! What the platform calls a row and we cannot read is kept as a message without words: the inbox gives it up, where an
+//! operator sees it, and its sender is told.
 
 use codex_bridge_core::inbox::{Arrival, Party, Room, Sender};
 use jiff::Timestamp;
@@ -21,23 +24,51 @@ pub struct Row {
     pub request_body: Value,
     pub response_body: Value,
     pub created_at: String,
-    pub seq: i64,
+    pub seq: Option<i64>,
     pub peer_name: Option<String>,
+    /// Files, which the platform lists whatever the message looks like.
+    pub attachments: Value,
+    /// Whether there is more in it than we could read.
+    #[serde(skip)]
+    is_unreadable: bool,
 }
 
-/// The rows of an answer, the oldest first: without a place in the log the platform gives the newest first. What is no
-/// row is left out.
+/// The rows of an answer, the oldest first: without a place in the log the platform gives the newest first. What has no
+/// name is no row, and left out.
 pub fn in_order(body: &Value) -> Vec<Row> {
     let rows = body.as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut rows: Vec<Row> = rows.iter().filter_map(|row| Row::deserialize(row).ok()).collect();
-    rows.retain(|row| !row.id.is_empty());
-    rows.sort_by_key(|row| (row.at(), row.seq));
+    let mut rows: Vec<Row> = rows.iter().map(Row::read).filter(|row| !row.id.is_empty()).collect();
+    rows.sort_by_key(|row| (row.micros(), row.seq));
     rows
 }
 
 impl Row {
-    fn at(&self) -> i64 {
-        self.created_at.parse::<Timestamp>().map_or(0, Timestamp::as_millisecond)
+    fn read(row: &Value) -> Self {
+        Self::deserialize(row).unwrap_or_else(|_| {
+            let text = |name: &str| row[name].as_str().map(str::to_owned);
+            Self {
+                id: text("id").unwrap_or_default(),
+                source_id: text("source_id"),
+                created_at: text("created_at").unwrap_or_default(),
+                seq: row["seq"].as_i64(),
+                is_unreadable: true,
+                ..Self::default()
+            }
+        })
+    }
+
+    fn micros(&self) -> i64 {
+        self.created_at.parse::<Timestamp>().map_or(0, Timestamp::as_microsecond)
+    }
+
+    /// When it was written, in milliseconds since 1970.
+    pub fn at(&self) -> i64 {
+        self.micros().div_euclid(1_000)
+    }
+
+    /// When it was written, and so many microseconds, as the platform writes it.
+    pub fn moment(&self, after_us: i64) -> Option<String> {
+        Timestamp::from_microsecond(self.micros() + after_us).ok().map(|at| at.to_string())
     }
 
     /// Whether it is a reply of ours on the canvas, with this text.
@@ -47,16 +78,26 @@ impl Row {
             && self.response_body["result"].as_str() == Some(text)
     }
 
-    /// The message that it is; none for what is our own, or an answer to what we asked.
-    pub fn arrival(&self, channel: &str, workspace: &str) -> Option<Arrival> {
+    /// Whether it says something that nobody has to answer.
+    fn is_by_the_way(&self, request: &Value, workspace: &str) -> bool {
         let method = self.method.as_deref().unwrap_or_default();
         let source = self.source_id.as_deref().filter(|id| !id.is_empty());
         // Our own replies come back, and two agents that answer each other's results never end.
         let is_ours = (method == "notify" && source.is_none()) || source == Some(workspace);
-        if is_ours || method == "delegate_result" {
+        // A file comes by itself first; the message that it belongs to names it.
+        let is_bare = matches!(method, "delegate_result" | "chat_upload_receive");
+        // What people decide on our requests we read where it stands.
+        let id = request["params"]["message"]["messageId"].as_str().unwrap_or_default();
+        is_ours || is_bare || (source.is_none() && id.starts_with("request-responded:"))
+    }
+
+    /// The message that it is; none for what nobody has to answer.
+    pub fn arrival(&self, channel: &str, workspace: &str) -> Option<Arrival> {
+        let request = opened(&self.request_body);
+        if self.is_by_the_way(&request, workspace) {
             return None;
         }
-        let request = opened(&self.request_body);
+        let source = self.source_id.as_deref().filter(|id| !id.is_empty());
         let context = text_of(&request["params"]["message"]["contextId"]);
         let place = source.map_or("canvas".to_owned(), |peer| format!("peer:{peer}"));
         let name = match source {
@@ -74,17 +115,38 @@ impl Row {
             room: Room::Direct,
             text: self.text(&request),
             reply_to: format!("{channel}:{place}"),
-            position: Some(self.seq),
+            position: self.seq,
             sent_at: self.at(),
         })
     }
 
     fn text(&self, request: &Value) -> String {
+        if self.is_unreadable {
+            return String::new();
+        }
         let params = &request["params"];
         let places = [&params["message"]["parts"], &params["parts"], &request["parts"]];
         let said = places.into_iter().map(text_of_parts).find(|text| !text.is_empty());
+        let attached = self.attached();
         let summary = || self.summary.clone().filter(|text| !text.is_empty());
-        said.or_else(summary).unwrap_or_else(|| EMPTY.to_owned())
+        let said = said.or_else(|| summary().filter(|_| attached.is_empty()));
+        match (said, attached.is_empty()) {
+            (Some(said), true) => said,
+            (Some(said), false) => format!("{said}\n\n{attached}"),
+            (None, true) => EMPTY.to_owned(),
+            (None, false) => attached,
+        }
+    }
+
+    /// The files that came with it, one a line: they are named to Codex, and not read.
+    fn attached(&self) -> String {
+        let files = self.attachments.as_array().map(Vec::as_slice).unwrap_or_default();
+        let line = |file: &Value| {
+            let kind = text_of(&file["kind"]).unwrap_or("file");
+            let name = text_of(&file["name"]).or_else(|| text_of(&file["uri"])).unwrap_or("without a name");
+            format!("[{kind} attached: {name}; it cannot be read here]")
+        };
+        files.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -143,6 +205,43 @@ mod tests {
         assert_eq!(arrival(&json!({"id": "4", "method": "delegate_result", "source_id": "own"})), None);
         assert!(arrival(&json!({"id": "5", "method": "message/send", "source_id": "peer"})).is_some());
         assert!(arrival(&json!({"id": "6", "method": "message/send"})).is_some());
+        let upload = json!({"id": "7", "method": "chat_upload_receive", "summary": "Canvas upload: a.png",
+            "request_body": {"uri": "platform-pending:w/f", "name": "a.png"}});
+        assert_eq!(arrival(&upload), None, "a file that is on its way to a message");
+        let told = json!({"params": {"message": {"messageId": "request-responded:7-u", "parts": [{"text": "It was approved."}]}}});
+        assert_eq!(arrival(&json!({"id": "8", "request_body": told})), None, "what we read elsewhere");
+        assert!(
+            arrival(&json!({"id": "9", "source_id": "peer", "request_body": told})).is_some(),
+            "a peer claims it"
+        );
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_read_is_a_message_without_words_of_the_right_sender() {
+        let odd =
+            arrival(&json!({"id": "r1", "seq": "many", "source_id": "p-1", "summary": "do it"})).unwrap();
+        assert_eq!((odd.text.as_str(), odd.sender.id.as_str(), odd.position), ("", "peer:p-1", None));
+        let odd =
+            arrival(&json!({"id": "r2", "seq": 4, "method": 7, "request_body": {"parts": [{"text": "x"}]}}));
+        assert_eq!(odd.map(|odd| (odd.text, odd.position)), Some((String::new(), Some(4))));
+        let whole = arrival(&json!({"id": "r3", "seq": null, "summary": "do it"})).unwrap();
+        assert_eq!(
+            (whole.text.as_str(), whole.position),
+            ("do it", None),
+            "a place in the order is not needed"
+        );
+    }
+
+    #[test]
+    fn files_are_named() {
+        let files =
+            json!([{"kind": "image", "uri": "workspace:a.png", "name": "a.png"}, {"uri": "workspace:b"}]);
+        let parts = json!({"parts": [{"kind": "text", "text": "see"}]});
+        let both = arrival(&json!({"id": "r1", "request_body": parts, "attachments": files})).unwrap();
+        let named = "[image attached: a.png; it cannot be read here]\n[file attached: workspace:b; it cannot be read here]";
+        assert_eq!(both.text, format!("see\n\n{named}"));
+        let alone = arrival(&json!({"id": "r1", "summary": "a.png", "attachments": files})).unwrap();
+        assert_eq!(alone.text, named);
     }
 
     #[test]

@@ -10,9 +10,14 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use super::process::Unanswered;
-use crate::channel::{Tap, speech};
-use crate::deliver::text::Limit;
+use crate::channel::{Progress, Tap};
+use crate::deliver::text::{self, Limit};
 use crate::view;
+
+/// The longest place: targets have room for the channel's name beside it.
+const PLACE_BYTES: usize = 200;
+/// The longest name of a message or a conversation.
+const NAME_BYTES: usize = 512;
 
 /// What a plugin says that it can do.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -24,6 +29,8 @@ pub struct Capabilities {
     pub edit: bool,
     /// Shows buttons, and tells when one is tapped.
     pub approve: bool,
+    /// Wants to show how a turn stands while it runs; with `edit`.
+    pub progress: bool,
     /// Knows what it has sent by its `outbox_id`.
     pub idempotent_send: bool,
     /// The longest text.
@@ -55,6 +62,9 @@ pub struct Inbound {
     reply_to: Option<String>,
     #[serde(default)]
     ts: Option<Value>,
+    /// Whether others than the sender read the conversation.
+    #[serde(default)]
+    shared: bool,
     /// How far the source is read with it.
     #[serde(default)]
     pub cursor: Option<String>,
@@ -68,21 +78,36 @@ struct From {
 }
 
 impl Inbound {
-    /// As the inbox takes it. Nobody else may read along: where a stranger writes, nobody decides.
-    pub fn arrival(self, channel: &str, now_ms: i64) -> Arrival {
+    /// As the inbox takes it, or why it cannot be taken: what has no proper place could never be answered. Where others read
+    /// along, any approver of the channel may decide; else only the sender, if they are one.
+    pub fn arrival(self, channel: &str, now_ms: i64) -> Result<Arrival, String> {
         let place = self.reply_to.as_ref().unwrap_or(&self.conversation);
+        check_place(place)?;
+        if [&self.id, &self.conversation].iter().any(|name| name.is_empty() || name.len() > NAME_BYTES) {
+            return Err(format!("an id and a conversation have 1 to {NAME_BYTES} bytes"));
+        }
         let name = self.sender.name.unwrap_or_else(|| self.sender.id.clone());
-        Arrival {
+        Ok(Arrival {
             external_id: self.id,
             reply_to: format!("{channel}:{place}"),
             conversation: self.conversation,
             sender: Sender { id: self.sender.id, name, party: Party::Person },
-            room: Room::Direct,
+            room: if self.shared { Room::Shared } else { Room::Direct },
             text: self.text,
             position: None,
             sent_at: self.ts.as_ref().and_then(time).unwrap_or(now_ms),
-        }
+        })
     }
+}
+
+/// Whether something can be sent there.
+pub fn check_place(place: &str) -> Result<(), String> {
+    if place.trim().is_empty() || place.len() > PLACE_BYTES || place.contains(char::is_control) {
+        return Err(format!(
+            "a place has 1 to {PLACE_BYTES} bytes, without control characters; name it in `reply_to`"
+        ));
+    }
+    Ok(())
 }
 
 /// Seconds since 1970, or RFC 3339.
@@ -120,7 +145,7 @@ impl Action {
             conversation: self.conversation.unwrap_or_else(|| place.to_owned()),
             sender_id: self.user.id,
             request_id: request_id.to_owned(),
-            decision,
+            choice: decision.into(),
             message_id: self.message_id,
         })
     }
@@ -135,17 +160,26 @@ pub fn send(place: &str, attempt: &Attempt, can: &Capabilities) -> Value {
         Occasion::Reply => "reply",
         _ => "notice",
     };
-    let decidable = notice
-        .requests
-        .iter()
-        .filter(|asked| !matches!(asked.ask["kind"].as_str(), Some("questions" | "form")));
+    let decidable = notice.requests.iter().filter(|asked| !asked.is_question());
     let actions = decidable.flat_map(|asked| actions(place, &asked.request_id));
+    // Nobody is offered to agree to what they are not shown.
+    let is_whole = text::is_whole(notice, can.limit());
+    let actions = actions.filter(|action| is_whole || action["style"] != "primary");
     let expires_at = notice.requests.iter().filter_map(|asked| asked.expires_at).min().map(view::time);
     json!({
         "outbox_id": attempt.key, "target": place, "kind": kind, "format": "text",
-        "text": speech::text(attempt, can.limit()), "in_reply_to": notice.in_reply_to,
+        "text": text::chat(notice, attempt.may_be_duplicate, can.limit()), "in_reply_to": notice.in_reply_to,
         "actions": if can.approve { actions.collect::<Vec<_>>() } else { Vec::new() },
         "expires_at": expires_at, "attempt": attempt.number, "maybe_duplicate": attempt.may_be_duplicate,
+    })
+}
+
+/// How a turn stands, for the first time.
+pub fn progress(progress: &Progress, text: &str) -> Value {
+    json!({
+        "outbox_id": format!("progress-{}", progress.message_id), "target": progress.place, "kind": "progress",
+        "format": "text", "text": text, "in_reply_to": null, "actions": [], "expires_at": null, "attempt": 1,
+        "maybe_duplicate": false,
     })
 }
 
@@ -216,7 +250,7 @@ mod tests {
         let action = json!({"action_id": made["id"], "user": {"id": "ada"}, "message_id": "m1"});
         let tap = serde_json::from_value::<Action>(action).unwrap().tap("t1".into()).unwrap();
         assert_eq!((tap.request_id.as_str(), tap.conversation.as_str()), ("req-12ab34cd", "room/7"));
-        assert_eq!((tap.decision, tap.sender_id.as_str()), (Decision::Decline, "ada"));
+        assert_eq!((tap.choice, tap.sender_id.as_str()), (Decision::Decline.into(), "ada"));
         let unknown = json!({"action_id": "launch/x/y", "user": {"id": "ada"}});
         assert_eq!(serde_json::from_value::<Action>(unknown).unwrap().tap("t1".into()), None);
     }
@@ -226,11 +260,26 @@ mod tests {
         let inbound = |ts: Value| {
             let text =
                 json!({"id": "1", "conversation": "c", "sender": {"id": "ada"}, "text": "hi", "ts": ts});
-            serde_json::from_value::<Inbound>(text).unwrap().arrival("echo", 5)
+            serde_json::from_value::<Inbound>(text).unwrap().arrival("echo", 5).unwrap()
         };
         assert_eq!(inbound(json!(1_700_000_000)).sent_at, 1_700_000_000_000);
         assert_eq!(inbound(json!("2023-11-14T22:13:20Z")).sent_at, 1_700_000_000_000);
         assert_eq!(inbound(Value::Null).sent_at, 5);
         assert_eq!(inbound(Value::Null).reply_to, "echo:c");
+    }
+
+    #[test]
+    fn what_could_never_be_answered_is_not_taken() {
+        let arrival = |conversation: &str, reply_to: Option<&str>| {
+            let text = json!({"id": "1", "conversation": conversation, "sender": {"id": "ada"}, "text": "hi",
+                "reply_to": reply_to, "shared": true});
+            serde_json::from_value::<Inbound>(text).unwrap().arrival("echo", 5)
+        };
+        assert!(arrival(&"x".repeat(300), None).unwrap_err().contains("reply_to"));
+        assert!(arrival("a\nb", None).is_err() && arrival(" ", None).is_err());
+        let named = arrival(&"x".repeat(300), Some("!room:server.org")).unwrap();
+        assert_eq!((named.reply_to.as_str(), named.room), ("echo:!room:server.org", Room::Shared));
+        assert_eq!(arrival("großer Raum", None).unwrap().reply_to, "echo:großer Raum");
+        assert!(arrival("", Some("x")).is_err());
     }
 }

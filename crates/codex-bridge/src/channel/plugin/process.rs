@@ -22,7 +22,8 @@ use crate::deliver::exec::Group;
 
 /// The longest line.
 const LINE_BYTES: u64 = 1024 * 1024;
-/// The longest line of its complaints that is kept.
+/// The longest line of its complaints that is read, and that is kept of it.
+const COMPLAINT_BYTES: u64 = 64 * 1024;
 const COMPLAINT_CHARS: usize = 2_000;
 /// Lines that may wait to be written, and that may wait to be acted on.
 const QUEUE: usize = 64;
@@ -242,8 +243,16 @@ async fn keep(
     let _ = ended.send(Some(why.unwrap_or_else(how)));
 }
 
+/// Until the end: whoever writes to a pipe that nobody reads ends by it. A line that is too long is only begun.
 async fn complain(mut stderr: impl AsyncBufRead + Unpin, log: Log) {
-    while let Ok(Some(line)) = line(&mut stderr).await {
-        log.say(&String::from_utf8_lossy(&line));
+    let mut is_middle = false;
+    loop {
+        let mut line = Vec::new();
+        match (&mut stderr).take(COMPLAINT_BYTES).read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) if !is_middle => log.say(&String::from_utf8_lossy(&line)),
+            Ok(_) => {}
+        }
+        is_middle = line.last() != Some(&b'\n');
     }
 }

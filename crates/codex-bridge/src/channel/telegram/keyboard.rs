@@ -1,47 +1,64 @@
 //! The buttons under what Codex asks. What a button carries is the name of its request, which is short, random and bound
 //! by the bridge to its task, its conversation and those who may decide: nothing else could be believed. Pure.
 
-use codex_bridge_core::outbox::Asked;
+use codex_bridge_core::bridge::Choice;
+use codex_bridge_core::inbox::answer;
 use codex_session::Decision;
 use serde_json::{Value, json};
+
+use crate::deliver::text::Shown;
 
 /// What the buttons are, and how their data begins.
 const APPROVE: &str = "a:";
 const FOR_SESSION: &str = "s:";
 const DENY: &str = "d:";
+const OPTION: &str = "q:";
+/// The most options that have buttons; with more, a question is answered in words.
+const MOST_OPTIONS: usize = 10;
+/// The longest words on a button, in characters.
+const WORDS: usize = 40;
 
-/// The buttons for these; a question has none, it is answered in words.
-pub fn buttons(asked: &[Asked]) -> Value {
-    let decidable: Vec<&Asked> = asked.iter().filter(|one| !is_question(one)).collect();
-    let rows = decidable.iter().map(|one| row(one, decidable.len() > 1));
-    rows.collect()
+/// The buttons for these: a row each, and for a question a row for each of its options.
+pub fn buttons(shown: &[Shown<'_>]) -> Value {
+    shown.iter().flat_map(|one| rows(*one, shown.len() > 1)).collect()
 }
 
-fn is_question(asked: &Asked) -> bool {
-    matches!(asked.ask["kind"].as_str(), Some("questions" | "form"))
-}
-
-fn row(asked: &Asked, is_one_of_many: bool) -> Value {
-    let id = &asked.request_id;
-    let button = |start: &str, word: &str| {
+fn rows(shown: Shown<'_>, is_one_of_many: bool) -> Vec<Value> {
+    let (asked, id) = (shown.asked, &shown.asked.request_id);
+    let button = |start: &str, word: &str, end: &str| {
         let text = if is_one_of_many { format!("{word} {id}") } else { word.to_owned() };
-        json!({ "text": text, "callback_data": format!("{start}{id}") })
+        json!({ "text": text, "callback_data": format!("{start}{id}{end}") })
     };
-    let offers = asked.ask["offers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut row = vec![button(APPROVE, "Approve")];
-    if offers.iter().any(|offer| offer == "accept_for_session") {
-        row.push(button(FOR_SESSION, "For this thread"));
+    if asked.is_question() {
+        let options = answer::options(&asked.ask);
+        let options = if options.len() > MOST_OPTIONS || !shown.is_whole { Vec::new() } else { options };
+        let words = options.iter().map(|label| label.chars().take(WORDS).collect::<String>());
+        let row = |(number, word): (usize, String)| json!([button(OPTION, &word, &format!(":{number}"))]);
+        return words.enumerate().map(row).collect();
     }
-    row.push(button(DENY, "Deny"));
-    row.into()
+    let offers = asked.ask["offers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut row = Vec::new();
+    if shown.is_whole {
+        row.push(button(APPROVE, "Approve", ""));
+        if offers.iter().any(|offer| offer == "accept_for_session") {
+            row.push(button(FOR_SESSION, "For this thread", ""));
+        }
+    }
+    row.push(button(DENY, "Deny", ""));
+    vec![row.into()]
 }
 
 /// What a button says: on which request, what.
-pub fn meaning(data: &str) -> Option<(String, Decision)> {
-    let of = |start: &str, decision: Decision| Some((data.strip_prefix(start)?.to_owned(), decision));
+pub fn meaning(data: &str) -> Option<(String, Choice)> {
+    let of = |start: &str, decision: Decision| Some((data.strip_prefix(start)?.to_owned(), decision.into()));
+    let option = || {
+        let (id, number) = data.strip_prefix(OPTION)?.rsplit_once(':')?;
+        Some((id.to_owned(), Choice::Option(number.parse().ok()?)))
+    };
     of(APPROVE, Decision::Accept)
         .or_else(|| of(FOR_SESSION, Decision::AcceptForSession))
         .or_else(|| of(DENY, Decision::Decline))
+        .or_else(option)
 }
 
 /// The same buttons without those of a request.
@@ -60,30 +77,63 @@ pub fn without(buttons: &Value, request_id: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use codex_bridge_core::outbox::Asked;
+
     use super::*;
 
     fn asked(id: &str, ask: Value) -> Asked {
         Asked { request_id: id.into(), ask, expires_at: None }
     }
 
+    fn whole(asked: &Asked) -> Shown<'_> {
+        Shown { asked, is_whole: true }
+    }
+
+    fn data(buttons: &Value) -> Vec<&str> {
+        let rows = buttons.as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap());
+        rows.map(|button| button["callback_data"].as_str().unwrap()).collect()
+    }
+
     #[test]
     fn every_button_says_what_it_does_and_fits() {
         let offers = json!({"kind": "command", "offers": ["accept", "accept_for_session", "decline"]});
-        let question = json!({"kind": "questions", "offers": ["answer"]});
-        let buttons = buttons(&[asked("req-12ab34cd", offers), asked("req-99999999", question)]);
-        let data: Vec<&str> =
-            buttons[0].as_array().unwrap().iter().map(|one| one["callback_data"].as_str().unwrap()).collect();
+        let asked = asked("req-12ab34cd", offers);
+        let buttons = buttons(&[whole(&asked)]);
+        let data = data(&buttons);
         assert_eq!(data, ["a:req-12ab34cd", "s:req-12ab34cd", "d:req-12ab34cd"]);
-        assert_eq!(buttons.as_array().unwrap().len(), 1, "a question has none");
         assert!(data.iter().all(|data| data.len() <= 64));
-        let decisions: Vec<Decision> = data.iter().map(|data| meaning(data).unwrap().1).collect();
-        assert_eq!(decisions, [Decision::Accept, Decision::AcceptForSession, Decision::Decline]);
+        let choices: Vec<Choice> = data.iter().map(|data| meaning(data).unwrap().1).collect();
+        let decisions = [Decision::Accept, Decision::AcceptForSession, Decision::Decline];
+        assert_eq!(choices, decisions.map(Choice::from));
         assert_eq!(meaning("x:1"), None);
     }
 
     #[test]
+    fn what_was_not_shown_whole_can_only_be_denied() {
+        let asked = asked("req-1", json!({"kind": "command", "offers": ["accept", "accept_for_session"]}));
+        assert_eq!(data(&buttons(&[Shown { asked: &asked, is_whole: false }])), ["d:req-1"]);
+    }
+
+    #[test]
+    fn a_question_is_never_approved_and_its_options_have_buttons() {
+        let question =
+            |options: Value| json!({"kind": "questions", "questions": [{"id": "c", "options": options}]});
+        let free = asked("req-1", question(json!([])));
+        assert_eq!(buttons(&[whole(&free)]), json!([]));
+        let choice = asked("req-1", question(json!([{"label": "Red"}, {"label": "Blue"}])));
+        let buttons = buttons(&[whole(&choice)]);
+        assert_eq!(
+            (data(&buttons), &buttons[1][0]["text"]),
+            (vec!["q:req-1:0", "q:req-1:1"], &json!("Blue"))
+        );
+        assert_eq!(meaning("q:req-1:1"), Some(("req-1".to_owned(), Choice::Option(1))));
+        assert_eq!(without(&buttons, "req-1"), json!([]));
+    }
+
+    #[test]
     fn what_is_decided_loses_its_buttons_and_the_others_keep_theirs() {
-        let both = buttons(&[asked("req-1", json!({})), asked("req-2", json!({}))]);
+        let (one, two) = (asked("req-1", json!({})), asked("req-2", json!({})));
+        let both = buttons(&[whole(&one), whole(&two)]);
         assert_eq!(both[0][0]["text"], "Approve req-1");
         let one = without(&both, "req-1");
         assert_eq!((one.as_array().unwrap().len(), &one[0][0]["callback_data"]), (1, &json!("a:req-2")));

@@ -27,6 +27,12 @@ pub struct Memory {
     pub taps: HashMap<String, Tapped>,
     /// Groups that have another number now.
     pub moved: BTreeMap<i64, i64>,
+    /// Chats that asked for quiet, and until when.
+    pub quiet: HashMap<i64, Instant>,
+    /// Groups in which how a turn stands was edited, and when last.
+    pub edited_at: HashMap<i64, Instant>,
+    /// Of what takes several messages, how many were said, by its key.
+    parts: BTreeMap<String, usize>,
     /// How our bot is called.
     pub username: String,
     /// When something came last.
@@ -115,12 +121,45 @@ impl Memory {
         }
     }
 
-    /// A group that became a supergroup says so with a message of its own.
+    /// A group that became a supergroup says so with a message of its own, on either side.
     pub fn note_move(&mut self, message: &Value) {
-        let moved = (message["chat"]["id"].as_i64(), message["migrate_to_chat_id"].as_i64());
-        if let (Some(before), Some(now)) = moved {
-            self.moved.insert(before, now);
+        let chat = message["chat"]["id"].as_i64();
+        let to = (chat, message["migrate_to_chat_id"].as_i64());
+        let from = (message["migrate_from_chat_id"].as_i64(), chat);
+        for moved in [to, from] {
+            if let (Some(before), Some(now)) = moved {
+                self.moved.insert(before, now);
+            }
         }
+    }
+
+    /// The number under which a chat is known here: what was begun in a group goes on after it has moved.
+    pub fn home(&self, chat: i64) -> i64 {
+        self.moved.iter().find(|(_, now)| **now == chat).map_or(chat, |(before, _)| *before)
+    }
+
+    /// Whether a chat asked for quiet.
+    pub fn is_quiet(&mut self, chat: i64) -> bool {
+        self.quiet.retain(|_, until| *until > Instant::now());
+        self.quiet.contains_key(&chat)
+    }
+
+    /// How many messages of this were said.
+    pub fn parts_said(&self, key: &str) -> usize {
+        self.parts.get(key).copied().unwrap_or_default()
+    }
+
+    /// So many messages of this were said.
+    pub fn note_parts_said(&mut self, key: &str, count: usize) {
+        self.parts.insert(key.to_owned(), count);
+        if self.parts.len() > MOST {
+            self.parts.pop_first();
+        }
+    }
+
+    /// All of it was said.
+    pub fn forget_parts(&mut self, key: &str) {
+        self.parts.remove(key);
     }
 
     /// Where a chat is now.

@@ -1,30 +1,38 @@
 //! Editing what was said: what became of a request, and how a turn stands. All of it best effort: what cannot be edited now
 //! stays remembered, and is tried again.
 
-use codex_bridge_core::bridge::Verdict;
+use std::time::{Duration, Instant};
+
+use codex_bridge_core::bridge::{Choice, Verdict};
 use codex_bridge_core::request::{RequestRecord, RequestState};
 use codex_session::Decision;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::memory::{Asking, Shown};
-use super::{Edited, LIMIT, Place, Telegram, keyboard};
+use super::saying::{Edited, numbered};
+use super::{Telegram, keyboard};
 use crate::channel::{Progress, Tap};
+use crate::deliver::telegram::LIMIT;
 use crate::deliver::text;
 use crate::view;
+
+/// How often a turn is shown anew in a group.
+const GROUP_EDITS_EVERY: Duration = Duration::from_secs(6);
 
 impl Telegram {
     /// What came of a tap: first in the message, for all, then to who tapped.
     pub(super) async fn show_verdict(&self, tap: &Tap, verdict: &Verdict) {
-        let tapped = self.memory().taps.remove(&tap.id);
+        // Until it is shown, nobody else shows what became of the request: see [`Telegram::asked`].
+        let tapped = self.memory().taps.get(&tap.id).cloned();
         if let (Some(tapped), Some(message_id)) = (tapped, number(tap))
-            && !matches!(verdict, Verdict::Forbidden { .. })
+            && matches!(verdict, Verdict::Taken { .. } | Verdict::TooLate { .. })
         {
             let known = self.known(&tap.conversation, message_id);
             let said = tapped.text.or_else(|| known.as_ref().map(|asking| asking.text.clone()));
             let note = match verdict {
                 Verdict::Taken { .. } => {
-                    format!("{} by {}, {:.0}", outcome_of(&tap.decision), tapped.who, Timestamp::now())
+                    format!("{} by {}, {:.0}", outcome_of(&tap.choice), tapped.who, Timestamp::now())
                 }
                 late => late.text().to_owned(),
             };
@@ -42,6 +50,7 @@ impl Telegram {
             }
         }
         self.toast(&tap.id, verdict.text()).await;
+        self.memory().taps.remove(&tap.id);
     }
 
     /// A request was answered at another door, or can be answered no more.
@@ -83,11 +92,13 @@ impl Telegram {
         match known {
             None if progress.is_over => {}
             None => {
-                let Ok(place) = Place::parse(&progress.place) else { return };
-                let sent = self.post(place, &text, &Value::Null, None).await;
+                let Ok((_, place)) = numbered(&progress.place) else { return };
+                let shown = Shown { place: progress.place.clone(), message_id: None, text };
+                // Noted first: whatever becomes of this attempt, there is no second one.
+                self.memory().show(&progress.message_id, shown.clone());
+                let sent = self.post(&place, &shown.text, &Value::Null, None).await;
                 let message_id = sent.ok().and_then(|reply| reply.body["result"]["message_id"].as_i64());
-                let shown = Shown { place: progress.place.clone(), message_id, text };
-                self.memory().show(&progress.message_id, shown);
+                self.memory().show(&progress.message_id, Shown { message_id, ..shown });
             }
             Some(shown) => self.edit_progress(progress, shown, text).await,
         }
@@ -96,6 +107,7 @@ impl Telegram {
     async fn edit_progress(&self, progress: &Progress, shown: Shown, text: String) {
         let edited = match shown.message_id {
             Some(_) if shown.text == text => Edited::Done,
+            Some(_) if !self.may_edit_progress(&shown.place) => Edited::Later,
             Some(message_id) => self.edit(&shown.place, message_id, &text, &Value::Null).await,
             None => Edited::Never,
         };
@@ -106,17 +118,29 @@ impl Telegram {
             memory.show(&progress.message_id, Shown { text, ..shown });
         }
     }
+
+    /// A group takes twenty messages and edits in a minute: how turns stand leaves most of them to what matters more.
+    fn may_edit_progress(&self, place: &str) -> bool {
+        let Ok((chat, _)) = numbered(place) else { return true };
+        let mut memory = self.memory();
+        let is_group = chat < 0;
+        let is_soon = memory.edited_at.get(&chat).is_some_and(|at| at.elapsed() < GROUP_EDITS_EVERY);
+        if is_group && !is_soon {
+            memory.edited_at.insert(chat, Instant::now());
+        }
+        !(is_group && is_soon)
+    }
 }
 
 fn number(tap: &Tap) -> Option<i64> {
     tap.message_id.as_deref()?.parse().ok()
 }
 
-fn outcome_of(decision: &Decision) -> &'static str {
-    match decision {
-        Decision::Accept => "approved",
-        Decision::AcceptForSession => "approved for this thread",
-        Decision::Decline => "denied",
+fn outcome_of(choice: &Choice) -> &'static str {
+    match choice {
+        Choice::Decision(Decision::Accept) => "approved",
+        Choice::Decision(Decision::AcceptForSession) => "approved for this thread",
+        Choice::Decision(Decision::Decline) => "denied",
         _ => "answered",
     }
 }

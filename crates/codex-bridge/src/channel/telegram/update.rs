@@ -33,19 +33,20 @@ pub struct Tapped {
     pub buttons: Value,
 }
 
-/// The chat of a message, and the topic if it is in one: what belongs together, and where a reply goes.
-pub fn place(message: &Value) -> Option<String> {
-    let chat = message["chat"]["id"].as_i64()?;
+/// The chat of a message, and the topic if it is in one: what belongs together, and where a reply goes. `home` is the
+/// number under which a chat is known here.
+fn place(message: &Value, home: impl Fn(i64) -> i64) -> Option<String> {
+    let chat = home(message["chat"]["id"].as_i64()?);
     // Without this mark a thread is only a chain of replies.
     let topic = message["message_thread_id"].as_i64().filter(|_| message["is_topic_message"] == true);
     Some(topic.map_or_else(|| chat.to_string(), |topic| format!("{chat}:{topic}")))
 }
 
 /// A message for us; none if there is nothing in it that somebody said. `username` is how our bot is called.
-pub fn arrival(channel: &str, username: &str, message: &Value) -> Option<Arrival> {
+pub fn arrival(channel: &str, username: &str, message: &Value, home: impl Fn(i64) -> i64) -> Option<Arrival> {
     let from = &message["from"];
     let (chat, number) = (message["chat"]["id"].as_i64()?, message["message_id"].as_i64()?);
-    let place = place(message)?;
+    let place = place(message, home)?;
     let is_private = message["chat"]["type"] == "private";
     let party = if from["is_bot"] == true { Party::Agent } else { Party::Person };
     Some(Arrival {
@@ -67,15 +68,15 @@ pub fn number_in(external_id: &str, chat: i64) -> Option<i64> {
 }
 
 /// A tap on one of our buttons.
-pub fn tapped(callback: &Value) -> Option<Tapped> {
+pub fn tapped(callback: &Value, home: impl Fn(i64) -> i64) -> Option<Tapped> {
     let message = &callback["message"];
-    let (request_id, decision) = keyboard::meaning(callback["data"].as_str()?)?;
+    let (request_id, choice) = keyboard::meaning(callback["data"].as_str()?)?;
     let tap = Tap {
         id: callback["id"].as_str()?.to_owned(),
-        conversation: place(message)?,
+        conversation: place(message, home)?,
         sender_id: callback["from"]["id"].as_i64()?.to_string(),
         request_id,
-        decision,
+        choice,
         message_id: Some(message["message_id"].as_i64()?.to_string()),
     };
     Some(Tapped {
@@ -119,6 +120,10 @@ mod tests {
 
     use super::*;
 
+    fn same(chat: i64) -> i64 {
+        chat
+    }
+
     fn message() -> Value {
         json!({
             "message_id": 5, "date": 1_700_000_000, "chat": {"id": -1001, "type": "supergroup"},
@@ -129,36 +134,39 @@ mod tests {
     #[test]
     fn a_message_belongs_to_its_chat_and_topic() {
         let mut message = message();
-        let plain = arrival("telegram", "codex_bot", &message).unwrap();
+        let plain = arrival("telegram", "codex_bot", &message, same).unwrap();
         assert_eq!((plain.external_id.as_str(), plain.conversation.as_str()), ("-1001/5", "-1001"));
         assert_eq!((plain.reply_to.as_str(), plain.room), ("telegram:-1001", Room::Shared));
         assert_eq!((plain.sender.name.as_str(), plain.sent_at), ("Ada L", 1_700_000_000_000));
         message["message_thread_id"] = 17.into();
         assert_eq!(
-            arrival("t", "b", &message).unwrap().conversation,
+            arrival("t", "b", &message, same).unwrap().conversation,
             "-1001",
             "a chain of replies is no topic"
         );
         message["is_topic_message"] = true.into();
-        assert_eq!(arrival("t", "b", &message).unwrap().reply_to, "t:-1001:17");
+        assert_eq!(arrival("t", "b", &message, same).unwrap().reply_to, "t:-1001:17");
         message["chat"]["type"] = "private".into();
-        assert_eq!(arrival("t", "b", &message).unwrap().room, Room::Direct);
+        assert_eq!(arrival("t", "b", &message, same).unwrap().room, Room::Direct);
     }
 
     #[test]
     fn what_nobody_said_is_no_message() {
         let mut message = message();
         message["text"] = "@codex_bot  do it".into();
-        assert_eq!(arrival("t", "codex_bot", &message).unwrap().text, "do it");
+        assert_eq!(arrival("t", "codex_bot", &message, same).unwrap().text, "do it");
         message["text"] = "@codex_bots do it".into();
-        assert_eq!(arrival("t", "codex_bot", &message).unwrap().text, "@codex_bots do it");
+        assert_eq!(arrival("t", "codex_bot", &message, same).unwrap().text, "@codex_bots do it");
         message.as_object_mut().unwrap().remove("text");
-        assert_eq!(arrival("t", "b", &message), None, "somebody joined, or the like");
+        assert_eq!(arrival("t", "b", &message, same), None, "somebody joined, or the like");
         message["photo"] = json!([{}]);
-        assert!(arrival("t", "b", &message).unwrap().text.contains("photo attached"));
+        assert!(arrival("t", "b", &message, same).unwrap().text.contains("photo attached"));
         message["caption"] = "what is this?".into();
-        assert!(arrival("t", "b", &message).unwrap().text.starts_with("what is this?\n"));
-        assert_eq!(arrival("t", "b", &json!({"chat": {"id": 1}, "message_id": 1, "text": "a post"})), None);
+        assert!(arrival("t", "b", &message, same).unwrap().text.starts_with("what is this?\n"));
+        assert_eq!(
+            arrival("t", "b", &json!({"chat": {"id": 1}, "message_id": 1, "text": "a post"}), same),
+            None
+        );
     }
 
     #[test]
@@ -167,12 +175,12 @@ mod tests {
             "id": "77", "from": {"id": 42, "username": "ada"}, "data": "a:req-12ab34cd",
             "message": {"message_id": 9, "chat": {"id": 42}, "text": "Codex asks"},
         });
-        let tapped = tapped(&callback).unwrap();
+        let tapped = tapped(&callback, same).unwrap();
         assert_eq!(
             (tapped.tap.conversation.as_str(), tapped.tap.request_id.as_str()),
             ("42", "req-12ab34cd")
         );
-        assert_eq!((tapped.tap.decision, tapped.who.as_str()), (Decision::Accept, "ada"));
+        assert_eq!((tapped.tap.choice, tapped.who.as_str()), (Decision::Accept.into(), "ada"));
         assert_eq!(number_in("42/5", 42), Some(5));
         assert_eq!(number_in("42/5", 43), None);
     }

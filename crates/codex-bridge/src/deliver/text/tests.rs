@@ -112,6 +112,16 @@ fn a_long_answer_is_cut_in_the_platforms_own_unit() {
 }
 
 #[test]
+fn what_json_makes_longer_is_counted_as_it_stands_there() {
+    let notice = notice(&json!({ "answer": "say \"\\\" and 𝄞\n".repeat(4000) }));
+    let limit = Limit::JsonBytes(18_000);
+    let text = text(&notice, false, limit);
+    let in_json = serde_json::to_string(&text).unwrap().len() - 2;
+    assert_eq!(in_json, limit.length(&text));
+    assert!((17_990..=18_000).contains(&in_json), "{in_json}");
+}
+
+#[test]
 fn an_answer_that_was_cut_before_says_so() {
     let text = text(&notice(&json!({ "answer": "a beginning", "answer_cut_chars": 7 })), false, WIDE);
     assert!(text.contains("a beginning\n… (cut;"), "{text}");
@@ -135,4 +145,18 @@ fn nothing_in_a_text_is_acted_on() {
         assert_eq!(shown_really, shown, "{said:?}");
         assert_eq!(harmless(&shown_really), shown, "once is enough");
     }
+}
+
+#[test]
+fn what_stands_at_the_end_stays_whole_however_much_is_cut() {
+    let closing = "[re: row-1] [codex-bridge hop 2]";
+    let long =
+        notice(&json!({"event": "reply", "answer": "x".repeat(500), "closing": closing, "prompt": ""}));
+    for said in [chat(&long, false, Limit::Chars(200)), text(&long, false, Limit::Utf16(200))] {
+        assert!(said.ends_with(closing) && said.chars().count() <= 200, "{said}");
+        assert!(said.contains("… (cut"), "{said}");
+    }
+    let cut_before =
+        notice(&json!({"event": "reply", "answer": "x", "answer_cut_chars": 9, "closing": closing}));
+    assert!(chat(&cut_before, false, WIDE).ends_with(closing));
 }

@@ -82,6 +82,16 @@ fn who_cannot_be_asked_is_told_what_to_type() {
 }
 
 #[test]
+fn who_cannot_be_asked_is_not_flooded() {
+    let long =
+        json!({"changes": [{"path": "a", "diff": "+ä".repeat(100_000), "kind": "update", "cut_bytes": 0}]});
+    let told = how_to_answer(&request("file_change", &["accept", "decline"], &long));
+    assert!(told.chars().count() < TOLD_CHARS + 500, "{} characters", told.chars().count());
+    assert!(told.contains("`codex-bridge requests codex-1` shows the rest"), "{told}");
+    assert!(told.contains("`codex-bridge approve codex-1 req-1`"), "{told}");
+}
+
+#[test]
 fn a_client_that_names_no_kind_of_elicitation_means_forms() {
     let can = |elicitation: Value| {
         asks_people(&serde_json::from_value(json!({ "elicitation": elicitation })).unwrap())

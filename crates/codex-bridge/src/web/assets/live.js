@@ -6,6 +6,8 @@
   const MAX_LIVE_CHARS = 100000;   // of a text that is being written, its end is kept
   const REFRESH_EVERY_MS = 250;
   const RETRY_MS = 2000;
+  const RETRY_MAX_MS = 4000;       // so rarely is a daemon asked that is away
+  const LOOK_MS = 30000;           // so often a page looks that nobody sees
   const KINDS = ["state", "thread_opened", "turn_started", "turn_ended", "message", "thought", "tool_started", "tool_completed",
     "request", "request_closed", "request_decided", "warning", "notice", "retrying", "diff"];
 
@@ -44,7 +46,7 @@
 
   // Fetches a page of ours; one fetch at a time, and one more if something changed meanwhile.
   function refresher(address, use) {
-    let busy = false, again = false;
+    let busy = false, again = false, pause = REFRESH_EVERY_MS;
     return async function refresh() {
       if (busy) { again = true; return; }
       busy = true;
@@ -52,8 +54,9 @@
         const answer = await fetch(address(), { headers: { accept: "text/html" } });
         if (new URL(answer.url).pathname === "/login") { location.assign("/login"); return; }
         if (answer.ok) use(new DOMParser().parseFromString(await answer.text(), "text/html"));
-      } catch { again = true; }
-      setTimeout(() => { busy = false; if (again) { again = false; refresh(); } }, REFRESH_EVERY_MS);
+        pause = REFRESH_EVERY_MS;
+      } catch { again = true; pause = Math.min(2 * pause, RETRY_MAX_MS); }
+      setTimeout(() => { busy = false; if (again) { again = false; refresh(); } }, pause);
     };
   }
 
@@ -103,7 +106,7 @@
     const id = root.dataset.task;
     const timeline = $("#timeline"), live = $("#live"), liveText = $("#live-text");
     const liveReasoning = $("#live-reasoning"), reasoningText = $(".said", liveReasoning);
-    let last = Number(root.dataset.last), stream = null;
+    let last = Number(root.dataset.last);
     let held = "", text = "", reasoning = "";   // `held` is whole, and shown until its entry has come
 
     const isAtRest = () => $("#controls").dataset.version.startsWith("true");
@@ -123,7 +126,8 @@
       if (told.live === "text") text = end(told.so_far ? told.text : text + told.text);
       else if (told.live === "reasoning") reasoning = end(reasoning + told.text);
       else if (told.live === "output") {
-        const output = all("[data-live-output]").pop();
+        const call = document.getElementById(`call-${told.call_id}`);
+        const output = call && $("[data-live-output]", call);
         if (output) { output.textContent = end(output.textContent + told.text); output.scrollTop = output.scrollHeight; }
         return;
       }
@@ -172,7 +176,7 @@
       countOf(doc);
       tick();
       if (follow) toEnd();
-      listen();
+      if (isAtRest()) { text = ""; drawLive(); }
     }
     function letGo() {
       if (timeline.children.length <= MAX_ENTRIES) return;
@@ -193,50 +197,65 @@
 
     const refresh = refresher(() => `/tasks/${id}?after=${last}`, useTask);
 
-    // The task's own stream, while it runs. Whatever it tells is only a sign to look: the page has the words.
-    function listen() {
-      if (isAtRest()) { stream?.close(); stream = null; text = ""; drawLive(); return; }
-      if (stream && stream.readyState !== EventSource.CLOSED) return;
-      stream = new EventSource(`/v1/tasks/${id}/events?after=${last}&follow=true&live=true`);
-      const own = stream;
-      for (const kind of KINDS) own.addEventListener(kind, () => {
-        if (kind === "message" || kind === "turn_started" || kind === "turn_ended") { held += text; text = ""; }
-        refresh();
-      });
-      own.addEventListener("live", (event) => heard(JSON.parse(event.data)));
-      own.addEventListener("dropped", () => refresh());
-      own.onerror = () => {
-        if (own === stream && own.readyState === EventSource.CLOSED) setTimeout(listen, RETRY_MS);
-        else { held = text = ""; refresh(); }
-      };
-    }
-    listen();
+    // Whatever its stream tells is only a sign to look: the page has the words.
+    const hears = { live: heard };
+    for (const kind of KINDS) hears[kind] = () => {
+      if (kind === "message" || kind === "turn_started" || kind === "turn_ended") { held += text; text = ""; }
+      refresh();
+    };
     if (timeline.scrollHeight > 2 * innerHeight && !location.hash) toEnd();
-    return (told) => { if (told.task_id === undefined || told.task_id === id) refresh(); };
+    return {
+      changed: (told) => { if (told.task_id === undefined || told.task_id === id) refresh(); },
+      address: () => `/v1/tasks/${id}/events?after=${last}&live=true&news=true`,
+      hears,
+      // What is being written is told from its beginning to whoever comes back.
+      lost: () => { held = text = reasoning = ""; },
+    };
   }
 
-  // News of all tasks.
-  function follow(changed) {
-    const news = new EventSource("/v1/events");
-    let wasLost = false;
-    news.onopen = () => {
-      $("#offline").hidden = true;
-      if (wasLost) changed({});
-      wasLost = false;
+  // News, by one stream a page: browsers open six connections to a server, for all of its pages together. A page that
+  // nobody sees has none: it looks now and then, for the number in its title, and at once when it is seen again.
+  function follow({ changed, address = () => "/v1/events", hears = {}, lost = () => {} }) {
+    let stream = null, retry = 0, look = 0, wasLost = false;
+    const kinds = {
+      open_requests: ({ total }) => {
+        const isNews = $("#open-requests")?.textContent !== String(total);
+        showCount(total);
+        if (isNews) changed({});
+      },
+      task: changed,
+      missed: () => changed({}),
+      dropped: () => changed({}),
+      ...hears,
     };
-    news.onerror = () => {
-      wasLost = true;
-      $("#offline").hidden = false;
-      if (news.readyState === EventSource.CLOSED) { news.close(); setTimeout(() => follow(changed), RETRY_MS); changed({}); }
-    };
-    news.addEventListener("open_requests", (event) => {
-      const { total } = JSON.parse(event.data);
-      const isNews = $("#open-requests")?.textContent !== String(total);
-      showCount(total);
-      if (isNews) changed({});
+    function open() {
+      const own = stream = new EventSource(address());
+      for (const [kind, hear] of Object.entries(kinds)) own.addEventListener(kind, (event) => hear(JSON.parse(event.data)));
+      own.onopen = () => {
+        $("#offline").hidden = true;
+        if (wasLost) changed({});
+        wasLost = false;
+      };
+      own.onerror = () => {
+        wasLost = true;
+        $("#offline").hidden = false;
+        lost();
+        changed({});
+        if (own.readyState === EventSource.CLOSED) retry = setTimeout(show, RETRY_MS);
+      };
+    }
+    function show() {
+      clearTimeout(retry);
+      clearInterval(look);
+      stream?.close();
+      if (document.hidden) look = setInterval(() => changed({}), LOOK_MS);
+      else open();
+    }
+    addEventListener("visibilitychange", () => {
+      if (!document.hidden) { lost(); changed({}); }
+      show();
     });
-    news.addEventListener("task", (event) => changed(JSON.parse(event.data)));
-    for (const kind of ["missed", "dropped"]) news.addEventListener(kind, () => changed({}));
+    show();
   }
 
   function start() {
@@ -251,12 +270,10 @@
     if (page === "login" || page === "wrong") return;
     const here = $("[data-live]")?.dataset.live;
     const again = () => location.href;
-    const changed = here === "list" ? refresher(again, useList)
-      : here === "cards" ? refresher(again, useCards)
-      : here === "task" ? taskPage($("#task"))
-      : () => {};
-    follow(changed);
-    addEventListener("visibilitychange", () => { if (!document.hidden) changed({}); });
+    follow(here === "task" ? taskPage($("#task"))
+      : here === "list" ? { changed: refresher(again, useList) }
+      : here === "cards" ? { changed: refresher(again, useCards) }
+      : { changed: refresher(again, countOf), hears: { task: () => {} } });   // nothing of it changes but the number
   }
   start();
 })();

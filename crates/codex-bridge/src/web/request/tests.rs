@@ -2,7 +2,7 @@ use codex_bridge_core::request::{RequestRecord, RequestState};
 use codex_bridge_core::task::TaskId;
 use serde_json::{Value, json};
 
-use super::{Field, Fields, FormOf, cut, decision, field, form, verdict};
+use super::{Field, Fields, FormOf, decision, field, form, missing, verdict};
 use crate::view;
 
 fn record(ask: Value, state: RequestState) -> RequestRecord {
@@ -94,11 +94,15 @@ fn who_comes_late_is_told_who_was_first_and_when() {
 
 #[test]
 fn what_of_the_changes_is_missing_is_said() {
-    let said = |cut_bytes: [u64; 2]| {
+    let said = |cut_bytes: [u64; 2], kept: Option<u64>| {
         let change = |bytes| json!({"path": "/ws/a", "kind": "add", "cut_bytes": bytes, "diff": "+a\n"});
-        let ask = json!({"kind": "file_change", "changes": cut_bytes.map(change)});
-        cut(&view::Request::from(record(ask, RequestState::Open)))
+        let changes = cut_bytes.map(change);
+        let ask = json!({"kind": "file_change", "changes": changes, "whole_changes_bytes": kept});
+        missing(&view::Request::from(record(ask, RequestState::Open)))
     };
-    assert_eq!(said([0, 0]), None);
-    assert!(said([40_000, 2_000]).unwrap().contains("42000 more bytes"));
+    assert_eq!(said([0, 0], None), None);
+    let lost = said([40_000, 2_000], None).unwrap();
+    assert!(lost.contains("42 KB more") && lost.contains("were not kept"), "{lost}");
+    let kept = said([40_000, 2_000], Some(100_000)).unwrap();
+    assert!(kept.contains("42 KB more") && !kept.contains("not kept"), "{kept}");
 }

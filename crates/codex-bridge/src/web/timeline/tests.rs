@@ -1,7 +1,7 @@
 use codex_bridge_core::event::Event;
 use serde_json::{Value, json};
 
-use super::{Entry, Timeline, What, whole_text};
+use super::{Entry, Prompt, Timeline, What, whole_text};
 
 fn event(seq: i64, kind: &str, body: Value) -> Event {
     let Value::Object(body) = body else { panic!("no object") };
@@ -78,6 +78,43 @@ fn the_answer_is_not_told_twice() {
         event(2, "turn_ended", json!({"final_text": "Done.", "error": null})),
     ]);
     assert_eq!(shown.len(), 1, "{shown:#?}");
+}
+
+fn prompt(body: Value, summary: &str) -> Prompt {
+    let turn = json!({"task_id": "codex-1", "number": 7, "client_id": "c", "progress": "ended", "turn_id": "u",
+        "prompt_summary": summary, "created_at": 0});
+    let mut timeline = Timeline::new(&[serde_json::from_value(turn).unwrap()]);
+    timeline.read(&event(1, "turn_started", body));
+    let shown = timeline.since(0);
+    let [Entry { what: What::Prompt(prompt), .. }] = shown.as_slice() else { panic!("{shown:#?}") };
+    prompt.clone()
+}
+
+#[test]
+fn a_prompt_is_shown_as_the_log_has_it() {
+    let shown = prompt(json!({"turn_id": "u", "number": 7, "prompt": "go \u{202e}on"}), "go");
+    let whole = Prompt { number: 7, beginning: None, text: "go on".into(), missing: None, lost: None };
+    assert_eq!(shown, whole);
+    let lines = "one line\n".repeat(40);
+    let folded = prompt(json!({"turn_id": "u", "number": 7, "prompt": lines}), "one line");
+    assert_eq!(folded.beginning.unwrap().lines().count(), 6);
+    assert_eq!(folded.text.lines().count(), 40);
+    let long = json!({"turn_id": "u", "number": 7, "prompt": "ä".repeat(20_000), "prompt_cut_bytes": 5000});
+    let cut = prompt(long.clone(), "ä");
+    assert_eq!(
+        (cut.missing.as_deref(), cut.lost.as_deref()),
+        (Some("23 KB"), Some("5 KB more were not kept"))
+    );
+    assert!(cut.beginning.unwrap().len() <= 1000);
+    assert_eq!(whole_text(&event(1, "turn_started", long)).len(), 40_000);
+}
+
+#[test]
+fn the_prompt_of_an_older_log_is_its_beginning_and_says_so() {
+    let short = prompt(json!({"turn_id": "u"}), "go on");
+    assert_eq!((short.number, short.text.as_str(), short.lost), (7, "go on", None));
+    let long = prompt(json!({"turn_id": "u"}), &"x".repeat(200));
+    assert_eq!(long.lost.as_deref(), Some("only the beginning was kept"));
 }
 
 #[test]

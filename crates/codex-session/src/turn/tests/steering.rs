@@ -14,7 +14,7 @@ fn a_steer_goes_to_the_turn_that_runs() {
     bench.turn.step(steer(1), 1, &mut effects);
     let Some(Effect::Call(call)) = effects.pop() else { panic!("a call") };
     let input = vec![UserInput::text("steer 1")];
-    assert_eq!(call, Outgoing::Steer { token: 1, turn_id: "u".into(), input });
+    assert_eq!(call, Outgoing::Steer { token: 1, turn_id: "u".into(), input, client_id: Some("m1".into()) });
     assert_eq!(bench.step(2, reply(1, Ok(Some("u")))), "steered 1 Accepted");
 }
 

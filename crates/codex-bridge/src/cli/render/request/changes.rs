@@ -41,7 +41,13 @@ pub(super) fn changes(request: &Request, diffs: Diffs, paint: Paint, room: usize
             lines.extend(indented(line, 4, room).map(|part| format!("    {}", painted(line, &part, paint))));
         }
         if change.cut_bytes > 0 {
-            let said = format!("cut: {} more bytes of this diff were not kept", change.cut_bytes);
+            let said = match request.whole_changes_bytes {
+                Some(_) => format!(
+                    "cut: {} more bytes; `codex-bridge requests {}` shows all",
+                    change.cut_bytes, request.task_id
+                ),
+                None => format!("cut: {} more bytes of this diff were not kept", change.cut_bytes),
+            };
             lines.extend(indented(&said, 4, room).map(|line| format!("    {}", paint.waiting(&line))));
         }
     }

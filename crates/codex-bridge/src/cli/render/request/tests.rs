@@ -109,7 +109,7 @@ fn a_patch_is_shown_as_its_diff() {
 
 #[test]
 fn a_long_diff_is_folded_and_says_where_all_of_it_is() {
-    let patch = patch(100, 7);
+    let mut patch = patch(100, 7);
     let folded = shown(&patch, 100);
     assert!(folded.contains("+line 35") && !folded.contains("+line 36"), "{folded}");
     assert!(
@@ -119,4 +119,10 @@ fn a_long_diff_is_folded_and_says_where_all_of_it_is() {
     assert!(folded.contains("cut: 7 more bytes of this diff were not kept"), "{folded}");
     let whole = whole_request(&patch, Paint::Plain, 100).join("\n");
     assert!(whole.contains("+line 100") && !whole.contains("more lines"), "{whole}");
+    patch.whole_changes_bytes = Some(70_000);
+    let folded = shown(&patch, 100);
+    assert!(
+        folded.contains("cut: 7 more bytes; `codex-bridge requests codex-0123456789ab` shows all"),
+        "{folded}"
+    );
 }

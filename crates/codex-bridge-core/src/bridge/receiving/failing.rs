@@ -1,0 +1,85 @@
+//! What becomes of a message with which something goes wrong: it is tried again later, and given up in the end. Nothing
+//! of that stops the others; only what is wrong with the store as a whole does.
+
+use std::time::{Duration, Instant};
+
+use super::super::{Bridge, Error, now_ms};
+use super::{Inbox, LOOK_AGAIN};
+use crate::inbox::{Rules, State};
+use crate::store::MessageFilter;
+use crate::task::TimeMs;
+
+/// A message that failed is left alone for so long; then twice as long, and so on.
+const FIRST_PAUSE_MS: TimeMs = 2_000;
+/// One whose failure cannot even be written is left alone for so long.
+const SET_ASIDE: Duration = Duration::from_secs(10);
+
+impl Error {
+    /// Whether nothing else would do better now.
+    pub(super) fn is_of_all(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_of_all(),
+            Self::CutOff => true,
+            _ => false,
+        }
+    }
+}
+
+impl Inbox {
+    fn set_aside(&self, id: &str) {
+        let mut aside = self.aside();
+        let now = Instant::now();
+        aside.retain(|_, until| *until > now);
+        aside.insert(id.to_owned(), now + SET_ASIDE);
+    }
+
+    /// For how long a message is left alone.
+    pub(super) fn is_aside_for(&self, id: &str) -> Option<Duration> {
+        let until = self.aside().get(id).copied()?;
+        Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+    }
+}
+
+impl Bridge {
+    /// Notes what went wrong with one message; says after how long to look at it again.
+    pub(super) async fn fail(&self, rules: &Rules, id: &str, error: &Error) -> Result<Duration, Error> {
+        match self.failed(rules, id, error).await {
+            Err(error) if !error.is_of_all() => {
+                self.inner.inbox.set_aside(id);
+                Ok(SET_ASIDE)
+            }
+            noted => noted,
+        }
+    }
+
+    /// The same beside the loop: it is woken when this is over, and must find nothing to do at once.
+    pub(super) async fn fail_beside(&self, rules: &Rules, id: &str, error: &Error) {
+        if error.is_of_all() || self.fail(rules, id, error).await.is_err() {
+            self.inner.inbox.set_aside(id);
+        }
+    }
+
+    /// Tries again later; or gives a message up, and tells its sender once.
+    async fn failed(&self, rules: &Rules, id: &str, error: &Error) -> Result<Duration, Error> {
+        // As it stands: some of what was to be done may have been.
+        let now = MessageFilter { id: Some(id.to_owned()), ..MessageFilter::default() };
+        let found = self.inner.store.messages(&now).await?.into_iter().next();
+        let open = found.filter(|message| matches!(message.state, State::Received | State::Running));
+        let Some(mut message) = open else { return Ok(LOOK_AGAIN) };
+        message.attempts += 1;
+        message.error = Some(self.inner.shown_error(&error.to_string()));
+        // What is refused today is refused tomorrow.
+        let is_hopeless = matches!(error, Error::Refused(_));
+        if !is_hopeless && message.attempts < rules.attempts {
+            let pause = FIRST_PAUSE_MS << message.attempts.min(8);
+            message.next_at = now_ms() + pause;
+            self.save_message(&mut message).await?;
+            return Ok(Duration::from_millis(pause.unsigned_abs()));
+        }
+        message.state = State::Dead;
+        let why = message.error.clone().unwrap_or_default();
+        let text = format!("Nothing could be done with this message: {why}. It is not tried again.");
+        self.reply(message, None, &text).await?;
+        Ok(LOOK_AGAIN)
+    }
+}

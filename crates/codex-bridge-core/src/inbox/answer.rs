@@ -1,0 +1,165 @@
+//! Words in a chat as answers to what Codex wants to know, and how they have to be written. Pure.
+
+use std::collections::BTreeMap;
+
+use codex_session::Decision;
+use serde_json::{Map, Value};
+
+/// How a question is answered in a chat.
+pub fn how(request_id: &str, ask: &Value) -> String {
+    let keys = keys(ask);
+    if is_form(ask) {
+        return format!("/answer {request_id} FIELD=VALUE, a line for each field");
+    }
+    match keys.as_slice() {
+        [] | [_] => format!("/answer {request_id} YOUR ANSWER"),
+        _ => {
+            let lines: Vec<String> = keys.iter().map(|key| format!("\n{key}=YOUR ANSWER")).collect();
+            format!("/answer {request_id}{}", lines.concat())
+        }
+    }
+}
+
+/// The decision that these words are, or how they have to be written.
+pub fn decision(request_id: &str, ask: &Value, text: &str) -> Result<Decision, String> {
+    let text = text.trim();
+    let keys = keys(ask);
+    let wrong = |what: &str| Err(format!("{what} Write:\n{}", how(request_id, ask)));
+    if text.is_empty() {
+        return wrong("There is no answer in this.");
+    }
+    if is_form(ask) {
+        let fields: Option<Map<String, Value>> = text.lines().map(field).collect();
+        return match fields {
+            Some(fields) => Ok(Decision::Form(fields.into())),
+            None => wrong("A form is filled in line by line."),
+        };
+    }
+    match keys.as_slice() {
+        [] => Err(format!("{request_id} is no question. Write /approve {request_id} or /deny {request_id}.")),
+        [only] => {
+            let named = text.strip_prefix(*only).and_then(|rest| rest.strip_prefix('='));
+            Ok(answers([((*only).to_owned(), named.unwrap_or(text).trim().to_owned())]))
+        }
+        _ => match keyed(&keys, text) {
+            Some(given) if given.len() == keys.len() => Ok(answers(given)),
+            _ => wrong("Several things are asked, and each needs its answer."),
+        },
+    }
+}
+
+/// The decision that a choice is: of the only question, the option with this number, counted from 0.
+pub fn option(ask: &Value, number: usize) -> Option<Decision> {
+    let [question] = questions(ask) else { return None };
+    let (id, label) = (question["id"].as_str()?, question["options"][number]["label"].as_str()?);
+    Some(answers([(id.to_owned(), label.to_owned())]))
+}
+
+/// The options that can be chosen with one tap: those of the only question, unless its answer is a secret.
+pub fn options(ask: &Value) -> Vec<&str> {
+    let [question] = questions(ask) else { return Vec::new() };
+    if question["is_secret"] == true {
+        return Vec::new();
+    }
+    let options = question["options"].as_array().map(Vec::as_slice).unwrap_or_default();
+    options.iter().filter_map(|option| option["label"].as_str()).collect()
+}
+
+fn questions(ask: &Value) -> &[Value] {
+    ask["questions"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn keys(ask: &Value) -> Vec<&str> {
+    questions(ask).iter().filter_map(|question| question["id"].as_str()).collect()
+}
+
+fn is_form(ask: &Value) -> bool {
+    ask["kind"] == "form"
+}
+
+fn answers(given: impl IntoIterator<Item = (String, String)>) -> Decision {
+    Decision::Answers(given.into_iter().map(|(key, answer)| (key, vec![answer])).collect())
+}
+
+/// Lines that begin with a key and `=`; what begins with none goes on with the answer above it.
+fn keyed(keys: &[&str], text: &str) -> Option<BTreeMap<String, String>> {
+    let mut given: BTreeMap<String, String> = BTreeMap::new();
+    let mut last: Option<String> = None;
+    for line in text.lines() {
+        let named = line.split_once('=').map(|(key, rest)| (key.trim(), rest.trim()));
+        if let Some((key, rest)) = named.filter(|(key, _)| keys.contains(key)) {
+            given.insert(key.to_owned(), rest.to_owned());
+            last = Some(key.to_owned());
+        } else {
+            let above = given.get_mut(last.as_ref()?)?;
+            above.push('\n');
+            above.push_str(line);
+        }
+    }
+    Some(given)
+}
+
+/// What reads as JSON is taken as such, everything else as text.
+fn field(line: &str) -> Option<(String, Value)> {
+    let (key, text) = line.split_once('=')?;
+    let text = text.trim();
+    let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+    Some((key.trim().to_owned(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ask(ids: &[&str]) -> Value {
+        let one = |id: &&str| json!({"id": id, "options": [{"label": "Red"}, {"label": "Blue"}]});
+        json!({"kind": "questions", "questions": ids.iter().map(one).collect::<Vec<_>>()})
+    }
+
+    fn check(ask: &Value, text: &str, expected: &[(&str, &str)]) {
+        let expected = answers(expected.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())));
+        assert_eq!(decision("req-1", ask, text), Ok(expected), "{text:?}");
+    }
+
+    #[test]
+    fn one_question_takes_the_words_as_they_are() {
+        check(&ask(&["colour"]), "a dark = blue", &[("colour", "a dark = blue")]);
+        check(&ask(&["colour"]), "colour=blue", &[("colour", "blue")]);
+        assert_eq!(option(&ask(&["colour"]), 1), Some(answers([("colour".into(), "Blue".into())])));
+        assert_eq!(option(&ask(&["colour"]), 2), None);
+        assert_eq!(options(&ask(&["colour"])), ["Red", "Blue"]);
+    }
+
+    #[test]
+    fn several_questions_need_their_keys_and_say_so() {
+        let both = ask(&["colour", "size"]);
+        check(
+            &both,
+            "colour=red\nsize = big\nand = heavy",
+            &[("colour", "red"), ("size", "big\nand = heavy")],
+        );
+        for wrong in ["red", "colour=red", "shade=red\nsize=big"] {
+            let told = decision("req-1", &both, wrong).unwrap_err();
+            assert!(told.contains("/answer req-1\ncolour=YOUR ANSWER\nsize=YOUR ANSWER"), "{told}");
+        }
+        assert!(options(&both).is_empty() && option(&both, 0).is_none());
+    }
+
+    #[test]
+    fn a_form_is_filled_in_and_an_approval_is_not_answered() {
+        let form = json!({"kind": "form", "questions": []});
+        let filled = Decision::Form(json!({"count": 3, "name": "ana"}));
+        assert_eq!(decision("req-1", &form, "count=3\nname=ana"), Ok(filled));
+        assert!(decision("req-1", &form, "ana").unwrap_err().contains("FIELD=VALUE"));
+        let approval = json!({"kind": "command", "questions": []});
+        assert!(decision("req-1", &approval, "yes").unwrap_err().contains("/approve req-1"));
+    }
+
+    #[test]
+    fn a_secret_is_not_offered_as_a_choice() {
+        let secret = json!({"questions": [{"id": "a", "is_secret": true, "options": [{"label": "x"}]}]});
+        assert!(options(&secret).is_empty());
+    }
+}

@@ -1,0 +1,326 @@
+//! The inbox on the real Codex: what comes in, and what becomes of it when something is wrong with it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use codex_bridge_core::Bridge;
+use codex_bridge_core::inbox::{Allowed, Arrival, Message, Party, Role, Room, Rules, Sender, State};
+use codex_bridge_core::outbox::sender::Refusal;
+use codex_bridge_core::outbox::{self, Delivery, Outcome};
+use codex_bridge_core::store::{DeliveryFilter, MessageFilter, TaskFilter, Write};
+use codex_bridge_core::task::Status;
+use codex_session::Decision;
+use futures_util::FutureExt;
+use scripted_model::{Response, Scenario};
+
+use crate::outbox::{Stage, config, deliveries, until};
+use crate::stubborn_store::Stubborn;
+use crate::workbench::{PATIENCE, Workbench, asked};
+
+/// Ada may decide, Bob may write, and so may an agent.
+pub fn rules(bench: &Workbench) -> Rules {
+    let allow = ["ada:approver", "bob", "peer"].map(|text| Allowed::parse(text).unwrap());
+    let mut rules = Rules::new("chat", allow.into(), [("home".to_owned(), bench.home.workspace())].into());
+    rules.approval_policy = codex_session::ApprovalMode::Untrusted;
+    rules
+}
+
+/// A message by somebody in their own chat.
+pub fn from(who: &str, external_id: &str, text: &str) -> Arrival {
+    let party = if who == "peer" { Party::Agent } else { Party::Person };
+    Arrival {
+        external_id: external_id.to_owned(),
+        conversation: who.to_owned(),
+        sender: Sender { id: who.to_owned(), name: who.to_owned(), party },
+        room: Room::Direct,
+        text: text.to_owned(),
+        reply_to: format!("stage:{who}"),
+        position: None,
+        sent_at: now_ms(),
+    }
+}
+
+fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    i64::try_from(since.as_millis()).unwrap()
+}
+
+pub async fn receive(bridge: &Bridge, arrivals: impl IntoIterator<Item = Arrival>) {
+    bridge.receive("chat", arrivals.into_iter().collect(), None).await.unwrap();
+}
+
+/// All messages, the oldest first, once they are so.
+pub async fn messages(bridge: &Bridge, is_so: impl Fn(&[Message]) -> bool) -> Vec<Message> {
+    let found = tokio::time::timeout(PATIENCE, async {
+        loop {
+            let mut all = bridge.messages(&MessageFilter::default()).await.unwrap();
+            all.reverse();
+            if is_so(&all) {
+                return all;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    if let Ok(found) = found.await {
+        return found;
+    }
+    panic!("in vain: {:#?}", bridge.messages(&MessageFilter::default()).await.unwrap());
+}
+
+/// What was sent, in the order in which it was tried.
+pub fn said(stage: &Stage) -> Vec<String> {
+    stage.attempts().into_iter().map(|attempt| attempt.notice.answer.unwrap_or_default()).collect()
+}
+
+async fn serving(bench: &Workbench, stage: &Arc<Stage>) -> Bridge {
+    let bridge = bench.open_with(config(bench, stage)).await;
+    bridge.open_channel(rules(bench)).await.unwrap();
+    bridge
+}
+
+fn is_over(message: &Message) -> bool {
+    matches!(message.state, State::Answered | State::Acknowledged | State::Dead)
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_one_message_stops_no_other_and_ends() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let (bridge, store) = Stubborn::open(&bench, config(&bench, &stage)).await;
+    store.curse(|write| match write {
+        // It cannot be begun.
+        Write::SaveMessage(one) => one.external_id == "m-1" && one.state == State::Running,
+        // It cannot be answered.
+        Write::AddDelivery(one) => one
+            .notice
+            .answer
+            .as_deref()
+            .is_some_and(|text| text.contains("Cursed") || text.contains("more in")),
+        _ => false,
+    });
+    bridge.open_channel(Rules { attempts: 2, ..rules(&bench) }).await.unwrap();
+    let bob = |id, text| Arrival { conversation: format!("bob {id}"), ..from("bob", id, text) };
+    receive(
+        &bridge,
+        [
+            from("ada", "m-1", "one [play] say One."),
+            bob("m-2", "two [play] say Cursed."),
+            bob("m-3", "three [play] say Three."),
+        ],
+    )
+    .await;
+    let all = messages(&bridge, |all| all.iter().all(is_over)).await;
+    let states: Vec<State> = all.iter().map(|message| message.state).collect();
+    assert_eq!(states, [State::Dead, State::Dead, State::Answered], "{all:#?}");
+    deliveries(&bridge, |all| all.len() == 3 && all.iter().all(|one| one.state == outbox::State::Delivered))
+        .await;
+    let said = said(&stage);
+    assert_eq!(said[0], "Three.", "it waited for nobody: {said:#?}");
+    assert_eq!(said.iter().filter(|text| text.contains("It is not tried again")).count(), 2, "{said:#?}");
+    assert_eq!(store.refusals.load(Ordering::SeqCst), 4, "each was tried twice");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_answered_is_not_tried_without_end() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let (bridge, store) = Stubborn::open(&bench, config(&bench, &stage)).await;
+    let is_status = |text: &str| {
+        text.contains("Codex has done nothing here yet") || text.contains("Nothing could be done")
+    };
+    store.curse(move |write| {
+        matches!(write, Write::AddDelivery(one) if one.notice.answer.as_deref().is_some_and(is_status))
+    });
+    bridge.open_channel(Rules { attempts: 1, ..rules(&bench) }).await.unwrap();
+    receive(&bridge, [from("ada", "m-1", "/status"), from("bob", "m-2", "hello [play] say Hello.")]).await;
+    until(|| said(&stage) == ["Hello."]).await;
+    // Neither its reply nor that it failed could be written: it is left alone for a while.
+    let refusals = store.refusals.load(Ordering::SeqCst);
+    assert!((2..=4).contains(&refusals), "{refusals}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn somebody_who_was_gone_and_writes_again_is_answered_after_a_restart_too() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    stage.answers(Outcome::failed(Refusal::Gone, "they have blocked us"));
+    stage.play(|| std::future::pending().boxed());
+    let bridge = serving(&bench, &stage).await;
+    receive(&bridge, [from("ada", "m-1", "one [play] say One.")]).await;
+    deliveries(&bridge, |all| all.len() == 1 && all[0].target_gone).await;
+    receive(&bridge, [from("ada", "m-2", "two [play] say Two.")]).await;
+    until(|| said(&stage) == ["One.", "Two."]).await;
+    bridge.abandon().await;
+    let stage = Arc::new(Stage::default());
+    let bridge = serving(&bench, &stage).await;
+    let all = deliveries(&bridge, |all| all.iter().all(|one| one.state != outbox::State::Attempting)).await;
+    assert_eq!(all[1].state, outbox::State::Delivered, "{all:#?}");
+    assert_eq!(said(&stage), ["Two."]);
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn whether_anyone_may_decide_is_fixed_for_a_turn() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("Made."));
+    let bridge = serving(&bench, &stage).await;
+    // A name that no target could have.
+    let room = |who: &str, id: &str, text: &str| Arrival {
+        conversation: "general room".to_owned(),
+        reply_to: "stage:general room, and more?on=paused".to_owned(),
+        ..from(who, id, text)
+    };
+    receive(&bridge, [room("ada", "m-1", "make x")]).await;
+    messages(&bridge, |all| all[0].task_id.is_some()).await;
+    let id = bridge.list(&TaskFilter::default()).await.unwrap()[0].task.id.clone();
+    asked(&bridge, id.as_str()).await;
+    until(|| stage.attempts().len() == 1).await;
+    let told = stage.attempts().remove(0);
+    assert_eq!(
+        (told.target.as_str(), told.notice.requests.len()),
+        ("stage:general room, and more?on=paused", 1)
+    );
+    // Whoever writes meanwhile may not decide, and changes nothing.
+    receive(&bridge, [room("bob", "m-2", "/status"), room("bob", "m-3", "make x")]).await;
+    messages(&bridge, |all| all.len() == 3 && is_over(&all[1])).await;
+    assert_eq!(asked(&bridge, id.as_str()).await.open_requests.len(), 1);
+    bridge.decide(id.as_str(), None, Decision::Accept, "a test").await.unwrap();
+    // Bob's own turn has nobody to ask, though Ada wrote last.
+    receive(&bridge, [room("ada", "m-4", "/status")]).await;
+    let all = messages(&bridge, |all| all.iter().all(is_over)).await;
+    assert_eq!(all.len(), 4);
+    until(|| said(&stage).iter().any(|text| text.contains("nobody here may decide"))).await;
+    assert!(said(&stage).iter().any(|text| text == "Made."));
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn what_was_asked_is_declined_once_nobody_may_decide_any_more() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("I may not."));
+    let bridge = serving(&bench, &stage).await;
+    receive(&bridge, [from("ada", "m-1", "make x")]).await;
+    messages(&bridge, |all| all[0].task_id.is_some()).await;
+    let id = bridge.list(&TaskFilter::default()).await.unwrap()[0].task.id.clone();
+    asked(&bridge, id.as_str()).await;
+    let mut without = rules(&bench);
+    without.allow[0].role = Role::User;
+    bridge.open_channel(without).await.unwrap();
+    messages(&bridge, |all| all.iter().all(is_over)).await;
+    until(|| said(&stage).iter().any(|text| text.contains("nobody here may decide"))).await;
+    assert!(!bench.home.workspace().join("x.txt").exists());
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_reminder_tells_only_of_what_is_open_when_it_goes_out() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("Made."));
+    let bridge = serving(&bench, &stage).await;
+    receive(&bridge, [from("ada", "m-1", "make x")]).await;
+    deliveries(&bridge, |all| all.len() == 1 && all[0].state == outbox::State::Delivered).await;
+    bridge.abandon().await;
+    let stage = Arc::new(Stage::default());
+    stage.answers(Outcome::failed(Refusal::NotBefore(Duration::from_secs(1)), "too many"));
+    let bridge = serving(&bench, &stage).await;
+    until(|| stage.attempts().len() == 1).await;
+    let id = bridge.list(&TaskFilter::default()).await.unwrap()[0].task.id.clone();
+    bridge.decide(id.as_str(), None, Decision::Accept, "a test").await.unwrap();
+    until(|| stage.attempts().len() == 2).await;
+    let all = bridge.deliveries(&DeliveryFilter::default()).await.unwrap();
+    let reminder = all.iter().find(|one| one.id.contains("-again-")).unwrap();
+    assert_eq!(reminder.state, outbox::State::Withdrawn, "{all:#?}");
+    assert_eq!(said(&stage), ["This still waits for a decision.", "Made."]);
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_long_is_refused_and_its_sender_hears_why() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let bridge = serving(&bench, &stage).await;
+    let long = format!("delete nothing {}", "x".repeat(256 * 1024));
+    receive(&bridge, [from("ada", "m-1", &long)]).await;
+    until(|| said(&stage).len() == 1).await;
+    assert!(said(&stage)[0].contains("256 KiB"), "{:?}", said(&stage));
+    let all = messages(&bridge, |all| all.iter().all(is_over)).await;
+    assert_eq!((all[0].state, all[0].sealed_text.as_ref()), (State::Dead, None));
+    assert!(bridge.list(&TaskFilter::default()).await.unwrap().is_empty());
+    assert!(bridge.retry_message(&all[0].id, "a test").await.is_err());
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn beyond_what_may_wait_messages_are_refused_with_one_notice_and_kept() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    bench.model.script("first", Scenario::new().stall("gate").say("First."));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    bridge.open_channel(Rules { most_waiting: 2, ..rules(&bench) }).await.unwrap();
+    receive(&bridge, [from("ada", "m-1", "first")]).await;
+    bench.model.wait_for_stall("gate").await;
+    let numbered =
+        |number: u32| from("ada", &format!("m-{number}"), &format!("{number} [play] say No {number}."));
+    receive(&bridge, (2..=4).map(numbered)).await;
+    receive(&bridge, [numbered(5), from("ada", "m-6", "/queue")]).await;
+    receive(&bridge, [from("bob", "m-7", "other [play] say Other.")]).await;
+    until(|| said(&stage).iter().any(|text| text == "Other.")).await;
+    bench.model.release("gate");
+    let all = messages(&bridge, |all| all.iter().all(is_over)).await;
+    let states: Vec<bool> = all.iter().map(|message| message.state == State::Dead).collect();
+    assert_eq!(states, [false, false, false, true, true, false, false], "{all:#?}");
+    until(|| said(&stage).iter().any(|text| text == "No 3.")).await;
+    let refusals = said(&stage).iter().filter(|text| text.contains("Too many messages")).count();
+    assert_eq!(refusals, 1, "{:#?}", said(&stage));
+    bridge.retry_message(&all[4].id, "a test").await.unwrap();
+    until(|| said(&stage).iter().any(|text| text == "No 5.")).await;
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn who_waits_for_a_usage_limit_is_told_so_once_with_the_time() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let limit = Response::usage_limit_reached(Duration::from_hours(3));
+    bench.model.script("work", Scenario::new().respond(limit));
+    let bridge = serving(&bench, &stage).await;
+    receive(&bridge, [from("ada", "m-1", "work")]).await;
+    until(|| said(&stage).len() == 1).await;
+    // What is held back before it begins, too.
+    receive(&bridge, [from("bob", "m-2", "hello [play] say Hello.")]).await;
+    until(|| said(&stage).len() == 2).await;
+    for text in said(&stage) {
+        assert!(text.contains("usage limit") && text.contains("UTC (in "), "{text}");
+    }
+    let tasks = bridge.list(&TaskFilter::default()).await.unwrap();
+    assert_eq!(tasks[0].task.status, Status::Queued, "{tasks:#?}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn the_mark_of_how_far_a_reply_has_come_is_never_cut_off() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    bench.model.script("tell me all", Scenario::new().say("x".repeat(70_000)));
+    let bridge = serving(&bench, &stage).await;
+    receive(&bridge, [from("peer", "row-1", "tell me all")]).await;
+    until(|| stage.attempts().len() == 1).await;
+    let notice = stage.attempts().remove(0).notice;
+    assert!(notice.answer_cut_chars > 0, "{}", notice.answer_cut_chars);
+    assert_eq!(notice.closing.as_deref(), Some("[re: row-1] [codex-bridge hop 1]"));
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn what_is_taken_up_after_days_has_all_its_attempts() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    stage.answers(Outcome::failed(Refusal::Never, "no"));
+    let bridge = serving(&bench, &stage).await;
+    receive(&bridge, [from("ada", "m-1", "one [play] say One.")]).await;
+    let dead =
+        deliveries(&bridge, |all| all.len() == 1 && all[0].state == outbox::State::Dead).await.remove(0);
+    let old = Delivery { created_at: dead.created_at - 4 * 24 * 60 * 60 * 1000, ..dead };
+    bridge.store().commit(vec![Write::SaveDelivery(Box::new(old.clone()))]).await.unwrap();
+    stage.answers(Outcome::failed(Refusal::Later, "not now"));
+    bridge.retry_delivery(&old.id, "a test").await.unwrap();
+    until(|| stage.attempts().len() == 2).await;
+    let all = deliveries(&bridge, |all| all[0].state != outbox::State::Attempting).await;
+    assert_eq!((all[0].state, all[0].attempts), (outbox::State::Pending, 1), "{all:#?}");
+    bench.tidy(bridge).await;
+}

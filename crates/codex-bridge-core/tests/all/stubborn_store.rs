@@ -1,0 +1,194 @@
+//! A store that can be told to misbehave: to have no space for the log, and to answer late.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use codex_bridge_core::event::{Event, Seq};
+use codex_bridge_core::inbox::{ChannelRecord, Conversation, Message};
+use codex_bridge_core::outbox::Delivery;
+use codex_bridge_core::request::{RequestRecord, WholeChanges};
+use codex_bridge_core::store::sqlite::Sqlite;
+use codex_bridge_core::store::{
+    AuditFilter, AuditLine, Committed, Counts, DeliveryFilter, Error, MessageFilter, RequestFilter, Store,
+    TaskFilter, Write,
+};
+use codex_bridge_core::task::{Task, TaskId, TurnRecord};
+use codex_bridge_core::token::Token;
+use codex_bridge_core::{Bridge, Config};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
+
+use crate::workbench::{PATIENCE, Workbench};
+
+/// What is refused.
+type Cursed = Box<dyn Fn(&Write) -> bool + Send + Sync>;
+
+/// A store that does as the real one does, until it is told otherwise.
+pub struct Stubborn {
+    store: Sqlite,
+    /// Whether events alone are refused, as for want of space.
+    pub is_full: AtomicBool,
+    /// What it takes no batch with, for reasons of its own, and how often it did not.
+    cursed: Mutex<Option<Cursed>>,
+    pub refusals: AtomicUsize,
+    /// Whether nobody is told what was committed.
+    is_silent: watch::Sender<bool>,
+    /// How many commits were applied and not answered, ever.
+    unanswered: watch::Sender<usize>,
+}
+
+impl Stubborn {
+    /// A bridge on such a store.
+    pub async fn open(bench: &Workbench, config: Config) -> (Bridge, Arc<Self>) {
+        let store = Arc::new(Self {
+            store: bench.store().await,
+            is_full: AtomicBool::new(false),
+            cursed: Mutex::default(),
+            refusals: AtomicUsize::new(0),
+            is_silent: watch::Sender::new(false),
+            unanswered: watch::Sender::new(0),
+        });
+        let bridge = Bridge::open(config, Arc::clone(&store) as Arc<dyn Store>, bench.key()).await.unwrap();
+        (bridge, store)
+    }
+
+    /// Takes no batch with such a write from here on.
+    pub fn curse(&self, is_cursed: impl Fn(&Write) -> bool + Send + Sync + 'static) {
+        *self.cursed.lock().unwrap() = Some(Box::new(is_cursed));
+    }
+
+    fn is_cursed(&self, batch: &[Write]) -> bool {
+        let cursed = self.cursed.lock().unwrap();
+        cursed.as_ref().is_some_and(|is_cursed| batch.iter().any(is_cursed))
+    }
+
+    /// Makes a call whose first commit is applied but not answered, and hangs up on it there.
+    pub async fn hang_up_on<T: Send + 'static>(&self, call: impl Future<Output = T> + Send + 'static) {
+        self.is_silent.send_replace(true);
+        let mut unanswered = self.unanswered.subscribe();
+        unanswered.mark_unchanged();
+        let call = tokio::spawn(call);
+        tokio::time::timeout(PATIENCE, unanswered.changed()).await.expect("it commits nothing").unwrap();
+        call.abort();
+        assert!(call.await.is_err_and(|error| error.is_cancelled()), "it was answered");
+        self.is_silent.send_replace(false);
+    }
+
+    async fn answer(&self) {
+        let mut is_silent = self.is_silent.subscribe();
+        if *is_silent.borrow() {
+            self.unanswered.send_modify(|count| *count += 1);
+        }
+        let _ = is_silent.wait_for(|is_silent| !is_silent).await;
+    }
+}
+
+impl Store for Stubborn {
+    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Committed, Error>> {
+        let only_tells = batch.iter().all(|write| matches!(write, Write::Append { .. }));
+        if only_tells && self.is_full.load(Ordering::SeqCst) {
+            let full = Error::DiskFull { place: "here".to_owned() };
+            return std::future::ready(Err(full)).boxed();
+        }
+        if self.is_cursed(&batch) {
+            self.refusals.fetch_add(1, Ordering::SeqCst);
+            return std::future::ready(Err(Error::Other("it is cursed".to_owned()))).boxed();
+        }
+        async move {
+            let committed = self.store.commit(batch).await;
+            self.answer().await;
+            committed
+        }
+        .boxed()
+    }
+
+    fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>> {
+        self.store.task(id)
+    }
+
+    fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> BoxFuture<'a, Result<Vec<Task>, Error>> {
+        self.store.tasks(filter)
+    }
+
+    fn turns<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Vec<TurnRecord>, Error>> {
+        self.store.turns(id)
+    }
+
+    fn events<'a>(
+        &'a self,
+        id: &'a TaskId,
+        after: Seq,
+        limit: u32,
+    ) -> BoxFuture<'a, Result<Vec<Event>, Error>> {
+        self.store.events(id, after, limit)
+    }
+
+    fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> BoxFuture<'a, Result<Vec<Event>, Error>> {
+        self.store.last_events(id, limit)
+    }
+
+    fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>> {
+        self.store.requests(filter)
+    }
+
+    fn whole_changes<'a>(
+        &'a self,
+        request_id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<WholeChanges>, Error>> {
+        self.store.whole_changes(request_id)
+    }
+
+    fn counts(&self) -> BoxFuture<'_, Result<Counts, Error>> {
+        self.store.counts()
+    }
+
+    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> BoxFuture<'a, Result<Vec<Delivery>, Error>> {
+        self.store.deliveries(filter)
+    }
+
+    fn next_deliveries(&self) -> BoxFuture<'_, Result<Vec<Delivery>, Error>> {
+        self.store.next_deliveries()
+    }
+
+    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+        self.store.messages(filter)
+    }
+
+    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<u64, Error>> {
+        self.store.message_count(filter)
+    }
+
+    fn next_messages<'a>(&'a self, channel: &'a str) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+        self.store.next_messages(channel)
+    }
+
+    fn conversations<'a>(
+        &'a self,
+        channel: &'a str,
+        key: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>> {
+        self.store.conversations(channel, key)
+    }
+
+    fn channels(&self) -> BoxFuture<'_, Result<Vec<ChannelRecord>, Error>> {
+        self.store.channels()
+    }
+
+    fn tokens(&self) -> BoxFuture<'_, Result<Vec<Token>, Error>> {
+        self.store.tokens()
+    }
+
+    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>> {
+        self.store.audit(filter)
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Error>> {
+        self.store.check()
+    }
+
+    fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), Error>> {
+        self.store.backup(file)
+    }
+}

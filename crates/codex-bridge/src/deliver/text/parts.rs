@@ -1,0 +1,191 @@
+//! What Codex asks, said in a chat with buttons: all of it, in as many messages as that takes, and each request with its
+//! buttons where the last of it was shown. Nobody is offered to agree to what they were not shown.
+
+use codex_bridge_core::outbox::{Asked, Notice};
+
+use super::{DUPLICATE, Decides, Limit, body, chat, harmless, request};
+
+/// The most messages for one request: beyond this nobody reads on.
+const MOST_PARTS: usize = 6;
+/// Stands below what goes on in the next message.
+const GOES_ON: &str = "\n… (goes on below)";
+
+/// One message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part<'a> {
+    /// What it says.
+    pub text: String,
+    /// What can be decided below it.
+    pub decides: Vec<Shown<'a>>,
+}
+
+/// A request, and how much of it was shown.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shown<'a> {
+    /// The request.
+    pub asked: &'a Asked,
+    /// Whether all of it was: if not, it can be denied here, and no more.
+    pub is_whole: bool,
+}
+
+/// Whether all that a notice says fits into one message.
+pub fn is_whole(notice: &Notice, limit: Limit) -> bool {
+    limit.length(&chat(notice, true, Limit::Bytes(usize::MAX))) <= limit.most()
+}
+
+/// The messages of a notice, the first one first. A repetition has as many as the first attempt.
+pub fn parts(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> Vec<Part<'_>> {
+    if notice.requests.is_empty() || is_whole(notice, limit) {
+        let decides = notice.requests.iter().map(whole).collect();
+        return vec![Part { text: chat(notice, may_be_duplicate, limit), decides }];
+    }
+    let mut parts = several(notice, limit.less(limit.length(DUPLICATE) + 1));
+    for part in parts.iter_mut().filter(|_| may_be_duplicate) {
+        part.text = format!("{DUPLICATE}\n{}", part.text);
+    }
+    parts
+}
+
+fn whole(asked: &Asked) -> Shown<'_> {
+    Shown { asked, is_whole: true }
+}
+
+fn several(notice: &Notice, limit: Limit) -> Vec<Part<'_>> {
+    let mut parts = vec![Part { text: "Codex asks:".to_owned(), decides: Vec::new() }];
+    for asked in &notice.requests {
+        let text = harmless(&request(notice, asked, Decides::Here).join("\n"));
+        let joined = parts.last().map(|last| format!("{}\n\n{text}", last.text)).unwrap_or_default();
+        match parts.last_mut() {
+            Some(last) if limit.length(&joined) <= limit.most() => {
+                last.text = joined;
+                last.decides.push(whole(asked));
+            }
+            _ => parts.extend(of_request(notice, asked, &text, limit)),
+        }
+    }
+    let alone = Notice { requests: Vec::new(), ..notice.clone() };
+    let rest = harmless(&body(&alone, Decides::Here).join("\n"));
+    if !rest.is_empty() {
+        parts.push(Part { text: rest, decides: Vec::new() });
+    }
+    parts
+}
+
+/// One request in messages of its own.
+fn of_request<'a>(notice: &Notice, asked: &'a Asked, text: &str, limit: Limit) -> Vec<Part<'a>> {
+    let mut texts = split(text, limit);
+    let is_whole = texts.len() <= MOST_PARTS;
+    if !is_whole {
+        let (id, request) = (&notice.task_id, &asked.request_id);
+        let note = format!(
+            "… (cut: it is too long to be shown here, and cannot be approved here. `codex-bridge requests {id}` \
+             shows all of it, `codex-bridge approve {id} {request}` approves it; /deny {request} denies it)"
+        );
+        let most = limit.most().saturating_sub(limit.length(&note) + 1);
+        let beginning = limit.beginning(text, most).trim_end();
+        texts = vec![format!("{beginning}\n{note}")];
+    }
+    let last = texts.len().saturating_sub(1);
+    let part = |(number, text): (usize, String)| Part {
+        text,
+        decides: if number == last { vec![Shown { asked, is_whole }] } else { Vec::new() },
+    };
+    texts.into_iter().enumerate().map(part).collect()
+}
+
+/// Pieces that fit, cut behind lines where that can be.
+fn split(text: &str, limit: Limit) -> Vec<String> {
+    let most = limit.most().saturating_sub(limit.length(GOES_ON)).max(1);
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while limit.length(rest) > limit.most() {
+        let piece = limit.beginning(rest, most);
+        let line = piece.rfind('\n').filter(|at| *at > piece.len() / 2).map_or(piece.len(), |at| at + 1);
+        pieces.push(format!("{}{GOES_ON}", rest[..line].trim_end_matches('\n')));
+        rest = &rest[line..];
+    }
+    pieces.push(rest.to_owned());
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const LIMIT: Limit = Limit::Utf16(4096);
+
+    fn notice(commands: &[String]) -> Notice {
+        let asked = |(number, command): (usize, &String)| {
+            json!({"request_id": format!("req-{number}"), "ask": {
+                "kind": "command", "title": "Run a command?", "details": [{"label": "Command", "text": command}],
+            }})
+        };
+        let requests: Vec<_> = commands.iter().enumerate().map(asked).collect();
+        serde_json::from_value(json!({
+            "event": "approval", "task_id": "codex-0123456789ab", "status": "working", "prompt": "fix", "cwd": "/",
+            "at": 0, "requests": requests,
+        }))
+        .unwrap()
+    }
+
+    fn bare(text: &str) -> String {
+        text.split_whitespace().collect()
+    }
+
+    /// What was said up to where each request can be decided.
+    fn check(notice: &Notice) -> Vec<(usize, bool)> {
+        let mut said = String::new();
+        let mut decided = Vec::new();
+        let marked = parts(notice, true, LIMIT);
+        for (number, part) in parts(notice, false, LIMIT).into_iter().enumerate() {
+            assert_eq!(marked[number].text, format!("{DUPLICATE}\n{}", part.text));
+            assert!(LIMIT.length(&marked[number].text) <= 4096 && !part.text.is_empty());
+            said.push_str(&part.text.replace(GOES_ON, ""));
+            for shown in part.decides {
+                let command = shown.asked.ask["details"][0]["text"].as_str().unwrap();
+                assert_eq!(bare(&said).contains(&bare(command)), shown.is_whole);
+                decided.push((number, shown.is_whole));
+            }
+        }
+        decided
+    }
+
+    #[test]
+    fn what_fits_is_one_message() {
+        let notice = notice(&["ls".to_owned(), "pwd".to_owned()]);
+        let parts = parts(&notice, false, LIMIT);
+        assert_eq!((parts.len(), parts[0].decides.len()), (1, 2));
+        assert!(
+            parts[0].text.starts_with("Codex asks:\n\nRun a command?\nCommand: ls\n"),
+            "{}",
+            parts[0].text
+        );
+    }
+
+    #[test]
+    fn a_long_command_is_shown_whole_before_it_can_be_decided() {
+        assert_eq!(check(&notice(&[format!("echo {}", "🦀".repeat(2500))])), [(2, true)]);
+        let lines: Vec<String> = (0..700).map(|number| format!("echo {number}")).collect();
+        assert_eq!(check(&notice(&[lines.join("\n")])), [(2, true)]);
+    }
+
+    #[test]
+    fn many_requests_are_told_in_several_messages_with_their_own_buttons() {
+        let commands: Vec<String> =
+            (0..10).map(|number| format!("echo {number}{}", "x".repeat(800))).collect();
+        let decided = check(&notice(&commands));
+        assert_eq!(decided.len(), 10);
+        assert!(decided.iter().all(|(_, is_whole)| *is_whole) && decided[9].0 >= 2, "{decided:?}");
+    }
+
+    #[test]
+    fn what_nobody_would_read_cannot_be_agreed_to() {
+        let notice = notice(&["x".repeat(100_000)]);
+        assert_eq!(check(&notice), [(1, false)]);
+        assert!(
+            parts(&notice, false, LIMIT)[1].text.contains("codex-bridge approve codex-0123456789ab req-0")
+        );
+    }
+}
