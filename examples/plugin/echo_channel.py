@@ -7,11 +7,8 @@ import json, sys, threading, time
 
 answered = threading.Semaphore(0)
 
-
 def tell(**message):
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    sys.stdout.flush()
-
+    print(json.dumps({"jsonrpc": "2.0", **message}) + "\n", end="", flush=True)
 
 def read_inbox(path, at):
     while True:
@@ -22,16 +19,14 @@ def read_inbox(path, at):
             time.sleep(0.05)
             continue
         said, name, at = json.loads(line), f"line-{at}", at + len(line)
-        params = {"id": name, "conversation": said.get("room"), "shared": True, "sender": {"id": said["from"]},
-                  "text": said.get("text"), "cursor": str(at)}
         if "action" in said:
-            params = {"action_id": said["action"], "user": {"id": said["from"]}}
-        tell(id=name, method="action" if "action" in said else "inbound", params=params)
+            tell(id=name, method="action", params={"action_id": said["action"], "user": {"id": said["from"]}})
+        else:
+            tell(id=name, method="inbound", params={"id": name, "conversation": said["room"], "shared": True,
+                 "sender": {"id": said["from"]}, "text": said["text"], "cursor": str(at)})
         answered.acquire()  # it is durable, or refused for good: only now the next one
 
-
-for line in sys.stdin:
-    call = json.loads(line)
+for call in map(json.loads, sys.stdin):
     method, params = call.get("method"), call.get("params", {})
     if method == "initialize":
         files, at = params["config"], int(params["cursor"] or 0)

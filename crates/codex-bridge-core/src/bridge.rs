@@ -128,6 +128,9 @@ pub enum Error {
     /// No such request.
     #[error("no request {0}")]
     UnknownRequest(String),
+    /// A question takes no yes: nobody would have answered it.
+    #[error("{0} is a question, which takes no yes")]
+    IsQuestion(String),
     /// The task is in the wrong state for it.
     #[error("task {task_id} is {status}: {message}")]
     WrongState {

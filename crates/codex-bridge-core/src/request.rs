@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use crate::task::{TaskId, TimeMs};
 
+/// The most that a request says, as JSON, for people to agree to it in a chat: a few messages of the tightest one.
+const CHAT_BYTES: usize = 16 * 1024;
+
 /// A request as it is remembered. What is shown is redacted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestRecord {
@@ -84,6 +87,12 @@ impl RequestRecord {
     /// How many bytes its whole diffs have, if those in it are cut and the whole ones were kept.
     pub fn whole_changes_bytes(&self) -> Option<u64> {
         self.ask["whole_changes_bytes"].as_u64()
+    }
+
+    /// Whether all of it, diffs included, can be shown in a chat. What is longer nobody reads there, so nobody agrees to it
+    /// there either.
+    pub(crate) fn fits_a_chat(&self) -> bool {
+        self.whole_changes_bytes().is_none() && self.ask.to_string().len() <= CHAT_BYTES
     }
 
     /// Whether a person is asked for words rather than for a yes.

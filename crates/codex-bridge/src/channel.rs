@@ -26,6 +26,7 @@ pub mod molecule;
 pub mod outgoing;
 pub mod plugin;
 mod progress;
+mod recent;
 pub mod registry;
 pub mod serving;
 pub mod settings;

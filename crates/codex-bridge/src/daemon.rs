@@ -35,7 +35,7 @@ use crate::admission::Rules;
 use crate::calls;
 use crate::channel::outgoing::Outgoing;
 use crate::channel::registry::Registry;
-use crate::channel::settings::secrets as channel_secrets;
+use crate::channel::settings::{Surroundings, secrets as channel_secrets};
 use crate::client::Report;
 use crate::config::{self, File};
 use crate::deliver::{self, Deliver};
@@ -179,7 +179,10 @@ async fn open_bridge(
     })?;
     let mut config = core_config(paths, rules, codex)?;
     // Before anything is sent: what is for a channel that is not served yet has to wait, and not to be given up.
-    rules.file.channels.keys().for_each(|name| channels.know(name));
+    for (name, settings) in &rules.file.channels {
+        let around = Surroundings { file: &rules.file, env: &variable, cwd: None };
+        channels.configured(name, settings.open(name, around));
+    }
     store.channels().await?.iter().for_each(|record| channels.know(&record.name));
     config.sender = Arc::new(Outgoing::new(Arc::clone(channels), config.sender));
     Ok(Bridge::open(config, Arc::new(store), key).await?)

@@ -75,6 +75,8 @@ impl From<bridge::Error> for Failure {
             bridge::Error::UnknownRequest(_) => {
                 Self::new("unknown_request", message).hint("`codex-bridge requests` lists what is open")
             }
+            bridge::Error::IsQuestion(_) => Self::new("is_question", message)
+                .hint("answer it: `codex-bridge answer`, or `answers` by the door you came by"),
             bridge::Error::WrongState { .. } => Self::new("wrong_state", message),
             bridge::Error::Refused(_) => Self::new("refused", message),
             bridge::Error::KeyReused(_) => Self::new("key_reused", message).hint(

@@ -39,7 +39,7 @@ pub struct Event {
     /// What kind; `live` for live text, with `live` (`text`, `reasoning`, `output`) and `text` beside it, and the `call_id`
     /// of output. With `so_far` it is all that there is of a message, less `left_out_bytes` at its beginning; otherwise a piece.
     pub kind: String,
-    /// The rest, by kind. See `docs/daemon.md`.
+    /// The rest, by kind. See `docs/cli.md`.
     #[serde(flatten)]
     pub body: Map<String, Value>,
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::{Bridge, Error, now_ms};
 use crate::failpoint;
+use crate::inbox::answer;
 use crate::request::{RequestRecord, RequestState};
 use crate::store::{RequestFilter, Write};
 use crate::task::{TaskId, TimeMs};
@@ -119,6 +120,10 @@ impl Bridge {
         if request.state != RequestState::Open {
             return Ok(Recorded::TooLate(request));
         }
+        if request.is_question() && is_yes(&decision) {
+            return Err(Error::IsQuestion(request.request_id));
+        }
+        let decision = answer::as_asked(&request.ask, decision);
         let now = now_ms();
         let plain = serde_json::to_vec(&decision).map_err(|error| Error::Refused(error.to_string()))?;
         request.state = RequestState::Decided;
@@ -210,4 +215,9 @@ fn in_words(decision: &Decision) -> &'static str {
         Decision::Answers(_) => "answers",
         Decision::Form(_) => "form",
     }
+}
+
+/// Whether this is a yes without a word.
+pub(super) fn is_yes(decision: &Decision) -> bool {
+    matches!(decision, Decision::Accept | Decision::AcceptForSession | Decision::AcceptAlways)
 }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::{Bridge, Error, Inner, audit, now_ms, random_hex};
 use crate::failpoint;
-use crate::outbox::notice::TurnFacts;
+use crate::outbox::notice::{MOST_REQUESTS, TurnFacts};
 use crate::outbox::schedule::{self, Next, Tried};
 use crate::outbox::sender::{Refusal, Seen};
 use crate::outbox::{Attempt, Delivery, Notice, Occasion, Outcome, Repeats, State, Subscription};
@@ -20,7 +20,9 @@ use crate::task::{Task, TimeMs};
 
 /// Attempts that run at once.
 const AT_ONCE: usize = 16;
-/// The longest that an attempt takes; senders have shorter limits of their own.
+/// The longest that an attempt takes. Senders have limits of their own, mostly shorter; not all together where a notice
+/// is said in several messages (Telegram: up to ten, with 20 s each). What is cut off is in doubt, and such a sender goes
+/// on at the first message that was not said.
 const ATTEMPT_LIMIT: Duration = Duration::from_mins(1);
 /// How long an attempt holds its delivery. Longer than it can take, so that nobody else takes it up meanwhile.
 const HOLD_MS: TimeMs = 120_000;
@@ -196,8 +198,7 @@ impl Inner {
             Err(_) => return,
         }
         failpoint::hit("delivery.before_send");
-        let outcome = tokio::time::timeout(ATTEMPT_LIMIT, self.send(&delivery)).await;
-        let outcome = outcome.unwrap_or_else(|_| Outcome::in_doubt("it took too long"));
+        let outcome = in_time(self.send(&delivery)).await;
         failpoint::hit("delivery.sent");
         self.settle(&mut delivery, outcome);
         self.save_delivery(delivery).await;
@@ -214,28 +215,39 @@ impl Inner {
             ..RequestFilter::default()
         };
         let mut open = self.store.requests(&open).await?;
+        let is_told = |request: &RequestRecord| delivery.notice.tells_of(&request.request_id);
+        // A wait that the target asked for is no attempt, and may come after the first of several messages.
+        let was_tried = delivery.attempts > 0 || delivery.in_doubt || delivery.last_error.is_some();
+        // A repetition says what was said.
+        let is_wanted = open.iter().any(is_told);
         if !occasion.asks() {
+            if was_tried {
+                return Ok(is_wanted);
+            }
             // A reminder: of what is still open, and of nothing else.
-            open.retain(|request| delivery.notice.tells_of(&request.request_id));
+            open.retain(is_told);
             return self.ask_for(delivery, &open).await;
         }
-        open.retain(|request| Occasion::of_request(request) == occasion);
-        if delivery.attempts > 0 || delivery.in_doubt {
-            // A repetition says what was said.
-            return Ok(open.iter().any(|request| delivery.notice.tells_of(&request.request_id)));
-        }
+        open.retain(|request| Occasion::of_request(request) == occasion && !(was_tried && is_told(request)));
         let target = Some(delivery.target.clone());
         let of_task = DeliveryFilter { task_ids: vec![task_id], target, ..DeliveryFilter::default() };
         let mut others = self.store.deliveries(&of_task).await?;
         others.retain(|other| other.id != delivery.id);
         open.retain(|request| !others.iter().any(|other| other.notice.tells_of(&request.request_id)));
+        if was_tried {
+            // What joined it before a death, and was never told.
+            self.commit(another_notice(delivery, &open).into_iter().collect()).await?;
+            return Ok(is_wanted);
+        }
         self.ask_for(delivery, &open).await
     }
 
-    /// Has a notice ask for these; says whether there are any.
+    /// Has a notice ask for these, as many as it holds, and another one for the rest; says whether there are any.
     async fn ask_for(&self, delivery: &mut Delivery, open: &[RequestRecord]) -> Result<bool, store::Error> {
-        delivery.notice.ask(open);
-        self.commit(vec![Write::SaveDelivery(Box::new(delivery.clone()))]).await?;
+        let (first, rest) = open.split_at(open.len().min(MOST_REQUESTS));
+        delivery.notice.ask(first);
+        let saved = Write::SaveDelivery(Box::new(delivery.clone()));
+        self.commit(std::iter::once(saved).chain(another_notice(delivery, rest)).collect()).await?;
         Ok(!open.is_empty())
     }
 
@@ -399,8 +411,9 @@ impl Bridge {
             ..DeliveryFilter::default()
         };
         let is_reply = |one: &Delivery| one.notice.occasion == Occasion::Reply;
+        let holds_up = |one: &Delivery| is_reply(one) && one.task_id == delivery.task_id;
         let waiting = self.inner.store.deliveries(&waiting).await?.into_iter();
-        let before = waiting.rev().take_while(|one| one.id != delivery.id).filter(is_reply);
+        let before = waiting.rev().take_while(|one| one.id != delivery.id).filter(holds_up);
         let due = before.map(|one| Write::SaveDelivery(Box::new(Delivery { next_at: now, ..one })));
         Ok(if is_reply(delivery) { due.collect() } else { Vec::new() })
     }
@@ -444,11 +457,25 @@ impl Bridge {
             twins: 0,
             may_be_duplicate: false,
         };
-        match sender.send(attempt).await {
+        match in_time(sender.send(attempt)).await {
             Outcome::Delivered { message_id } => Ok(message_id),
             Outcome::Failed { error, .. } => {
                 Err(Error::Undelivered { target: target.to_owned(), why: self.inner.shown_error(&error) })
             }
         }
     }
+}
+
+/// A notice of the same kind for others than those that this one asks for, if there are any.
+fn another_notice(delivery: &Delivery, open: &[RequestRecord]) -> Option<Write> {
+    let task_id = delivery.task_id.as_ref().filter(|_| !open.is_empty())?;
+    let mut notice = delivery.notice.clone();
+    notice.ask(open);
+    Some(Write::AddDelivery(Box::new(Delivery::new(task_id, &delivery.target, notice, now_ms()))))
+}
+
+/// What comes of an attempt, which takes no longer than it may.
+async fn in_time(attempt: impl Future<Output = Outcome>) -> Outcome {
+    let outcome = tokio::time::timeout(ATTEMPT_LIMIT, attempt).await;
+    outcome.unwrap_or_else(|_| Outcome::in_doubt("it took too long"))
 }

@@ -46,7 +46,8 @@ pub(crate) struct Inbox {
     look_at_all: AtomicBool,
     /// Changes whenever a reply has been sent or given up.
     sent: watch::Sender<u64>,
-    /// Messages that something is being done with, beside the loop.
+    /// What something is being done with, beside the loop: the ids of messages and of requests, and `steer` with the
+    /// channel and the key of a conversation to whose turn something is added.
     in_hand: Mutex<BTreeSet<String>>,
     /// Messages whose failure could not be written, and until when they are left alone.
     aside: Mutex<BTreeMap<String, std::time::Instant>>,
@@ -112,7 +113,7 @@ impl Inbox {
     }
 }
 
-/// A message that something is being done with beside the loop, until this is dropped.
+/// A message, a request or a conversation that something is being done with beside the loop, until this is dropped.
 struct InHand {
     inner: Arc<Inner>,
     id: String,
@@ -231,12 +232,13 @@ impl Bridge {
         }
         let mut pause = LOOK_AGAIN;
         for rules in channels {
-            // What is to be added to a turn stands before what follows, until it is known what becomes of it.
+            // What is to be added to a turn stands before what follows, until it is known what becomes of it. What is
+            // urgent waits for nothing: the turn may wait for it.
             let mut held = BTreeSet::new();
             for message in self.inner.store.next_messages(&rules.channel).await? {
                 if message.is_to_be_added() {
                     held.insert(message.conversation.clone());
-                } else if message.state == State::Received && held.contains(&message.conversation) {
+                } else if message.waits_in_line() && held.contains(&message.conversation) {
                     continue;
                 }
                 if changed.all && message.state == State::Running {
@@ -303,7 +305,12 @@ impl Bridge {
             (State::Running, MessageKind::Prompt) if rules.while_running == WhileRunning::Steer => {
                 self.steer_with_next(&message).await?;
             }
-            (_, MessageKind::Steer) if message.is_to_be_added() => self.steer_beside(rules, message),
+            (State::Received, MessageKind::Steer) if message.is_to_be_added() => {
+                self.steer_beside(rules, message);
+            }
+            (State::Running, MessageKind::Steer) if message.is_to_be_added() => {
+                self.find_once_over(rules, message).await?;
+            }
             // The turn that it was added to may have ended before that was known.
             (State::Running, MessageKind::Steer) => self.take_up(&message).await?,
             _ => {}

@@ -99,12 +99,28 @@ fn keyed(keys: &[&str], text: &str) -> Option<BTreeMap<String, String>> {
     Some(given)
 }
 
-/// What reads as JSON is taken as such, everything else as text.
 fn field(line: &str) -> Option<(String, Value)> {
     let (key, text) = line.split_once('=')?;
-    let text = text.trim();
-    let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
-    Some((key.trim().to_owned(), value))
+    Some((key.trim().to_owned(), value(text.trim())))
+}
+
+/// What reads as JSON is taken as such, everything else as text.
+fn value(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+/// A decision as this request takes it: answers by key are what a form takes as its fields.
+pub fn as_asked(ask: &Value, decision: Decision) -> Decision {
+    match decision {
+        Decision::Answers(given) if is_form(ask) => {
+            let fields = given.into_iter().map(|(key, answers)| match answers.as_slice() {
+                [only] => (key, value(only)),
+                several => (key, several.iter().map(|one| value(one)).collect()),
+            });
+            Decision::Form(fields.collect())
+        }
+        decision => decision,
+    }
 }
 
 #[cfg(test)]
@@ -130,6 +146,16 @@ mod tests {
         assert_eq!(option(&ask(&["colour"]), 1), Some(answers([("colour".into(), "Blue".into())])));
         assert_eq!(option(&ask(&["colour"]), 2), None);
         assert_eq!(options(&ask(&["colour"])), ["Red", "Blue"]);
+    }
+
+    #[test]
+    fn answers_by_key_fill_in_a_form() {
+        let given =
+            |key: &str, texts: &[&str]| (key.to_owned(), texts.iter().map(|&text| text.to_owned()).collect());
+        let answers = Decision::Answers([given("n", &["3"]), given("tags", &["a", "b"])].into());
+        assert_eq!(as_asked(&ask(&["n"]), answers.clone()), answers);
+        let form = Decision::Form(json!({"n": 3, "tags": ["a", "b"]}));
+        assert_eq!(as_asked(&json!({"kind": "form"}), answers), form);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use codex_session::{ApprovalMode, Sandbox};
+use serde::Deserialize;
 
 use super::{Party, Room};
 
@@ -37,10 +38,13 @@ pub struct Rules {
     pub attempts: u32,
     /// What has passed this many of us is not answered.
     pub max_hops: u32,
-    /// So many messages may wait in one conversation; what comes beyond is refused, visibly.
+    /// So many messages may wait in one conversation; what is pushed beyond is refused, visibly.
     pub most_waiting: u32,
-    /// So many may wait in all of them.
+    /// So many may wait in all of them: what is pushed beyond is refused, too, and a source that keeps its messages is
+    /// read on when there is room again.
     pub most_waiting_in_all: u32,
+    /// Whether the source hands messages over and does not keep what was not taken.
+    pub is_pushed: bool,
     /// At most so many messages of one agent are worked on in an hour.
     pub agent_turns_per_hour: u32,
     /// Whether the source is told how far we are.
@@ -48,7 +52,8 @@ pub struct Rules {
 }
 
 /// What happens to a message while a turn runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WhileRunning {
     /// It waits its turn.
     #[default]
@@ -114,6 +119,7 @@ impl Rules {
             max_hops: 2,
             most_waiting: 200,
             most_waiting_in_all: 5_000,
+            is_pushed: false,
             agent_turns_per_hour: 30,
             acknowledges: false,
         }

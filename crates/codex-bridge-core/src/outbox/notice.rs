@@ -15,8 +15,8 @@ const ANSWER_CHARS: usize = 6_000;
 const REPLY_CHARS: usize = 64_000;
 /// The most files that are named.
 const MOST_FILES: usize = 20;
-/// The most requests that are told at once.
-const MOST_REQUESTS: usize = 10;
+/// The most requests that are told at once; more are told in several notices.
+pub(crate) const MOST_REQUESTS: usize = 10;
 
 /// Why somebody is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -152,6 +152,9 @@ pub struct Asked {
     pub request_id: String,
     /// What is shown to whoever decides: kind, title, details, questions, offers.
     pub ask: Value,
+    /// Whether it says more than people are shown in a chat, where nobody can agree to it then. Its diffs are left out.
+    #[serde(default)]
+    pub is_long: bool,
     /// When it is declined by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<TimeMs>,
@@ -241,7 +244,8 @@ impl Notice {
             .into_iter()
             .map(|request| Asked {
                 request_id: request.request_id.clone(),
-                ask: without_diffs(request.ask.clone()),
+                is_long: !request.fits_a_chat(),
+                ask: if request.fits_a_chat() { request.ask.clone() } else { without_diffs(&request.ask) },
                 expires_at: request.expires_at,
             })
             .collect();
@@ -283,8 +287,9 @@ fn nobodys_task() -> TaskId {
     TaskId("codex-000000000000".to_owned())
 }
 
-/// What is asked, with the names of the files that would change alone: a patch is not read in a chat.
-fn without_diffs(mut ask: Value) -> Value {
+/// What is asked, with the names of the files that would change alone.
+fn without_diffs(ask: &Value) -> Value {
+    let mut ask = ask.clone();
     let changes = ask.get_mut("changes").and_then(Value::as_array_mut);
     for change in changes.into_iter().flatten().filter_map(Value::as_object_mut) {
         change.remove("diff");

@@ -209,8 +209,10 @@ impl State {
     fn next_deliveries(&self) -> Vec<Delivery> {
         let unfinished = |delivery: &&Delivery| DeliveryState::UNFINISHED.contains(&delivery.state);
         let mut replies = std::collections::BTreeSet::new();
-        let may_go =
-            |one: &&Delivery| one.notice.occasion != Occasion::Reply || replies.insert(one.target.clone());
+        let may_go = |one: &&Delivery| {
+            one.notice.occasion != Occasion::Reply
+                || replies.insert((one.target.clone(), one.task_id.clone()))
+        };
         let mut next: Vec<Delivery> = self.outbox.iter().filter(unfinished).filter(may_go).cloned().collect();
         // Stable: of those with the same time, the oldest.
         next.sort_by_key(|delivery| delivery.next_at);

@@ -14,18 +14,10 @@ use crate::workbench::{PATIENCE, Workbench, at_rest};
 const GO_ON: &str = "account limit or login";
 
 async fn until(bridge: &Bridge, id: &str, status: Status) -> TaskView {
-    let mut news = bridge.news();
-    tokio::time::timeout(PATIENCE, async {
-        loop {
-            let view = bridge.show(id).await.unwrap();
-            if view.task.status == status {
-                return view;
-            }
-            let _ = news.recv().await;
-        }
-    })
-    .await
-    .expect("the status never came")
+    let is_so = |view: &TaskView| view.task.status == status;
+    let view = bridge.wait_until(id, PATIENCE, is_so).await.unwrap();
+    assert_eq!(view.task.status, status, "{view:#?}");
+    view
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use scripted_model::{Response, Scenario};
 
 use crate::outbox::{Stage, config, deliveries, until};
 use crate::stubborn_store::Stubborn;
-use crate::workbench::{PATIENCE, Workbench, asked};
+use crate::workbench::{PATIENCE, Workbench, asked, eventually};
 
 /// Ada may decide, Bob may write, and so may an agent.
 pub fn rules(bench: &Workbench) -> Rules {
@@ -52,20 +52,12 @@ pub async fn receive(bridge: &Bridge, arrivals: impl IntoIterator<Item = Arrival
 
 /// All messages, the oldest first, once they are so.
 pub async fn messages(bridge: &Bridge, is_so: impl Fn(&[Message]) -> bool) -> Vec<Message> {
-    let found = tokio::time::timeout(PATIENCE, async {
-        loop {
-            let mut all = bridge.messages(&MessageFilter::default()).await.unwrap();
-            all.reverse();
-            if is_so(&all) {
-                return all;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    });
-    if let Ok(found) = found.await {
-        return found;
-    }
-    panic!("in vain: {:#?}", bridge.messages(&MessageFilter::default()).await.unwrap());
+    let all = async || {
+        let mut all = bridge.messages(&MessageFilter::default()).await.unwrap();
+        all.reverse();
+        all
+    };
+    eventually(all, |all| is_so(all)).await
 }
 
 /// What was sent, in the order in which it was tried.
@@ -254,7 +246,7 @@ async fn beyond_what_may_wait_messages_are_refused_with_one_notice_and_kept() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     bench.model.script("first", Scenario::new().stall("gate").say("First."));
     let bridge = bench.open_with(config(&bench, &stage)).await;
-    bridge.open_channel(Rules { most_waiting: 2, ..rules(&bench) }).await.unwrap();
+    bridge.open_channel(Rules { most_waiting: 2, is_pushed: true, ..rules(&bench) }).await.unwrap();
     receive(&bridge, [from("ada", "m-1", "first")]).await;
     bench.model.wait_for_stall("gate").await;
     let numbered =
@@ -272,6 +264,72 @@ async fn beyond_what_may_wait_messages_are_refused_with_one_notice_and_kept() {
     assert_eq!(refusals, 1, "{:#?}", said(&stage));
     bridge.retry_message(&all[4].id, "a test").await.unwrap();
     until(|| said(&stage).iter().any(|text| text == "No 5.")).await;
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn what_is_urgent_is_done_however_much_waits_in_the_channel() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    bench.model.script("first", Scenario::new().stall("gate").say("First."));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let rules = Rules { most_waiting_in_all: 1, is_pushed: true, ..rules(&bench) };
+    bridge.open_channel(rules).await.unwrap();
+    receive(&bridge, [from("ada", "m-1", "first")]).await;
+    bench.model.wait_for_stall("gate").await;
+    let waits = [from("ada", "m-2", "two [play] say Two."), from("bob", "m-3", "three")];
+    receive(&bridge, waits).await;
+    receive(&bridge, [from("ada", "m-4", "/stop")]).await;
+    let all = messages(&bridge, |all| all.iter().all(is_over)).await;
+    let states: Vec<State> = all.iter().map(|message| message.state).collect();
+    assert_eq!(states, [State::Answered, State::Answered, State::Dead, State::Answered], "{all:#?}");
+    until(|| said(&stage).iter().any(|text| text == "Two.")).await;
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_source_that_keeps_its_messages_waits_for_room_and_loses_none() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    bench.model.script("first", Scenario::new().stall("gate").say("First."));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let rules = Rules { most_waiting: 1, most_waiting_in_all: 3, ..rules(&bench) };
+    bridge.open_channel(rules).await.unwrap();
+    receive(&bridge, [from("ada", "m-1", "first")]).await;
+    bench.model.wait_for_stall("gate").await;
+    let numbered =
+        |number: u32| from("ada", &format!("m-{number}"), &format!("{number} [play] say No {number}."));
+    receive(&bridge, (2..=3).map(numbered)).await;
+    tokio::time::timeout(PATIENCE, bridge.until_room("chat")).await.expect("there is room").unwrap();
+    receive(&bridge, (4..=5).map(numbered)).await;
+    let mut room = Box::pin(bridge.until_room("chat"));
+    let early = tokio::time::timeout(Duration::from_millis(500), &mut room).await;
+    assert!(early.is_err(), "four wait where three may");
+    bench.model.release("gate");
+    tokio::time::timeout(PATIENCE, room).await.expect("there is room again").unwrap();
+    until(|| said(&stage).len() == 5).await;
+    assert_eq!(said(&stage), ["First.", "No 2.", "No 3.", "No 4.", "No 5."]);
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_reminder_that_is_sent_again_says_what_it_said() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let both = Scenario::new().exec("touch x.txt").exec("touch y.txt").then_say("Made.");
+    bench.model.script("make both", both);
+    let bridge = serving(&bench, &stage).await;
+    receive(&bridge, [from("ada", "m-1", "make both")]).await;
+    let told = |all: &[Delivery]| all.iter().map(|one| one.notice.requests.len()).sum::<usize>();
+    deliveries(&bridge, |all| told(all) == 2 && all.iter().all(|one| one.state == outbox::State::Delivered))
+        .await;
+    bridge.abandon().await;
+    let stage = Arc::new(Stage::default());
+    stage.answers(Outcome::failed(Refusal::NotBefore(Duration::from_secs(1)), "too many"));
+    let bridge = serving(&bench, &stage).await;
+    until(|| stage.attempts().len() == 1).await;
+    let requests = stage.attempts().remove(0).notice.requests;
+    let id = bridge.list(&TaskFilter::default()).await.unwrap()[0].task.id.clone();
+    bridge.decide(id.as_str(), Some(&requests[0].request_id), Decision::Accept, "a test").await.unwrap();
+    until(|| stage.attempts().len() == 2).await;
+    assert_eq!((requests.len(), &stage.attempts()[1].notice.requests), (2, &requests));
     bench.tidy(bridge).await;
 }
 

@@ -1,10 +1,11 @@
 //! The order of what is said in a conversation, and what is added to a turn that runs: once, and only what may be.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use codex_bridge_core::Bridge;
-use codex_bridge_core::inbox::{Message, MessageKind, Rules, State, WhileRunning};
+use codex_bridge_core::inbox::{Arrival, Message, MessageKind, Rules, State, WhileRunning};
 use codex_bridge_core::outbox::Outcome;
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::store::{TaskFilter, Write};
@@ -14,6 +15,7 @@ use scripted_model::Scenario;
 
 use crate::inbox::{from, messages, receive, rules, said};
 use crate::outbox::{Stage, config, until};
+use crate::stubborn_store::Stubborn;
 use crate::workbench::{PATIENCE, Workbench};
 
 async fn serving(bench: &Workbench, stage: &Arc<Stage>, while_running: WhileRunning) -> Bridge {
@@ -123,6 +125,45 @@ async fn what_a_death_kept_from_being_added_waits_its_turn_before_what_follows()
     until(|| said(&stage).len() == 3).await;
     assert_eq!(said(&stage), ["First.", "Added.", "Last."]);
     assert_eq!(times_told(&bench, "say Added"), 1, "it was never told twice");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn while_it_is_not_known_whether_something_was_added_commands_are_carried_out_and_nothing_spins() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let (bridge, store) = Stubborn::open(&bench, config(&bench, &stage)).await;
+    bridge.open_channel(rules(&bench)).await.unwrap();
+    half_added(&bench, &bridge).await;
+    receive(&bridge, [from("ada", "m-3", "/status"), from("ada", "m-4", "last [play] say Last.")]).await;
+    until(|| said(&stage).len() == 1).await;
+    assert!(said(&stage)[0].contains("Last asked: first"), "{:?}", said(&stage));
+    let before = store.looks.load(Ordering::SeqCst);
+    // How often something happens in a while needs a while.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let looks = store.looks.load(Ordering::SeqCst) - before;
+    assert!(looks < 20, "{looks} looks in a second in which nothing happens");
+    bench.model.release("gate");
+    until(|| said(&stage).len() == 4).await;
+    assert_eq!(said(&stage)[1..], ["First.", "Added.", "Last."]);
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn what_was_to_be_added_long_ago_is_not_added_and_its_sender_hears_so() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    bench.model.script("first", Scenario::new().stall("gate").say("First."));
+    let bridge = serving(&bench, &stage, WhileRunning::Queue).await;
+    receive(&bridge, [from("ada", "m-1", "first")]).await;
+    bench.model.wait_for_stall("gate").await;
+    let late = from("ada", "m-2", "/steer added");
+    receive(&bridge, [Arrival { sent_at: late.sent_at - 11 * 60 * 1000, ..late }]).await;
+    until(|| said(&stage).len() == 1).await;
+    assert!(said(&stage)[0].contains("too long ago"), "{:?}", said(&stage));
+    bench.model.release("gate");
+    until(|| said(&stage).len() == 2).await;
+    let all = messages(&bridge, |all| all.iter().all(|one| one.state == State::Answered)).await;
+    assert_eq!((all.len(), said(&stage)[1].as_str()), (2, "First."));
+    assert_eq!(times_told(&bench, "added"), 0);
     bench.tidy(bridge).await;
 }
 

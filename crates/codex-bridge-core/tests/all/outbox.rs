@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use scripted_model::Scenario;
 
-use crate::workbench::{PATIENCE, Workbench, asked, at_rest};
+use crate::workbench::{PATIENCE, Workbench, asked, at_rest, eventually};
 
 /// What the sender does with an attempt.
 type Play = Box<dyn FnOnce() -> BoxFuture<'static, Outcome> + Send>;
@@ -79,20 +79,12 @@ fn task(bench: &Workbench, targets: &str, prompt: &str) -> NewTask {
 
 /// All deliveries, the oldest first, once they are so.
 pub async fn deliveries(bridge: &Bridge, is_so: impl Fn(&[Delivery]) -> bool) -> Vec<Delivery> {
-    let found = tokio::time::timeout(PATIENCE, async {
-        loop {
-            let mut all = bridge.deliveries(&DeliveryFilter::default()).await.unwrap();
-            all.reverse();
-            if is_so(&all) {
-                return all;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    });
-    if let Ok(found) = found.await {
-        return found;
-    }
-    panic!("in vain: {:#?}", bridge.deliveries(&DeliveryFilter::default()).await.unwrap());
+    let all = async || {
+        let mut all = bridge.deliveries(&DeliveryFilter::default()).await.unwrap();
+        all.reverse();
+        all
+    };
+    eventually(all, |all| is_so(all)).await
 }
 
 fn all_are(state: State, count: usize) -> impl Fn(&[Delivery]) -> bool {
@@ -193,13 +185,30 @@ async fn requests_that_come_together_are_told_together_and_later_ones_apart() {
     bench.tidy(bridge).await;
 }
 
+#[tokio::test]
+async fn requests_that_are_too_many_for_one_notice_are_all_told_once() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let ask = (0..12).fold(Scenario::new(), |ask, number| ask.exec(format!("touch {number}.txt")));
+    bench.model.script("ask", ask.then_say("done"));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let id = bridge.start(task(&bench, "stage:a", "ask")).await.unwrap().task.id;
+    let told =
+        || stage.attempts().into_iter().flat_map(|attempt| attempt.notice.requests).collect::<Vec<_>>();
+    until(|| told().len() >= 12).await;
+    let mut names: Vec<String> = told().into_iter().map(|asked| asked.request_id).collect();
+    let mut open: Vec<String> =
+        asked(&bridge, id.as_str()).await.open_requests.into_iter().map(|one| one.request_id).collect();
+    names.sort();
+    open.sort();
+    assert_eq!(names, open);
+    let notices: Vec<_> = stage.attempts().into_iter().map(|attempt| attempt.notice).collect();
+    assert!(notices.len() > 1 && notices.iter().all(|one| one.requests.len() <= 10), "{notices:#?}");
+    bridge.interrupt(id.as_str()).await.unwrap();
+    bench.tidy(bridge).await;
+}
+
 pub async fn until(is_so: impl Fn() -> bool) {
-    let waited = tokio::time::timeout(PATIENCE, async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    });
-    waited.await.expect("waited in vain");
+    eventually(async || is_so(), |so| *so).await;
 }
 
 /// What an earlier life was sending when it died: in doubt, whatever the platform.

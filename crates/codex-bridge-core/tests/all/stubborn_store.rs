@@ -33,6 +33,8 @@ pub struct Stubborn {
     /// What it takes no batch with, for reasons of its own, and how often it did not.
     cursed: Mutex<Option<Cursed>>,
     pub refusals: AtomicUsize,
+    /// How often it was asked which messages are next.
+    pub looks: AtomicUsize,
     /// Whether nobody is told what was committed.
     is_silent: watch::Sender<bool>,
     /// How many commits were applied and not answered, ever.
@@ -47,6 +49,7 @@ impl Stubborn {
             is_full: AtomicBool::new(false),
             cursed: Mutex::default(),
             refusals: AtomicUsize::new(0),
+            looks: AtomicUsize::new(0),
             is_silent: watch::Sender::new(false),
             unanswered: watch::Sender::new(0),
         });
@@ -161,6 +164,7 @@ impl Store for Stubborn {
     }
 
     fn next_messages<'a>(&'a self, channel: &'a str) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
         self.store.next_messages(channel)
     }
 

@@ -132,6 +132,19 @@ pub async fn asked(bridge: &Bridge, id: &str) -> TaskView {
     view
 }
 
+/// What there is, once it is so.
+pub async fn eventually<T: std::fmt::Debug>(look: impl AsyncFn() -> T, is_so: impl Fn(&T) -> bool) -> T {
+    let began = std::time::Instant::now();
+    loop {
+        let seen = tokio::time::timeout(PATIENCE, look()).await.expect("it cannot even be looked at");
+        if is_so(&seen) {
+            return seen;
+        }
+        assert!(began.elapsed() < PATIENCE, "in vain: {seen:#?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 fn keeper() -> KeeperCommand {
     let test = std::env::current_exe().unwrap();
     let program: PathBuf = test.parent().unwrap().parent().unwrap().join("examples/core_keeper");

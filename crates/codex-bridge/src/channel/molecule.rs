@@ -193,7 +193,7 @@ impl Molecule {
             return failed;
         }
         match rest {
-            Some(rest) => self.api.notify(&text::chat(&rest.notice, rest.may_be_duplicate, LIMIT)).await,
+            Some(rest) => self.api.notify(&asked::words(&rest)).await,
             None => Outcome::Delivered { message_id: self.asked.ids_of(&decidable) },
         }
     }
@@ -220,7 +220,8 @@ impl Molecule {
     async fn was_said(&self, attempt: &Attempt) -> Result<Seen, String> {
         let (decidable, rest) = asked::parted(attempt);
         if !decidable.notice.requests.is_empty() {
-            self.asked.adopt(&self.api, &decidable).await.map_err(|error| error.to_string())?;
+            let adopted = self.asked.adopt(&self.api, &decidable).await;
+            adopted.map_err(|trouble| format!("it could not be looked: {}", trouble.sentence()))?;
         }
         let ids = self.asked.ids_of(&decidable);
         let all_asked = self.asked.has_all(&decidable);
@@ -233,7 +234,7 @@ impl Molecule {
 
     /// Whether more rows say this than others of ours account for.
     async fn was_written(&self, attempt: &Attempt) -> Result<Seen, String> {
-        let text = text::chat(&attempt.notice, attempt.may_be_duplicate, LIMIT);
+        let text = asked::words(attempt);
         let mut same: Vec<Row> = Vec::new();
         let looked = history::back(self, SEARCH_BACK_S, |rows| {
             same.extend(rows.iter().filter(|row| row.is_notice_of(&text)).cloned());

@@ -40,11 +40,18 @@ impl Outgoing {
     /// What can be named of the channels, for people.
     fn places(&self) -> Vec<String> {
         let of_channel = |name: String| {
-            let places = self.channels.channel(&name).map(|channel| channel.places());
-            let places = places.unwrap_or_else(|| vec!["PLACE".to_owned()]);
+            let guide = self.channels.guide(&name).and_then(Result::ok);
+            let places = guide.map(|channel| channel.places()).unwrap_or_default();
             places.into_iter().map(move |place| format!("{name}:{place}"))
         };
         self.channels.names().into_iter().flat_map(of_channel).collect()
+    }
+
+    /// Whether there is such a place in the channel of a target; none if there is no such channel. What waits for a channel
+    /// is not looked at again when it goes out, so one that is not served says it as it is configured.
+    fn check_place(&self, target: &str) -> Option<Result<(), String>> {
+        let (name, place) = parts(target)?;
+        Some(self.channels.guide(name)?.and_then(|channel| channel.check_place(place)))
     }
 
     /// Whether a target is of a channel that the operator has, but which is not served now.
@@ -60,17 +67,14 @@ fn parts(target: &str) -> Option<(&str, &str)> {
 
 impl Sender for Outgoing {
     fn check(&self, target: &str) -> Result<(), Unknown> {
-        let of_channel = self.channel(target).map(|(channel, place)| channel.check_place(place));
+        let of_channel = self.check_place(target);
         if of_channel == Some(Ok(())) {
             return Ok(());
         }
         // What the channel does not know, the operator may have configured as a target.
         let Err(mut unknown) = self.others.check(target) else { return Ok(()) };
-        match of_channel {
-            Some(Err(why)) => unknown.why = why,
-            // It goes out when the channel is served again, which looks at the place then.
-            None if self.is_resting(target) => return Ok(()),
-            _ => {}
+        if let Some(Err(why)) = of_channel {
+            unknown.why = why;
         }
         unknown.known.extend(self.places());
         Err(unknown)

@@ -389,7 +389,7 @@ impl Plugin {
             }
         };
         if progress.is_over {
-            self.remember(|memory| drop(memory.shown.remove(&progress.message_id)));
+            self.remember(|memory| memory.shown.remove(&progress.message_id));
         } else {
             self.show_as(progress, message_id, &text);
         }
@@ -456,7 +456,7 @@ impl Channel for Plugin {
     }
 
     fn in_progress(&self) -> Vec<String> {
-        self.state().memory.shown.keys().cloned().collect()
+        self.state().memory.shown.names().cloned().collect()
     }
 
     fn progress<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {

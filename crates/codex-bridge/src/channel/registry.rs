@@ -1,6 +1,6 @@
 //! The channels that this daemon serves: which, how they are, what they said lately.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -26,9 +26,12 @@ pub struct Registry {
     bridge: OnceLock<Bridge>,
     locks: OnceLock<PathBuf>,
     served: Mutex<BTreeMap<String, Served>>,
-    /// Those that the operator has, served or not.
-    known: Mutex<BTreeSet<String>>,
+    /// Those that the operator has, served or not, as they are configured.
+    known: Mutex<BTreeMap<String, Configured>>,
 }
+
+/// A channel as it is configured, which is never served: it tells what places there are. Or why there is none.
+type Configured = Result<Arc<dyn Channel>, String>;
 
 struct Served {
     channel: Arc<dyn Channel>,
@@ -159,7 +162,7 @@ impl Registry {
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Configured>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -168,19 +171,33 @@ impl Registry {
         Some(Arc::clone(&self.served().get(name)?.channel))
     }
 
+    /// What tells the places of a channel: the one that is served, or else as it is configured, or why neither is there.
+    /// None if the operator has no channel of this name.
+    pub fn guide(&self, name: &str) -> Option<Result<Arc<dyn Channel>, String>> {
+        let known = self.known().get(name)?.clone();
+        Some(self.channel(name).map_or(known, Ok))
+    }
+
     /// Whether the operator has a channel of this name.
     pub fn is_known(&self, name: &str) -> bool {
-        self.known().contains(name)
+        self.known().contains_key(name)
     }
 
     /// The names of all that the operator has.
     pub fn names(&self) -> Vec<String> {
-        self.known().iter().cloned().collect()
+        self.known().keys().cloned().collect()
     }
 
-    /// The operator has a channel of this name.
+    /// The operator has configured a channel of this name: as this one, which is not served, or so that it cannot be.
+    pub fn configured(&self, name: &str, opened: Result<Opened, Failure>) {
+        let channel = opened.map(|opened| opened.channel).map_err(|failure| failure.to_string());
+        self.known().insert(name.to_owned(), channel);
+    }
+
+    /// There is or was a channel of this name, configured or not: what is to be said there waits for it.
     pub fn know(&self, name: &str) {
-        self.known().insert(name.to_owned());
+        let unknown = || Err(format!("channel {name} is not configured, and not served now"));
+        self.known().entry(name.to_owned()).or_insert_with(unknown);
     }
 
     /// How a channel is, and the last sentence about it.

@@ -106,6 +106,7 @@ impl Work {
     /// One batch; says whether it was empty.
     async fn read_once(&self) -> Result<bool, Trouble> {
         let store = |error: Error| Trouble::again(error.to_string());
+        self.bridge.until_room(self.name()).await.map_err(store)?;
         let cursor = self.bridge.channel(self.name()).await.map_err(store)?.cursor;
         let Batch { arrivals, taps, cursor } = self.channel().receive(cursor).await?;
         let is_empty = arrivals.is_empty() && taps.is_empty();

@@ -35,7 +35,7 @@ pub struct Settings {
     /// The reasoning effort.
     pub effort: Option<String>,
     /// `queue` or `steer`: what happens to a message while a turn runs.
-    pub while_running: Wait,
+    pub while_running: WhileRunning,
     /// How long a turn may work, not counting waits for people; 0 is without end. Ten minutes by default.
     pub turn_limit_s: Option<u64>,
     /// Messages that are older when they come in are not worked on.
@@ -56,17 +56,6 @@ pub struct Settings {
     pub telegram: Option<telegram::Settings>,
     /// What arrives by POST to `/hooks/NAME`.
     pub webhook: Option<hook::Settings>,
-}
-
-/// What happens to a message while a turn runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Wait {
-    /// It waits its turn.
-    #[default]
-    Queue,
-    /// It is added to the turn.
-    Steer,
 }
 
 /// A channel that can be served.
@@ -129,7 +118,8 @@ impl Settings {
             }
         };
         let rules = self.rules(name, defaults, around).map_err(wrong)?;
-        let rules = Rules { acknowledges: channel.has_watermark(), ..rules };
+        let is_pushed = matches!(self.platform(name), "plugin" | "webhook");
+        let rules = Rules { acknowledges: channel.has_watermark(), is_pushed, ..rules };
         Ok(Opened { channel, rules })
     }
 
@@ -178,10 +168,7 @@ impl Settings {
                 .unwrap_or(rules.approval_policy),
             model: self.model.clone().or(profile.model),
             effort: self.effort.clone().or(profile.effort),
-            while_running: match self.while_running {
-                Wait::Queue => WhileRunning::Queue,
-                Wait::Steer => WhileRunning::Steer,
-            },
+            while_running: self.while_running,
             turn_limit,
             max_age: self.max_age_s.map(Duration::from_secs),
             attempts: self.attempts.unwrap_or(rules.attempts).max(1),

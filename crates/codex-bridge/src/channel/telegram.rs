@@ -103,21 +103,25 @@ impl Telegram {
         result(self.bot.call(method, body).await)
     }
 
-    /// Who we are there, and what else stands in the way of reading. Changes nothing.
-    async fn look(&self) -> Result<String, Trouble> {
+    /// How our bot is called there, and whether it has a webhook. Changes nothing.
+    async fn find_bot(&self) -> Result<(String, bool), Trouble> {
         let me = self.ask("getMe", &json!({})).await?;
         let webhook = self.ask("getWebhookInfo", &json!({})).await?;
         let has_webhook = webhook["url"].as_str().is_some_and(|url| !url.is_empty());
+        Ok((me["username"].as_str().unwrap_or_default().to_owned(), has_webhook))
+    }
+
+    /// Whether it could be served, and what would change there if it were.
+    async fn look(&self) -> Result<String, Trouble> {
+        let (username, has_webhook) = self.find_bot().await?;
         let note = if has_webhook { "; it has a webhook, which is removed when it is served" } else { "" };
-        Ok(format!("@{} can be reached{note}", me["username"].as_str().unwrap_or_default()))
+        Ok(format!("@{username} can be reached{note}"))
     }
 
     async fn begin(&self) -> Result<String, Trouble> {
-        let me = self.ask("getMe", &json!({})).await?;
-        let username = me["username"].as_str().unwrap_or_default().to_owned();
+        let (username, has_webhook) = self.find_bot().await?;
         let mut sentence = format!("@{username} is served");
-        let webhook = self.ask("getWebhookInfo", &json!({})).await?;
-        if webhook["url"].as_str().is_some_and(|url| !url.is_empty()) {
+        if has_webhook {
             // As long as there is one, nothing can be read.
             self.ask("deleteWebhook", &json!({ "drop_pending_updates": false })).await?;
             sentence.push_str("; the webhook that it had was removed");
@@ -178,7 +182,11 @@ impl Channel for Telegram {
     }
 
     fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, Trouble>> {
-        self.memory().recall(cursor.as_deref());
+        let mut memory = self.memory();
+        memory.recall(cursor.as_deref());
+        // What could not be decided on comes again; what was decided on is told that it was.
+        memory.taps.clear();
+        drop(memory);
         self.begin().boxed()
     }
 
@@ -211,7 +219,7 @@ impl Channel for Telegram {
     }
 
     fn in_progress(&self) -> Vec<String> {
-        self.memory().shown.keys().cloned().collect()
+        self.memory().shown.names().cloned().collect()
     }
 
     fn progress<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {
@@ -260,3 +268,6 @@ fn result(called: Result<Reply, http::Error>) -> Result<Value, Trouble> {
         _ => Trouble::again(why),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,8 +17,8 @@ const READING_TIME: Duration = Duration::from_millis(250);
 pub struct Keyboard {
     terminal: File,
     /// Asks the reading thread for one line. It reads only then: a job in the background that reads is stopped.
-    ask: blocking::Sender<()>,
-    lines: mpsc::UnboundedReceiver<Line>,
+    ask: blocking::SyncSender<()>,
+    lines: mpsc::Receiver<Line>,
     is_reading: bool,
     is_hidden: bool,
     shown_at: Instant,
@@ -42,8 +42,9 @@ impl Keyboard {
             File::options().read(true).write(true).open("/dev/tty").ok()?
         };
         let mut input = BufReader::new(terminal.try_clone().ok()?);
-        let (ask, asked) = blocking::channel();
-        let (sender, lines) = mpsc::unbounded_channel();
+        // A line is asked for when the last one was taken: neither side ever waits for room.
+        let (ask, asked) = blocking::sync_channel(1);
+        let (sender, lines) = mpsc::channel(1);
         // A thread of its own, which dies with the process: a read from a terminal cannot be called off.
         std::thread::spawn(move || {
             while asked.recv().is_ok() {
@@ -52,7 +53,7 @@ impl Keyboard {
                     Ok(0) | Err(_) => Line::End,
                     Ok(_) => Line::Typed(text.trim_end_matches(['\n', '\r']).to_owned()),
                 };
-                if sender.send(line).is_err() {
+                if sender.blocking_send(line).is_err() {
                     return;
                 }
             }

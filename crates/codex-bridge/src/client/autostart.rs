@@ -1,5 +1,6 @@
 //! Starting the daemon on the way: a process of its own session that shares nothing with the caller.
 
+use std::io;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ use crate::paths::{Paths, cannot};
 const START_LIMIT: Duration = Duration::from_mins(1);
 /// How often the socket of a daemon that somebody else starts is tried.
 const TRY_EVERY: Duration = Duration::from_millis(20);
+/// How long it is tried before it is seen whether there still is one.
+const TRY_FOR: Duration = Duration::from_secs(1);
 /// The first descriptor that is none of the three standard ones.
 const FIRST_INHERITED: i32 = 3;
 
@@ -33,21 +36,33 @@ pub enum Report {
 /// Starts a daemon and connects to it. If another caller was faster, to theirs.
 pub(super) async fn start(paths: &Paths) -> Result<UnixStream, Failure> {
     paths.prepare()?;
-    match spawned(paths).await {
-        Ok(()) => {}
-        // Somebody else's is coming up, or has just gone: the socket will tell.
-        Err(failure) if failure.code == "daemon_held" => {}
-        Err(failure) => return Err(failure),
-    }
     let began = Instant::now();
     loop {
-        match UnixStream::connect(paths.socket()).await {
+        match spawned(paths).await {
+            Ok(()) => {}
+            // Somebody else's is coming up, or is about to be gone: the socket will tell.
+            Err(failure) if failure.code == "daemon_held" => {}
+            Err(failure) => return Err(failure),
+        }
+        match connected(paths).await {
             Ok(stream) => return Ok(stream),
-            Err(_) if began.elapsed() < START_LIMIT => sleep(TRY_EVERY).await,
+            // If it has gone, nobody comes unless one is started again.
+            Err(_) if began.elapsed() < START_LIMIT => {}
             Err(error) => {
                 let message = format!("the daemon was started but does not listen: {error}");
                 return Err(Failure::new("daemon_failed", message).hint(look_at(paths)));
             }
+        }
+    }
+}
+
+/// Tries the socket for a while.
+async fn connected(paths: &Paths) -> io::Result<UnixStream> {
+    let began = Instant::now();
+    loop {
+        match UnixStream::connect(paths.socket()).await {
+            Err(_) if began.elapsed() < TRY_FOR => sleep(TRY_EVERY).await,
+            tried => return tried,
         }
     }
 }

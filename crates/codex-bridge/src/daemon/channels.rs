@@ -17,7 +17,6 @@ pub fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLock<Fail
     app.channels.ready(app.bridge.clone(), locks()?);
     let stopped = Arc::new(OnceLock::new());
     for (name, settings) in &app.rules.file.channels {
-        app.channels.know(name);
         if settings.manual || wanted.is_some_and(|wanted| wanted.name == *name) {
             continue;
         }

@@ -193,10 +193,15 @@ fn request(notice: &Notice, asked: &Asked, decides: Decides) -> Vec<String> {
     for detail in list(&asked.ask["details"]) {
         lines.extend(labelled(&word(&detail["label"]), &word(&detail["text"])));
     }
-    for change in list(&asked.ask["changes"]) {
-        lines.push(format!("  {}: {}", word(&change["kind"]), word(&change["path"])));
+    let changes = list(&asked.ask["changes"]);
+    let shows_diffs = decides == Decides::Here && !asked.is_long;
+    for change in &changes {
+        lines.push(match change["diff"].as_str().filter(|_| shows_diffs) {
+            Some(diff) => diff.trim_end().to_owned(),
+            None => format!("  {}: {}", word(&change["kind"]), word(&change["path"])),
+        });
     }
-    if asked.ask["changes"].as_array().is_some_and(|changes| !changes.is_empty()) {
+    if !changes.is_empty() && !shows_diffs {
         lines.push(format!("The changes themselves: codex-bridge requests {}", notice.task_id));
     }
     for question in list(&asked.ask["questions"]) {

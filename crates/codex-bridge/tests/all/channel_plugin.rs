@@ -1,5 +1,6 @@
 //! Channels that are programs of the operator's: the example of `examples/plugin`, and some that misbehave.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::channel_telegram::MARK;
-use crate::dying::{Moments, on_the_way_of_a_message, rounds};
+use crate::dying::{Moments, OF_DECISIONS, on_the_way_of_a_message, rounds};
 use crate::shell::{Shell, until};
 
 /// A shell, and the two files of the example.
@@ -217,6 +218,33 @@ async fn a_plugin_loses_nothing_whatever_the_daemon_was_doing_when_it_died() {
         lab.shell.run_dying_at(&["channel", "list"], point).await;
         lab.shell.until_dead_at(point).await;
         check(lab, point).await;
+    }
+}
+
+#[tokio::test]
+async fn an_action_survives_the_death_of_the_daemon_that_was_deciding_on_it() {
+    for point in OF_DECISIONS {
+        let lab = Lab::new().await;
+        lab.say("lab", "ada", "do it [play] escalate echo ran >> count.txt => say Made.");
+        lab.shell.run_dying_at(&["channel", "list"], point).await;
+        let asked = lab.until_said("Codex asks:").await;
+        lab.write(&json!({"action": asked["actions"][0]["id"], "from": "ada"}));
+        lab.shell.until_dead_at(point).await;
+        lab.start().await;
+        lab.until_said("Made.").await;
+        let count = fs::read_to_string(lab.shell.home.workspace().join("count.txt")).unwrap();
+        assert_eq!(count, "ran\n", "{point}");
+        // Asked again or not: no button is left in the end.
+        let is_over = || {
+            let mut left: BTreeMap<String, Value> = BTreeMap::new();
+            for said in lab.said() {
+                let id = said.get("message_id").unwrap_or(&said["outbox_id"]);
+                left.insert(id.to_string(), said["actions"].clone());
+            }
+            left.values().all(|actions| actions.as_array().is_none_or(Vec::is_empty)).then_some(())
+        };
+        until(&format!("{point}: all buttons to go: {:#?}", lab.said()), is_over).await;
+        lab.end().await;
     }
 }
 

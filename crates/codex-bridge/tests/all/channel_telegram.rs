@@ -377,6 +377,8 @@ async fn a_chat_that_is_not_the_operators_is_refused_and_one_of_a_channel_that_r
     assert!(failure["hint"].as_str().unwrap().contains("telegram:42, telegram:43"), "{failure}");
 
     chat.shell.run(&["channel", "pause", "telegram"]).await.ok();
+    let said = chat.shell.run(&["--json", "run", "-d", "--notify", "telegram:-5", "hello"]).await;
+    assert_eq!(said.failure(), failure, "whether or not it is served");
     chat.shell.run(&["run", "-d", "--notify", "telegram:42", "hello [play] say Later."]).await.ok();
     let waits = |all: &[Value]| {
         all.iter()
@@ -384,5 +386,20 @@ async fn a_chat_that_is_not_the_operators_is_refused_and_one_of_a_channel_that_r
     };
     chat.shell.deliveries(waits).await;
     assert!(chat.server.said().is_empty(), "{:#?}", chat.server.said());
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn a_channel_that_is_configured_no_more_is_no_target_any_more() {
+    let chat = Chat::new().await;
+    chat.start().await;
+    chat.server.until("the bot to be served", |server| (!server.calls().is_empty()).then_some(())).await;
+    chat.shell.run(&["stop", "--hosts"]).await.ok();
+    let file = chat.shell.home.dir().join("config.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.split("[channels.telegram]").next().unwrap()).unwrap();
+    let said = chat.shell.run(&["--json", "run", "-d", "--notify", "telegram:42", "hello"]).await;
+    let failure = said.failure();
+    assert_eq!(failure["code"], "unknown_target", "{failure}");
     chat.shell.end().await;
 }

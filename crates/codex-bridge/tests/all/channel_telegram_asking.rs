@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use codex_wire::host::{Found, find_all};
 use rustix::process::{Pid, Signal, kill_process};
 use scripted_model::{Question, Scenario, ToolCall};
+use testkit::platform::Day;
 use testkit::platform::telegram::flooded;
 use testkit::platform::telegram::server::{Said, Server};
 
-use crate::channel_telegram::{ADA, Chat, GROUP, WORKING};
+use crate::channel_telegram::{ADA, Chat, GROUP, MARK, WORKING};
 use crate::shell::Shell;
 
 /// Has the Codex of this home get a signal.
@@ -61,6 +62,33 @@ async fn a_long_command_is_shown_whole_before_it_can_be_approved() {
     chat.server.until_said(ADA, "Made.").await;
     assert!(chat.is_made());
     chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn of_what_takes_several_messages_only_those_that_may_have_been_said_are_marked() {
+    let chat = Chat::new().await;
+    // What shows the turn is sent first, then the first of three: the second has to wait, and then its answer is lost.
+    for day in [Day::IsSlow(Duration::ZERO), Day::IsSlow(Duration::ZERO), flooded(1), Day::TakesAndDrops] {
+        chat.server.have("sendMessage", day);
+    }
+    chat.shell.model.script("make it", Scenario::new().stall("gate").call(long_command()).then_say("Made."));
+    chat.server.write(ADA, "make it");
+    chat.start().await;
+    chat.server.until_said(ADA, WORKING).await;
+    chat.shell.model.release("gate");
+    let last = chat.with_button("Approve").await;
+    let asking: Vec<Said> =
+        chat.server.said().into_iter().filter(|said| !said.text.contains(WORKING)).collect();
+    let marked: Vec<bool> = asking.iter().map(|said| said.text.contains(MARK)).collect();
+    assert_eq!(marked, [false, false, true, false], "{asking:#?}");
+    chat.server.tap(ADA, &last, &last.button("Approve").unwrap());
+    chat.server.until_said(ADA, "Made.").await;
+    chat.shell.end().await;
+}
+
+/// One that takes three messages.
+fn long_command() -> ToolCall {
+    ToolCall::exec_escalated(format!("touch made.txt # {}", "🦀".repeat(3000)), "it is needed")
 }
 
 #[tokio::test]

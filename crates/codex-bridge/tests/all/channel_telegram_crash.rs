@@ -9,7 +9,7 @@ use serde_json::Value;
 use testkit::platform::telegram::server::Server;
 
 use crate::channel_telegram::{ADA, BOB, Chat, MARK};
-use crate::dying::{Moments, on_the_way_of_a_message, rounds};
+use crate::dying::{Moments, OF_DECISIONS, on_the_way_of_a_message, rounds};
 use crate::shell::PATIENCE;
 
 /// Two conversations, one of them with two messages.
@@ -87,7 +87,7 @@ async fn what_is_added_to_a_turn_is_told_to_codex_once_whenever_the_daemon_dies(
 
 #[tokio::test]
 async fn a_tap_survives_the_death_of_the_daemon_that_was_deciding_on_it() {
-    for point in ["decision.before_record", "decision.recorded", "decision.given"] {
+    for point in OF_DECISIONS {
         let chat = Chat::new().await;
         chat.server.write(ADA, "do it [play] escalate echo ran >> count.txt => say Made.");
         chat.shell.run_dying_at(&["channel", "list"], point).await;

@@ -4,11 +4,12 @@
 use std::time::{Duration, Instant};
 
 use scripted_model::{Scenario, ToolCall};
+use serde_json::Value;
 use testkit::platform::Answer;
 use testkit::platform::molecule::{Bad, State};
 
 use crate::channel_rig::Channel;
-use crate::dying::{Moments, OF_DELIVERIES, OF_STEERS, on_the_way_of_a_message, rounds};
+use crate::dying::{Moments, OF_DECISIONS, OF_DELIVERIES, OF_STEERS, on_the_way_of_a_message, rounds};
 use crate::shell::PATIENCE;
 
 /// Beside those of every message: points of the turn that it leads to.
@@ -152,6 +153,46 @@ async fn what_codex_asks_stands_on_the_canvas_once_when_the_answer_to_it_was_los
         let channel = asking().await;
         channel.molecule.have("requests", [Bad::Reorders, bad.clone()]);
         approve(channel, &format!("{bad:?}")).await;
+    }
+}
+
+#[tokio::test]
+async fn what_codex_asks_stands_on_the_canvas_once_when_it_could_not_be_looked_for_at_first() {
+    let channel = asking().await;
+    let page = Answer::json(200, "a page for people".into());
+    let days = [Answer::status(500), page].map(Bad::Refuses);
+    channel.molecule.have("requests", [Bad::Reorders, Bad::DoesAndDrops].into_iter().chain(days));
+    channel.start().await;
+    let is_unseen =
+        |one: &Value| one["last_error"].as_str().is_some_and(|why| why.contains("could not be looked"));
+    let waiting = channel.shell.deliveries(|all| all.iter().any(is_unseen)).await;
+    let id = waiting.iter().find(|one| is_unseen(one)).unwrap()["delivery_id"].as_str().unwrap();
+    let began = Instant::now();
+    // Sooner than by itself. One that is being sent at this moment refuses it.
+    let is_open = |one: &Value| one["delivery_id"] == id && one["state"] != "delivered";
+    while channel.shell.deliveries(|_| true).await.iter().any(is_open) {
+        channel.shell.run(&["deliveries", "retry", id]).await;
+        assert!(began.elapsed() < PATIENCE, "{:#?}", channel.molecule.state());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    approve(channel, "a list that cannot be read").await;
+}
+
+#[tokio::test]
+async fn a_click_survives_the_death_of_the_daemon_that_was_deciding_on_it() {
+    for point in OF_DECISIONS {
+        let channel = asking().await;
+        channel.shell.run_dying_at(&START, point).await;
+        channel.molecule.until(&format!("{point}: a request"), |state| !state.requests.is_empty()).await;
+        channel.molecule.answer(0, "approved");
+        channel.shell.until_dead_at(point).await;
+        channel.start().await;
+        let is_over = |state: &State| state.notices.contains(&"finished".to_owned());
+        let state = channel.molecule.until(&format!("{point}: the reply"), is_over).await;
+        assert_eq!(state.requests.len(), 1, "{point}: it is not asked again: {:#?}", state.requests);
+        let count = std::fs::read_to_string(channel.shell.home.workspace().join("count.txt")).unwrap();
+        assert_eq!(count, "ran\n", "{point}");
+        channel.end().await;
     }
 }
 

@@ -44,6 +44,24 @@ async fn a_person_approves_on_the_canvas_and_sees_the_whole_command_first() {
 }
 
 #[tokio::test]
+async fn what_is_too_long_to_be_shown_is_put_in_words_and_can_be_denied_but_not_clicked_away() {
+    let channel = Channel::new().await;
+    channel.shell.model.script("make it", asks(&format!("touch made.txt # {}", "x".repeat(70_000))));
+    let seq = channel.molecule.say("make it");
+    channel.start().await;
+    let told = channel.notices(1).await.remove(0);
+    assert!(told.contains("touch made.txt") && told.contains("too long to be shown here"), "{told}");
+    assert!(told.chars().count() <= 60_000, "{}", told.len());
+    assert_eq!(channel.molecule.state().requests, Vec::<Value>::new(), "no click agrees to it");
+    let id = told.rsplit("/deny ").next().unwrap().split(' ').next().unwrap().to_owned();
+    channel.molecule.say(&format!("/deny {id}"));
+    let state = channel.acked(seq).await;
+    assert!(state.notices.iter().any(|text| text == "finished"), "{:?}", state.notices);
+    assert!(!channel.shell.home.workspace().join("made.txt").exists());
+    channel.end().await;
+}
+
+#[tokio::test]
 async fn a_question_is_put_in_words_and_cannot_be_approved_away() {
     let channel = Channel::new().await;
     let ask = ToolCall::request_user_input(&[Question::yes_no("colour", "Shall it be red?")]);

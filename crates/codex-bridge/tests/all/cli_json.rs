@@ -148,6 +148,12 @@ async fn a_question_is_answered_by_its_key() {
     assert_eq!(request["kind"], "question");
     assert_eq!(request["questions"][0]["id"], "answer");
     let request_id = request["request_id"].as_str().unwrap();
+    let yes = shell.run(&["--json", "approve", &id, request_id]).await;
+    assert_eq!(
+        (yes.code, yes.failure()["code"].as_str()),
+        (1, Some("is_question")),
+        "nobody has answered it"
+    );
     let wrong = shell.run(&["--json", "answer", &id, request_id, "a", "b=c"]).await;
     assert_eq!(wrong.code, 0, "a single question takes all as its answers: {}", wrong.err);
     let task = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await.ok().json();

@@ -78,6 +78,26 @@ async fn many_first_commands_at_once_get_one_daemon() {
 }
 
 #[tokio::test]
+async fn a_command_that_meets_a_dying_daemon_starts_the_next_one_soon() {
+    let shell = Shell::new().await;
+    let state_dir = shell.home.dir().join("st");
+    fs::create_dir_all(&state_dir).unwrap();
+    fs::set_permissions(&state_dir, fs::Permissions::from_mode(0o700)).unwrap();
+    // As one that does not listen any more, and is not gone yet.
+    let dying = fs::File::create(state_dir.join("daemon.lock")).unwrap();
+    dying.lock().unwrap();
+    let began = Instant::now();
+    let dies = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        drop(dying);
+    };
+    let (said, ()) = tokio::join!(shell.run(&["--json", "ps"]), dies);
+    assert_eq!(said.ok().json(), json!([]));
+    assert!(began.elapsed() < Duration::from_secs(20), "it took {:?}", began.elapsed());
+    shell.end().await;
+}
+
+#[tokio::test]
 async fn a_second_daemon_says_who_holds_the_state_directory() {
     let shell = Shell::new().await;
     shell.run(&["ps"]).await.ok();

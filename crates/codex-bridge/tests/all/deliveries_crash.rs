@@ -78,11 +78,23 @@ async fn feishu_shows_it_once_after_a_crash() {
     }
 }
 
+fn feishu_bot_settings(base: &str) -> String {
+    format!("[notify.feishu-bot.team]\nurl = \"{base}/hook\"\nsecret = \"s\"\n")
+}
+
+fn slack_settings(base: &str) -> String {
+    format!("[notify.webhook.slack]\nurl = \"{base}/in\"\nbody = {{ text = \"{{text}}\" }}\n")
+}
+
+/// Takes everything, and knows no keys.
+async fn service() -> Platform {
+    Platform::open(Box::new(|_| Answer::json(200, json!({ "code": 0 })))).await
+}
+
 /// Who has no key is sent it again, with a mark.
 async fn marked_after_a_crash(target: &str, settings: impl Fn(&str) -> String) {
     for (point, had_it) in POINTS {
-        let service = Platform::open(Box::new(|_| Answer::json(200, json!({ "code": 0 })))).await;
-        let (shell, service) = with(service, &settings).await;
+        let (shell, service) = with(service().await, &settings).await;
         through_a_crash(&shell, target, point).await;
         let taken = service.taken();
         assert_eq!(taken.len(), 1 + usize::from(had_it), "{target}, {point}");
@@ -94,16 +106,12 @@ async fn marked_after_a_crash(target: &str, settings: impl Fn(&str) -> String) {
 
 #[tokio::test]
 async fn a_bot_of_feishus_is_told_that_it_may_be_a_duplicate_after_a_crash() {
-    let settings = |base: &str| format!("[notify.feishu-bot.team]\nurl = \"{base}/hook\"\nsecret = \"s\"\n");
-    marked_after_a_crash("feishu-bot:team", settings).await;
+    marked_after_a_crash("feishu-bot:team", feishu_bot_settings).await;
 }
 
 #[tokio::test]
 async fn a_webhook_with_a_body_of_its_own_is_told_that_it_may_be_a_duplicate_after_a_crash() {
-    let settings = |base: &str| {
-        format!("[notify.webhook.slack]\nurl = \"{base}/in\"\nbody = {{ text = \"{{text}}\" }}\n")
-    };
-    marked_after_a_crash("webhook:slack", settings).await;
+    marked_after_a_crash("webhook:slack", slack_settings).await;
 }
 
 #[tokio::test]
@@ -185,6 +193,22 @@ async fn feishu_sees_everything_once_whenever_the_daemon_is_killed() {
     let (shell, app) = with(feishu::open().await, feishu_settings).await;
     app.have(late());
     killed_at_any_moment(shell, "feishu", Box::new(move || feishu::shown(&app.taken()))).await;
+}
+
+#[tokio::test]
+async fn a_bot_of_feishus_sees_everything_and_nothing_twice_unmarked_whenever_the_daemon_is_killed() {
+    let (shell, bot) = with(service().await, feishu_bot_settings).await;
+    bot.have(late());
+    let shown = move || bot.taken().into_iter().map(|one| one.text).collect();
+    killed_at_any_moment(shell, "feishu-bot:team", Box::new(shown)).await;
+}
+
+#[tokio::test]
+async fn a_webhook_with_a_body_of_its_own_sees_nothing_twice_unmarked_whenever_the_daemon_is_killed() {
+    let (shell, hook) = with(service().await, slack_settings).await;
+    hook.have(late());
+    let shown = move || hook.taken().into_iter().map(|one| one.text).collect();
+    killed_at_any_moment(shell, "webhook:slack", Box::new(shown)).await;
 }
 
 #[tokio::test]

@@ -38,6 +38,8 @@ pub const OF_MESSAGES: [&str; 6] = [
 ];
 /// The same for what goes out.
 pub const OF_DELIVERIES: [&str; 2] = ["delivery.before_send", "delivery.sent"];
+/// The same for a decision, which are among those of tasks too.
+pub const OF_DECISIONS: [&str; 3] = ["decision.before_record", "decision.recorded", "decision.given"];
 /// The same for a message that is added to a turn.
 pub const OF_STEERS: [&str; 3] = ["steer.before_record", "steer.recorded", "steer.given"];
 /// The same for telling a source what is done with.
@@ -85,9 +87,10 @@ impl Shell {
 
     /// The same, and it is gone when this returns.
     pub async fn kill_daemon_for_good(&self) {
-        let pid = self.daemon();
+        // One that is just coming up has not said who it is.
+        let Some(pid) = self.daemon() else { return };
         self.kill_daemon();
-        until_dead(pid, "by a kill").await;
+        until_dead(Some(pid), "by a kill").await;
     }
 
     /// Runs a command; the daemon, if the command starts one, dies at this point.

@@ -32,6 +32,8 @@ use super::stderr_log::Drain;
 const QUICK_END: Duration = Duration::from_secs(3);
 /// A quick end is two SIGTERMs for Codex; sent at once they would arrive as one.
 const BETWEEN_TERMS: Duration = Duration::from_millis(100);
+/// How long Codex's last words may take to be written. What it left behind may hold its stderr open for longer.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// What Codex leaves behind: two seconds to end by itself, ten until it is given up as not to be ended.
 const LEFT_BEHIND: Patience =
     Patience { after_term: Duration::from_secs(2), after_kill: Duration::from_secs(10) };
@@ -110,6 +112,8 @@ async fn keep(plan: &Plan) -> Result<Exit, Error> {
         let _ = codex.signal(Signal::KILL);
     }
     let mut exit = until_codex_ends(codex, &mut signals).await;
+    // Whoever reads how it ended looks for its last words at once.
+    drain.finish(LAST_WORDS);
     // A full disk must not keep us from clearing up, so nothing is returned before that is done.
     let mut written = write(&files.exit(), &exit);
     let own_pid = std::process::id();
@@ -118,7 +122,7 @@ async fn keep(plan: &Plan) -> Result<Exit, Error> {
         written = write(&files.exit(), &exit);
     }
     remove_socket(&files.socket());
-    drain.finish(Duration::from_secs(1));
+    drain.finish(LAST_WORDS);
     recorded.and(written).map(|()| exit)
 }
 

@@ -16,8 +16,6 @@ pub struct Identity {
     pub provider: String,
     /// A fingerprint of the environment, chosen by the caller.
     pub environment: String,
-    /// The trust class, chosen by the caller.
-    pub trust: String,
     /// The one whom the host serves alone, chosen by the caller; empty for a host that is shared.
     pub alone: String,
     /// A login whose tokens must have one refresher (ChatGPT): never two hosts on this home.

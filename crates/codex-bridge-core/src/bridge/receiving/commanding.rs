@@ -15,6 +15,9 @@ use crate::task::{Task, TimeMs};
 
 /// What is about this moment is not carried out later than this.
 const MOMENT_MS: TimeMs = 10 * 60 * 1000;
+/// What its sender hears instead.
+pub(super) const TOO_LONG_AGO: &str =
+    "That was said too long ago to be carried out now. Say it again if it still holds.";
 /// Events that are looked through for the last diff.
 const LAST_EVENTS: u32 = 200;
 /// The most of a diff that is shown.
@@ -54,9 +57,8 @@ impl Bridge {
 
     async fn outcome_of(&self, rules: &Rules, message: &Message, text: &str) -> Result<String, Error> {
         let Some(command) = Command::parse(text) else { return Ok(HELP.to_owned()) };
-        if command.ages() && now_ms() - message.sent_at > MOMENT_MS {
-            return Ok("That was said too long ago to be carried out now. Say it again if it still holds."
-                .to_owned());
+        if is_too_late(&command, message) {
+            return Ok(TOO_LONG_AGO.to_owned());
         }
         let known = self.conversation(&message.channel, &message.conversation).await?;
         let new = || Conversation::new(&message.channel, &message.conversation, now_ms());
@@ -195,6 +197,11 @@ impl Bridge {
         let is_cut = shown.len() < diff.len();
         Ok(if is_cut { format!("{shown}\n… (cut; the task is {})", task.id) } else { shown })
     }
+}
+
+/// Whether a command is about a moment that is over.
+pub(super) fn is_too_late(command: &Command, message: &Message) -> bool {
+    command.ages() && now_ms() - message.sent_at > MOMENT_MS
 }
 
 fn how_to_decide(request: &RequestRecord) -> String {

@@ -4,9 +4,10 @@ use codex_session::Decision;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
-use super::super::{Bridge, DecisionOutcome, DecisionReport, Error, audit, now_ms};
+use super::super::{Bridge, DecisionOutcome, DecisionReport, Error, answering, audit, now_ms};
 use super::keeping::Knock;
 use crate::inbox::{Message, Party, Role, State, answer};
+use crate::outbox::notice::MOST_REQUESTS;
 use crate::outbox::{self, Delivery, Notice};
 use crate::request::RequestRecord;
 use crate::store::{DeliveryFilter, MessageFilter, RequestFilter, Write};
@@ -117,7 +118,8 @@ impl Bridge {
         });
         if is_first {
             let who = format!("{channel}:{sender_id}");
-            self.inner.commit(vec![audit(&who, "knock", None, "a button")]).await?;
+            let note = audit(&who, "knock", None, "a button");
+            self.to_its_end(|bridge| async move { Ok(bridge.inner.commit(vec![note]).await?) }).await?;
         }
         Ok(())
     }
@@ -199,9 +201,9 @@ impl Bridge {
                     open.push(request);
                 }
             }
-            if !open.is_empty() {
-                let id = format!("{}-again-{}", message.own_reply_id(), now_ms());
-                self.say_in(id, &message.reply_to, &task, "This still waits for a decision.", Some(&open))
+            for (number, some) in open.chunks(MOST_REQUESTS).enumerate() {
+                let id = format!("{}-again-{}-{number}", message.own_reply_id(), now_ms());
+                self.say_in(id, &message.reply_to, &task, "This still waits for a decision.", Some(some))
                     .await?;
             }
         }
@@ -254,17 +256,24 @@ impl Bridge {
 }
 
 fn is_yes(choice: &Choice) -> bool {
-    use Decision::{Accept, AcceptAlways, AcceptForSession};
-    matches!(choice, Choice::Decision(Accept | AcceptForSession | AcceptAlways))
+    matches!(choice, Choice::Decision(decision) if answering::is_yes(decision))
 }
 
-/// What a choice means for this request; a question takes no yes, since nobody would have answered it.
+/// What a choice means for this request. A question takes no yes, since nobody would have answered it; nor does what was
+/// not shown.
 fn decision_of(request: &RequestRecord, choice: Choice) -> Result<Decision, String> {
     let id = &request.request_id;
     if request.is_question() && is_yes(&choice) {
         return Err(format!(
             "{id} is a question, which takes no yes. Write:\n{}",
             answer::how(id, &request.ask)
+        ));
+    }
+    if is_yes(&choice) && !request.fits_a_chat() {
+        let task = &request.task_id;
+        return Err(format!(
+            "{id} is too long to be shown in a chat, and is not approved in one. `codex-bridge requests {task}` shows \
+             all of it, `codex-bridge approve {task} {id}` approves it."
         ));
     }
     match choice {

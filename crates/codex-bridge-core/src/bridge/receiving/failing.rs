@@ -11,17 +11,15 @@ use crate::task::TimeMs;
 
 /// A message that failed is left alone for so long; then twice as long, and so on.
 const FIRST_PAUSE_MS: TimeMs = 2_000;
+/// The pause is doubled so often at most: some eight minutes.
+const MOST_DOUBLINGS: u32 = 8;
 /// One whose failure cannot even be written is left alone for so long.
 const SET_ASIDE: Duration = Duration::from_secs(10);
 
 impl Error {
     /// Whether nothing else would do better now.
     pub(super) fn is_of_all(&self) -> bool {
-        match self {
-            Self::Store(error) => error.is_of_all(),
-            Self::CutOff => true,
-            _ => false,
-        }
+        matches!(self, Self::Store(error) if error.is_of_all())
     }
 }
 
@@ -71,7 +69,7 @@ impl Bridge {
         // What is refused today is refused tomorrow.
         let is_hopeless = matches!(error, Error::Refused(_));
         if !is_hopeless && message.attempts < rules.attempts {
-            let pause = FIRST_PAUSE_MS << message.attempts.min(8);
+            let pause = pause_ms(message.attempts);
             message.next_at = now_ms() + pause;
             self.save_message(&mut message).await?;
             return Ok(Duration::from_millis(pause.unsigned_abs()));
@@ -81,5 +79,26 @@ impl Bridge {
         let text = format!("Nothing could be done with this message: {why}. It is not tried again.");
         self.reply(message, None, &text).await?;
         Ok(LOOK_AGAIN)
+    }
+}
+
+/// How long a message is left alone that failed so often.
+fn pause_ms(failures: u32) -> TimeMs {
+    FIRST_PAUSE_MS << failures.saturating_sub(1).min(MOST_DOUBLINGS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Error, pause_ms};
+
+    #[test]
+    fn what_breaks_one_change_off_is_not_of_all() {
+        assert!(!Error::CutOff.is_of_all());
+    }
+
+    #[test]
+    fn pauses_begin_with_the_first_and_double_up_to_a_bound() {
+        let pauses = [1, 2, 3, 9, 10, u32::MAX].map(pause_ms);
+        assert_eq!(pauses, [2_000, 4_000, 8_000, 512_000, 512_000, 512_000]);
     }
 }

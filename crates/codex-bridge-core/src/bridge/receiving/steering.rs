@@ -8,6 +8,7 @@ use codex_session::SteerOutcome;
 
 use super::super::{Bridge, Error, check_prompt, now_ms};
 use super::InHand;
+use super::commanding::{TOO_LONG_AGO, is_too_late};
 use crate::failpoint;
 use crate::inbox::{Command, Message, MessageKind, Party, Rules, State};
 use crate::runner::was_heard;
@@ -22,6 +23,11 @@ impl Message {
     /// Whether it is to be added to a turn, and it is not known to be a part of one.
     pub(super) fn is_to_be_added(&self) -> bool {
         self.kind == MessageKind::Steer && self.sealed_text.is_some()
+    }
+
+    /// Whether it was received, and keeps its place among the others.
+    pub(super) fn waits_in_line(&self) -> bool {
+        self.state == State::Received && self.kind != MessageKind::UrgentCommand
     }
 }
 
@@ -49,8 +55,11 @@ impl Bridge {
         Ok(())
     }
 
-    /// Whether its sender wants it to wait its turn, or it cannot be read now.
+    /// Whether its sender wants it to wait its turn, or the turn did not take it before, or it cannot be read now.
     fn is_to_wait(&self, message: &Message) -> bool {
+        if message.task_id.is_some() {
+            return true;
+        }
         match self.text(message) {
             Ok(text) => {
                 message.party == Party::Person && matches!(Command::parse(&text), Some(Command::Enqueue(_)))
@@ -72,6 +81,19 @@ impl Bridge {
         });
     }
 
+    /// One of which it is not known whether Codex took it is looked for when its turn is over, and left alone until then.
+    pub(super) async fn find_once_over(&self, rules: &Arc<Rules>, message: Message) -> Result<(), Error> {
+        let Some(task_id) = message.task_id.clone() else { return Ok(()) };
+        // Before the look, so that no end falls between the two.
+        self.inner.inbox.awaited().insert(task_id.clone());
+        let task = self.inner.store.task(&task_id).await?;
+        if task.is_none_or(|task| task.status.is_at_rest()) {
+            self.inner.inbox.awaited().remove(&task_id);
+            self.steer_beside(rules, message);
+        }
+        Ok(())
+    }
+
     async fn add_to_turn(&self, id: &str) -> Result<(), Error> {
         let now = MessageFilter { id: Some(id.to_owned()), ..MessageFilter::default() };
         let found = self.inner.store.messages(&now).await?.into_iter().next();
@@ -85,30 +107,44 @@ impl Bridge {
     }
 
     async fn add_first(&self, mut message: Message) -> Result<(), Error> {
+        if self.is_stale_steer(&message)? {
+            return self.reply(message, None, TOO_LONG_AGO).await;
+        }
         let text = self.prompt(&message)?;
         check_prompt(&text)?;
         let conversation = self.conversation(&message.channel, &message.conversation).await?;
         let task_id = conversation.and_then(|one| one.task_id);
         let running = task_id.filter(|task_id| self.inner.runner(task_id).is_some());
-        let Some(task_id) = running else { return self.wait_its_turn(message).await };
+        let Some(task_id) = running else { return self.wait_its_turn(message, None).await };
         (message.state, message.task_id) = (State::Running, Some(task_id.clone()));
         failpoint::hit("steer.before_record");
         self.save_message(&mut message).await?;
         failpoint::hit("steer.recorded");
         let outcome = self.steer_as(task_id.as_str(), &text, Some(message.id.clone())).await;
         failpoint::hit("steer.given");
-        if matches!(outcome, Ok(SteerOutcome::Accepted)) {
-            message.sealed_text = None;
-            self.save_message(&mut message).await?;
+        match outcome {
+            Ok(SteerOutcome::Accepted) => {
+                message.sealed_text = None;
+                Ok(self.save_message(&mut message).await?)
+            }
+            // Refused in so many words. Not so the others: a turn that is over may have taken it with its last breath.
+            Ok(SteerOutcome::NotSteerable) => self.wait_its_turn(message, Some(task_id)).await,
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Whether it was to be added to what ran long ago. A message that is added for being the next one does not age.
+    fn is_stale_steer(&self, message: &Message) -> Result<bool, Error> {
+        let is_ordered = message.party == Party::Person;
+        let command = Command::parse(&self.text(message)?).filter(|_| is_ordered);
+        Ok(command.is_some_and(|command| is_too_late(&command, message)))
     }
 
     /// Looks for one of which it is not known whether Codex took it, once its turn is over: what Codex took under a name
     /// is in the log by then, live or read back.
     async fn find_added(&self, mut message: Message, task_id: &TaskId) -> Result<(), Error> {
         let task = self.inner.store.task(task_id).await?;
-        let Some(task) = task else { return self.wait_its_turn(message).await };
+        let Some(task) = task else { return self.wait_its_turn(message, None).await };
         if !task.status.is_at_rest() {
             return Ok(());
         }
@@ -119,13 +155,13 @@ impl Bridge {
         match task.status {
             // Not all of such a turn may have been seen.
             Status::Failed | Status::Lost => self.reply(message, Some(&task), MAY_BE_LOST).await,
-            _ => self.wait_its_turn(message).await,
+            _ => self.wait_its_turn(message, None).await,
         }
     }
 
-    /// It is a prompt like any other.
-    async fn wait_its_turn(&self, mut message: Message) -> Result<(), Error> {
-        (message.state, message.kind, message.task_id) = (State::Received, MessageKind::Prompt, None);
+    /// It is a prompt like any other; or one that is not added again, if it names the task whose turn refused it.
+    async fn wait_its_turn(&self, mut message: Message, refused_by: Option<TaskId>) -> Result<(), Error> {
+        (message.state, message.kind, message.task_id) = (State::Received, MessageKind::Prompt, refused_by);
         message.next_at = now_ms();
         self.save_message(&mut message).await?;
         self.inner.inbox.look();

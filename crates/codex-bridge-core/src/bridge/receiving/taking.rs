@@ -2,6 +2,7 @@
 //! source was read.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::super::{Bridge, Error, audit, now_ms};
 use super::keeping::Knock;
@@ -17,6 +18,10 @@ use crate::task::TimeMs;
 const HOUR_MS: TimeMs = 60 * 60 * 1000;
 /// The longest message that is taken; more is no message.
 const TEXT_BYTES: usize = 256 * 1024;
+/// A source that has to wait for room is read on after so long in any case.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// How often it is looked whether there is room, beside when a reply went out.
+const COUNT_AGAIN: Duration = Duration::from_secs(2);
 /// Why a message is refused that finds too many before it.
 const FULL: &str = "too many messages wait here already";
 /// What the first of them is told.
@@ -74,6 +79,28 @@ impl Bridge {
             inner.inbox.look();
         }
         Ok(receipts)
+    }
+
+    /// Waits until a channel has room for more, before its source is read on: what is not read stays there. A minute at
+    /// most, so that decisions and commands come in even if it is they that everything waits for.
+    pub async fn until_room(&self, channel: &str) -> Result<(), Error> {
+        let rules = self.inner.inbox.rules(channel).filter(|rules| !rules.is_pushed);
+        let Some(rules) = rules else { return Ok(()) };
+        let waiting = MessageFilter {
+            channel: Some(channel.to_owned()),
+            states: vec![State::Received],
+            ..MessageFilter::default()
+        };
+        let mut replies = self.replies();
+        let give_up = tokio::time::Instant::now() + LONGEST_WAIT;
+        while self.inner.store.message_count(&waiting).await? >= u64::from(rules.most_waiting_in_all) {
+            if tokio::time::Instant::now() >= give_up {
+                break;
+            }
+            // Whichever comes first.
+            let _ = tokio::time::timeout(COUNT_AGAIN, replies.changed()).await;
+        }
+        Ok(())
     }
 
     /// What of these is here already: our names by the source's.
@@ -136,7 +163,12 @@ impl Intake<'_> {
         self.refuse(message, why, Some(&said));
     }
 
+    /// Whether it is refused for what waits already. What is to be done at once waits behind nothing and may be what ends
+    /// the waiting; and a source that keeps its messages is not read on instead, see [`Bridge::until_room`].
     async fn is_full(&self, message: &Message) -> Result<bool, Error> {
+        if !self.rules.is_pushed || message.kind == MessageKind::UrgentCommand {
+            return Ok(false);
+        }
         let in_channel = MessageFilter {
             channel: Some(message.channel.clone()),
             states: vec![State::Received],
@@ -152,10 +184,7 @@ impl Intake<'_> {
         if store.message_count(&in_channel).await? + taken >= u64::from(self.rules.most_waiting_in_all) {
             return Ok(true);
         }
-        // What is to be done at once waits for nothing.
-        let waits_behind = message.kind != MessageKind::UrgentCommand;
-        let most = u64::from(self.rules.most_waiting);
-        Ok(waits_behind && store.message_count(&in_conversation).await? + taken_here >= most)
+        Ok(store.message_count(&in_conversation).await? + taken_here >= u64::from(self.rules.most_waiting))
     }
 
     /// The first is told; those that follow it are kept, too, for whoever takes them up.

@@ -86,7 +86,7 @@ pub async fn of_each_target_one_delivery_is_next(store: &impl Store) {
     assert_eq!(next(store).await, ["e", "b"]);
 }
 
-/// The oldest reply holds up those behind it, and no notice.
+/// The oldest reply of a task holds up those behind it, and neither a notice nor what others are told there.
 pub async fn replies_to_a_target_keep_their_order(store: &impl Store) {
     let to = |id, target: &str, next_at, state, notice: &Notice| Delivery {
         target: target.into(),
@@ -112,6 +112,11 @@ pub async fn replies_to_a_target_keep_their_order(store: &impl Store) {
     let dead = to("head", "x", 90, State::Dead, &reply);
     commit(store, vec![Write::SaveDelivery(Box::new(dead))]).await;
     assert_eq!(next(store).await, ["other", "behind", "cut off"]);
+    let of_another = Delivery { task_id: Some(task_id(2)), ..to("another", "y", 3, State::Pending, &reply) };
+    let of_none = Delivery { task_id: None, ..to("none", "z", 4, State::Pending, &reply) };
+    let behind_it = Delivery { task_id: None, ..to("behind it", "z", 2, State::Pending, &reply) };
+    commit(store, vec![add(new_task(2)), adds(&of_another), adds(&of_none), adds(&behind_it)]).await;
+    assert_eq!(next(store).await, ["another", "none", "behind"]);
 }
 
 /// What is still to be sent keeps its task; what is over goes with it.

@@ -98,12 +98,13 @@ pub fn find(connection: &Connection, filter: &DeliveryFilter) -> Result<Vec<Deli
     statement.query_map(params_from_iter(conditions.values), read)?.collect()
 }
 
-/// Of each target, the unfinished one whose time comes first, the replies behind the oldest left out.
+/// Of each target, the unfinished one whose time comes first, the replies behind the oldest of their task left out.
 pub fn next(connection: &Connection) -> Result<Vec<Delivery>> {
     let mut statement = connection.prepare_cached(
         "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY target ORDER BY next_at, ord) AS place \
          FROM outbox WHERE state IN ('pending', 'attempting') AND (NOT is_reply OR ord IN \
-         (SELECT min(ord) FROM outbox WHERE is_reply AND state IN ('pending', 'attempting') GROUP BY target))) \
+         (SELECT min(ord) FROM outbox WHERE is_reply AND state IN ('pending', 'attempting') \
+         GROUP BY target, task_id))) \
          WHERE place = 1 ORDER BY next_at, ord",
     )?;
     statement.query_map([], read)?.collect()

@@ -3,14 +3,14 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use codex_bridge_core::outbox::sender::Refusal;
-use codex_bridge_core::outbox::{Asked as Request, Attempt, Outcome};
+use codex_bridge_core::outbox::{Asked as Request, Attempt, Notice, Outcome};
 use codex_session::Decision;
 use serde_json::{Value, json};
 
-use super::super::Tap;
+use super::super::{Tap, Trouble};
 use super::LIMIT;
-use super::api::{Api, said};
-use crate::deliver::{http, text};
+use super::api::{self, Api, said};
+use crate::deliver::text;
 
 /// The requests of the platform that are open: its name for each, and ours.
 #[derive(Debug, Default)]
@@ -62,16 +62,19 @@ impl Asked {
     /// went wrong.
     pub async fn ask(&self, api: &Api, attempt: &Attempt) -> Option<Outcome> {
         if !self.has_all(attempt)
-            && let Err(error) = self.adopt(api, attempt).await
+            && let Err(trouble) = self.adopt(api, attempt).await
         {
-            return Some(Outcome::failed(Refusal::Later, error.to_string()));
+            let refusal = match trouble {
+                Trouble::Again { after: Some(after), .. } => Refusal::NotBefore(after),
+                _ => Refusal::Later,
+            };
+            return Some(Outcome::failed(refusal, trouble.sentence()));
         }
         for asked in &attempt.notice.requests {
             if self.all().iter().any(|(_, request_id)| *request_id == asked.request_id) {
                 continue;
             }
-            let mut notice = attempt.notice.clone();
-            notice.requests = vec![asked.clone()];
+            let notice = alone(attempt, asked);
             let title = asked.ask["title"].as_str().unwrap_or("Codex asks");
             let body = json!({
                 "kind": "approval", "recipient_type": "user",
@@ -88,9 +91,7 @@ impl Asked {
                 }
                 // A platform without requests: people decide by words instead.
                 _ if reply.status == 404 => {
-                    return Some(
-                        api.notify(&text::chat(&attempt.notice, attempt.may_be_duplicate, LIMIT)).await,
-                    );
+                    return Some(api.notify(&words(attempt)).await);
                 }
                 _ if matches!(reply.status, 400 | 403) => {
                     return Some(Outcome::failed(
@@ -107,10 +108,15 @@ impl Asked {
     }
 
     /// Takes over what stands on the platform already under the names of these requests, answered or not: we may have put it
-    /// there without living to note it.
-    pub async fn adopt(&self, api: &Api, attempt: &Attempt) -> Result<(), http::Error> {
-        let listed = api.get(&api.of_workspace("requests")).await?;
-        let rows = listed.body.as_array().map(Vec::as_slice).unwrap_or_default();
+    /// there without living to note it. A list that cannot be read says nothing of what stands there.
+    pub async fn adopt(&self, api: &Api, attempt: &Attempt) -> Result<(), Trouble> {
+        let listed = api.get(&api.of_workspace("requests")).await.map_err(|error| api::trouble(&error))?;
+        let rows = match listed.body.as_array() {
+            Some(rows) if listed.is_success() => rows.as_slice(),
+            // A platform without requests.
+            _ if listed.status == 404 => &[],
+            _ => return Err(api::later(&listed)),
+        };
         let is_wanted =
             |request_id: &str| attempt.notice.requests.iter().any(|one| one.request_id == request_id);
         let found = rows.iter().filter(|row| row["status"] != "cancelled").filter_map(ours);
@@ -175,13 +181,37 @@ impl Asked {
     }
 }
 
-/// What of an attempt people decide on with a click, and what has to be said in words: questions need words for an answer.
+/// What of an attempt people decide on with a click, and what has to be said in words: questions need words for an answer,
+/// and nobody is offered to agree to what they are not shown.
 pub fn parted(attempt: &Attempt) -> (Attempt, Option<Attempt>) {
     let (mut decidable, mut rest) = (attempt.clone(), attempt.clone());
-    decidable.notice.requests.retain(|asked| !asked.is_question());
-    rest.notice.requests.retain(Request::is_question);
+    let is_decidable =
+        |asked: &Request| !asked.is_question() && text::is_whole(&alone(attempt, asked), LIMIT);
+    decidable.notice.requests.retain(is_decidable);
+    rest.notice.requests.retain(|asked| !is_decidable(asked));
     let is_said = decidable.notice.requests.is_empty() || !rest.notice.requests.is_empty();
     (decidable, is_said.then_some(rest))
+}
+
+/// What an attempt says in words. Below what could not be shown whole stands how it is denied.
+pub fn words(attempt: &Attempt) -> String {
+    let said = text::chat(&attempt.notice, attempt.may_be_duplicate, LIMIT);
+    let is_cut = !text::is_whole(&attempt.notice, LIMIT);
+    let cut = attempt.notice.requests.iter().filter(|asked| is_cut && !asked.is_question());
+    let id = &attempt.notice.task_id;
+    let note = |request: &String| {
+        format!(
+            "{request} is too long to be shown here, and is not to be approved here. `codex-bridge requests {id}` shows \
+             all of it, `codex-bridge approve {id} {request}` approves it; /deny {request} denies it."
+        )
+    };
+    let notes: Vec<String> = cut.map(|asked| note(&asked.request_id)).collect();
+    if notes.is_empty() { said } else { text::appended(&said, &notes.join("\n"), LIMIT) }
+}
+
+/// A notice that asks for this alone.
+fn alone(attempt: &Attempt, asked: &Request) -> Notice {
+    Notice { requests: vec![asked.clone()], ..attempt.notice.clone() }
 }
 
 /// The platform's name for a request and ours, which its title ends with.

@@ -2,13 +2,10 @@
 //! that show how a turn stands. Written with the cursor, so that the next life can change them. Everything in it is
 //! redacted.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// So many are remembered of each; the oldest go first.
-const MOST: usize = 64;
+use crate::channel::recent::{MOST, Recent};
 
 /// What is remembered.
 #[derive(Debug, Default)]
@@ -18,7 +15,7 @@ pub struct Memory {
     /// Messages with buttons, the oldest first.
     pub asking: Vec<Asking>,
     /// Messages that show how turns stand, by the message that asked for the turn.
-    pub shown: BTreeMap<String, Shown>,
+    pub shown: Recent<Shown>,
     /// Whether the last life's notes were read: from then on we know better.
     has_recalled: bool,
 }
@@ -52,7 +49,7 @@ pub struct Shown {
 struct Noted {
     plugin: Option<String>,
     asking: Vec<Asking>,
-    shown: BTreeMap<String, Shown>,
+    shown: Recent<Shown>,
 }
 
 impl Memory {
@@ -88,10 +85,7 @@ impl Memory {
 
     /// What a turn shows.
     pub fn show(&mut self, message: &str, shown: Shown) {
-        self.shown.insert(message.to_owned(), shown);
-        while self.shown.len() > MOST {
-            self.shown.pop_first();
-        }
+        self.shown.insert(message, shown);
     }
 }
 
@@ -114,7 +108,7 @@ mod tests {
         let mut after = Memory::default();
         assert_eq!(after.recall(before.note().as_deref()), Some("42".to_owned()));
         assert_eq!(after.asking, before.asking);
-        assert_eq!(after.shown["in-1"].message_id.as_deref(), Some("m2"));
+        assert_eq!(after.shown.get("in-1").and_then(|shown| shown.message_id.as_deref()), Some("m2"));
         after.asking.clear();
         after.recall(before.note().as_deref());
         assert!(after.asking.is_empty(), "once: from then on it knows better");

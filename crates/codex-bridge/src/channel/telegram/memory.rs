@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
+use codex_bridge_core::outbox::Attempt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::update::Tapped;
+use crate::channel::recent::{MOST, Recent};
 
 /// For so long after something came, more is expected.
 const STIRRED: Duration = Duration::from_mins(1);
-/// So many are remembered of each; the oldest go first.
-const MOST: usize = 64;
 
 /// What is remembered, and what is only known in this life.
 #[derive(Debug, Default)]
@@ -22,23 +22,32 @@ pub struct Memory {
     /// Messages with buttons, the oldest first.
     pub asking: Vec<Asking>,
     /// Messages that show how turns stand, by the message that asked for the turn.
-    pub shown: BTreeMap<String, Shown>,
+    pub shown: Recent<Shown>,
     /// Taps that are being decided on, by their names.
     pub taps: HashMap<String, Tapped>,
     /// Groups that have another number now.
     pub moved: BTreeMap<i64, i64>,
     /// Chats that asked for quiet, and until when.
     pub quiet: HashMap<i64, Instant>,
-    /// Groups in which how a turn stands was edited, and when last.
+    /// Groups in which how a turn stands was edited just now, and when.
     pub edited_at: HashMap<i64, Instant>,
-    /// Of what takes several messages, how many were said, by its key.
-    parts: BTreeMap<String, usize>,
+    /// How far we came with what takes several messages, by its key.
+    told: Recent<Told>,
     /// How our bot is called.
     pub username: String,
     /// When something came last.
     pub stirred_at: Option<Instant>,
     /// Whether the last life's notes were read: from then on we know better.
     has_recalled: bool,
+}
+
+/// How far we came with something that takes several messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// How many were said.
+    pub said: usize,
+    /// So many may have been said, whether or not we know of it; those are marked when they are said again.
+    pub in_doubt: usize,
 }
 
 /// A message with buttons.
@@ -74,7 +83,7 @@ pub struct Shown {
 struct Cursor {
     offset: Option<i64>,
     asking: Vec<Asking>,
-    shown: BTreeMap<String, Shown>,
+    shown: Recent<Shown>,
     moved: BTreeMap<i64, i64>,
 }
 
@@ -115,10 +124,7 @@ impl Memory {
 
     /// A message that shows how a turn stands was sent, or could not be.
     pub fn show(&mut self, turn: &str, shown: Shown) {
-        self.shown.insert(turn.to_owned(), shown);
-        if self.shown.len() > MOST {
-            self.shown.pop_first();
-        }
+        self.shown.insert(turn, shown);
     }
 
     /// A group that became a supergroup says so with a message of its own, on either side.
@@ -144,22 +150,20 @@ impl Memory {
         self.quiet.contains_key(&chat)
     }
 
-    /// How many messages of this were said.
-    pub fn parts_said(&self, key: &str) -> usize {
-        self.parts.get(key).copied().unwrap_or_default()
+    /// How far we came with this. What was begun in another life may have been said to its end.
+    pub fn told(&self, attempt: &Attempt) -> Told {
+        let in_doubt = if attempt.may_be_duplicate { usize::MAX } else { 0 };
+        self.told.get(&attempt.key).copied().unwrap_or(Told { said: 0, in_doubt })
     }
 
-    /// So many messages of this were said.
-    pub fn note_parts_said(&mut self, key: &str, count: usize) {
-        self.parts.insert(key.to_owned(), count);
-        if self.parts.len() > MOST {
-            self.parts.pop_first();
-        }
+    /// We came so far with this.
+    pub fn note_told(&mut self, key: &str, told: Told) {
+        self.told.insert(key, told);
     }
 
     /// All of it was said.
-    pub fn forget_parts(&mut self, key: &str) {
-        self.parts.remove(key);
+    pub fn forget_told(&mut self, key: &str) {
+        self.told.remove(key);
     }
 
     /// Where a chat is now.
@@ -194,7 +198,8 @@ mod tests {
         let mut next = Memory::default();
         next.recall(memory.cursor().as_deref());
         assert_eq!((next.offset, next.asking.len(), next.asking[63].message_id), (Some(8), MOST, 99));
-        assert_eq!((next.shown["in-1"].message_id, next.now(-1), next.now(-2)), (Some(7), -100, -2));
+        let shown = next.shown.get("in-1").and_then(|shown| shown.message_id);
+        assert_eq!((shown, next.now(-1), next.now(-2)), (Some(7), -100, -2));
         next.recall(None);
         assert_eq!(next.offset, Some(8), "later on we know better");
         assert_eq!(Memory::offset_of(memory.cursor().as_deref()), Some(8));

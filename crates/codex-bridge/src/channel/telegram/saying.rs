@@ -7,7 +7,7 @@ use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Attempt, Outcome};
 use serde_json::{Value, json};
 
-use super::memory::Asking;
+use super::memory::{Asking, Told};
 use super::{Telegram, keyboard, update};
 use crate::config::notify::Chat;
 use crate::deliver::http::{self, Reply};
@@ -50,21 +50,25 @@ impl Telegram {
         };
         let answers = attempt.notice.in_reply_to.as_deref();
         let mut answers = answers.and_then(|id| update::number_in(id, self.memory().now(chat)));
-        let parts = text::parts(&attempt.notice, attempt.may_be_duplicate, LIMIT);
-        let said = self.memory().parts_said(&attempt.key);
+        let [parts, marked] = [false, true].map(|marks| text::parts(&attempt.notice, marks, LIMIT));
+        let mut told = self.memory().told(attempt);
         let mut last = Outcome::Delivered { message_id: None };
-        for (number, part) in parts.iter().enumerate().skip(said) {
+        // A repetition has as many parts as the first attempt.
+        for (number, (plain, marked)) in parts.iter().zip(&marked).enumerate().skip(told.said) {
+            let part = if number < told.in_doubt { marked } else { plain };
+            let doubtful = Told { in_doubt: told.in_doubt.max(number + 1), ..told };
+            // Before it is known what comes of it: an attempt that takes too long breaks off here.
+            self.memory().note_told(&attempt.key, doubtful);
             last = self.say_part(at, &place, part, answers.take()).await;
             if let Outcome::Failed { in_doubt, .. } = &mut last {
-                // Another life would say again what was said.
+                self.memory().note_told(&attempt.key, if *in_doubt { doubtful } else { told });
+                // Another life does not know how far we came, and would say again what was said.
                 *in_doubt |= number > 0;
                 return last;
             }
-            if parts.len() > 1 {
-                self.memory().note_parts_said(&attempt.key, number + 1);
-            }
+            told.said = number + 1;
         }
-        self.memory().forget_parts(&attempt.key);
+        self.memory().forget_told(&attempt.key);
         last
     }
 

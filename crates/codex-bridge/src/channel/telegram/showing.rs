@@ -122,13 +122,17 @@ impl Telegram {
     /// A group takes twenty messages and edits in a minute: how turns stand leaves most of them to what matters more.
     fn may_edit_progress(&self, place: &str) -> bool {
         let Ok((chat, _)) = numbered(place) else { return true };
-        let mut memory = self.memory();
         let is_group = chat < 0;
-        let is_soon = memory.edited_at.get(&chat).is_some_and(|at| at.elapsed() < GROUP_EDITS_EVERY);
-        if is_group && !is_soon {
+        if !is_group {
+            return true;
+        }
+        let mut memory = self.memory();
+        memory.edited_at.retain(|_, at| at.elapsed() < GROUP_EDITS_EVERY);
+        let is_soon = memory.edited_at.contains_key(&chat);
+        if !is_soon {
             memory.edited_at.insert(chat, Instant::now());
         }
-        !(is_group && is_soon)
+        !is_soon
     }
 }
 

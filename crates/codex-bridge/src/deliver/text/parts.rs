@@ -6,7 +6,7 @@ use codex_bridge_core::outbox::{Asked, Notice};
 use super::{DUPLICATE, Decides, Limit, body, chat, harmless, request};
 
 /// The most messages for one request: beyond this nobody reads on.
-const MOST_PARTS: usize = 6;
+const MOST_PARTS: usize = 10;
 /// Stands below what goes on in the next message.
 const GOES_ON: &str = "\n… (goes on below)";
 
@@ -28,9 +28,10 @@ pub struct Shown<'a> {
     pub is_whole: bool,
 }
 
-/// Whether all that a notice says fits into one message.
+/// Whether all that a notice asks is said in one message.
 pub fn is_whole(notice: &Notice, limit: Limit) -> bool {
-    limit.length(&chat(notice, true, Limit::Bytes(usize::MAX))) <= limit.most()
+    notice.requests.iter().all(|asked| !asked.is_long)
+        && limit.length(&chat(notice, true, Limit::Bytes(usize::MAX))) <= limit.most()
 }
 
 /// The messages of a notice, the first one first. A repetition has as many as the first attempt.
@@ -56,7 +57,7 @@ fn several(notice: &Notice, limit: Limit) -> Vec<Part<'_>> {
         let text = harmless(&request(notice, asked, Decides::Here).join("\n"));
         let joined = parts.last().map(|last| format!("{}\n\n{text}", last.text)).unwrap_or_default();
         match parts.last_mut() {
-            Some(last) if limit.length(&joined) <= limit.most() => {
+            Some(last) if !asked.is_long && limit.length(&joined) <= limit.most() => {
                 last.text = joined;
                 last.decides.push(whole(asked));
             }
@@ -74,7 +75,7 @@ fn several(notice: &Notice, limit: Limit) -> Vec<Part<'_>> {
 /// One request in messages of its own.
 fn of_request<'a>(notice: &Notice, asked: &'a Asked, text: &str, limit: Limit) -> Vec<Part<'a>> {
     let mut texts = split(text, limit);
-    let is_whole = texts.len() <= MOST_PARTS;
+    let is_whole = !asked.is_long && texts.len() <= MOST_PARTS;
     if !is_whole {
         let (id, request) = (&notice.task_id, &asked.request_id);
         let note = format!(
@@ -181,8 +182,22 @@ mod tests {
     }
 
     #[test]
+    fn a_patch_is_shown_with_its_diff_or_cannot_be_agreed_to() {
+        let mut notice = notice(&["-".to_owned()]);
+        notice.requests[0].ask["changes"] =
+            json!([{"path": "/a", "kind": "add", "diff": "--- /dev/null\n+++ /a\n+new\n"}]);
+        let shown = parts(&notice, false, LIMIT).remove(0);
+        assert!(shown.text.contains("+++ /a\n+new\n") && shown.decides[0].is_whole, "{shown:?}");
+        notice.requests[0].is_long = true;
+        let named = parts(&notice, false, LIMIT).remove(1);
+        assert!(named.text.contains("  add: /a\n") && !named.text.contains("+new"), "{named:?}");
+        assert!(!named.decides[0].is_whole);
+    }
+
+    #[test]
     fn what_nobody_would_read_cannot_be_agreed_to() {
-        let notice = notice(&["x".repeat(100_000)]);
+        let mut notice = notice(&["x".repeat(100_000)]);
+        notice.requests[0].is_long = true;
         assert_eq!(check(&notice), [(1, false)]);
         assert!(
             parts(&notice, false, LIMIT)[1].text.contains("codex-bridge approve codex-0123456789ab req-0")

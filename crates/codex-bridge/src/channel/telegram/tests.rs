@@ -1,0 +1,36 @@
+//! What is read of updates over several beginnings.
+
+use serde_json::json;
+
+use super::*;
+
+fn bot() -> Telegram {
+    let token = serde_json::from_value(json!({ "token": "4711:token" })).unwrap();
+    Telegram::new("telegram", &token, &["42:approver".to_owned()], &|_| None).unwrap()
+}
+
+#[test]
+fn a_tap_that_could_not_be_decided_on_comes_again_when_the_channel_is_begun_again() {
+    let bot = bot();
+    let tap = json!({ "update_id": 7, "callback_query": {
+        "id": "77", "from": {"id": 42, "first_name": "Ada"}, "data": "a:req-12ab34cd",
+        "message": {"message_id": 9, "chat": {"id": 42}, "text": "Codex asks"},
+    }});
+    let taps = || bot.sort_out(None, std::slice::from_ref(&tap)).0.taps.len();
+    // What happens at once when it is begun; the rest would reach the platform.
+    let begin = || drop(bot.start(None));
+    begin();
+    assert_eq!((taps(), taps()), (1, 0), "one that comes twice is decided on once");
+    begin();
+    assert_eq!(taps(), 1);
+    bot.memory().ask(memory::Asking {
+        place: "42".to_owned(),
+        message_id: 9,
+        text: "Codex asks".to_owned(),
+        buttons: json!([]),
+        requests: vec!["req-12ab34cd".to_owned()],
+    });
+    assert!(bot.asked().is_empty(), "who decides is shown with their name");
+    begin();
+    assert_eq!(bot.asked(), ["req-12ab34cd"], "nobody decides on it any more");
+}
