@@ -36,6 +36,15 @@ pub trait Store: Send + Sync + 'static {
     /// A task by its whole id.
     fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>>;
 
+    /// The same with its open requests, the oldest first. What everybody looks at most; in one read where that is cheaper.
+    fn task_with_open<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<WithOpen>, Error>> {
+        Box::pin(async move {
+            let Some(task) = self.task(id).await? else { return Ok(None) };
+            let open = self.requests(&RequestFilter::open_of(id.clone())).await?;
+            Ok(Some((task, open)))
+        })
+    }
+
     /// Tasks, the newest first.
     fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> BoxFuture<'a, Result<Vec<Task>, Error>>;
 
@@ -210,6 +219,9 @@ pub struct TaskFilter {
     pub limit: Option<u32>,
 }
 
+/// A task with its open requests.
+pub type WithOpen = (Task, Vec<RequestRecord>);
+
 /// Which requests.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequestFilter {
@@ -221,6 +233,13 @@ pub struct RequestFilter {
     pub key: Option<RequestKey>,
     /// Only in these states; empty is all.
     pub states: Vec<RequestState>,
+}
+
+impl RequestFilter {
+    /// What waits for an answer in a task.
+    pub fn open_of(task_id: TaskId) -> Self {
+        Self { task_id: Some(task_id), states: vec![RequestState::Open], ..Self::default() }
+    }
 }
 
 /// A line of the audit log: who decided or commanded what. It stays when its task is forgotten.

@@ -31,8 +31,9 @@ const READS_PER_S: u32 = 2_000;
 const READ_CONNECTIONS: u32 = 4;
 /// How often a busy task says something.
 const SAYS_EVERY_MS: u64 = 200;
-/// Approvals that are measured in each part.
+/// Approvals that are measured alone, and in each round with and without reads.
 const APPROVALS: usize = 400;
+const ROUNDS: usize = 4;
 const LATENCY_BAR: f64 = 3.0;
 const SLOWER_BAR: f64 = 1.2;
 
@@ -53,29 +54,39 @@ async fn main() {
         clients.spawn(listen(site.door(), task.clone(), Arc::clone(&tally)));
     }
     site.until_all_work().await;
-    let (crowd, crowd_rate) = tally.part(APPROVALS).await;
+    let (mut crowd, mut beside) = (Part::default(), Part::default());
     let reads = Arc::new(AtomicU64::new(0));
-    for _ in 0..READ_CONNECTIONS {
-        clients.spawn(read(site.door(), tasks.clone(), Arc::clone(&reads)));
+    let mut reads_in_parts = 0;
+    // In turns, so that what else the machine does meets both alike.
+    for _ in 0..ROUNDS {
+        tally.add_to(&mut crowd).await;
+        let mut readers = JoinSet::new();
+        for _ in 0..READ_CONNECTIONS {
+            readers.spawn(read(site.door(), tasks.clone(), Arc::clone(&reads)));
+        }
+        sleep(Duration::from_millis(500)).await;
+        let before = reads.load(Ordering::Relaxed);
+        tally.add_to(&mut beside).await;
+        reads_in_parts += reads.load(Ordering::Relaxed) - before;
+        readers.shutdown().await;
     }
-    sleep(Duration::from_secs(1)).await;
-    let reads_before = reads.load(Ordering::Relaxed);
-    let began = Instant::now();
-    let (read, read_rate) = tally.part(APPROVALS).await;
-    let reads_per_s = per_second(reads.load(Ordering::Relaxed) - reads_before, began.elapsed());
+    let reads_per_s = per_second(reads_in_parts, beside.took);
     clients.shutdown().await;
     site.end();
 
     report("one task, one listener", &alone);
-    report(&format!("{TASKS} tasks, {READERS} listeners"), &crowd);
-    report(&format!("the same beside {reads_per_s:.0} status reads/s"), &read);
-    let latency = percentile(&crowd, 99).as_secs_f64() / percentile(&alone, 99).as_secs_f64();
-    let slower = percentile(&read, 50).as_secs_f64() / percentile(&crowd, 50).as_secs_f64();
+    report(&format!("{TASKS} tasks, {READERS} listeners"), &crowd.approvals);
+    report(&format!("the same beside {reads_per_s:.0} status reads/s"), &beside.approvals);
+    let latency = ratio(&crowd.approvals, &alone, 99);
+    // The usual case and the worst one, each by itself: a tail that stays can hide a middle that does not.
+    let slower = [50, 99].map(|percent| ratio(&beside.approvals, &crowd.approvals, percent));
+    let (crowd_rate, read_rate) = (crowd.rate(), beside.rate());
     println!("events told: {crowd_rate:.0}/s, beside the reads {read_rate:.0}/s");
     println!("p99 in the crowd {latency:.2} × alone (bar: {LATENCY_BAR})");
-    println!("p50 beside the reads {slower:.2} × without (bar: {SLOWER_BAR})");
+    println!("beside the reads p50 {:.2} ×, p99 {:.2} × without (bar: {SLOWER_BAR})", slower[0], slower[1]);
     let missed_reads = reads_per_s < f64::from(READS_PER_S) * 0.95;
-    if missed_reads || latency > LATENCY_BAR || slower > SLOWER_BAR || crowd_rate / read_rate > SLOWER_BAR {
+    let is_slowed = slower.iter().any(|ratio| *ratio > SLOWER_BAR) || crowd_rate / read_rate > SLOWER_BAR;
+    if missed_reads || latency > LATENCY_BAR || is_slowed {
         println!("beyond the bar");
         std::process::exit(1);
     }
@@ -93,6 +104,10 @@ fn percentile(times: &[Duration], percent: usize) -> Duration {
     let mut sorted = times.to_vec();
     sorted.sort();
     sorted[(sorted.len() - 1) * percent / 100]
+}
+
+fn ratio(times: &[Duration], base: &[Duration], percent: usize) -> f64 {
+    percentile(times, percent).as_secs_f64() / percentile(base, percent).as_secs_f64()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
@@ -124,11 +139,26 @@ impl Tally {
         }
     }
 
-    /// The same, and how many events a second were told meanwhile.
-    async fn part(&self, count: usize) -> (Vec<Duration>, f64) {
+    /// Adds as many approvals to a part, and the events that were told meanwhile.
+    async fn add_to(&self, part: &mut Part) {
         let (began, before) = (Instant::now(), self.events.load(Ordering::Relaxed));
-        let approvals = self.approvals(count).await;
-        (approvals, per_second(self.events.load(Ordering::Relaxed) - before, began.elapsed()))
+        part.approvals.extend(self.approvals(APPROVALS).await);
+        part.events += self.events.load(Ordering::Relaxed) - before;
+        part.took += began.elapsed();
+    }
+}
+
+/// What was heard in one part of the run.
+#[derive(Default)]
+struct Part {
+    approvals: Vec<Duration>,
+    events: u64,
+    took: Duration,
+}
+
+impl Part {
+    fn rate(&self) -> f64 {
+        per_second(self.events, self.took)
     }
 }
 
@@ -213,7 +243,8 @@ impl Site {
 
 /// Follows a task for as long as it is let, and says yes to whatever it asks.
 async fn listen(door: Door, task: String, tally: Arc<Tally>) {
-    let mut answers = door.open().await;
+    // Most tasks never ask, and a connection without a call is the first to go when there are many.
+    let mut answers = None;
     let mut asked_at = UNIX_EPOCH;
     let mut events = door.events(&task).await;
     loop {
@@ -225,7 +256,11 @@ async fn listen(door: Door, task: String, tally: Arc<Tally>) {
         if let Some(request) = event["request_id"].as_str().filter(|_| event["kind"] == "request") {
             tally.heard(SystemTime::now().duration_since(asked_at).unwrap());
             let path = format!("/v1/tasks/{task}/requests/{request}/decision");
-            answers.post(&path, &json!({ "decision": "accept" })).await;
+            let line = match &mut answers {
+                Some(line) => line,
+                None => answers.insert(door.open().await),
+            };
+            line.post(&path, &json!({ "decision": "accept" })).await;
         }
     }
 }

@@ -39,8 +39,10 @@ impl Bridge {
 
     /// A task with what is open on it.
     pub async fn show(&self, id: &str) -> Result<TaskView, Error> {
-        let task = self.find(id).await?;
-        self.view(task).await
+        match self.inner.store.task_with_open(&TaskId(id.trim().to_owned())).await? {
+            Some((task, open)) => self.finish_view(task, open).await,
+            None => self.view(self.find(id).await?).await,
+        }
     }
 
     /// Tasks, the newest first. The two waiting states may be asked for as any other.
@@ -60,6 +62,10 @@ impl Bridge {
 
     pub(super) async fn view(&self, task: Task) -> Result<TaskView, Error> {
         let open = self.open_requests(Some(task.id.clone())).await?;
+        self.finish_view(task, open).await
+    }
+
+    async fn finish_view(&self, task: Task, open: Vec<RequestRecord>) -> Result<TaskView, Error> {
         let mut view = with_requests(open, task);
         self.inner.show_telling(std::slice::from_mut(&mut view)).await?;
         Ok(view)

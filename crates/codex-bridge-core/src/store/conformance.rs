@@ -151,6 +151,9 @@ pub async fn what_is_written_is_read_back(store: &impl Store) {
     assert_eq!(store.task(&task_id(2)).await.unwrap(), Some(new_task(2)));
     assert_eq!(store.task(&task_id(3)).await.unwrap(), None);
     assert_eq!(store.turns(&task_id(1)).await.unwrap(), [turn(1, 1), turn(1, 2)]);
+    let (seen, open) = store.task_with_open(&task_id(1)).await.unwrap().unwrap();
+    assert_eq!((seen, open), (full_task(1), vec![number_id.clone()]));
+    assert_eq!(store.task_with_open(&task_id(9)).await.unwrap(), None);
     let requests = store.requests(&RequestFilter::default()).await.unwrap();
     assert_eq!(requests, [text_id, number_id], "0 and \"0\" are two ids");
     let events = store.events(&task_id(1), 0, 10).await.unwrap();

@@ -31,7 +31,7 @@ use self::readers::Readers;
 use self::writer::Writer;
 use super::{
     AuditFilter, AuditLine, Committed, Counts, DeliveryFilter, Error, MessageFilter, RequestFilter, Store,
-    TaskFilter, Write,
+    TaskFilter, WithOpen, Write,
 };
 use crate::event::{Event, Seq};
 use crate::inbox::{ChannelRecord, Conversation, Message};
@@ -94,6 +94,15 @@ impl Store for Sqlite {
     fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>> {
         let id = id.clone();
         Box::pin(self.readers.read(move |connection| query::task(connection, &id)))
+    }
+
+    fn task_with_open<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<WithOpen>, Error>> {
+        let id = id.clone();
+        Box::pin(self.readers.read(move |connection| {
+            let Some(task) = query::task(connection, &id)? else { return Ok(None) };
+            let open = query::requests(connection, &RequestFilter::open_of(id))?;
+            Ok(Some((task, open)))
+        }))
     }
 
     fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> BoxFuture<'a, Result<Vec<Task>, Error>> {

@@ -284,13 +284,16 @@ async fn a_codex_that_hangs_is_not_healthy_and_can_still_be_stopped() {
     let home = home_with("");
     let host = host_in(&home).await;
     let codex: Process = host.record().codex;
-    codex.signal(Signal::STOP).unwrap();
-    // Its threads stop one by one; the first connection may still get through.
-    let hangs = async { while host.is_healthy(Duration::from_millis(200)).await {} };
-    tokio::time::timeout(LONG, hangs).await.unwrap();
+    // Its threads stop one by one: the first connection, or a SIGTERM, may still get through.
+    let hang = async || {
+        codex.signal(Signal::STOP).unwrap();
+        let hangs = async { while host.is_healthy(Duration::from_millis(200)).await {} };
+        tokio::time::timeout(LONG, hangs).await.unwrap();
+    };
+    hang().await;
     codex.signal(Signal::CONT).unwrap();
     assert!(host.is_healthy(LONG).await);
-    codex.signal(Signal::STOP).unwrap();
+    hang().await;
     host.stop(Stop::Now).await.unwrap();
     assert_eq!(host.exit().unwrap().signal, Some(9));
     home.assert_no_processes().await;
