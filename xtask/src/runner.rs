@@ -46,8 +46,7 @@ impl Runner {
     /// All tests of the workspace.
     pub fn tests(self) -> Tests {
         let program = match self {
-            Self::Nextest => Program::cargo("nextest run --workspace --status-level pass --color never")
-                .args(&[format!("--test-threads={}", at_once())]),
+            Self::Nextest => Program::cargo("nextest run --workspace --status-level pass --color never"),
             // Benches are left out: they measure, and have no test harness that would know `--list` and the like.
             Self::CargoTest => Program::cargo(
                 "test --workspace --lib --bins --tests --examples --no-fail-fast --color never",
@@ -72,11 +71,6 @@ impl Runner {
             Self::CargoTest => cargo_test_passed(line),
         }
     }
-}
-
-/// How many tests run at once. Most of what they do is to wait for a process that they have started or killed.
-fn at_once() -> usize {
-    2 * thread::available_parallelism().map_or(1, usize::from)
 }
 
 impl Tests {

@@ -41,7 +41,7 @@ async fn a_branch_that_waits_for_a_host_keeps_nobody_waiting_but_its_trunk() {
     bench.model.script("more", Scenario::new().say("more"));
     // One host with one thread: what does not fit waits.
     let login = r#"{"auth_mode": "chatgpt", "tokens": {"refresh_token": "r"}}"#;
-    std::fs::write(bench.home.codex_home().join("auth.json"), login).unwrap();
+    bench.log_in(login);
     let mut config = bench.config();
     config.host_limits.max_threads = 1;
     let bridge = bench.open_with(config).await;

@@ -46,7 +46,7 @@ async fn a_dead_login_parks_the_task_until_somebody_logs_in() {
     let parked = at_rest(&bridge, task.id.as_str()).await.task;
     assert_eq!(parked.status, Status::Paused, "{parked:?}");
     assert!(parked.reason.unwrap().contains("codex login"));
-    std::fs::write(bench.home.codex_home().join("auth.json"), "{}").unwrap();
+    bench.log_in("{}");
     let done = until(&bridge, task.id.as_str(), Status::Completed).await.task;
     assert_eq!(done.final_text.as_deref(), Some("finished"));
     bench.tidy(bridge).await;
@@ -81,7 +81,7 @@ async fn tasks_that_wait_for_one_login_share_one_notice() {
         let reason = bridge.show(id.as_str()).await.unwrap().task.reason.unwrap();
         assert_eq!(reason, format!("waits for Codex to be logged in, as {carrier} says"));
     }
-    std::fs::write(bench.home.codex_home().join("auth.json"), "{}").unwrap();
+    bench.log_in("{}");
     for id in &parked {
         until(&bridge, id.as_str(), Status::Completed).await;
     }

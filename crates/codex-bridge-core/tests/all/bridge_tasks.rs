@@ -331,7 +331,7 @@ async fn a_home_with_a_chatgpt_login_has_one_host_and_what_does_not_fit_waits_fo
     bench.model.wait_for_stall("first").await;
     // The login comes while the host runs.
     let login = r#"{"auth_mode": "chatgpt", "tokens": {"refresh_token": "r"}}"#;
-    std::fs::write(bench.home.codex_home().join("auth.json"), login).unwrap();
+    bench.log_in(login);
     // The default home by its name is no second home.
     let mut named = bench.task("three");
     named.settings.codex_home = Some(bench.home.codex_home());
@@ -344,7 +344,7 @@ async fn a_home_with_a_chatgpt_login_has_one_host_and_what_does_not_fit_waits_fo
     assert_eq!(at_rest(&bridge, three.as_str()).await.task.status, Status::Completed);
     assert_eq!(bridge.hosts().await.len(), 1);
     // With a key there may be a second one; the first, started before the login, serves as ever.
-    std::fs::write(bench.home.codex_home().join("auth.json"), r#"{"OPENAI_API_KEY": "k"}"#).unwrap();
+    bench.log_in(r#"{"OPENAI_API_KEY": "k"}"#);
     let two = bridge.start(bench.task("two")).await.unwrap().task.id;
     bench.model.wait_for_stall("second").await;
     let third = bridge.start(bench.task("three")).await.unwrap().task.id;

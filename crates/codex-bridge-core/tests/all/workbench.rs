@@ -109,6 +109,14 @@ impl Workbench {
         new
     }
 
+    /// Writes the login of the home, all at once: whoever reads half of it finds nobody logged in.
+    pub fn log_in(&self, auth: &str) {
+        let file = self.home.codex_home().join("auth.json");
+        let new = file.with_extension("new");
+        std::fs::write(&new, auth).unwrap();
+        std::fs::rename(new, file).unwrap();
+    }
+
     /// Ends the hosts, and proves that nothing is left.
     pub async fn tidy(self, bridge: Bridge) {
         assert_eq!(bridge.stop_hosts().await, Vec::<String>::new());
