@@ -53,6 +53,7 @@ pub use counting::{Standing, Tally, Watchdog};
 pub(crate) use delivering::{letters, letters_of_rest};
 pub use news::{News, OpenText};
 pub use receiving::{Choice, Knock, Pending, Verdict};
+pub(crate) use resuming::GO_ON;
 pub use telling::{Telling, TellingOutcome, Told};
 
 /// The longest name that a caller may have for a request: what doors take, and who it is of, which some put before it.

@@ -72,6 +72,8 @@ struct Work {
     unwritten: Unwritten,
     /// When the turn began, for all that is certain.
     began_at: TimeMs,
+    /// What the login looked like when the turn began: one that came while it failed is a new one.
+    login_seen: String,
     /// Whether the model has answered.
     was_served: bool,
     /// What the task had worked before this life of the turn.
@@ -122,6 +124,7 @@ impl Runner {
         Ok(task.zip(open).map(|(task, turn)| Work {
             inner: Arc::clone(&self.inner),
             began_at: turn.created_at,
+            login_seen: self.inner.login_fingerprint(&task),
             was_served: false,
             worked_before_ms: task.used.work_ms,
             meter: Arc::default(),

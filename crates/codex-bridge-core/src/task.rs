@@ -203,7 +203,7 @@ pub enum Parked {
         /// Whether the account told that time. If not, one task probes for all.
         is_known: bool,
     },
-    /// The login changes: this is what it looked like when it failed.
+    /// The login changes: this is what it looked like when the turn that failed began.
     Login {
         /// A fingerprint of the login file.
         seen: String,
@@ -237,6 +237,8 @@ pub struct Used {
     pub host_losses: u32,
     /// How often in a row the account's limit stopped it.
     pub limit_hits: u32,
+    /// How often in a row Codex withheld the network from it.
+    pub withheld: u32,
     /// What does not count against its limits, because someone continued it beyond them.
     pub waived: Waived,
 }

@@ -42,6 +42,8 @@ pub enum FailureKind {
         /// When it is renewed, in seconds since 1970, if known.
         resets_at: Option<i64>,
     },
+    /// Codex took the network away from itself for a moment, as it does when its login changes under a turn.
+    NetworkWithheld,
     /// Too many requests at once.
     RateLimit,
     /// The conversation no longer fits the model.
@@ -113,6 +115,7 @@ impl Failure {
             | FailureKind::Lost
             | FailureKind::Closed => true,
             FailureKind::UsageLimit { .. }
+            | FailureKind::NetworkWithheld
             | FailureKind::RateLimit
             | FailureKind::ContextWindow
             | FailureKind::Provider
@@ -153,6 +156,7 @@ fn kind_of_turn_error(error: &TurnError, resets_at: Option<i64>) -> FailureKind 
         (Some("rateLimitExceeded"), _) | (_, Some(429)) => FailureKind::RateLimit,
         (Some("contextWindowExceeded"), _) => FailureKind::ContextWindow,
         (None | Some("other"), None) if reads_as_auth_failure(&error.message) => FailureKind::Auth,
+        _ if reads_as_network_withheld(&error.message) => FailureKind::NetworkWithheld,
         (
             Some(
                 "serverOverloaded"
@@ -191,6 +195,14 @@ pub fn reads_as_auth_failure(message: &str) -> bool {
         "not logged in",
     ];
     let message = message.to_lowercase();
+    SIGNS.iter().any(|sign| message.contains(sign))
+}
+
+/// Whether Codex's own guard of the network failed the turn: seen on 0.166 while `auth.json` was written. It has no
+/// kind of its own on the wire.
+fn reads_as_network_withheld(message: &str) -> bool {
+    const SIGNS: &[&str] =
+        &["application network permission was revoked", "application network policy is unavailable"];
     SIGNS.iter().any(|sign| message.contains(sign))
 }
 
@@ -238,6 +250,9 @@ mod tests {
             (json!("serverOverloaded"), "x", FailureKind::Provider),
             (json!("internalServerError"), "x", FailureKind::Provider),
             (json!("other"), "stream disconnected", FailureKind::Model),
+            (json!("other"), "x: application network permission was revoked", FailureKind::NetworkWithheld),
+            (json!("badRequest"), "application network policy is unavailable", FailureKind::NetworkWithheld),
+            (json!("usageLimitExceeded"), "network policy", FailureKind::UsageLimit { resets_at: Some(9) }),
             (json!("something new"), "401 unauthorized", FailureKind::Model),
             (json!("other"), "401 Unauthorized: please reauthenticate", FailureKind::Auth),
         ];

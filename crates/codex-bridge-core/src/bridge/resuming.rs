@@ -9,8 +9,8 @@ use crate::accounts::{Accounts, Limit, Pace};
 use crate::store::{TaskFilter, Write};
 use crate::task::{Parked, Status, Task, TaskId, TimeMs};
 
-/// What a parked task is told when it goes on.
-const GO_ON: &str = "The previous turn stopped because of an account limit or login, which is in order now. Look at the \
+/// What a task is told when it goes on after its account or login stopped it.
+pub(crate) const GO_ON: &str = "The previous turn stopped because of an account limit or login, which is in order now. Look at the \
     state of things, then finish the task.";
 
 /// Why a parked task does not go on by itself.

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Work;
 use super::journal::object;
-use crate::bridge::{Watchdog, append, letters_of_rest, now_ms, state_event};
+use crate::bridge::{GO_ON, Watchdog, append, letters_of_rest, now_ms, state_event};
 use crate::config::OnHostLoss;
 use crate::outbox::notice::TurnFacts;
 use crate::store::{self, Write};
@@ -15,6 +15,8 @@ use crate::task::{Parked, Status, TaskError, TimeMs, TurnProgress};
 
 /// How often a task is taken up again after its host died.
 const HOST_LOSSES: u32 = 2;
+/// How often in a row it is taken up again after Codex withheld the network: a login is changed once, not for ever.
+const WITHHELD: u32 = 2;
 
 impl Work {
     pub(super) async fn end(&mut self, result: TurnResult) -> Result<(), store::Error> {
@@ -90,7 +92,7 @@ impl Work {
             _ if self.over_limit.is_some() => self.pause(self.over_limit.clone()),
             (TurnOutcome::Completed, _) => {
                 self.task.status = Status::Completed;
-                self.task.used.limit_hits = 0;
+                (self.task.used.limit_hits, self.task.used.withheld) = (0, 0);
                 self.served();
             }
             (TurnOutcome::Interrupted, Some(FailureKind::Timeout)) => {
@@ -109,6 +111,9 @@ impl Work {
             (TurnOutcome::Lost, _) => return self.lost(result),
             (_, Some(FailureKind::UsageLimit { resets_at })) => self.park_until(*resets_at, now),
             (_, Some(FailureKind::Auth)) => self.park_until_login(),
+            (_, Some(FailureKind::NetworkWithheld)) if self.task.used.withheld < WITHHELD => {
+                return Some(self.withheld());
+            }
             _ => self.task.status = Status::Failed,
         }
         None
@@ -149,6 +154,14 @@ impl Work {
         ))
     }
 
+    /// Nothing is wrong with the task: it goes on at once, and the turn that came to nothing does not count.
+    fn withheld(&mut self) -> String {
+        self.task.used.withheld += 1;
+        self.task.used.waived.turns += 1;
+        self.pause(Some("Codex withheld the network from it while its login changed".to_owned()));
+        GO_ON.to_owned()
+    }
+
     fn park_until(&mut self, resets_at: Option<i64>, now: TimeMs) {
         let resets_at = resets_at.map(|seconds| seconds.saturating_mul(1000));
         let limit = self.inner.limit_met(&self.task, resets_at, now);
@@ -159,8 +172,7 @@ impl Work {
 
     fn park_until_login(&mut self) {
         self.pause(Some("Codex is not logged in: run `codex login`".to_owned()));
-        self.task.parked =
-            Some(Parked::Login { seen: self.inner.login_fingerprint(&self.task), carries_notice: false });
+        self.task.parked = Some(Parked::Login { seen: self.login_seen.clone(), carries_notice: false });
     }
 
     /// Closes the session; its host goes on.

@@ -6,7 +6,7 @@ use codex_bridge_core::store::{Store, Write};
 use codex_bridge_core::task::{Parked, Status, TaskId};
 use codex_bridge_core::{Bridge, TaskView};
 use codex_session::Decision;
-use scripted_model::{Response, Scenario};
+use scripted_model::{Response, Scenario, Step};
 
 use crate::workbench::{PATIENCE, Workbench, at_rest};
 
@@ -53,6 +53,23 @@ async fn a_dead_login_parks_the_task_until_somebody_logs_in() {
 }
 
 #[tokio::test]
+async fn a_login_that_comes_while_the_turn_still_fails_is_noticed() {
+    let bench = Workbench::new().await;
+    let mut refusal = Response::unauthorized();
+    refusal.steps.insert(0, Step::Stall { name: "asked".to_owned() });
+    bench.model.script("work", Scenario::new().respond(refusal));
+    bench.model.script_containing(GO_ON, Scenario::new().say("finished"));
+    let bridge = bench.open().await;
+    let task = bridge.start(bench.task("work")).await.unwrap().task;
+    bench.model.wait_for_stall("asked").await;
+    bench.log_in("{}");
+    bench.model.release("asked");
+    let done = until(&bridge, task.id.as_str(), Status::Completed).await.task;
+    assert_eq!(done.final_text.as_deref(), Some("finished"));
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
 async fn tasks_that_wait_for_one_login_share_one_notice() {
     const TASKS: usize = 4;
     let bench = Workbench::new().await;
@@ -85,6 +102,40 @@ async fn tasks_that_wait_for_one_login_share_one_notice() {
     for id in &parked {
         until(&bridge, id.as_str(), Status::Completed).await;
     }
+    bench.tidy(bridge).await;
+}
+
+/// What Codex says of a turn that runs while its login is written.
+fn network_withheld() -> Response {
+    Response::failed("invalid_prompt", "application network permission was revoked")
+}
+
+#[tokio::test]
+async fn a_task_from_which_codex_withholds_the_network_goes_on_by_itself_and_the_turn_does_not_count() {
+    let bench = Workbench::new().await;
+    bench.model.script("work", Scenario::new().respond(network_withheld()));
+    bench.model.script_containing(GO_ON, Scenario::new().say("finished"));
+    let bridge = bench.open().await;
+    let mut new = bench.task("work");
+    new.limits.turns = Some(1);
+    let id = bridge.start(new).await.unwrap().task.id;
+    let done = until(&bridge, id.as_str(), Status::Completed).await.task;
+    assert_eq!(done.final_text.as_deref(), Some("finished"));
+    assert_eq!((done.used.turns, done.used.withheld), (2, 0), "{done:?}");
+    assert!(!done.has_turn_left(), "{done:?}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_task_from_which_the_network_is_withheld_for_ever_fails_at_the_third_time() {
+    let bench = Workbench::new().await;
+    bench.model.script("work", Scenario::new().respond(network_withheld()));
+    bench.model.script_containing(GO_ON, Scenario::new().respond(network_withheld()));
+    let bridge = bench.open().await;
+    let id = bridge.start(bench.task("work")).await.unwrap().task.id;
+    let failed = until(&bridge, id.as_str(), Status::Failed).await.task;
+    assert_eq!((failed.used.turns, failed.used.withheld), (3, 2), "{failed:?}");
+    assert_eq!(failed.error.unwrap().kind, "network_withheld");
     bench.tidy(bridge).await;
 }
 

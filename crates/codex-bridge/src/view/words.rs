@@ -77,6 +77,8 @@ pub struct TaskUsed {
     host_losses: u32,
     /// How often in a row the account's limit stopped it.
     limit_hits: u32,
+    /// How often in a row Codex withheld the network from it.
+    withheld: u32,
     /// What does not count against its limits, because someone continued it beyond them.
     waived: Waived,
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use super::fault::Place;
@@ -77,6 +78,9 @@ fn open(place: &Place, how: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(place.path(), how | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(64);
+    // A plan holds whatever is bound to it. Otherwise each new value has a kept statement prepared anew, which costs a
+    // status read more than the reading does.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
 
