@@ -1,6 +1,7 @@
 //! Runs the tests on our terminal and notes which of them passed. Knows the output of nextest and of `cargo test`.
 
 use std::collections::BTreeSet;
+use std::env;
 use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -45,8 +46,17 @@ impl Runner {
 
     /// All tests of the workspace.
     pub fn tests(self) -> Tests {
+        let tests = self.all();
+        match self {
+            Self::Nextest if env::var_os("CI").is_some() => tests.args(&["--profile=ci"]),
+            _ => tests,
+        }
+    }
+
+    fn all(self) -> Tests {
         let program = match self {
-            Self::Nextest => Program::cargo("nextest run --workspace --status-level pass --color never"),
+            Self::Nextest => Program::cargo("nextest run --workspace --status-level pass --color never")
+                .args(&[format!("--test-threads={}", threads())]),
             // Benches are left out: they measure, and have no test harness that would know `--list` and the like.
             Self::CargoTest => Program::cargo(
                 "test --workspace --lib --bins --tests --examples --no-fail-fast --color never",
@@ -57,12 +67,10 @@ impl Runner {
 
     /// All tests of the workspace, those included that take too long for every day, with time for full-length runs.
     pub fn proof(self) -> Tests {
-        let tests = self.tests();
-        let more = match self {
-            Self::Nextest => ["--profile=prove", "--run-ignored=all"],
-            Self::CargoTest => ["--", "--include-ignored"],
-        };
-        Tests { program: tests.program.args(&more.map(str::to_owned)), ..tests }
+        self.all().args(match self {
+            Self::Nextest => &["--profile=prove", "--run-ignored=all"],
+            Self::CargoTest => &["--", "--include-ignored"],
+        })
     }
 
     fn passed(self, line: &str) -> Option<Passed> {
@@ -74,6 +82,11 @@ impl Runner {
 }
 
 impl Tests {
+    fn args(self, more: &[&str]) -> Self {
+        let more: Vec<_> = more.iter().map(ToString::to_string).collect();
+        Self { program: self.program.args(&more), ..self }
+    }
+
     /// The same with one more variable set.
     pub fn env(self, name: &'static str, value: &str) -> Self {
         Self { program: self.program.env(name, value), ..self }
@@ -112,6 +125,11 @@ impl fmt::Display for Tests {
     }
 }
 
+/// Two for each core: most tests wait for a Codex, a browser or a clock.
+fn threads() -> usize {
+    2 * thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Copies a stream to the terminal line by line, and hands each line on.
 fn show(
     from: Option<impl Read + Send + 'static>,
@@ -133,9 +151,13 @@ fn show(
     })
 }
 
-/// nextest 0.9.143: `        PASS [   0.012s] ( 3/47) codex-binary::all find::a_name`; older ones have no counter.
+/// nextest 0.9.143: `        PASS [   0.012s] ( 3/47) codex-binary::all find::a_name`; older ones have no counter. One that
+/// was tried again begins with `TRY 2 PASS [`.
 fn nextest_passed(line: &str) -> Option<Passed> {
-    let rest = line.trim().strip_prefix("PASS [")?;
+    let line = line.trim();
+    let line =
+        line.strip_prefix("TRY ").and_then(|tried| tried.split_once(' ')).map_or(line, |(_, rest)| rest);
+    let rest = line.strip_prefix("PASS [")?;
     let (_, rest) = rest.split_once(']')?;
     let rest = rest.trim_start();
     let rest = if rest.starts_with('(') { rest.split_once(')')?.1 } else { rest };

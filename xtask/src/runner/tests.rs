@@ -16,6 +16,9 @@ fn passed_tests_are_read_from_nextest() {
     check("        FAIL [   0.005s] ( 8/47) codex-binary version::tests::a_name", None);
     check("        SLOW [> 60.000s] (─────) codex-binary::all find::a_name", None);
     check("   LEAK-FAIL [   1.005s] ( 8/47) codex-binary version::tests::a_name", None);
+    let again = passed(Some("x"), "a_name");
+    check("  TRY 2 PASS [   0.005s] ( 8/47) x::all a_name", Some(again));
+    check("  TRY 1 FAIL [   0.005s] ( 8/47) x::all a_name", None);
     check("        PASS", None);
     check("     Summary [   1.666s] 47 tests run: 47 passed, 0 skipped", None);
 }
