@@ -28,7 +28,18 @@ pub struct Event {
 impl Event {
     /// Whether a text that was being written is over with this line: its message is in the log, or its turn has ended.
     pub fn ends_text(&self) -> bool {
-        matches!(self.kind.as_str(), "message" | "turn_ended")
+        self.kind == "message" || self.ends_turn()
+    }
+
+    /// Whether a turn has ended with this line.
+    pub fn ends_turn(&self) -> bool {
+        self.kind == "turn_ended"
+    }
+
+    /// The call that has ended with this line.
+    pub fn ended_call(&self) -> Option<&str> {
+        let is_end = self.kind == "tool_completed";
+        self.body.get("call_id").and_then(Value::as_str).filter(|_| is_end)
     }
 }
 

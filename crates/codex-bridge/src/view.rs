@@ -37,7 +37,7 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// What kind; `live` for live text, with `live` (`text`, `reasoning`, `output`) and `text` beside it, and the `call_id`
-    /// of output. With `so_far` it is all that there is of a message, less `left_out_bytes` at its beginning; otherwise a piece.
+    /// of output. With `so_far` it is all that there is of a message or output, less `left_out_bytes` at its beginning; otherwise a piece.
     pub kind: String,
     /// The rest, by kind. See `docs/cli.md`.
     #[serde(flatten)]

@@ -113,9 +113,9 @@ impl Bridge {
         self.inner.news.subscribe()
     }
 
-    /// What happens to one task from now on, and its message that is being written, as far as it is. Pieces that come
-    /// later go on where it ends.
-    pub fn join(&self, id: &TaskId) -> (broadcast::Receiver<News>, Option<OpenText>) {
+    /// What happens to one task from now on, and its message and outputs that are being written, as far as they are.
+    /// Pieces that come later go on where they end.
+    pub fn join(&self, id: &TaskId) -> (broadcast::Receiver<News>, Vec<OpenText>) {
         self.inner.news.join(id)
     }
 

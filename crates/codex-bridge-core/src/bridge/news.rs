@@ -1,6 +1,6 @@
 //! What is told to those who listen: what has become durable, and text while it is being written.
 //!
-//! Text that is being written is not stored, so it is remembered here until its message is. One lock orders what is
+//! Text that is being written is not stored, so it is remembered here until its message, or the end of its call, is. One lock orders what is
 //! remembered and what is told: whoever joins in the middle gets the text so far and then every later piece, each once.
 //!
 //! Those who listen to one task are told of that alone: a hundred listeners that each skip the news of two hundred tasks
@@ -21,8 +21,10 @@ const NEWS: usize = 8192;
 const NEWS_OF_ONE: usize = 256;
 /// At most so much of a message is remembered while it is written: its end.
 const TEXT_MAX_BYTES: usize = 256 * 1024;
-/// What is left of a text that has become too long. Less than may be kept, so that not every piece moves all of it.
-const TEXT_KEPT_BYTES: usize = TEXT_MAX_BYTES / 4 * 3;
+/// The same of what a command writes, which may be endless.
+const OUTPUT_MAX_BYTES: usize = 16 * 1024;
+/// So many commands of a task are remembered, the newest ones.
+const OUTPUTS: usize = 8;
 /// The kind of live pieces that make up a message.
 const TEXT: &str = "text";
 
@@ -47,9 +49,11 @@ pub enum News {
     },
 }
 
-/// The message that is being written, as far as it is.
+/// A message or output that is being written, as far as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenText {
+    /// The call that writes it, for output.
+    pub call_id: Option<String>,
     /// The log's last event when it began.
     pub after: Seq,
     /// Its text, redacted.
@@ -75,7 +79,8 @@ struct Rooms {
 #[derive(Debug, Default)]
 struct Writing {
     last_seq: Seq,
-    open: Option<OpenText>,
+    /// Each with its end not yet in the log; at most one of them is a message.
+    open: Vec<OpenText>,
     /// The beginning of what is being written was told to somebody else: its pieces alone would be half a message.
     joined_midway: bool,
 }
@@ -90,14 +95,14 @@ impl Newsroom {
         self.of_all.subscribe()
     }
 
-    /// What happens to this task from now on, and the text of it that is open now.
-    pub(crate) fn join(&self, task_id: &TaskId) -> (broadcast::Receiver<News>, Option<OpenText>) {
+    /// What happens to this task from now on, and the texts of it that are open now.
+    pub(crate) fn join(&self, task_id: &TaskId) -> (broadcast::Receiver<News>, Vec<OpenText>) {
         let mut rooms = self.rooms();
         rooms.of_one.retain(|_, listeners| listeners.receiver_count() > 0);
         let listeners =
             rooms.of_one.entry(task_id.clone()).or_insert_with(|| broadcast::channel(NEWS_OF_ONE).0);
         let receiver = listeners.subscribe();
-        (receiver, rooms.writing.get(task_id).and_then(|writing| writing.open.clone()))
+        (receiver, rooms.writing.get(task_id).map(|writing| writing.open.clone()).unwrap_or_default())
     }
 
     /// A task's turn is run from here on.
@@ -138,7 +143,7 @@ impl Newsroom {
         let Some(own) = rooms.writing.get_mut(task_id) else { return };
         let (after, text) = match kind {
             TEXT if own.joined_midway => return,
-            TEXT => own.write(text),
+            TEXT => own.write(None, text),
             _ => (own.last_seq, plain(text).into_owned()),
         };
         rooms.tell(task_id, News::Live { kind, text, call_id: None, after });
@@ -146,9 +151,9 @@ impl Newsroom {
 
     /// The same for what a command writes.
     pub(crate) fn tell_output(&self, task_id: &TaskId, call_id: String, text: &str) {
-        let rooms = self.rooms();
-        let Some(after) = rooms.writing.get(task_id).map(|own| own.last_seq) else { return };
-        let text = plain(text).into_owned();
+        let mut rooms = self.rooms();
+        let Some(own) = rooms.writing.get_mut(task_id) else { return };
+        let (after, text) = own.write(Some(&call_id), text);
         rooms.tell(task_id, News::Live { kind: "output", text, call_id: Some(call_id), after });
     }
 
@@ -175,28 +180,61 @@ impl Rooms {
 impl Writing {
     fn commit(&mut self, event: &Event) {
         self.last_seq = event.seq;
+        self.open.retain(|text| !text.ends_with(event));
         if event.ends_text() {
-            self.open = None;
             self.joined_midway = false;
         }
     }
 
     /// Remembers a piece; says after which event its text began, and what is plain of it.
-    fn write(&mut self, piece: &str) -> (Seq, String) {
-        let after = self.last_seq;
-        let open = self.open.get_or_insert_with(|| OpenText { after, ..OpenText::default() });
+    fn write(&mut self, call_id: Option<&String>, piece: &str) -> (Seq, String) {
+        let open = self.open_text(call_id);
+        let piece = open.add(piece);
+        (open.after, piece)
+    }
+
+    /// The text that goes on: that of this call, or the message.
+    fn open_text(&mut self, call_id: Option<&String>) -> &mut OpenText {
+        let known = self.open.iter().position(|text| text.call_id.as_ref() == call_id);
+        let at = known.unwrap_or_else(|| {
+            let is_output = |text: &OpenText| text.call_id.is_some();
+            if call_id.is_some() && self.open.iter().filter(|text| is_output(text)).count() == OUTPUTS {
+                let oldest = self.open.iter().position(is_output).unwrap_or_default();
+                self.open.remove(oldest);
+            }
+            let call_id = call_id.cloned();
+            self.open.push(OpenText { call_id, after: self.last_seq, ..OpenText::default() });
+            self.open.len() - 1
+        });
+        &mut self.open[at]
+    }
+}
+
+impl OpenText {
+    /// Whether the log has all of it with this line.
+    pub fn ends_with(&self, event: &Event) -> bool {
+        match &self.call_id {
+            None => event.ends_text(),
+            Some(call_id) => event.ends_turn() || event.ended_call() == Some(call_id),
+        }
+    }
+
+    /// Adds a piece; gives what is plain of it.
+    fn add(&mut self, piece: &str) -> String {
         // What may follow a picture is told by the picture, which may have ended the piece before.
-        let last = open.text.chars().next_back().map(String::from).unwrap_or_default();
+        let last = self.text.chars().next_back().map(String::from).unwrap_or_default();
         let joined = format!("{last}{piece}");
         let piece =
             plain(&joined).strip_prefix(&last).map_or_else(|| plain(piece).into_owned(), str::to_owned);
-        open.text.push_str(&piece);
-        if open.text.len() > TEXT_MAX_BYTES {
-            let cut = open.text.ceil_char_boundary(open.text.len() - TEXT_KEPT_BYTES);
-            open.text.drain(..cut);
-            open.left_out_bytes += cut;
+        self.text.push_str(&piece);
+        let most = if self.call_id.is_some() { OUTPUT_MAX_BYTES } else { TEXT_MAX_BYTES };
+        if self.text.len() > most {
+            // Less than may be kept, so that not every piece moves all of it.
+            let cut = self.text.ceil_char_boundary(self.text.len() - most / 4 * 3);
+            self.text.drain(..cut);
+            self.left_out_bytes += cut;
         }
-        (open.after, piece)
+        piece
     }
 }
 

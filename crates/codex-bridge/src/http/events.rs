@@ -5,6 +5,7 @@
 //! misses nothing. Text that is being written is not stored: a follower who wants it gets what there is of it first, then
 //! each piece.
 
+use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ use crate::view::Event;
 
 /// Events that are read at once.
 const PAGE: u32 = 200;
+/// So many ended calls are remembered: more than run at once.
+const CALLS_OVER: usize = 32;
 /// Where a browser that comes back says what it had.
 const LAST_EVENT_ID: &str = "last-event-id";
 
@@ -55,7 +58,9 @@ pub async fn read(
         let _ = outlet.put(None, first).await;
         of_all = Some(lines);
     }
-    let teller = Teller { app, task_id, outlet, shape, told, text_over: 0, left: which.limit, of_all };
+    let (text_over, calls_over) = (0, VecDeque::new());
+    let left = which.limit;
+    let teller = Teller { app, task_id, outlet, shape, told, text_over, calls_over, left, of_all };
     tokio::spawn(teller.tell(which.follow || shape == Shape::Events, which.live));
     Ok(response)
 }
@@ -78,6 +83,8 @@ struct Teller {
     told: Seq,
     /// The number of the last event that was told and ended a text: pieces of texts that began before are over.
     text_over: Seq,
+    /// The calls of which the end was told last: pieces of their output are over, too.
+    calls_over: VecDeque<String>,
     /// How many more may be told; none is no limit.
     left: Option<u32>,
     /// What is told of all tasks, if the reader wants that too.
@@ -107,8 +114,10 @@ impl Teller {
                 return Ok(());
             }
             // After the log, since that is what came before it.
-            if let Some(open) = open.take().filter(|open| live && self.is_open(open.after)) {
-                self.line(so_far(open)).await?;
+            for open in open.drain(..).filter(|_| live) {
+                if self.is_open(open.call_id.as_ref(), open.after) {
+                    self.line(so_far(open)).await?;
+                }
             }
             // Live pieces go through one after the other; anything else means that there is more to read.
             loop {
@@ -123,10 +132,10 @@ impl Teller {
                     () = app.ended() => return Err(Stopped::Failed(super::tasks::stopping())),
                 };
                 match next {
-                    Ok(News::Live { kind, text, call_id, after }) if live && self.is_open(after) => {
-                        let mut event = Event::live(kind, text);
-                        event.body.extend(call_id.map(|id| ("call_id".to_owned(), id.into())));
-                        self.line(event).await?;
+                    Ok(News::Live { kind, text, call_id, after })
+                        if live && self.is_open(call_id.as_ref(), after) =>
+                    {
+                        self.line(piece(kind, text, call_id)).await?;
                     }
                     Ok(News::Event(event)) if event.seq == self.told + 1 => {
                         self.event(Arc::unwrap_or_clone(event)).await?;
@@ -150,9 +159,10 @@ impl Teller {
         Ok(task.status.is_at_rest())
     }
 
-    /// Whether a text that began after this event is still being written, for all that was told.
-    fn is_open(&self, after: Seq) -> bool {
-        after >= self.text_over
+    /// Whether a text that began after this event is still being written, for all that was told; output until its call
+    /// has ended.
+    fn is_open(&self, call_id: Option<&String>, after: Seq) -> bool {
+        call_id.map_or(after >= self.text_over, |call_id| !self.calls_over.contains(call_id))
     }
 
     /// Tells all that is stored and was not told yet.
@@ -173,6 +183,10 @@ impl Teller {
             return Err(Stopped::Enough);
         }
         let (seq, ends_text) = (event.seq, event.ends_text());
+        if let Some(call_id) = event.ended_call() {
+            self.calls_over.truncate(CALLS_OVER - 1);
+            self.calls_over.push_front(call_id.to_owned());
+        }
         self.line(Event::from(event)).await?;
         self.left = self.left.map(|left| left - 1);
         self.told = seq;
@@ -204,9 +218,17 @@ fn gone(gone: Gone) -> Stopped {
     }
 }
 
-/// The text that is being written, as far as it is.
+/// A piece of text as it is written.
+fn piece(kind: &str, text: String, call_id: Option<String>) -> Event {
+    let mut event = Event::live(kind, text);
+    event.body.extend(call_id.map(|id| ("call_id".to_owned(), id.into())));
+    event
+}
+
+/// A text that is being written, as far as it is.
 fn so_far(open: OpenText) -> Event {
-    let mut event = Event::live("text", open.text);
+    let kind = if open.call_id.is_some() { "output" } else { "text" };
+    let mut event = piece(kind, open.text, open.call_id);
     event.body.insert("so_far".to_owned(), true.into());
     if open.left_out_bytes > 0 {
         event.body.insert("left_out_bytes".to_owned(), open.left_out_bytes.into());

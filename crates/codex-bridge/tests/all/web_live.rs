@@ -129,10 +129,12 @@ async fn output_is_shown_at_the_command_that_writes_it() {
     let id = site.start_by_form(&page, "watch", "workspace-write").await;
     page.see("Let Codex run a command?").await;
     page.click_through(".request button[value=accept]").await;
-    page.wait_for(
-        "document.querySelector('.call.running [data-live-output]')?.textContent.includes('begun')",
-    )
-    .await;
+    let is_shown =
+        "document.querySelector('.call.running [data-live-output]')?.textContent.includes('begun')";
+    page.wait_for(is_shown).await;
+    // Whoever comes later sees what it wrote before.
+    page.reload().await;
+    page.wait_for(is_shown).await;
     std::fs::write(site.shell.home.workspace().join("go"), "").unwrap();
     site.shell.run(&["wait", &id]).await.ok();
     page.see("Seen.").await;

@@ -1,6 +1,6 @@
-use serde_json::Map;
+use serde_json::{Map, json};
 
-use super::{News, Newsroom, OpenText, TEXT_MAX_BYTES};
+use super::{News, Newsroom, OUTPUT_MAX_BYTES, OUTPUTS, OpenText, TEXT_MAX_BYTES};
 use crate::event::{Event, Seq};
 use crate::task::TaskId;
 
@@ -20,11 +20,21 @@ fn at_work() -> Newsroom {
 }
 
 fn open(news: &Newsroom) -> Option<OpenText> {
-    news.join(&task()).1
+    news.join(&task()).1.into_iter().find(|text| text.call_id.is_none())
+}
+
+fn outputs(news: &Newsroom) -> Vec<(String, String)> {
+    let open = news.join(&task()).1.into_iter();
+    open.filter_map(|text| Some((text.call_id?, text.text))).collect()
+}
+
+fn ended(seq: Seq, call_id: &str) -> Event {
+    let body = Map::from_iter([("call_id".to_owned(), json!(call_id))]);
+    Event { body, ..line(seq, "tool_completed") }
 }
 
 fn text(after: Seq, text: &str) -> OpenText {
-    OpenText { after, text: text.to_owned(), left_out_bytes: 0 }
+    OpenText { call_id: None, after, text: text.to_owned(), left_out_bytes: 0 }
 }
 
 #[test]
@@ -35,7 +45,7 @@ fn whoever_joins_gets_the_text_so_far_and_then_every_piece_once() {
     news.tell_live(&task(), "reasoning", "hm");
     news.tell_live(&task(), "text", "upon ");
     let (mut later, so_far) = news.join(&task());
-    assert_eq!(so_far, Some(text(2, "Once upon ")));
+    assert_eq!(so_far, [text(2, "Once upon ")]);
     news.tell_live(&task(), "text", "a time.");
     let Ok(News::Live { text, after: 2, kind: "text", .. }) = later.try_recv() else { panic!("no piece") };
     assert_eq!(text, "a time.");
@@ -73,6 +83,34 @@ fn a_long_text_is_remembered_by_its_end_and_says_how_much_is_missing() {
     assert!(kept.text.len() >= TEXT_MAX_BYTES / 2 && kept.text.chars().all(|char| char == 'ä'));
     news.tell_live(&task(), "text", &"b".repeat(2 * TEXT_MAX_BYTES));
     assert!(open(&news).unwrap().text.len() <= TEXT_MAX_BYTES, "one piece may be too long by itself");
+}
+
+#[test]
+fn output_is_kept_until_its_call_has_ended() {
+    let news = at_work();
+    let pair = |call_id: &str, text: &str| (call_id.to_owned(), text.to_owned());
+    news.tell_output(&task(), "a".to_owned(), "one ");
+    news.tell_output(&task(), "b".to_owned(), "other");
+    news.tell_output(&task(), "a".to_owned(), "two");
+    assert_eq!(outputs(&news), [pair("a", "one two"), pair("b", "other")]);
+    news.tell_committed(vec![line(3, "message"), ended(4, "a")], Vec::new());
+    assert_eq!(outputs(&news), [pair("b", "other")], "a message ends no command");
+    news.tell_committed(vec![line(5, "turn_ended")], Vec::new());
+    assert_eq!(outputs(&news), []);
+}
+
+#[test]
+fn of_long_and_many_outputs_the_end_is_kept() {
+    let news = at_work();
+    for call in 0..2 * OUTPUTS {
+        news.tell_live(&task(), "text", "said");
+        news.tell_output(&task(), call.to_string(), &"x".repeat(2 * OUTPUT_MAX_BYTES));
+    }
+    let kept = outputs(&news);
+    let calls: Vec<usize> = kept.iter().map(|(call, _)| call.parse().unwrap()).collect();
+    assert_eq!(calls, (OUTPUTS..2 * OUTPUTS).collect::<Vec<_>>(), "the newest");
+    assert!(kept.iter().all(|(_, text)| (1..=OUTPUT_MAX_BYTES).contains(&text.len())));
+    assert!(open(&news).unwrap().text.starts_with("saidsaid"), "the message is none of them");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 (() => {
   const MAX_ENTRIES = 400;         // more are let go at the top, with a way back to them
   const MAX_LIVE_CHARS = 100000;   // of a text that is being written, its end is kept
+  const MAX_OUTPUTS = 8;           // calls whose output is kept while they run
   const REFRESH_EVERY_MS = 250;
   const RETRY_MS = 2000;
   const RETRY_MAX_MS = 4000;       // so rarely is a daemon asked that is away
@@ -108,6 +109,7 @@
     const liveReasoning = $("#live-reasoning"), reasoningText = $(".said", liveReasoning);
     let last = Number(root.dataset.last);
     let held = "", text = "", reasoning = "";   // `held` is whole, and shown until its entry has come
+    const outputs = new Map();                  // by call: output may come before the entry of its call
 
     const isAtRest = () => $("#controls").dataset.version.startsWith("true");
     const isAtEnd = () => innerHeight + scrollY > document.documentElement.scrollHeight - 160;
@@ -126,12 +128,21 @@
       if (told.live === "text") text = end(told.so_far ? told.text : text + told.text);
       else if (told.live === "reasoning") reasoning = end(reasoning + told.text);
       else if (told.live === "output") {
-        const call = document.getElementById(`call-${told.call_id}`);
-        const output = call && $("[data-live-output]", call);
-        if (output) { output.textContent = end(output.textContent + told.text); output.scrollTop = output.scrollHeight; }
+        const before = told.so_far ? "" : outputs.get(told.call_id) ?? "";
+        outputs.set(told.call_id, end(before + told.text));
+        if (outputs.size > MAX_OUTPUTS) outputs.delete(outputs.keys().next().value);
+        drawOutput(told.call_id);
         return;
       }
       drawLive();
+    }
+    function drawOutput(callId) {
+      const call = document.getElementById(`call-${callId}`);
+      if (!call) return;
+      const output = $("[data-live-output]", call);
+      if (!output) { outputs.delete(callId); return; }   // it has ended, and its entry has all
+      output.textContent = outputs.get(callId);
+      output.scrollTop = output.scrollHeight;
     }
 
     function useTask(doc) {
@@ -168,6 +179,7 @@
           known.replaceWith(entry);
         } else timeline.append(entry);
       }
+      [...outputs.keys()].forEach(drawOutput);
       last = Math.max(last, Number(there.dataset.last));
       letGo();
       held = "";
