@@ -51,6 +51,7 @@ use receiving::Inbox;
 pub use answering::{DecisionOutcome, DecisionReport};
 pub use counting::{Standing, Tally, Watchdog};
 pub(crate) use delivering::{letters, letters_of_rest};
+pub use forking::NewBranch;
 pub use news::{News, OpenText};
 pub use receiving::{Choice, Knock, Pending, Verdict};
 pub(crate) use resuming::GO_ON;

@@ -153,6 +153,9 @@ pub struct Fork {
     /// What the branch does first; without it the branch waits for a `continue`.
     #[serde(default)]
     pub prompt: Option<String>,
+    /// The caller's own name for this request: of one task, the same one gives the same branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_request_id: Option<String>,
 }
 
 /// `POST /v1/tasks/{id}/steer`.

@@ -137,7 +137,8 @@ impl Client {
 
     /// Branches a task at rest; the branch works on the prompt, or waits for a `continue`.
     pub async fn fork(&self, id: &str, prompt: Option<&str>) -> Result<view::Task, Failure> {
-        self.post(&task_path(id, "/fork"), &calls::Fork { prompt: prompt.map(str::to_owned) }).await
+        let fork = calls::Fork { prompt: prompt.map(str::to_owned), client_request_id: None };
+        self.post(&task_path(id, "/fork"), &fork).await
     }
 
     /// Frees a task's thread for another program, such as Codex's own terminal.

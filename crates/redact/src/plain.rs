@@ -54,6 +54,32 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Returns `text` with every line end but `\n` and `\r\n` named in place: `⟨U+2028⟩`. For texts whose lines have a sign, as
+/// those of a diff do: what [`plain`] would put on a line of its own had none there, and would pass for something else.
+///
+/// ```
+/// use redact::plain::with_named_breaks;
+///
+/// assert_eq!(with_named_breaks("+a\u{2028}b\u{b}c\rd\r\n"), "+a⟨U+2028⟩b⟨U+000B⟩c⟨U+000D⟩d\r\n");
+/// ```
+pub fn with_named_breaks(text: &str) -> Cow<'_, str> {
+    let is_unusual = |char| is_line_break(char) || matches!(char, '\u{b}' | '\u{c}' | '\u{85}');
+    if !text.chars().any(is_unusual) {
+        return Cow::Borrowed(text);
+    }
+    let mut named = String::with_capacity(text.len() + 16);
+    let mut rest = text.chars().peekable();
+    while let Some(char) = rest.next() {
+        let is_usual = !is_unusual(char) || (char == '\r' && rest.peek() == Some(&'\n'));
+        if is_usual {
+            named.push(char);
+        } else {
+            named.push_str(&format!("⟨U+{:04X}⟩", u32::from(char)));
+        }
+    }
+    Cow::Owned(named)
+}
+
 /// Characters that move to another line in a way that can hide one.
 fn is_line_break(char: char) -> bool {
     matches!(char, '\r' | '\u{2028}' | '\u{2029}')

@@ -1,25 +1,40 @@
-//! Branching a task: a task of its own whose thread knows everything up to now.
+//! Branching a task: a task of its own whose thread knows everything up to now. It and its first turn are one change.
 
 use codex_session::{Failure, Session, Standing};
 use codex_wire::ThreadId;
 
 use super::turning::new_task_id;
-use super::{Bridge, Error, TaskView, now_ms, state_event};
+use super::{Bridge, Error, TaskView, check_name, check_prompt, now_ms, state_event};
 use crate::runner::session_config;
 use crate::store::Write;
-use crate::task::{Notification, Status, Task, Used};
+use crate::task::{Notification, Status, Task, TaskId, Used};
+
+/// How a branch begins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NewBranch {
+    /// What it does first; without it, it is paused until someone continues it.
+    pub prompt: Option<String>,
+    /// The caller's own name for the request: of one trunk, the same one gives the same branch.
+    pub client_request_id: Option<String>,
+}
 
 impl Bridge {
-    /// Branches a task at rest. The branch is paused until someone continues it; the trunk stays as it is.
-    pub async fn fork(&self, id: &str) -> Result<TaskView, Error> {
+    /// Branches a task at rest; the trunk stays as it is.
+    pub async fn fork(&self, id: &str, new: NewBranch) -> Result<TaskView, Error> {
         let id = id.to_owned();
-        self.to_its_end(|bridge| async move { bridge.branch(&id).await }).await
+        self.to_its_end(|bridge| async move { bridge.branch(&id, &new).await }).await
     }
 
-    async fn branch(&self, id: &str) -> Result<TaskView, Error> {
+    async fn branch(&self, id: &str, new: &NewBranch) -> Result<TaskView, Error> {
         let inner = &self.inner;
+        check_name(new.client_request_id.as_deref())?;
+        new.prompt.as_deref().map_or(Ok(()), check_prompt)?;
         let changing = inner.changing.lock().await;
         let trunk = self.find(id).await?;
+        let name = new.client_request_id.as_ref().map(|name| name_of_branch(name, &trunk.id));
+        if let Some(branch) = self.branched_by(name.as_ref(), new).await? {
+            return self.view(branch).await;
+        }
         let wrong = |message| Error::WrongState { task_id: trunk.id.clone(), status: trunk.status, message };
         if !trunk.status.is_at_rest() {
             return Err(wrong("it is still under way; wait for its end, or interrupt it"));
@@ -30,30 +45,38 @@ impl Bridge {
         drop(changing);
         let standing =
             self.forked(&trunk, thread_id).await.map_err(|failure| Error::Refused(failure.to_string()))?;
-        let now = now_ms();
-        let branch = Task {
-            id: new_task_id(),
-            client_request_id: None,
-            status: Status::Paused,
-            reason: Some(format!("branched from {}; continue it with a prompt", trunk.id)),
-            parked: None,
-            used: Used::default(),
-            thread_id: standing.thread_id,
-            turn_id: None,
-            epoch: standing.epoch,
-            host: standing.host,
-            final_text: None,
-            error: None,
-            notify_target: None,
-            asks_in: None,
-            notification: Notification::default(),
-            created_at: now,
-            updated_at: now,
-            completed_at: None,
-            ..trunk
-        };
-        inner.commit(vec![Write::AddTask(Box::new(branch.clone())), state_event(&branch, now)]).await?;
+        let _changing = inner.changing.lock().await;
+        // Somebody may have said the same meanwhile. A thread that nobody uses does no harm.
+        if let Some(branch) = self.branched_by(name.as_ref(), new).await? {
+            return self.view(branch).await;
+        }
+        let branch = self.add_branch(of_trunk(trunk, standing, name), new.prompt.as_deref()).await?;
         self.view(branch).await
+    }
+
+    /// The branch that was made under this name, if there is one and it began alike.
+    async fn branched_by(&self, name: Option<&String>, new: &NewBranch) -> Result<Option<Task>, Error> {
+        let Some(branch) = self.started_by(name).await? else { return Ok(None) };
+        let began_alike = self.inner.began_with(&branch, new.prompt.as_deref()).await?;
+        if began_alike { Ok(Some(branch)) } else { Err(Error::KeyReused(branch.id)) }
+    }
+
+    /// Records a branch with its first turn, if it has one already.
+    async fn add_branch(&self, mut branch: Task, prompt: Option<&str>) -> Result<Task, Error> {
+        let inner = &self.inner;
+        let now = branch.created_at;
+        let mut batch = vec![Write::AddTask(Box::new(branch.clone())), state_event(&branch, now)];
+        if let Some(prompt) = prompt {
+            // It has used what its trunk had; whoever says what to do next means it, limits or not.
+            branch.waive_reached_limits();
+            batch.extend(inner.another_turn(&mut branch, prompt, now)?);
+        }
+        inner.commit(batch).await?;
+        if prompt.is_some() {
+            inner.line_up(&branch);
+            inner.begin_next();
+        }
+        Ok(branch)
     }
 
     /// Opens the trunk, branches it, and leaves both.
@@ -69,4 +92,35 @@ impl Bridge {
         branch.close().await;
         Ok(standing)
     }
+}
+
+/// A branch as it is before anyone says what it does.
+fn of_trunk(trunk: Task, standing: Standing, client_request_id: Option<String>) -> Task {
+    let now = now_ms();
+    Task {
+        id: new_task_id(),
+        client_request_id,
+        status: Status::Paused,
+        reason: Some(format!("branched from {}; continue it with a prompt", trunk.id)),
+        parked: None,
+        used: Used::default(),
+        thread_id: standing.thread_id,
+        turn_id: None,
+        epoch: standing.epoch,
+        host: standing.host,
+        final_text: None,
+        error: None,
+        notify_target: None,
+        asks_in: None,
+        notification: Notification::default(),
+        created_at: now,
+        updated_at: now,
+        completed_at: None,
+        ..trunk
+    }
+}
+
+/// What a caller's name for a branch is stored as: the same word for another trunk, or for a start, is another one.
+fn name_of_branch(name: &str, trunk: &TaskId) -> String {
+    format!("{name} (branch of {trunk})")
 }

@@ -106,9 +106,10 @@ impl Bridge {
         found.filter(|token| token.is_valid()).cloned()
     }
 
-    /// The token of this name and hash, as a sealed note may hold them, if it is still worth something.
-    pub fn recognise_again(&self, name: &str, hash: &[u8]) -> Option<Token> {
-        self.inner.tokens.valid(name).filter(|token| token.is_of(hash))
+    /// Whether a token that was recognised before is still worth something. It recognises nobody: a name and a hash lie in
+    /// the store for whoever reads it.
+    pub fn is_still_valid(&self, name: &str, hash: &[u8]) -> bool {
+        self.inner.tokens.valid(name).is_some_and(|token| token.is_of(hash))
     }
 
     /// Changes whenever a token was revoked: who lets somebody in for long looks again.

@@ -97,6 +97,15 @@ impl Inner {
         Ok(turns.first().is_some_and(|turn| part(turn, PROMPT_MARK).is_none_or(|found| found == mark)))
     }
 
+    /// Whether a branch was made with this very prompt, or without one. What it was given later says nothing.
+    pub(super) async fn began_with(&self, branch: &Task, prompt: Option<&str>) -> Result<bool, Error> {
+        let mark = prompt.map(|prompt| self.mark(&branch.id, prompt)).transpose()?;
+        let turns = self.store.turns(&branch.id).await?;
+        // Its first turn was recorded with it, at the same moment, or later by somebody else.
+        let first = turns.first().filter(|turn| turn.created_at == branch.created_at);
+        Ok(first.and_then(|turn| part(turn, PROMPT_MARK)) == mark.as_deref())
+    }
+
     /// Whether the turn of this name was given this prompt; none if there is no such turn.
     pub(super) async fn has_turn_named(
         &self,

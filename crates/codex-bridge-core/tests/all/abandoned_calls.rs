@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex_bridge_core::bridge::Error;
+use codex_bridge_core::bridge::{Error, NewBranch};
 use codex_bridge_core::inbox::{Allowed, Arrival, Party, Room, Rules, Sender, WhileRunning};
 use codex_bridge_core::store::{MessageFilter, TaskFilter};
 use codex_bridge_core::task::Status;
@@ -119,7 +119,7 @@ async fn whoever_listens_hears_of_a_branch_whose_caller_hung_up() {
     at_rest(&bridge, trunk.as_str()).await;
     let mut news = bridge.news();
     let (caller, of) = (bridge.clone(), trunk.to_string());
-    store.hang_up_on(async move { caller.fork(&of).await }).await;
+    store.hang_up_on(async move { caller.fork(&of, NewBranch::default()).await }).await;
     told(&mut news).await;
     let all = bridge.list(&TaskFilter::default()).await.unwrap();
     assert_eq!((all.len(), all[0].task.status), (2, Status::Paused), "{all:?}");

@@ -67,7 +67,7 @@ impl Caller {
     /// Whether they may still come in: a token may have been revoked since.
     pub fn is_still_let_in(&self, bridge: &Bridge) -> bool {
         match &self.way {
-            Way::Token { name, hash } => bridge.recognise_again(name, hash).is_some(),
+            Way::Token { name, hash } => bridge.is_still_valid(name, hash),
             Way::Socket | Way::Nested => true,
         }
     }

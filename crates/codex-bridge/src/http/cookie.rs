@@ -1,5 +1,9 @@
-//! The page's cookie: a sealed note that names a token and says until when. It survives a restart of the daemon, since the
-//! key does, and dies with its token.
+//! The page's cookie: a sealed note that holds a token's secret and says until when. It survives a restart of the daemon,
+//! since the key does, and dies with its token.
+//!
+//! What Codex runs may read all files, the key and the store among them. So nothing that lies in a file is enough to make
+//! a cookie: the secret, which is kept nowhere, is checked as that of a caller who sends it. That it is sealed only keeps
+//! it out of sight in the browser.
 
 use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
@@ -17,11 +21,9 @@ const NAME: &str = "codex_bridge_session";
 const PURPOSE: &str = "session cookie";
 const LIFE_S: i64 = 30 * 24 * 60 * 60;
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Note {
-    token: String,
-    /// A token of the same name that comes later is another one.
-    hash: Vec<u8>,
+    secret: String,
     expires_at: TimeMs,
 }
 
@@ -34,10 +36,10 @@ pub enum Transport {
     Plain,
 }
 
-/// The header that gives a browser its cookie.
-pub fn give(bridge: &Bridge, token: &Token, transport: Transport) -> Result<String, Failure> {
+/// The header that gives a browser its cookie, for the secret of a token that was recognised by it.
+pub fn give(bridge: &Bridge, secret: &str, transport: Transport) -> Result<String, Failure> {
     let expires_at = now() + LIFE_S * 1000;
-    let note = Note { token: token.name.clone(), hash: token.hash.clone(), expires_at };
+    let note = Note { secret: secret.to_owned(), expires_at };
     let note = serde_json::to_vec(&note).map_err(Failure::internal)?;
     let sealed = bridge.seal_key().seal(&note, PURPOSE).map_err(Failure::internal)?;
     Ok(header(&URL_SAFE_NO_PAD.encode(sealed), LIFE_S, transport))
@@ -54,7 +56,7 @@ pub fn token(bridge: &Bridge, headers: &HeaderMap) -> Option<Token> {
     let note = bridge.seal_key().open(&sealed, PURPOSE).ok()?;
     let note: Note = serde_json::from_slice(&note).ok()?;
     let is_fresh = now() < note.expires_at;
-    bridge.recognise_again(&note.token, &note.hash).filter(|_| is_fresh)
+    bridge.recognise(&note.secret).filter(|_| is_fresh)
 }
 
 fn value(headers: &HeaderMap) -> Option<&str> {

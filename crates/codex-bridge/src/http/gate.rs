@@ -1,7 +1,7 @@
 //! Who comes in by TCP: under our own name, from no foreign page, with a token or the page's cookie.
 //!
-//! A command that Codex runs can reach a port on this machine. It has no token, and none lies about in clear: that is
-//! what keeps it out.
+//! A command that Codex runs can reach a port on this machine, and may read every file on it. It has no token, and none can
+//! be made from what lies there: that is what keeps it out.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,6 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use codex_bridge_core::Bridge;
-use codex_bridge_core::token::Token;
 use futures_util::StreamExt;
 use hyper::body::Body as _;
 use serde::Deserialize;
@@ -213,14 +212,14 @@ async fn login(
     form: Result<Form<Login>, axum::extract::rejection::FormRejection>,
 ) -> Result<Response, Refusal> {
     let Form(login) = form.map_err(|error| problem::bad_form(&error, LOGIN_MAX_BYTES))?;
-    let known: Option<Token> = gate.bridge.recognise(login.token.trim());
-    let Some(token) = known else {
+    let secret = login.token.trim();
+    let Some(token) = gate.bridge.recognise(secret) else {
         let failure = gate.bad_token(gate.address(peer, &headers));
         let is_told_by_page = accepts_html(&headers) && failure.code == "unauthorized";
         return if is_told_by_page { Ok(to(LOGIN_FAILED)) } else { Err(failure.into()) };
     };
     gate.bridge.token_seen(&token);
-    let cookie = cookie::give(&gate.bridge, &token, gate.transport())?;
+    let cookie = cookie::give(&gate.bridge, secret, gate.transport())?;
     Ok((StatusCode::SEE_OTHER, [(LOCATION, "/".to_owned()), (SET_COOKIE, cookie)]).into_response())
 }
 

@@ -60,6 +60,10 @@ fn of_tasks() -> Vec<Route> {
             .gives::<Vec<view::Turn>>(),
         post("/v1/tasks/{id}/turns", tasks::continue_task, "Give a task at rest another turn")
             .by(OPERATOR)
+            .header(
+                "Idempotency-Key",
+                "The caller's own name for this request: of one task, the same one gives no second turn",
+            )
             .takes::<calls::Prompt>()
             .gives::<view::Task>(),
         post("/v1/tasks/{id}/steer", tasks::steer, "Add to the turn that runs")
@@ -75,6 +79,10 @@ fn of_tasks() -> Vec<Route> {
         .gives::<view::Outcome>(),
         post("/v1/tasks/{id}/fork", tasks::fork, "Branch a task at rest")
             .by(OPERATOR)
+            .header(
+                "Idempotency-Key",
+                "The caller's own name for this request: of one task, the same one gives the same branch",
+            )
             .takes::<calls::Fork>()
             .gives::<view::Task>(),
         post("/v1/tasks/{id}/release", tasks::release, "Free a task's thread for Codex's own terminal")

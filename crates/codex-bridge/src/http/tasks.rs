@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, LINK};
 use axum::response::{AppendHeaders, IntoResponse, Response};
+use codex_bridge_core::bridge::NewBranch;
 use codex_bridge_core::event::Event;
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::{Status, TaskId};
@@ -206,10 +207,12 @@ pub async fn continue_task(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
+    headers: HeaderMap,
     Body(turn): Body<calls::Prompt>,
 ) -> Reply<Task> {
+    let name = request_id(&headers, turn.client_request_id)?.filter(|name| !name.trim().is_empty());
     note(&app, &caller, "continue", &id).await?;
-    Ok(Json(app.bridge.continue_once(&id, &turn.prompt, turn.client_request_id.as_deref()).await?.into()))
+    Ok(Json(app.bridge.continue_once(&id, &turn.prompt, name.as_deref()).await?.into()))
 }
 
 pub async fn steer(
@@ -235,14 +238,13 @@ pub async fn fork(
     State(app): State<App>,
     caller: Caller,
     Path(id): Path<String>,
+    headers: HeaderMap,
     Body(fork): Body<calls::Fork>,
 ) -> Reply<Task> {
+    let client_request_id = caller.own_name(request_id(&headers, fork.client_request_id)?);
     note(&app, &caller, "fork", &id).await?;
-    let branch = app.bridge.fork(&id).await?;
-    match fork.prompt.filter(|prompt| !prompt.trim().is_empty()) {
-        Some(prompt) => Ok(Json(app.bridge.continue_task(branch.task.id.as_str(), &prompt).await?.into())),
-        None => Ok(Json(branch.into())),
-    }
+    let prompt = fork.prompt.filter(|prompt| !prompt.trim().is_empty());
+    Ok(Json(app.bridge.fork(&id, NewBranch { prompt, client_request_id }).await?.into()))
 }
 
 pub async fn release(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Reply<Task> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use codex_bridge_core::TaskView;
-use codex_bridge_core::bridge::{DecisionOutcome, DecisionReport, Telling};
+use codex_bridge_core::bridge::{DecisionOutcome, DecisionReport, NewBranch, Telling};
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::Status;
 use codex_session::{Decision, SteerOutcome};
@@ -227,10 +227,8 @@ pub async fn result(app: &App, call: &Call) -> Reply {
 }
 
 pub async fn fork(app: &App, call: &Call) -> Reply {
-    let mut view = app.bridge.fork(call.task_id()?).await?;
-    if let Some(prompt) = call.prompt.as_deref() {
-        view = app.bridge.continue_task(view.task.id.as_str(), prompt).await?;
-    }
+    let new = NewBranch { prompt: call.prompt.clone(), client_request_id: None };
+    let view = app.bridge.fork(call.task_id()?, new).await?;
     with_task(app, &view, json!({ "message": "Codex task branched." })).await
 }
 

@@ -88,6 +88,20 @@ impl Change {
     pub fn of(changes: &Value) -> Vec<Self> {
         Vec::deserialize(changes).unwrap_or_default()
     }
+
+    /// The diff without the two lines that name the file, where they say no more than `path` and `moved_to` do.
+    pub fn without_header(&self) -> &str {
+        let after = self.moved_to.as_deref().unwrap_or(&self.path);
+        let behind = behind_header(&self.diff, "--- ", &self.path);
+        behind.and_then(|diff| behind_header(diff, "+++ ", after)).unwrap_or(&self.diff)
+    }
+}
+
+/// What follows a line of a header that names no other file than this.
+fn behind_header<'a>(diff: &'a str, sign: &str, path: &str) -> Option<&'a str> {
+    let (line, behind) = diff.split_once('\n')?;
+    let named = line.strip_prefix(sign)?;
+    (named == path || named == "/dev/null").then_some(behind)
 }
 
 /// Changes as one diff that says what is missing.

@@ -142,10 +142,8 @@ fn name_the_rule(buttons: &mut [Button], ask: &Value) {
 fn files(request: &view::Request) -> Vec<File> {
     let changes = request.changes.as_deref().unwrap_or_default();
     let shown = changes.iter().map(|change| {
-        let lines = match diff::files(&change.diff).pop() {
-            Some(file) if !file.lines.is_empty() => file.lines,
-            _ => diff::lines(&change.diff),
-        };
+        // All of it belongs to this one file, whatever its lines look like.
+        let lines = diff::lines(change.without_header());
         let count = |class| lines.iter().filter(|line| line.class == class).count();
         let path = match &change.moved_to {
             Some(moved_to) => format!("{} → {moved_to}", change.path),

@@ -3,8 +3,8 @@
 use askama::Template;
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use codex_bridge_core::TaskView;
 use codex_bridge_core::event::Seq;
@@ -217,7 +217,7 @@ pub async fn continue_task(
 ) -> Result<Response, Wrong> {
     caller.may(Role::Operator)?;
     let turn = calls::Prompt { prompt: text_of_form(&fields), client_request_id: None };
-    let continued = tasks::continue_task(State(app), caller, Path(id), Body(turn)).await;
+    let continued = tasks::continue_task(State(app), caller, Path(id), HeaderMap::new(), Body(turn)).await;
     let Json(continued) = continued.map_err(Refusal::into_failure)?;
     Ok(back(&continued.task_id, "continued"))
 }
@@ -229,10 +229,9 @@ pub async fn fork(
     fields: Fields,
 ) -> Result<Response, Wrong> {
     caller.may(Role::Operator)?;
-    let fork = calls::Fork { prompt: Some(text_of_form(&fields)) };
-    let branch = tasks::fork(State(app), caller, Path(id), Body(fork)).await;
-    // The branch may be there, without its first turn.
-    let Json(branch) = branch.map_err(|refusal| Wrong::half_done(refusal.into_failure()))?;
+    let fork = calls::Fork { prompt: Some(text_of_form(&fields)), client_request_id: None };
+    let branch = tasks::fork(State(app), caller, Path(id), HeaderMap::new(), Body(fork)).await;
+    let Json(branch) = branch.map_err(Refusal::into_failure)?;
     Ok(back(&branch.task_id, "forked"))
 }
 

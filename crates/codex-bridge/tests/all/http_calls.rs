@@ -106,6 +106,37 @@ async fn the_same_key_starts_one_task() {
 }
 
 #[tokio::test]
+async fn the_same_key_gives_one_turn_and_one_branch_also_after_a_restart() {
+    let port = Port::new().await;
+    let token = port.token("agent", "operator").await;
+    let id = port.start(&token, "go [play] say Done.").await;
+    port.wait(&token, &id).await;
+    let send = async |path: &str, key: &str, body: Value| {
+        let call = port.post(&format!("/v1/tasks/{id}/{path}"), &body).token(&token);
+        call.header("idempotency-key", key).send().await
+    };
+    let on = |words: &str| json!({ "prompt": format!("on [play] say {words}.") });
+    assert_eq!(send("turns", "k1", on("One")).await.ok().json()["task_id"], id.as_str());
+    send("turns", "k1", on("One")).await.ok();
+    port.wait(&token, &id).await;
+    let branch = send("fork", "k1", on("Two")).await.ok().json()["task_id"].clone();
+    port.shell.run(&["stop"]).await.ok();
+    port.shell.run(&["ps"]).await.ok();
+    send("turns", "k1", on("One")).await.ok();
+    assert_eq!(send("turns", "k1", on("Three")).await.problem(), (422, "key_reused".into()));
+    let both = json!({ "prompt": "x", "client_request_id": "k2" });
+    assert_eq!(send("turns", "k1", both).await.problem(), (422, "key_mismatch".into()));
+    assert_eq!(send("fork", "k1", on("Two")).await.ok().json()["task_id"], branch);
+    assert_eq!(send("fork", "k1", json!({})).await.problem(), (422, "key_reused".into()));
+    let turns = async |id: &str| {
+        let read = port.get(&format!("/v1/tasks/{id}/turns")).token(&token).send().await.ok().json();
+        read.as_array().unwrap().len()
+    };
+    assert_eq!((turns(&id).await, turns(branch.as_str().unwrap()).await), (2, 1));
+    port.shell.end().await;
+}
+
+#[tokio::test]
 async fn the_same_key_for_other_work_is_refused() {
     let port = Port::new().await;
     let token = port.token("agent", "operator").await;

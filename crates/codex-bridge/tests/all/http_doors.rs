@@ -1,7 +1,11 @@
 //! Who comes in by the port, and what they may do there.
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use codex_bridge_core::seal::Key;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::http_rig::{Call, Port};
 use crate::shell::until;
@@ -315,6 +319,34 @@ async fn a_cookie_stands_for_its_token_until_that_is_revoked() {
     assert_eq!(login(&port, &token).send().await.status, 401);
     port.token("phone", "operator").await;
     assert_eq!(list().send().await.problem(), (401, "unauthorized".into()));
+    port.shell.end().await;
+}
+
+/// What Codex runs may read every file here, the key and the hashes of tokens among them.
+#[tokio::test]
+async fn a_cookie_cannot_be_made_from_what_lies_in_files() {
+    let port = Port::new().await;
+    let token = port.token("phone", "approver").await;
+    let key = Key::load_or_create(&port.shell.home.dir().join("st/seal.key")).unwrap();
+    let expires_at = jiff::Timestamp::now().as_millisecond() + 60_000;
+    let hash = Sha256::digest(token.as_bytes()).to_vec();
+    let send = async |note: Value| {
+        let sealed = key.seal(note.to_string().as_bytes(), "session cookie").unwrap();
+        let cookie = format!("codex_bridge_session={}", URL_SAFE_NO_PAD.encode(sealed));
+        port.get("/v1/tasks").header("cookie", &cookie).send().await
+    };
+    let hash_text = URL_SAFE_NO_PAD.encode(&hash);
+    for forged in [
+        json!({ "token": "phone", "hash": hash, "expires_at": expires_at }),
+        json!({ "secret": hash_text, "expires_at": expires_at }),
+        json!({ "secret": format!("cbt_{hash_text}"), "token": "phone", "expires_at": expires_at }),
+        json!({ "secret": "", "expires_at": expires_at }),
+        json!({ "secret": token, "expires_at": 1 }),
+    ] {
+        assert_eq!(send(forged.clone()).await.problem(), (401, "unauthorized".into()), "{forged}");
+    }
+    // It was not the seal that was wrong.
+    send(json!({ "secret": token, "expires_at": expires_at })).await.ok();
     port.shell.end().await;
 }
 

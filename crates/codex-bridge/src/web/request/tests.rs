@@ -2,7 +2,7 @@ use codex_bridge_core::request::{RequestRecord, RequestState};
 use codex_bridge_core::task::TaskId;
 use serde_json::{Value, json};
 
-use super::{Field, Fields, FormOf, decision, field, form, missing, verdict};
+use super::{Field, Fields, FormOf, decision, field, files, form, missing, verdict};
 use crate::view;
 
 fn record(ask: Value, state: RequestState) -> RequestRecord {
@@ -105,4 +105,20 @@ fn what_of_the_changes_is_missing_is_said() {
     assert!(lost.contains("42 KB more") && lost.contains("were not kept"), "{lost}");
     let kept = said([40_000, 2_000], Some(100_000)).unwrap();
     assert!(kept.contains("42 KB more") && !kept.contains("not kept"), "{kept}");
+}
+
+#[test]
+fn all_lines_of_a_change_are_on_its_card_whatever_they_look_like() {
+    let diff = "--- /ws/a\n+++ /ws/a\n@@ -1 +1 @@\n-one\n+two\n+beyond the hunk\n--- /ws/b\n+++ /ws/b\n@@ -1 +1 @@\n+b\nwords\n";
+    let change = json!({"path": "/ws/a", "kind": "update", "cut_bytes": 0, "diff": diff});
+    let asked = record(json!({"kind": "file_change", "changes": [change]}), RequestState::Open);
+    let shown = files(&view::Request::from(asked));
+    let lines: Vec<&str> = shown[0].lines.iter().map(|line| line.text.as_str()).collect();
+    assert_eq!(lines, diff.lines().skip(2).collect::<Vec<_>>());
+    assert_eq!((shown[0].added, shown[0].removed), (4, 2));
+    // A header that names another file is no header of this one.
+    let foreign =
+        json!({"path": "/ws/a", "kind": "update", "cut_bytes": 0, "diff": "--- /ws/z\n+++ /ws/z\n+z\n"});
+    let asked = record(json!({"kind": "file_change", "changes": [foreign]}), RequestState::Open);
+    assert_eq!(files(&view::Request::from(asked))[0].lines.len(), 3);
 }
