@@ -205,6 +205,7 @@ impl Work {
     async fn look_back(&mut self) -> Result<(), store::Error> {
         self.inner.news.turn_was_joined_midway(&self.task.id);
         self.was_interrupting = self.task.status == Status::Interrupting;
+        self.askers_left().await?;
         self.host_was_lost = match &self.task.epoch {
             Some(epoch) => self.inner.hosts.find(epoch).await.is_none(),
             None => false,

@@ -268,7 +268,7 @@ impl Work {
             self.inner.decisions.put(&known.key, decision, by);
             return Ok(());
         }
-        // A decision is recorded and handed on under this lock: so it is here, or it is lost.
+        // A decision is recorded and handed on under this lock: so it is here or with its asker, or it is lost.
         let inner = Arc::clone(&self.inner);
         let _changing = inner.changing.lock().await;
         let Some(mut request) = self.request(&known.key).await? else { return Ok(()) };
@@ -285,6 +285,17 @@ impl Work {
         batch.extend(letters(&self.task, &Notice::of_request(&self.task, &request), now));
         batch.push(Write::SaveRequest(Box::new(request)));
         inner.commit(batch).await?;
+        Ok(())
+    }
+
+    /// Whatever asked on behalf of this turn before is gone, also where the store failed and this life goes on.
+    pub(super) async fn askers_left(&self) -> Result<(), store::Error> {
+        let states = vec![RequestState::Open, RequestState::Decided];
+        let filter =
+            RequestFilter { task_id: Some(self.task.id.clone()), states, ..RequestFilter::default() };
+        for request in self.inner.store.requests(&filter).await? {
+            self.inner.decisions.asker_left(&request.key);
+        }
         Ok(())
     }
 
@@ -305,8 +316,12 @@ impl Work {
     }
 
     async fn request_closed(&mut self, key: &RequestKey, closing: Closing) -> Result<(), store::Error> {
-        self.inner.decisions.forget(key);
+        // A decision is recorded under this lock: this one does not undo it, and none follows it.
+        let inner = Arc::clone(&self.inner);
+        let changing = inner.changing.lock().await;
+        inner.decisions.forget(key);
         let Some(mut request) = self.request(key).await? else {
+            drop(changing);
             // A standing decision of the operator's: nobody was asked, but it is on the record.
             return self.log("request_decided", json!({ "closing": closing })).await;
         };
