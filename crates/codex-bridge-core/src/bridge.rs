@@ -301,13 +301,19 @@ impl Bridge {
         self.view(task).await
     }
 
-    /// Adds to the running turn. Its runner carries it out to its end.
-    pub async fn steer(&self, id: &str, text: &str) -> Result<SteerOutcome, Error> {
-        self.steer_as(id, text, None).await
+    /// Adds to the running turn. Its runner carries it out to its end; the log has it once it is a part of the turn.
+    pub async fn steer(&self, id: &str, text: &str, by: &str) -> Result<SteerOutcome, Error> {
+        self.steer_as(id, text, by, format!("steer-{}", random_hex(12))).await
     }
 
-    /// The same, under a name by which it is found in the log once it is a part of the turn.
-    async fn steer_as(&self, id: &str, text: &str, client_id: Option<String>) -> Result<SteerOutcome, Error> {
+    /// The same, under a name by which it is found in the log.
+    async fn steer_as(
+        &self,
+        id: &str,
+        text: &str,
+        by: &str,
+        client_id: String,
+    ) -> Result<SteerOutcome, Error> {
         check_prompt(text)?;
         let task = self.find(id).await?;
         let wrong = |message| Error::WrongState { task_id: task.id.clone(), status: task.status, message };
@@ -316,8 +322,9 @@ impl Bridge {
             wrong(if queued { "it has not begun" } else { "no turn runs; continue it instead" })
         })?;
         let (reply, outcome) = oneshot::channel();
-        let command = runner::Command::Steer { text: text.to_owned(), client_id, reply };
-        runner.send(command).await.map_err(|_| wrong("its turn has just ended"))?;
+        let steer = runner::Steer { text: text.to_owned(), client_id, by: by.to_owned(), reply };
+        runner.send(runner::Command::Steer(steer)).await.map_err(|_| wrong("its turn has just ended"))?;
+        // Not even given to Codex: the turn was over before.
         Ok(outcome.await.unwrap_or(SteerOutcome::NoActiveTurn))
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct Decisions {
 enum Slot {
     Asked(oneshot::Sender<(Decision, Decider)>),
     Decided(Decision, Decider),
+    /// Its asker has it.
+    Given,
 }
 
 impl Decisions {
@@ -25,11 +27,13 @@ impl Decisions {
     /// Gives a decision to its asker, now or when it asks.
     pub(crate) fn put(&self, key: &RequestKey, decision: Decision, by: Decider) {
         let mut slots = self.slots();
-        match slots.remove(key) {
-            // An asker that has gone needs no answer.
-            Some(Slot::Asked(asker)) => drop(asker.send((decision, by))),
-            _ => drop(slots.insert(key.clone(), Slot::Decided(decision, by))),
-        }
+        let kept = match slots.remove(key) {
+            Some(Slot::Asked(asker)) => asker.send((decision, by)),
+            _ => Err((decision, by)),
+        };
+        // For whoever asks next, if the one that asked has gone.
+        let slot = kept.map_or_else(|(decision, by)| Slot::Decided(decision, by), |()| Slot::Given);
+        slots.insert(key.clone(), slot);
     }
 
     /// Waits for the decision on a request.
@@ -37,6 +41,7 @@ impl Decisions {
         let receiver = {
             let mut slots = self.slots();
             if let Some(Slot::Decided(decision, by)) = slots.remove(&key) {
+                slots.insert(key, Slot::Given);
                 return (decision, by);
             }
             let (sender, receiver) = oneshot::channel();
@@ -47,13 +52,64 @@ impl Decisions {
         receiver.await.unwrap_or((Decision::Decline, Decider::Policy("the request was closed".to_owned())))
     }
 
-    /// Whether a decision waits for its asker.
+    /// Whether a decision waits for its asker, or was given to it.
     pub(crate) fn has(&self, key: &RequestKey) -> bool {
-        matches!(self.slots().get(key), Some(Slot::Decided(..)))
+        matches!(self.slots().get(key), Some(Slot::Decided(..) | Slot::Given))
+    }
+
+    /// Whoever asked is gone, with what it was given.
+    pub(crate) fn asker_left(&self, key: &RequestKey) {
+        let mut slots = self.slots();
+        if !matches!(slots.get(key), Some(Slot::Decided(..))) {
+            slots.remove(key);
+        }
     }
 
     /// The request is closed: nothing is waited for any more.
     pub(crate) fn forget(&self, key: &RequestKey) {
         self.slots().remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codex_wire::{Epoch, RequestId};
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn ada() -> Decider {
+        Decider::Person("ada".to_owned())
+    }
+
+    fn decided() -> (Decisions, RequestKey) {
+        (Decisions::default(), RequestKey { epoch: Epoch("e".to_owned()), id: RequestId::Number(0) })
+    }
+
+    #[test]
+    fn a_decision_is_had_until_its_request_is_closed_whoever_came_first() {
+        let (decisions, key) = decided();
+        decisions.put(&key, Decision::Accept, ada());
+        assert!(decisions.has(&key));
+        assert_eq!(decisions.wait(key.clone()).now_or_never(), Some((Decision::Accept, ada())));
+        assert!(decisions.has(&key), "it is with its asker");
+        decisions.forget(&key);
+        let mut asker = Box::pin(decisions.wait(key.clone()));
+        assert_eq!(asker.as_mut().now_or_never(), None);
+        assert!(!decisions.has(&key));
+        decisions.put(&key, Decision::Decline, ada());
+        assert!(decisions.has(&key));
+        assert_eq!(asker.now_or_never(), Some((Decision::Decline, ada())));
+    }
+
+    #[test]
+    fn what_an_asker_that_left_was_given_is_gone_with_it_and_nothing_else() {
+        let (decisions, key) = decided();
+        assert_eq!(decisions.wait(key.clone()).now_or_never(), None);
+        decisions.put(&key, Decision::Accept, ada());
+        decisions.asker_left(&key);
+        assert_eq!(decisions.wait(key.clone()).now_or_never(), Some((Decision::Accept, ada())));
+        decisions.asker_left(&key);
+        assert!(!decisions.has(&key));
     }
 }

@@ -34,8 +34,10 @@ pub struct Delivery {
     pub join_key: Option<String>,
     /// How far it is.
     pub state: State,
-    /// How often it was tried, since it was last taken up; waits that the target asked for do not count.
+    /// How often the target refused it or took it, since it was last taken up; waits that it asked for do not count.
     pub attempts: u32,
+    /// How often an attempt ended with whoever made it, since it was last taken up: nobody knows what came of those.
+    pub broken_off: u32,
     /// Whether an earlier attempt may have reached the target.
     pub in_doubt: bool,
     /// Whether the target said that it is gone for good.
@@ -48,7 +50,8 @@ pub struct Delivery {
     pub message_id: Option<String>,
     /// When it was written.
     pub created_at: TimeMs,
-    /// When somebody last took it up again: it is as old as that.
+    /// From when its age counts, if not from when it was written: when somebody last took it up again, and later by all
+    /// the time for which it was due and nobody could try it.
     pub taken_up_at: Option<TimeMs>,
     /// When it last changed.
     pub updated_at: TimeMs,
@@ -103,6 +106,7 @@ impl Delivery {
             join_key,
             state: State::Pending,
             attempts: 0,
+            broken_off: 0,
             in_doubt: false,
             target_gone: false,
             last_error: None,
@@ -117,5 +121,15 @@ impl Delivery {
     pub fn reply(id: String, task_id: Option<TaskId>, target: &str, notice: Notice, now: TimeMs) -> Self {
         let own = Self::new(&notice.task_id.clone(), target, notice, now);
         Self { id, task_id, ..own }
+    }
+
+    /// How often it was tried, whatever came of it, since it was last taken up.
+    pub fn tried(&self) -> u32 {
+        self.attempts.saturating_add(self.broken_off)
+    }
+
+    /// From when its age counts.
+    pub fn since(&self) -> TimeMs {
+        self.taken_up_at.unwrap_or(self.created_at)
     }
 }

@@ -3,12 +3,13 @@
 //! The runner owns the task's row for as long as it runs. Everything that Codex tells comes through the session's
 //! journal, in order, and is committed before anyone else hears of it.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use codex_session::{Failure, FailureKind, Session, SteerOutcome, TurnOptions, TurnResult, WorkLimit};
+use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::bridge::{Inner, now_ms};
@@ -32,15 +33,29 @@ pub(crate) const COMMANDS: usize = 32;
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 /// Less work than this is not worth a write of its own.
 const WORK_STEP_MS: u64 = 1_000;
+/// Steers of which it is remembered who said them until Codex takes them: it does so with its next step, or never.
+const STEERERS: usize = 256;
 /// Events of a session that wait to be recorded.
 const JOURNAL: usize = 256;
 
 /// What a runner is told.
 pub(crate) enum Command {
     /// Add this to the turn.
-    Steer { text: String, client_id: Option<String>, reply: oneshot::Sender<SteerOutcome> },
+    Steer(Steer),
     /// Stop it; answered when it has ended.
     Interrupt { reply: oneshot::Sender<()> },
+}
+
+/// What is to be added to a turn.
+pub(crate) struct Steer {
+    /// The words.
+    pub(crate) text: String,
+    /// Our name for it, by which it is found in the log once Codex took it.
+    pub(crate) client_id: String,
+    /// Who says it.
+    pub(crate) by: String,
+    /// What comes of it.
+    pub(crate) reply: oneshot::Sender<SteerOutcome>,
 }
 
 /// How the turn comes to be run.
@@ -59,6 +74,8 @@ pub(crate) struct Runner {
     commands: mpsc::Receiver<Command>,
     /// Whoever waits for the turn to be stopped.
     interrupters: Vec<oneshot::Sender<()>>,
+    /// What came while the thread was being opened, and is added as soon as it is.
+    early: Vec<Steer>,
 }
 
 /// A turn that is being run, with the rows that it owns.
@@ -80,6 +97,8 @@ struct Work {
     worked_before_ms: u64,
     /// What it has worked in it.
     meter: Arc<AtomicU64>,
+    /// Who said what Codex was given and has not taken yet, by our name for it; the oldest first.
+    steerers: VecDeque<(String, String)>,
     /// The last diff that Codex told, for the end.
     diff: Option<String>,
     /// A limit that was passed, in words; the turn is being stopped for it.
@@ -92,7 +111,7 @@ struct Work {
 
 impl Runner {
     pub(crate) fn new(inner: Arc<Inner>, task_id: TaskId, commands: mpsc::Receiver<Command>) -> Self {
-        Self { inner, task_id, commands, interrupters: Vec::new() }
+        Self { inner, task_id, commands, interrupters: Vec::new(), early: Vec::new() }
     }
 
     /// Runs the task's open turn to its end. A store that fails leaves the task as it stands, to be set right at the
@@ -132,6 +151,7 @@ impl Runner {
             turn,
             logged: HashSet::new(),
             unwritten: Unwritten::default(),
+            steerers: VecDeque::new(),
             diff: None,
             over_limit: None,
             host_was_lost: false,
@@ -158,12 +178,20 @@ impl Runner {
 
         let turn = session.run_turn(prompt, work.turn_options(mode));
         tokio::pin!(turn);
+        // Its beginning is said before what came early, which needs a turn to be added to.
+        let mut ended = (&mut turn).now_or_never();
+        for steer in std::mem::take(&mut self.early) {
+            work.steer(steer, &session);
+        }
         if work.was_interrupting {
             stop(&session);
         }
         let result = loop {
+            if let Some(result) = ended.take() {
+                break result;
+            }
             tokio::select! {
-                result = &mut turn => break result,
+                result = &mut turn => ended = Some(result),
                 Some(event) = told.recv() => work.record(event, &session).await?,
                 Some(command) = self.commands.recv() => self.on_command(command, work, &session).await?,
             }
@@ -186,10 +214,7 @@ impl Runner {
     ) -> Result<(), store::Error> {
         // The session waits for the journal, which is read here: so nothing of it is waited for here.
         match command {
-            Command::Steer { text, client_id, reply } => {
-                let session = session.clone();
-                tokio::spawn(async move { drop(reply.send(session.steer_as(text, client_id).await)) });
-            }
+            Command::Steer(steer) => work.steer(steer, session),
             Command::Interrupt { reply } => {
                 self.interrupters.push(reply);
                 if work.task.status != Status::Interrupting {
@@ -204,10 +229,22 @@ impl Runner {
 }
 
 impl Work {
+    /// Adds to the turn. Who said it is known when Codex has taken it.
+    fn steer(&mut self, steer: Steer, session: &Session) {
+        let Steer { text, client_id, by, reply } = steer;
+        if self.steerers.len() >= STEERERS {
+            self.steerers.pop_front();
+        }
+        self.steerers.push_back((client_id.clone(), by));
+        let session = session.clone();
+        tokio::spawn(async move { drop(reply.send(session.steer_as(text, Some(client_id)).await)) });
+    }
+
     /// What is to be known of a turn that was under way before us.
     async fn look_back(&mut self) -> Result<(), store::Error> {
         self.inner.news.turn_was_joined_midway(&self.task.id);
         self.was_interrupting = self.task.status == Status::Interrupting;
+        self.askers_left().await?;
         self.host_was_lost = match &self.task.epoch {
             Some(epoch) => self.inner.hosts.find(epoch).await.is_none(),
             None => false,

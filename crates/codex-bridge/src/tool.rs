@@ -34,7 +34,7 @@ pub async fn answer(app: &App, caller: &Caller, tool: calls::Tool) -> Value {
         Action::Status => actions::status(app, &call).await,
         Action::List => actions::list(app, &call).await,
         Action::NotifyCompleted => actions::notify_completed(app, caller, &call).await,
-        Action::Steer => actions::steer(app, &call).await,
+        Action::Steer => actions::steer(app, caller, &call).await,
         Action::Interrupt | Action::Cancel => actions::interrupt(app, &call).await,
         Action::Respond => actions::respond(app, caller, &call).await,
         Action::Continue => actions::continue_task(app, &call).await,

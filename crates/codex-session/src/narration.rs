@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use codex_wire::event::{Delta, DeltaKind, Event};
-use codex_wire::item::Item;
+use codex_wire::item::{Item, UserMessage};
 use codex_wire::thread::TokenUsage;
 use codex_wire::{ThreadId, TurnId};
 use redact::Redactor;
@@ -41,6 +41,8 @@ pub enum SessionEvent {
         item_id: Option<String>,
         /// Our name for it.
         client_id: String,
+        /// Its words.
+        text: String,
     },
     /// A piece of a command's output.
     Output {
@@ -142,8 +144,12 @@ impl Narrator {
         match event {
             Event::TurnStarted(turn) => out.push(SessionEvent::TurnStarted { turn_id: turn.id.clone() }),
             Event::ItemCompleted(Item::UserMessage(said)) => {
-                let heard = |client_id| SessionEvent::Heard { item_id: said.id.clone(), client_id };
-                out.extend(said.client_id.clone().map(heard));
+                let (item_id, text) = (said.id.clone(), self.redacted(&words_of(said)));
+                out.extend(said.client_id.clone().map(|client_id| SessionEvent::Heard {
+                    item_id,
+                    client_id,
+                    text,
+                }));
             }
             Event::TokenUsage(usage) => out.push(SessionEvent::Usage(usage.clone())),
             Event::DiffUpdated(diff) => out.push(SessionEvent::Diff { diff: self.redacted(diff) }),
@@ -194,6 +200,12 @@ impl Narrator {
     fn redacted(&self, text: &str) -> String {
         self.redactor.redact(text).into_owned()
     }
+}
+
+/// The text parts of what was said to Codex.
+fn words_of(said: &UserMessage) -> String {
+    let texts = said.content.iter().filter_map(|part| part["text"].as_str());
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 fn piece(item_id: &str, kind: DeltaKind, text: String) -> SessionEvent {

@@ -193,9 +193,12 @@ impl Session {
 
     /// The same, under a name of the caller's own: that Codex took it is told as [`SessionEvent::Heard`].
     pub async fn steer_as(&self, input: impl Into<Prompt>, client_id: Option<String>) -> SteerOutcome {
-        let input = input.into().0;
-        let steered = self.ask(|reply| Command::Steer { input, client_id, reply });
-        steered.await.unwrap_or(SteerOutcome::NoActiveTurn)
+        let (reply, outcome) = oneshot::channel();
+        if self.commands.send(Command::Steer { input: input.into().0, client_id, reply }).await.is_err() {
+            return SteerOutcome::NoActiveTurn;
+        }
+        // It may have been sent by then.
+        outcome.await.unwrap_or_else(|_| SteerOutcome::unknown("the session was closed"))
     }
 
     /// Stops the running turn, also one that has not begun yet. The turn's result tells when it has stopped.

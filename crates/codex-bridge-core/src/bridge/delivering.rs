@@ -125,7 +125,8 @@ impl Inner {
         let cut_off = DeliveryFilter { states: vec![State::Attempting], ..DeliveryFilter::default() };
         let cut_off = self.store.deliveries(&cut_off).await?.into_iter();
         // The store has one owner, so nobody else holds them.
-        let due = cut_off.map(|one| Write::SaveDelivery(Box::new(Delivery { next_at: now, ..one })));
+        let due = |one: Delivery| Delivery { next_at: one.next_at.min(now), ..one };
+        let due = cut_off.map(|one| Write::SaveDelivery(Box::new(due(one))));
         self.store.commit(due.collect()).await?;
         let gone =
             DeliveryFilter { states: vec![State::Dead], target_gone: true, ..DeliveryFilter::default() };
@@ -161,30 +162,41 @@ impl Inner {
         Ok(pause)
     }
 
-    /// Makes it ours; none if it is given up instead.
+    /// Makes it ours; none if it waits or is given up instead.
     async fn claim(&self, mut delivery: Delivery, now: TimeMs) -> Result<Option<Delivery>, store::Error> {
-        if delivery.state == State::Attempting {
-            // It was sent by somebody who did not live to tell.
-            self.tally.lose_lease();
-            delivery.in_doubt = true;
-            delivery.attempts += 1;
-        }
-        let gone = self.outbox.gone().get(&delivery.target).cloned();
-        let hopeless = match gone {
-            Some(id) => Some(format!("the target was gone when {id} was sent; a retry tries it again")),
-            None if delivery.attempts >= schedule::MOST_ATTEMPTS => {
-                Some("every attempt broke off".to_owned())
-            }
-            None => None,
-        };
+        delivery.taken_up_at = Some(schedule::since(delivery.since(), delivery.next_at, now));
         delivery.join_key = None;
         delivery.updated_at = now;
-        delivery.state = if hopeless.is_some() { State::Dead } else { State::Attempting };
-        delivery.next_at = now + HOLD_MS;
-        let is_ours = hopeless.is_none();
-        delivery.last_error = hopeless.or(delivery.last_error);
+        if delivery.state == State::Attempting {
+            self.break_off(&mut delivery, now);
+        }
+        let gone = self.outbox.gone().get(&delivery.target).cloned();
+        if let Some(id) = gone {
+            delivery.state = State::Dead;
+            delivery.last_error =
+                Some(format!("the target was gone when {id} was sent; a retry tries it again"));
+        }
+        let is_ours = delivery.state == State::Pending && delivery.next_at <= now;
+        if is_ours {
+            (delivery.state, delivery.next_at) = (State::Attempting, now + HOLD_MS);
+        }
         self.commit(vec![Write::SaveDelivery(Box::new(delivery.clone()))]).await?;
         Ok(is_ours.then_some(delivery))
+    }
+
+    /// What it changes that somebody was sending it who did not live to tell.
+    fn break_off(&self, delivery: &mut Delivery, now: TimeMs) {
+        self.tally.lose_lease();
+        delivery.in_doubt = true;
+        let (since, chance) = (delivery.since(), chance());
+        match schedule::after_break(Tried { attempts: delivery.broken_off, since, now, chance }) {
+            Some(at) => (delivery.state, delivery.next_at) = (State::Pending, at),
+            None => {
+                delivery.state = State::Dead;
+                delivery.last_error = Some("the attempts broke off; it may have arrived".to_owned());
+            }
+        }
+        delivery.broken_off = delivery.broken_off.saturating_add(1);
     }
 
     /// One attempt, and what comes of it. A store that fails leaves it held: it is taken up when that is over, in doubt.
@@ -217,7 +229,7 @@ impl Inner {
         let mut open = self.store.requests(&open).await?;
         let is_told = |request: &RequestRecord| delivery.notice.tells_of(&request.request_id);
         // A wait that the target asked for is no attempt, and may come after the first of several messages.
-        let was_tried = delivery.attempts > 0 || delivery.in_doubt || delivery.last_error.is_some();
+        let was_tried = delivery.tried() > 0 || delivery.in_doubt || delivery.last_error.is_some();
         // A repetition says what was said.
         let is_wanted = open.iter().any(is_told);
         if !occasion.asks() {
@@ -257,7 +269,7 @@ impl Inner {
             key: delivery.id.clone(),
             target: delivery.target.clone(),
             notice: delivery.notice.clone(),
-            number: delivery.attempts + 1,
+            number: delivery.tried().saturating_add(1),
             twins: 0,
             may_be_duplicate: false,
         };
@@ -300,9 +312,7 @@ impl Inner {
 
     /// What an attempt changes.
     fn settle(&self, delivery: &mut Delivery, outcome: Outcome) {
-        let chance = u64::from_str_radix(&random_hex(8), 16).unwrap_or_default();
-        let now = now_ms();
-        let since = delivery.taken_up_at.unwrap_or(delivery.created_at);
+        let (since, now, chance) = (delivery.since(), now_ms(), chance());
         let tried = Tried { attempts: delivery.attempts, since, now, chance };
         match schedule::next(tried, &outcome) {
             Next::Delivered => delivery.state = State::Delivered,
@@ -311,6 +321,7 @@ impl Inner {
             }
             Next::Dead { target_gone } => {
                 (delivery.state, delivery.target_gone) = (State::Dead, target_gone);
+                delivery.attempts += 1;
                 if target_gone {
                     self.outbox.gone().insert(delivery.target.clone(), delivery.id.clone());
                 }
@@ -378,7 +389,8 @@ impl Bridge {
             return Err(Error::Refused(what));
         }
         let now = now_ms();
-        (delivery.state, delivery.attempts, delivery.target_gone) = (State::Pending, 0, false);
+        (delivery.state, delivery.target_gone) = (State::Pending, false);
+        (delivery.attempts, delivery.broken_off) = (0, 0);
         (delivery.next_at, delivery.updated_at, delivery.taken_up_at) = (now, now, Some(now));
         let mut batch = self.reopened(&delivery.target).await?;
         batch.extend(self.before(&delivery, now).await?);
@@ -472,6 +484,11 @@ fn another_notice(delivery: &Delivery, open: &[RequestRecord]) -> Option<Write> 
     let mut notice = delivery.notice.clone();
     notice.ask(open);
     Some(Write::AddDelivery(Box::new(Delivery::new(task_id, &delivery.target, notice, now_ms()))))
+}
+
+/// What spreads the attempts.
+fn chance() -> u64 {
+    u64::from_str_radix(&random_hex(8), 16).unwrap_or_default()
 }
 
 /// What comes of an attempt, which takes no longer than it may.

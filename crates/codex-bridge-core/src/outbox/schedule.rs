@@ -3,7 +3,10 @@
 //! Eight attempts over about a day: at once, then after 5 s, 1 min, 5 min, 30 min, 2 h, 6 h and 15 h. Each wait is up
 //! to a fifth longer than that, so that what failed together is not tried together. A target that says how long to wait
 //! is left alone for at least that long (a day at most), and such a wait costs no attempt; after three days everything
-//! is given up.
+//! is given up. Time in which nobody could try it is not counted among those.
+//!
+//! An attempt that ended with its daemon says nothing about the target. It costs no attempt either: it is repeated, at
+//! once at first and then later and later, so that a delivery which is itself what kills the daemon leaves it some peace.
 
 use super::sender::{Outcome, Refusal};
 use crate::task::TimeMs;
@@ -15,8 +18,9 @@ const HOUR_MS: TimeMs = 60 * MINUTE_MS;
 /// The waits between the attempts.
 const WAITS_MS: [TimeMs; 7] =
     [5 * SECOND_MS, MINUTE_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 6 * HOUR_MS, 15 * HOUR_MS];
-/// How often a delivery is tried.
-pub const MOST_ATTEMPTS: u32 = 8;
+/// The waits after attempts that broke off; the last one for all that follow.
+const WAITS_AFTER_BREAKS_MS: [TimeMs; 8] =
+    [0, 0, SECOND_MS, 5 * SECOND_MS, 30 * SECOND_MS, 2 * MINUTE_MS, 10 * MINUTE_MS, 30 * MINUTE_MS];
 /// The longest that a target is believed when it asks for time.
 const LONGEST_WAIT_MS: TimeMs = 24 * HOUR_MS;
 /// Nothing is tried when it is older than this.
@@ -25,9 +29,9 @@ const OLDEST_MS: TimeMs = 72 * HOUR_MS;
 /// What is known when an attempt is over.
 #[derive(Debug, Clone, Copy)]
 pub struct Tried {
-    /// How many attempts there were before it.
+    /// How many attempts of this kind there were before it.
     pub attempts: u32,
-    /// When the delivery was written, or taken up again.
+    /// From when the age of the delivery counts.
     pub since: TimeMs,
     /// Now.
     pub now: TimeMs,
@@ -71,13 +75,29 @@ pub fn next(tried: Tried, outcome: &Outcome) -> Next {
             (tried.attempts + 1, *wait)
         }
     };
+    match again(tried, wait) {
+        Some(at) => Next::Again { at, attempts },
+        None => Next::Dead { target_gone: false },
+    }
+}
+
+/// When a delivery whose attempt ended with whoever made it is tried again; never if it is too old.
+pub fn after_break(tried: Tried) -> Option<TimeMs> {
+    let last = WAITS_AFTER_BREAKS_MS.len() - 1;
+    again(tried, WAITS_AFTER_BREAKS_MS[last.min(tried.attempts as usize)])
+}
+
+/// From when the age of a delivery counts that was due and is begun now: what it waited beyond its time makes it no
+/// older. Nobody tried it then, be it that no daemon ran or that others came first.
+pub fn since(counted_from: TimeMs, due_at: TimeMs, now: TimeMs) -> TimeMs {
+    counted_from + (now - due_at).max(0)
+}
+
+/// When this wait is over, if the delivery is not too old by then.
+fn again(tried: Tried, wait: TimeMs) -> Option<TimeMs> {
     let spread = i64::try_from(tried.chance % 1_000).unwrap_or_default();
     let at = tried.now + wait + wait * spread / 5_000;
-    if at > tried.since + OLDEST_MS {
-        Next::Dead { target_gone: false }
-    } else {
-        Next::Again { at, attempts }
-    }
+    (at <= tried.since + OLDEST_MS).then_some(at)
 }
 
 #[cfg(test)]
@@ -106,7 +126,7 @@ mod tests {
             attempts = tried;
         }
         assert_eq!(waits, WAITS_MS);
-        assert_eq!(attempts + 1, MOST_ATTEMPTS);
+        assert_eq!(attempts + 1, 8);
         assert!(waits.is_sorted());
         let all: TimeMs = waits.iter().sum();
         assert!((22 * HOUR_MS..24 * HOUR_MS).contains(&all), "{all}");
@@ -138,6 +158,50 @@ mod tests {
         // Not for ever.
         let old = Tried { attempts: 0, since: NOW - OLDEST_MS, now: NOW, chance: 0 };
         assert_eq!(next(old, &failed(wait(1))), Next::Dead { target_gone: false });
+    }
+
+    /// What becomes of one that breaks off again and again, each time as soon as it is tried.
+    fn break_off_again_and_again(since: TimeMs) -> Vec<TimeMs> {
+        let (mut waits, mut tried) = (Vec::new(), Tried { attempts: 0, since, now: since, chance: 0 });
+        while let Some(at) = after_break(tried) {
+            waits.push(at - tried.now);
+            tried = Tried { attempts: tried.attempts + 1, now: at, ..tried };
+        }
+        waits
+    }
+
+    #[test]
+    fn what_breaks_off_is_repeated_later_and_later_and_given_up_for_its_age_alone() {
+        let waits = break_off_again_and_again(NOW);
+        assert!(waits.is_sorted(), "{waits:?}");
+        assert!(
+            waits[..3].iter().all(|wait| *wait <= SECOND_MS),
+            "the first ones cost next to nothing: {waits:?}"
+        );
+        assert_eq!(waits.last(), Some(&(30 * MINUTE_MS)));
+        let all: TimeMs = waits.iter().sum();
+        assert!((OLDEST_MS - HOUR_MS..=OLDEST_MS).contains(&all), "{all}");
+    }
+
+    #[test]
+    fn time_in_which_nobody_could_try_it_makes_nothing_older() {
+        let (written, week) = (NOW, 7 * 24 * HOUR_MS);
+        // Never tried before a week had passed; then each time when it was due, but for another week.
+        let first = written + week;
+        let counted = since(written, written, first);
+        assert_eq!(counted, first);
+        let Next::Again { at: due, .. } =
+            next(Tried { attempts: 0, since: counted, now: first, chance: 0 }, &failed(Refusal::Later))
+        else {
+            panic!("given up at its first failure")
+        };
+        assert_eq!(since(counted, due, due), counted, "its own waits do count");
+        let second = due + week;
+        let counted = since(counted, due, second);
+        let tried = Tried { attempts: 1, since: counted, now: second, chance: 0 };
+        assert!(matches!(next(tried, &failed(Refusal::Later)), Next::Again { .. }));
+        // A clock that was set back.
+        assert_eq!(since(written, due, written), written);
     }
 
     #[test]

@@ -23,7 +23,7 @@ const STEERED: &str = "steered";
 const LOG_PAGE: u32 = 1000;
 /// Bytes of all diffs of a request in a list of requests.
 const LISTED_DIFF_BYTES: usize = 64 * 1024;
-/// Bytes of a prompt in the log.
+/// Bytes of a prompt, or of what is added to it, in the log.
 const LOGGED_PROMPT_BYTES: usize = 64 * 1024;
 
 /// Whether something that was added to a turn of a task under this name is a part of it.
@@ -61,7 +61,7 @@ impl Work {
                 self.inner.news.tell_output(&self.task.id, call_id, &text);
             }
             SessionEvent::Shown(shown) => self.log_shown(&shown).await?,
-            SessionEvent::Heard { item_id, client_id } => self.heard(item_id, client_id).await?,
+            SessionEvent::Heard { item_id, client_id, text } => self.heard(item_id, client_id, &text).await?,
             SessionEvent::TurnStarted { turn_id } => self.turn_started(turn_id).await?,
             SessionEvent::Asked { key, ask } => self.asked(key, *ask).await?,
             SessionEvent::RequestClosed { key, closing } => self.request_closed(&key, closing).await?,
@@ -107,12 +107,21 @@ impl Work {
         if is_new { self.log_line(&kind, body).await } else { Ok(()) }
     }
 
-    /// What was added to the turn under a name is looked for by it, should we die before we hear that it was taken.
-    async fn heard(&mut self, item_id: Option<String>, client_id: String) -> Result<(), store::Error> {
+    /// What was added to the turn is told with who said it, unless that was an earlier life of ours that died before it
+    /// was taken. It is also looked for by its name.
+    async fn heard(
+        &mut self,
+        item_id: Option<String>,
+        client_id: String,
+        text: &str,
+    ) -> Result<(), store::Error> {
         if client_id == self.turn.client_id {
             return Ok(());
         }
-        let body = object(json!({ "item_id": item_id, "client_id": client_id }));
+        let place = self.steerers.iter().position(|(of, _)| *of == client_id);
+        let by = place.and_then(|place| self.steerers.remove(place)).map(|(_, by)| by);
+        let mut body = object(json!({ "item_id": item_id, "client_id": client_id, "by": by }));
+        body.extend(logged_words("text", text));
         let is_new = mark(STEERED, &body).is_none_or(|mark| !self.logged.contains(&mark));
         if is_new { self.log_line(STEERED, body).await } else { Ok(()) }
     }
@@ -192,13 +201,7 @@ impl Work {
     fn logged_prompt(&self) -> Map<String, Value> {
         let Some(prompt) = self.prompt() else { return Map::new() };
         // Redacted before it is cut: half a secret is still one.
-        let prompt = self.inner.config.redactor.redact(&prompt);
-        let kept = prompt.floor_char_boundary(LOGGED_PROMPT_BYTES);
-        let mut told = object(json!({ "prompt": prompt[..kept] }));
-        if kept < prompt.len() {
-            told.insert("prompt_cut_bytes".to_owned(), (prompt.len() - kept).into());
-        }
-        told
+        logged_words("prompt", &self.inner.config.redactor.redact(&prompt))
     }
 
     /// Records a request before anyone can see it. One that an earlier life of ours has recorded keeps its decision.
@@ -268,7 +271,7 @@ impl Work {
             self.inner.decisions.put(&known.key, decision, by);
             return Ok(());
         }
-        // A decision is recorded and handed on under this lock: so it is here, or it is lost.
+        // A decision is recorded and handed on under this lock: so it is here or with its asker, or it is lost.
         let inner = Arc::clone(&self.inner);
         let _changing = inner.changing.lock().await;
         let Some(mut request) = self.request(&known.key).await? else { return Ok(()) };
@@ -285,6 +288,17 @@ impl Work {
         batch.extend(letters(&self.task, &Notice::of_request(&self.task, &request), now));
         batch.push(Write::SaveRequest(Box::new(request)));
         inner.commit(batch).await?;
+        Ok(())
+    }
+
+    /// Whatever asked on behalf of this turn before is gone, also where the store failed and this life goes on.
+    pub(super) async fn askers_left(&self) -> Result<(), store::Error> {
+        let states = vec![RequestState::Open, RequestState::Decided];
+        let filter =
+            RequestFilter { task_id: Some(self.task.id.clone()), states, ..RequestFilter::default() };
+        for request in self.inner.store.requests(&filter).await? {
+            self.inner.decisions.asker_left(&request.key);
+        }
         Ok(())
     }
 
@@ -305,8 +319,12 @@ impl Work {
     }
 
     async fn request_closed(&mut self, key: &RequestKey, closing: Closing) -> Result<(), store::Error> {
-        self.inner.decisions.forget(key);
+        // A decision is recorded under this lock: this one does not undo it, and none follows it.
+        let inner = Arc::clone(&self.inner);
+        let changing = inner.changing.lock().await;
+        inner.decisions.forget(key);
         let Some(mut request) = self.request(key).await? else {
+            drop(changing);
             // A standing decision of the operator's: nobody was asked, but it is on the record.
             return self.log("request_decided", json!({ "closing": closing })).await;
         };
@@ -341,6 +359,16 @@ impl Work {
         }
         Ok(())
     }
+}
+
+/// What was said to Codex, for the log, and how much of it is missing there.
+fn logged_words(name: &str, words: &str) -> Map<String, Value> {
+    let kept = words.floor_char_boundary(LOGGED_PROMPT_BYTES);
+    let mut told = Map::from_iter([(name.to_owned(), words[..kept].into())]);
+    if kept < words.len() {
+        told.insert(format!("{name}_cut_bytes"), (words.len() - kept).into());
+    }
+    told
 }
 
 /// The line that tells how a request ended.

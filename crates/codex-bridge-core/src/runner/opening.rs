@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex_session::{Failure, FailureKind, Session, SessionConfig, SessionEvent, TurnOutcome, TurnResult};
+use codex_session::{
+    Failure, FailureKind, Session, SessionConfig, SessionEvent, SteerOutcome, TurnOutcome, TurnResult,
+};
 use tokio::sync::mpsc;
 
 use super::approver::People;
-use super::{Command, Mode, Runner, Work};
+use super::{COMMANDS, Command, Mode, Runner, Work};
 use crate::config::Config;
 use crate::store;
 use crate::task::{Settings, Task, TurnProgress};
@@ -32,7 +34,9 @@ impl Runner {
             tokio::select! {
                 opened = &mut opening => break opened,
                 Some(command) = self.commands.recv() => match command {
-                    Command::Steer { reply, .. } => drop(reply.send(codex_session::SteerOutcome::NoActiveTurn)),
+                    // A turn that is taken up runs already, and one that is new takes it with its prompt.
+                    Command::Steer(steer) if self.early.len() < COMMANDS => self.early.push(steer),
+                    Command::Steer(steer) => drop(steer.reply.send(SteerOutcome::NoActiveTurn)),
                     Command::Interrupt { reply } => {
                         self.interrupters.push(reply);
                         // Dropping the future closes what it had opened.

@@ -12,7 +12,8 @@ use codex_session::Decision;
 use codex_wire::host::Stop;
 use scripted_model::Scenario;
 
-use crate::workbench::{PATIENCE, Workbench, asked, at_rest};
+use crate::stubborn_store::Stubborn;
+use crate::workbench::{PATIENCE, Workbench, asked, at_rest, eventually};
 
 /// Words of the prompt that a task goes on with after its host died.
 const AFTER_A_LOSS: &str = "The process that ran you died";
@@ -57,6 +58,39 @@ async fn a_decision_that_was_not_kept_is_asked_again_after_a_crash() {
     let report = bridge.decide(id.as_str(), None, Decision::Accept, "bob").await.unwrap();
     assert_eq!((report.outcome, report.decided_by.as_deref()), (DecisionOutcome::Resolved, Some("bob")));
     assert_eq!(at_rest(&bridge, id.as_str()).await.task.status, Status::Completed);
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_decision_that_is_made_while_its_request_is_put_again_keeps_its_words() {
+    let bench = Workbench::new().await;
+    bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("made"));
+    let bridge = bench.open().await;
+    let id = bridge.start(bench.writing_task("make x")).await.unwrap().task.id;
+    asked(&bridge, id.as_str()).await;
+    bridge.abandon().await;
+
+    let store = Stubborn::new(&bench).await;
+    store.holds_requests.send_replace(true);
+    let bridge = store.bridge(&bench, bench.config()).await;
+    let mut held = store.held_requests.subscribe();
+    tokio::time::timeout(PATIENCE, held.wait_for(|held| *held == 1)).await.expect("it is put again").unwrap();
+    // The runner knows it as open, and does not yet know that Codex has the answer.
+    let (deciding, of) = (bridge.clone(), id.clone());
+    let decision =
+        tokio::spawn(async move { deciding.decide(of.as_str(), None, Decision::Accept, "ada").await });
+    let file = bench.home.workspace().join("x.txt");
+    eventually(async || file.exists(), |is_there| *is_there).await;
+    store.holds_requests.send_replace(false);
+
+    let report = decision.await.unwrap().unwrap();
+    let said = (report.decision.as_deref(), report.decided_by.as_deref());
+    assert_eq!((report.outcome, said), (DecisionOutcome::Resolved, (Some("accept"), Some("ada"))));
+    assert_eq!(at_rest(&bridge, id.as_str()).await.task.status, Status::Completed);
+    let closed = of_kind(&bridge, &id, "request_closed").await;
+    assert_eq!(closed.len(), 1, "{closed:?}");
+    assert_eq!(closed[0].body["decided_by"], "ada", "{closed:?}");
+    assert_eq!(of_kind(&bridge, &id, "request").await.len(), 1, "nobody is asked again");
     bench.tidy(bridge).await;
 }
 

@@ -6,7 +6,7 @@ use codex_bridge_core::NewTask;
 use codex_bridge_core::bridge::{DecisionOutcome, Error};
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::Status;
-use codex_session::Decision;
+use codex_session::{Decision, SteerOutcome};
 use scripted_model::Scenario;
 
 use crate::workbench::{PATIENCE, Workbench, asked, at_rest};
@@ -441,5 +441,26 @@ async fn every_task_on_a_host_that_dies_is_accounted_for() {
         assert_eq!(task.status, Status::Lost, "{task:?}");
         assert!(task.error.unwrap().message.contains("ended unexpectedly"));
     }
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn what_is_added_to_a_turn_is_in_its_log_with_who_said_it() {
+    let bench = Workbench::new().await;
+    let long = Scenario::new().delta("begun ").stall("long").delta("done").then_say("with that too");
+    bench.model.script("long work", long);
+    let bridge = bench.open().await;
+    let id = bridge.start(bench.task("long work")).await.unwrap().task.id;
+    bench.model.wait_for_stall("long").await;
+    let words = "and mind the tests, PASSWORD=planted-secret-9";
+    assert_eq!(bridge.steer(id.as_str(), words, "ada").await.unwrap(), SteerOutcome::Accepted);
+    bench.model.release("long");
+    at_rest(&bridge, id.as_str()).await;
+    let mut events = bridge.events(&id, 0, 100).await.unwrap();
+    events.retain(|event| event.kind == "steered");
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0].body["by"], "ada", "{events:?}");
+    let text = events[0].body["text"].as_str().unwrap();
+    assert!(text.starts_with("and mind the tests, PASSWORD=") && !text.contains("planted"), "{text}");
     bench.tidy(bridge).await;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use codex_bridge_core::outbox::sender::{Refusal, Seen, Unknown};
 use codex_bridge_core::outbox::{Attempt, Delivery, Outcome, Repeats, Sender, State};
-use codex_bridge_core::store::DeliveryFilter;
+use codex_bridge_core::store::{DeliveryFilter, Write};
 use codex_bridge_core::{Bridge, Config, NewTask};
 use codex_session::{Decision, Sandbox};
 use futures_util::FutureExt;
@@ -244,6 +244,65 @@ async fn what_may_have_arrived_is_sent_again_as_the_platform_needs_it() {
         assert_eq!(attempts[0].key, delivery.id, "{repeats:?}");
         bench.tidy(bridge).await;
     }
+}
+
+/// A delivery that was sent, with its bridge.
+async fn sent(stage: &Arc<Stage>) -> (Workbench, Bridge, Delivery) {
+    let bench = Workbench::new().await;
+    let bridge = bench.open_with(config(&bench, stage)).await;
+    bridge.start(task(&bench, "stage:a", "hello [play] say Hello.")).await.unwrap();
+    let delivery = deliveries(&bridge, all_are(State::Delivered, 1)).await.remove(0);
+    (bench, bridge, delivery)
+}
+
+/// The next life, after one that left a delivery so.
+async fn after_leaving(bench: &Workbench, bridge: Bridge, left: Delivery, stage: &Arc<Stage>) -> Bridge {
+    bridge.store().commit(vec![Write::SaveDelivery(Box::new(left))]).await.unwrap();
+    bridge.abandon().await;
+    bench.open_with(config(bench, stage)).await
+}
+
+#[tokio::test]
+async fn however_often_the_daemon_dies_while_it_sends_the_target_is_not_given_up() {
+    let stage = Arc::new(Stage::default());
+    let (bench, mut bridge, sent) = sent(&stage).await;
+    let held =
+        |broken_off| Delivery { state: State::Attempting, broken_off, next_at: i64::MAX, ..sent.clone() };
+    for broken_off in 0..3 {
+        bridge = after_leaving(&bench, bridge, held(broken_off), &stage).await;
+        let sent = deliveries(&bridge, all_are(State::Delivered, 1)).await.remove(0);
+        assert_eq!((sent.broken_off, sent.attempts), (broken_off + 1, 2), "{sent:#?}");
+        let attempt = stage.attempts().pop().unwrap();
+        assert_eq!((attempt.number, attempt.may_be_duplicate), (broken_off + 3, true));
+    }
+    let tried = stage.attempts().len();
+    bridge = after_leaving(&bench, bridge, held(20), &stage).await;
+    let waiting = deliveries(&bridge, all_are(State::Pending, 1)).await.remove(0);
+    assert_eq!((waiting.broken_off, waiting.attempts, waiting.in_doubt), (21, 1, true), "{waiting:#?}");
+    assert_eq!(stage.attempts().len(), tried, "it leaves the next daemon some peace");
+    assert!(waiting.next_at - waiting.updated_at >= 30 * 60 * 1000, "{waiting:#?}");
+    bridge.retry_delivery(&waiting.id, "a test").await.unwrap();
+    let sent = deliveries(&bridge, all_are(State::Delivered, 1)).await.remove(0);
+    assert_eq!((sent.broken_off, sent.attempts), (0, 1), "{sent:#?}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn no_time_for_which_the_daemon_was_down_makes_a_delivery_too_old() {
+    let stage = Arc::new(Stage::default());
+    let (bench, mut bridge, sent) = sent(&stage).await;
+    let long_ago = sent.created_at - 4 * 24 * 60 * 60 * 1000;
+    let old = Delivery { created_at: long_ago, next_at: long_ago, attempts: 0, ..sent };
+    // Never tried; tried, and due again long ago; being tried when it all ended.
+    for (state, attempts) in [(State::Pending, 0), (State::Pending, 3), (State::Attempting, 0)] {
+        let left = Delivery { state, attempts, ..old.clone() };
+        stage.answers(Outcome::failed(Refusal::Later, "not now"));
+        bridge = after_leaving(&bench, bridge, left, &stage).await;
+        let is_over = |all: &[Delivery]| all[0].last_error.is_some() && all[0].state != State::Attempting;
+        let failed = deliveries(&bridge, is_over).await.remove(0);
+        assert_eq!((failed.state, failed.attempts), (State::Pending, attempts + 1), "{failed:#?}");
+    }
+    bench.tidy(bridge).await;
 }
 
 #[tokio::test]

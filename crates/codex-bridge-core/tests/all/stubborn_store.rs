@@ -39,12 +39,14 @@ pub struct Stubborn {
     is_silent: watch::Sender<bool>,
     /// How many commits were applied and not answered, ever.
     unanswered: watch::Sender<usize>,
+    /// Whether a look for a request by its key is answered late, and how many are waited for.
+    pub holds_requests: watch::Sender<bool>,
+    pub held_requests: watch::Sender<usize>,
 }
 
 impl Stubborn {
-    /// A bridge on such a store.
-    pub async fn open(bench: &Workbench, config: Config) -> (Bridge, Arc<Self>) {
-        let store = Arc::new(Self {
+    pub async fn new(bench: &Workbench) -> Arc<Self> {
+        Arc::new(Self {
             store: bench.store().await,
             is_full: AtomicBool::new(false),
             cursed: Mutex::default(),
@@ -52,9 +54,19 @@ impl Stubborn {
             looks: AtomicUsize::new(0),
             is_silent: watch::Sender::new(false),
             unanswered: watch::Sender::new(0),
-        });
-        let bridge = Bridge::open(config, Arc::clone(&store) as Arc<dyn Store>, bench.key()).await.unwrap();
-        (bridge, store)
+            holds_requests: watch::Sender::new(false),
+            held_requests: watch::Sender::new(0),
+        })
+    }
+
+    /// A bridge on such a store.
+    pub async fn open(bench: &Workbench, config: Config) -> (Bridge, Arc<Self>) {
+        let store = Self::new(bench).await;
+        (store.bridge(bench, config).await, store)
+    }
+
+    pub async fn bridge(self: &Arc<Self>, bench: &Workbench, config: Config) -> Bridge {
+        Bridge::open(config, Arc::clone(self) as Arc<dyn Store>, bench.key()).await.unwrap()
     }
 
     /// Takes no batch with such a write from here on.
@@ -133,7 +145,16 @@ impl Store for Stubborn {
     }
 
     fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>> {
-        self.store.requests(filter)
+        async move {
+            let found = self.store.requests(filter).await;
+            let mut holds = self.holds_requests.subscribe();
+            if filter.key.is_some() && *holds.borrow_and_update() {
+                self.held_requests.send_modify(|held| *held += 1);
+                let _ = holds.wait_for(|holds| !holds).await;
+            }
+            found
+        }
+        .boxed()
     }
 
     fn whole_changes<'a>(

@@ -29,7 +29,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
 
 fn refused(outcome: &str, message: Option<&str>, task_id: &str) -> Failure {
     let why = match (outcome, message) {
-        (_, Some(message)) => message,
+        (_, Some(message)) => return Failure::new(outcome, format!("Codex has not confirmed it: {message}")),
         ("no_active_turn", _) => "no turn runs any more",
         ("wrong_turn", _) => "another turn has begun in between",
         ("not_steerable", _) => "this kind of turn cannot be steered",

@@ -7,6 +7,7 @@ use codex_bridge_core::task::TaskId;
 use super::{App, Body, Reply};
 use crate::calls;
 use crate::daemon::End;
+use crate::failure::Failure;
 use crate::view::{About, Fine, Host, Stopping};
 
 pub async fn list(State(app): State<App>) -> Reply<Vec<Host>> {
@@ -32,7 +33,13 @@ pub async fn ready(State(app): State<App>) -> Reply<Fine> {
     Ok(Json(Fine { ok: true }))
 }
 
+/// A daemon that has begun to stop comes to its end, whoever hangs up: with its hosts closed it would begin nothing more.
 pub async fn stop(State(app): State<App>, Body(stop): Body<calls::Stop>) -> Reply<Stopping> {
+    let stopping = tokio::spawn(end(app, stop)).await;
+    Ok(Json(stopping.map_err(Failure::internal)?))
+}
+
+async fn end(app: App, stop: calls::Stop) -> Stopping {
     let (end, failed) = if stop.hosts {
         // While the bridge lives, so that the tasks on them are recorded as what they are.
         (End::WithHosts, app.bridge.stop_hosts().await)
@@ -41,5 +48,5 @@ pub async fn stop(State(app): State<App>, Body(stop): Body<calls::Stop>) -> Repl
     };
     let hosts_left = app.bridge.hosts().await.iter().filter(|host| host.is_alive()).count();
     let _ = app.ending.send(end);
-    Ok(Json(Stopping { pid: app.about.pid, hosts_left, failed }))
+    Stopping { pid: app.about.pid, hosts_left, failed }
 }

@@ -222,7 +222,7 @@ pub async fn steer(
     Body(steer): Body<calls::Steer>,
 ) -> Reply<Outcome> {
     note(&app, &caller, "steer", &id).await?;
-    let (outcome, message) = view::steer_outcome(app.bridge.steer(&id, &steer.text).await?);
+    let (outcome, message) = view::steer_outcome(app.bridge.steer(&id, &steer.text, &caller.name).await?);
     let task = app.bridge.show(&id).await?.into();
     Ok(Json(Outcome { outcome: outcome.to_owned(), message, task }))
 }

@@ -110,16 +110,17 @@ pub async fn notify_completed(app: &App, caller: &Caller, call: &Call) -> Reply 
     }))
 }
 
-pub async fn steer(app: &App, call: &Call) -> Reply {
+pub async fn steer(app: &App, caller: &Caller, call: &Call) -> Reply {
     let text = call.needs("instruction", call.instruction.as_deref())?;
-    let (outcome, message) = match app.bridge.steer(call.task_id()?, text).await? {
+    let (outcome, message) = match app.bridge.steer(call.task_id()?, text, name(caller)).await? {
         SteerOutcome::Accepted => ("accepted", None),
         refused => view::steer_outcome(refused),
     };
     let view = app.bridge.show(call.task_id()?).await?;
     if outcome != "accepted" {
-        let why = message.unwrap_or_else(|| outcome.replace('_', " "));
-        return Err(Failure::new("not_steered", format!("Codex did not take it: {why}"))
+        let refused = || format!("Codex did not take it: {}", outcome.replace('_', " "));
+        let why = message.map_or_else(refused, |why| format!("Codex has not confirmed it: {why}"));
+        return Err(Failure::new("not_steered", why)
             .hint("look at the task's status; a task that has ended is continued instead"));
     }
     with_task(app, &view, json!({ "result": { "outcome": outcome, "turn_id": view.task.turn_id } })).await

@@ -37,14 +37,14 @@ pub struct Delivery {
 
 impl From<outbox::Delivery> for Delivery {
     fn from(delivery: outbox::Delivery) -> Self {
-        let is_pending = delivery.state == outbox::State::Pending;
+        let (is_pending, attempts) = (delivery.state == outbox::State::Pending, delivery.tried());
         Self {
             delivery_id: delivery.id,
             task_id: delivery.task_id.map(|id| id.0),
             target: delivery.target,
             event: delivery.notice.occasion.as_str().to_owned(),
             state: delivery.state.as_str().to_owned(),
-            attempts: delivery.attempts,
+            attempts,
             in_doubt: delivery.in_doubt,
             next_at: is_pending.then(|| time(delivery.next_at)),
             last_error: delivery.last_error,

@@ -14,7 +14,7 @@ use super::cut::{Shown, cut, size};
 use super::diff::{self, File};
 use super::{markdown, words};
 use crate::cli::render::amount;
-use crate::cli::render::story::{bare_command, decided};
+use crate::cli::render::story::{bare_command, decided, steered};
 
 /// What is shown of a command's output: its beginning and its end.
 const OUTPUT_BYTES: (usize, usize) = (4 * 1024, 12 * 1024);
@@ -156,6 +156,7 @@ impl Timeline {
             "tool_completed" => self.call_ended(event, body),
             "request" => self.asked(event, body),
             "request_closed" => self.answered(event, body),
+            "steered" if body["text"].is_string() => self.note(event, "quiet", &steered(body)),
             "diff" => self.diff(event, text(body, "diff")),
             "state" => self.state(event, body),
             "turn_ended" => self.turn_ended(event, body),

@@ -1,8 +1,9 @@
 //! The daemon: started on the way, one per state directory, gone without taking its hosts along.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -136,6 +137,20 @@ async fn a_stop_of_the_hosts_too_leaves_no_process_and_no_task_that_seems_to_wor
     let task = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await.json();
     assert_eq!(task["status"], "lost", "{task:#}");
     shell.end().await;
+}
+
+#[tokio::test]
+async fn a_stop_of_the_hosts_too_comes_to_its_end_when_its_caller_hangs_up() {
+    let shell = Shell::new().await;
+    shell.model.script("long", Scenario::new().delta("a").stall("there"));
+    shell.run(&["run", "-d", "long"]).await.ok();
+    shell.model.wait_for_stall("there").await;
+    let stop = "POST /v1/stop HTTP/1.1\r\nhost: daemon\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\r\n{\"hosts\":true}";
+    let mut caller = UnixStream::connect(shell.home.dir().join("st/daemon.sock")).unwrap();
+    caller.write_all(stop.as_bytes()).unwrap();
+    drop(caller);
+    shell.until_dead_at("a stop").await;
+    shell.home.assert_no_processes().await;
 }
 
 #[tokio::test]

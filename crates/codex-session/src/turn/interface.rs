@@ -260,6 +260,11 @@ pub enum SteerOutcome {
 }
 
 impl SteerOutcome {
+    /// It was sent, and nobody said what came of it.
+    pub(crate) fn unknown(why: &str) -> Self {
+        Self::Failed(format!("{why}; it is not known whether it arrived"))
+    }
+
     pub(crate) fn redacted(self, redactor: &Redactor) -> Self {
         match self {
             Self::Failed(message) => Self::Failed(redactor.redact(&message).into_owned()),

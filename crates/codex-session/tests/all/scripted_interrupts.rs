@@ -226,6 +226,25 @@ async fn steered(answer: impl IntoIterator<Item = Step>) -> (SteerOutcome, Scrip
     (outcome, codex)
 }
 
+#[tokio::test]
+async fn of_a_steer_that_was_out_when_the_session_was_closed_nothing_is_claimed() {
+    let script = Script::new()
+        .on("turn/start", [script::reply_turn(), script::started(), script::await_release("end")])
+        .on("turn/steer", [script::await_release("answer")]);
+    let codex = Scripted::new(script);
+    let session = codex.start().await;
+    let turn = running(&session);
+    codex.server.wait_for_method("turn/start").await;
+    let steering = session.clone();
+    let steer = tokio::spawn(async move { steering.steer("and quickly").await });
+    codex.server.wait_for_method("turn/steer").await;
+    session.close().await;
+    let outcome = soon(steer).await.unwrap();
+    assert!(matches!(&outcome, SteerOutcome::Failed(why) if why.contains("not known")), "{outcome:?}");
+    assert_eq!(session.steer("more").await, SteerOutcome::NoActiveTurn);
+    drop(soon(turn).await);
+}
+
 // peer: S19
 #[tokio::test]
 async fn a_steer_names_the_thread_the_words_and_the_turn() {

@@ -120,7 +120,7 @@ impl Bridge {
         failpoint::hit("steer.before_record");
         self.save_message(&mut message).await?;
         failpoint::hit("steer.recorded");
-        let outcome = self.steer_as(task_id.as_str(), &text, Some(message.id.clone())).await;
+        let outcome = self.steer_as(task_id.as_str(), &text, &message.author(), message.id.clone()).await;
         failpoint::hit("steer.given");
         match outcome {
             Ok(SteerOutcome::Accepted) => {

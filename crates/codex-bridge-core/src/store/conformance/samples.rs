@@ -171,6 +171,7 @@ pub fn delivery(task: u32, id: &str) -> Delivery {
         Delivery::new(&task_id(task), "webhook:ci", Notice::test(1_700_000_000_000), 1_700_000_000_000);
     id.clone_into(&mut delivery.id);
     delivery.attempts = 3;
+    delivery.broken_off = 2;
     delivery.in_doubt = true;
     delivery.target_gone = true;
     delivery.last_error = Some("it answered 503".into());

@@ -12,7 +12,7 @@ use crate::outbox::Delivery;
 use crate::store::DeliveryFilter;
 use crate::task::TaskId;
 
-const COLUMNS: [&str; 15] = [
+const COLUMNS: [&str; 16] = [
     "id",
     "task_id",
     "target",
@@ -20,6 +20,7 @@ const COLUMNS: [&str; 15] = [
     "join_key",
     "state",
     "attempts",
+    "broken_off",
     "in_doubt",
     "target_gone",
     "next_at",
@@ -58,6 +59,7 @@ fn write(connection: &Connection, sql: &str, delivery: &Delivery) -> Result<usiz
         ":join_key": delivery.join_key,
         ":state": delivery.state.as_str(),
         ":attempts": delivery.attempts,
+        ":broken_off": delivery.broken_off,
         ":in_doubt": delivery.in_doubt,
         ":target_gone": delivery.target_gone,
         ":next_at": delivery.next_at,
@@ -119,6 +121,7 @@ fn read(row: &Row<'_>) -> Result<Delivery> {
         join_key: row.get("join_key")?,
         state: row.get::<_, Word<_>>("state")?.0,
         attempts: row.get("attempts")?,
+        broken_off: row.get("broken_off")?,
         in_doubt: row.get("in_doubt")?,
         target_gone: row.get("target_gone")?,
         next_at: row.get("next_at")?,

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0005_changes.sql"),
     include_str!("../migrations/0006_channels.sql"),
     include_str!("../migrations/0007_open_requests.sql"),
+    include_str!("../migrations/0008_broken_off.sql"),
 ];
 
 /// As in the first migration.

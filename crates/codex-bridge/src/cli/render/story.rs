@@ -65,6 +65,7 @@ impl Story {
                 self.note(&self.paint.waiting("!"), &format!("trying again: {}", text(event, "message")))
             }
             "warning" | "notice" => self.note(&self.paint.waiting("!"), text(event, "message")),
+            "steered" => self.steered(event),
             "diff" => self.diff(text(event, "diff")),
             "state" => self.state(event),
             "turn_ended" => self.turn_ended(event),
@@ -183,6 +184,14 @@ impl Story {
         self.signed(&self.paint.waiting("→"), &said)
     }
 
+    fn steered(&mut self, event: &Value) -> Vec<String> {
+        // An older log names it alone.
+        if text(event, "text").is_empty() {
+            return Vec::new();
+        }
+        self.note(&self.paint.waiting("+"), &steered(event))
+    }
+
     fn state(&mut self, event: &Value) -> Vec<String> {
         let status = text(event, "status");
         let reason = text(event, "reason");
@@ -254,6 +263,12 @@ impl Story {
         let first = format!("{sign} {}", lines.next().unwrap_or_default());
         std::iter::once(first).chain(lines.map(|line| format!("  {line}"))).collect()
     }
+}
+
+/// What was added to a turn, and by whom as far as that is known.
+pub fn steered(event: &Value) -> String {
+    let by = event["by"].as_str().map(|by| format!(" by {by}")).unwrap_or_default();
+    format!("added{by}: {}", text(event, "text"))
 }
 
 /// How a call is announced: a command as it would be typed, a change by its files, a tool by its arguments.

@@ -27,7 +27,10 @@ fn outcomes_are_typed() {
         (Err(refused("expected active turn id `u` but found `v`")), "steered 1 WrongTurn"),
         (Err(refused("the active turn is not steerable")), "steered 1 NotSteerable"),
         (Err(refused("input must not be empty")), "steered 1 Failed(\"input must not be empty\")"),
-        (Err(timed_out()), "steered 1 Failed(\"call timed out after 10000 ms\")"),
+        (
+            Err(timed_out()),
+            "steered 1 Failed(\"call timed out after 10000 ms; it is not known whether it arrived\")",
+        ),
     ];
     for (result, outcome) in outcomes {
         check_active(
@@ -88,9 +91,9 @@ fn steers_wait_for_a_connection_and_for_what_was_missed() {
 
 #[test]
 fn a_steer_whose_reply_cannot_come_has_an_outcome_too() {
-    let told = "steered 1 Failed(\"the connection was lost before Codex answered\"); reconnect";
+    let told = "steered 1 Failed(\"the connection was lost before Codex answered; it is not known whether it arrived\"); reconnect";
     check_active(prompt(), [(1, steer(1), "steer 1 u"), (2, lost(), told), (3, reply(1, Ok(None)), "")]);
-    let told = "steered 1 Failed(\"the turn ended before Codex answered\"); end Completed";
+    let told = "steered 1 Failed(\"the turn ended before Codex answered; it is not known whether it arrived\"); end Completed";
     check_active(prompt(), [(1, steer(1), "steer 1 u"), (2, completed(), told)]);
 }
 
@@ -103,7 +106,11 @@ fn the_echo_of_a_steer_is_no_second_message() {
             (1, steer(1), "steer 1 u"),
             (2, item_completed(prompt_item("c1")), ""),
             (3, item_completed(Item::from_value(echo)), ""),
-            (4, completed(), "steered 1 Failed(\"the turn ended before Codex answered\"); end Completed"),
+            (
+                4,
+                completed(),
+                "steered 1 Failed(\"the turn ended before Codex answered; it is not known whether it arrived\"); end Completed",
+            ),
         ],
     );
     assert!(bench.result().projected_messages.is_empty());

@@ -105,3 +105,14 @@ fn a_command_is_shown_without_the_shell_around_it_where_that_is_certain() {
 fn unknown_events_are_passed_over() {
     assert_eq!(told(60, &[json!({"kind": "something_new", "x": 1})]), "");
 }
+
+#[test]
+fn what_was_added_is_told_with_who_said_it_as_far_as_that_is_known() {
+    let added = |by: Value, text: &str| json!({"kind": "steered", "by": by, "text": text});
+    assert_eq!(
+        told(60, &[added(json!("ana"), "be brief\nand kind")]),
+        "+ added by ana: be brief\n  and kind"
+    );
+    assert_eq!(told(60, &[added(Value::Null, "be brief")]), "+ added: be brief");
+    assert_eq!(told(60, &[json!({"kind": "steered", "item_id": "i", "client_id": "c"})]), "");
+}
