@@ -58,7 +58,7 @@ pub struct State {
     /// How often the log was read, and the list of our requests.
     pub polls: usize,
     pub lists: usize,
-    /// Whether marks are unknown to it, as to older servers.
+    /// Whether marks and requests are unknown to it, as to older servers.
     pub is_old: bool,
     token: String,
     bad: VecDeque<(String, Bad)>,
@@ -267,6 +267,9 @@ impl State {
 
     /// `POST /requests`, or the newest fifty of ours: bare rows, with `id` where the answer to a POST has `request_id`.
     fn request(&mut self, method: &str, query: &str, body: &Value) -> Answer {
+        if self.is_old {
+            return Answer::status(404);
+        }
         if method == "GET" {
             self.lists += 1;
             let status = query.strip_prefix("status=");

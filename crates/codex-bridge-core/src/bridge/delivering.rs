@@ -283,7 +283,9 @@ impl Inner {
                 Repeats::LookFirst => {
                     attempt.twins = self.twins(delivery).await;
                     match sender.look(&attempt).await {
-                        Ok(Seen::Yes { message_id }) => return Outcome::Delivered { message_id },
+                        Ok(Seen::Yes { message_id, shown }) => {
+                            return Outcome::Delivered { message_id, shown };
+                        }
                         Ok(Seen::No) => {}
                         Err(error) => return Outcome::failed(Refusal::Later, error),
                     }
@@ -328,7 +330,8 @@ impl Inner {
             }
         }
         match outcome {
-            Outcome::Delivered { message_id } => {
+            Outcome::Delivered { message_id, shown } => {
+                delivery.notice.note_shown(&shown);
                 (delivery.message_id, delivery.last_error, delivery.in_doubt) = (message_id, None, false);
                 delivery.attempts += 1;
             }
@@ -470,7 +473,7 @@ impl Bridge {
             may_be_duplicate: false,
         };
         match in_time(sender.send(attempt)).await {
-            Outcome::Delivered { message_id } => Ok(message_id),
+            Outcome::Delivered { message_id, .. } => Ok(message_id),
             Outcome::Failed { error, .. } => {
                 Err(Error::Undelivered { target: target.to_owned(), why: self.inner.shown_error(&error) })
             }

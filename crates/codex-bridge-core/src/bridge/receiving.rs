@@ -21,6 +21,7 @@ mod commanding;
 mod deciding;
 mod failing;
 mod keeping;
+mod showing;
 mod steering;
 mod taking;
 mod turning;

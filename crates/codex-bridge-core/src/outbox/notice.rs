@@ -155,6 +155,9 @@ pub struct Asked {
     /// Whether it says more than people are shown in a chat, where nobody can agree to it then. Its diffs are left out.
     #[serde(default)]
     pub is_long: bool,
+    /// Delivered: whether all of it can be read where it was told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub was_shown: bool,
     /// When it is declined by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<TimeMs>,
@@ -245,6 +248,7 @@ impl Notice {
             .map(|request| Asked {
                 request_id: request.request_id.clone(),
                 is_long: !request.fits_a_chat(),
+                was_shown: false,
                 ask: if request.fits_a_chat() { request.ask.clone() } else { without_diffs(&request.ask) },
                 expires_at: request.expires_at,
             })
@@ -256,6 +260,13 @@ impl Notice {
     /// Whether it tells of this request.
     pub(crate) fn tells_of(&self, request_id: &str) -> bool {
         self.requests.iter().any(|asked| asked.request_id == request_id)
+    }
+
+    /// Notes which of its requests people can read whole.
+    pub(crate) fn note_shown(&mut self, shown: &[String]) {
+        for asked in &mut self.requests {
+            asked.was_shown = shown.contains(&asked.request_id);
+        }
     }
 
     /// What somebody gets who wrote to us: this text and nothing else.

@@ -208,7 +208,7 @@ mod tests {
     fn a_refusal_for_good_is_the_end_at_once() {
         assert_eq!(after(0, Refusal::Never), Next::Dead { target_gone: false });
         assert_eq!(after(0, Refusal::Gone), Next::Dead { target_gone: true });
-        let done = Outcome::Delivered { message_id: None };
+        let done = Outcome::delivered(None);
         assert_eq!(next(Tried { attempts: 9, since: 0, now: NOW, chance: 0 }, &done), Next::Delivered);
     }
 }

@@ -74,6 +74,8 @@ pub enum Outcome {
     Delivered {
         /// What it is called there.
         message_id: Option<String>,
+        /// The requests that people can read there now, whole: only these can be approved there.
+        shown: Vec<String>,
     },
     /// The target does not have it, or we do not know.
     Failed {
@@ -108,10 +110,17 @@ pub enum Seen {
     Yes {
         /// What it is called.
         message_id: Option<String>,
+        /// The requests that people can read there, whole.
+        shown: Vec<String>,
     },
 }
 
 impl Outcome {
+    /// The target has it, and nobody can approve anything there.
+    pub fn delivered(message_id: Option<String>) -> Self {
+        Self::Delivered { message_id, shown: Vec::new() }
+    }
+
     /// A failure that certainly kept the notice from its target.
     pub fn failed(refusal: Refusal, error: impl Into<String>) -> Self {
         Self::Failed { refusal, in_doubt: false, error: error.into() }

@@ -8,6 +8,7 @@ mod bridge_parking;
 mod bridge_recovery;
 mod bridge_tasks;
 mod inbox;
+mod inbox_deciding;
 mod inbox_order;
 mod outbox;
 mod store_backup;

@@ -18,7 +18,7 @@ use crate::workbench::{PATIENCE, Workbench, asked, at_rest, eventually};
 /// What the sender does with an attempt.
 type Play = Box<dyn FnOnce() -> BoxFuture<'static, Outcome> + Send>;
 
-/// Does what it is told; after that it delivers.
+/// Does what it is told; after that it delivers, and shows all that is asked.
 #[derive(Default)]
 pub struct Stage {
     repeats: Option<Repeats>,
@@ -56,12 +56,11 @@ impl Sender for Stage {
     }
 
     fn send(&self, attempt: Attempt) -> BoxFuture<'_, Outcome> {
+        let shown = attempt.notice.requests.iter().map(|asked| asked.request_id.clone()).collect();
+        let delivered = Outcome::Delivered { message_id: Some("m-1".into()), shown };
         self.attempts.lock().unwrap().push(attempt);
         let play = self.plays.lock().unwrap().pop_front();
-        match play {
-            Some(play) => play(),
-            None => std::future::ready(Outcome::Delivered { message_id: Some("m-1".into()) }).boxed(),
-        }
+        play.map_or_else(|| std::future::ready(delivered).boxed(), |play| play())
     }
 
     fn look(&self, _: &Attempt) -> BoxFuture<'_, Result<Seen, String>> {
@@ -307,7 +306,7 @@ async fn no_time_for_which_the_daemon_was_down_makes_a_delivery_too_old() {
 
 #[tokio::test]
 async fn where_one_can_look_nothing_is_sent_that_is_there() {
-    let there = Seen::Yes { message_id: Some("m-7".into()) };
+    let there = Seen::Yes { message_id: Some("m-7".into()), shown: Vec::new() };
     for (seen, sent, state) in [
         (Some(there), 0, State::Delivered),
         (Some(Seen::No), 1, State::Delivered),

@@ -139,7 +139,7 @@ impl Channel for Hook {
 
     /// Nobody waits for it: whoever wants to know reads the task.
     fn send<'a>(&'a self, _place: &'a str, _attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
-        std::future::ready(Outcome::Delivered { message_id: None }).boxed()
+        std::future::ready(Outcome::delivered(None)).boxed()
     }
 }
 

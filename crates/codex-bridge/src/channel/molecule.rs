@@ -30,7 +30,7 @@ use crate::deliver::text::{self, Limit};
 use crate::deliver::{Env, found};
 
 use api::Api;
-use asked::Asked;
+use asked::{Adopted, Asked, Put};
 use row::Row;
 
 /// Who may write unless the operator says otherwise: the platform lets nobody else through.
@@ -189,13 +189,27 @@ impl Molecule {
 
     async fn on_canvas(&self, attempt: &Attempt) -> Outcome {
         let (decidable, rest) = asked::parted(attempt);
-        if let Some(failed) = self.asked.ask(&self.api, &decidable).await {
-            return failed;
+        let mut shown = match self.asked.ask(&self.api, &decidable).await {
+            Put::All => asked::ids(&decidable),
+            Put::NoWay => return self.in_words(attempt).await,
+            Put::Failed(failed) => return failed,
+        };
+        let Some(rest) = rest else {
+            return Outcome::Delivered { message_id: self.asked.ids_of(&decidable), shown };
+        };
+        let mut said = self.in_words(&rest).await;
+        if let Outcome::Delivered { shown: in_words, .. } = &mut said {
+            in_words.append(&mut shown);
         }
-        match rest {
-            Some(rest) => self.api.notify(&asked::words(&rest)).await,
-            None => Outcome::Delivered { message_id: self.asked.ids_of(&decidable) },
+        said
+    }
+
+    async fn in_words(&self, attempt: &Attempt) -> Outcome {
+        let mut said = self.api.notify(&asked::words(attempt)).await;
+        if let Outcome::Delivered { shown, .. } = &mut said {
+            *shown = asked::shown_in_words(attempt);
         }
+        said
     }
 
     async fn to_agent(&self, peer: &str, attempt: &Attempt) -> Outcome {
@@ -205,7 +219,7 @@ impl Molecule {
         match self.api.post(&self.api.of_workspace("delegate"), &body).await {
             Ok(reply) if reply.is_success() => {
                 let id = reply.body["delegation_id"].as_str().map(str::to_owned);
-                Outcome::Delivered { message_id: id }
+                Outcome::delivered(id)
             }
             Ok(reply) if matches!(reply.status, 400 | 403) => Outcome::failed(
                 Refusal::Never,
@@ -221,14 +235,24 @@ impl Molecule {
         let (decidable, rest) = asked::parted(attempt);
         if !decidable.notice.requests.is_empty() {
             let adopted = self.asked.adopt(&self.api, &decidable).await;
-            adopted.map_err(|trouble| format!("it could not be looked: {}", trouble.sentence()))?;
+            let adopted =
+                adopted.map_err(|trouble| format!("it could not be looked: {}", trouble.sentence()))?;
+            if adopted == Adopted::NoWay {
+                return self.was_written(attempt).await;
+            }
         }
-        let ids = self.asked.ids_of(&decidable);
-        let all_asked = self.asked.has_all(&decidable);
+        let message_id = self.asked.ids_of(&decidable);
+        let mut ids = asked::ids(&decidable);
         Ok(match rest {
-            Some(rest) if all_asked => self.was_written(&rest).await?,
-            None if all_asked => Seen::Yes { message_id: ids },
-            _ => Seen::No,
+            _ if !self.asked.has_all(&decidable) => Seen::No,
+            None => Seen::Yes { message_id, shown: ids },
+            Some(rest) => {
+                let mut written = self.was_written(&rest).await?;
+                if let Seen::Yes { shown, .. } = &mut written {
+                    shown.append(&mut ids);
+                }
+                written
+            }
         })
     }
 
@@ -244,7 +268,9 @@ impl Molecule {
         same.dedup_by(|one, other| one.id == other.id);
         same.sort_by_key(Row::at);
         Ok(match same.last() {
-            Some(last) if same.len() > attempt.twins => Seen::Yes { message_id: Some(last.id.clone()) },
+            Some(last) if same.len() > attempt.twins => {
+                Seen::Yes { message_id: Some(last.id.clone()), shown: asked::shown_in_words(attempt) }
+            }
             _ => Seen::No,
         })
     }

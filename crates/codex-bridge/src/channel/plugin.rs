@@ -348,8 +348,13 @@ impl Plugin {
             return Outcome::failed(Refusal::Never, "the plugin says nothing: it only brings messages");
         }
         let said = envelope::send(place, attempt, &can);
-        let outcome = envelope::outcome(process.call("send", said.clone(), SAID).await);
-        if let Outcome::Delivered { message_id: Some(message_id) } = &outcome
+        let mut outcome = envelope::outcome(process.call("send", said.clone(), SAID).await);
+        if let Outcome::Delivered { shown, .. } = &mut outcome
+            && text::is_whole(&attempt.notice, can.limit())
+        {
+            shown.extend(attempt.notice.requests.iter().map(|asked| asked.request_id.clone()));
+        }
+        if let Outcome::Delivered { message_id: Some(message_id), .. } = &outcome
             && !attempt.notice.requests.is_empty()
         {
             let asking = Asking {
@@ -375,7 +380,7 @@ impl Plugin {
                 self.show_as(progress, None, &text);
                 let said = envelope::progress(progress, &text);
                 match envelope::outcome(process.call("send", said, READY).await) {
-                    Outcome::Delivered { message_id } => message_id,
+                    Outcome::Delivered { message_id, .. } => message_id,
                     Outcome::Failed { .. } => None,
                 }
             }

@@ -137,9 +137,8 @@ impl Work {
     /// Records what was chosen; what it gives waits for what comes of it.
     async fn decide(&self, tap: &Tap) -> Result<Pending, Error> {
         let (name, choice) = (self.name(), tap.choice.clone());
-        let request_id = Some(tap.request_id.as_str());
-        let begun =
-            self.bridge.decide_in_chat(name, &tap.conversation, &tap.sender_id, request_id, choice).await;
+        let (conversation, sender_id) = (&tap.conversation, &tap.sender_id);
+        let begun = self.bridge.decide_in_chat(name, conversation, sender_id, &tap.request_id, choice).await;
         match begun {
             Err(error @ Error::Store(_)) => Err(error),
             // A tap that cannot be decided on must not come again and again.

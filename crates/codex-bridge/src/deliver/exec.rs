@@ -101,7 +101,7 @@ async fn run(child: &mut Child, message: &str) -> Outcome {
     };
     let ((), status) = tokio::join!(write, child.wait());
     match status {
-        Ok(status) if status.success() => Outcome::Delivered { message_id: None },
+        Ok(status) if status.success() => Outcome::delivered(None),
         Ok(status) => {
             // What it leaves running may hold its stderr open.
             if let Some(mut reader) = reader

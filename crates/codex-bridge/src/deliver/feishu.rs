@@ -171,7 +171,7 @@ fn outcome(reply: &Reply) -> Outcome {
     let Some(code) = reply.body["code"].as_i64() else { return reply.refusal() };
     if code == 0 {
         let id = reply.body["data"]["message_id"].as_str();
-        return Outcome::Delivered { message_id: id.map(str::to_owned) };
+        return Outcome::delivered(id.map(str::to_owned));
     }
     let error = format!("Feishu answered {code}: {}", said(&reply.body));
     let refusal = match code {

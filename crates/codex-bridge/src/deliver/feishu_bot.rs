@@ -61,7 +61,7 @@ fn outcome(reply: &Reply) -> Outcome {
     let code = reply.body["code"].as_i64().or_else(|| reply.body["StatusCode"].as_i64());
     let Some(code) = code else { return reply.refusal() };
     if code == 0 {
-        return Outcome::Delivered { message_id: None };
+        return Outcome::delivered(None);
     }
     let described = reply.body["msg"].as_str().unwrap_or("without a reason");
     let error = format!("Feishu answered {code}: {described}");

@@ -146,7 +146,7 @@ impl Telegram {
 pub fn outcome(reply: &Reply) -> Outcome {
     if reply.body["ok"] == true {
         let id = &reply.body["result"]["message_id"];
-        return Outcome::Delivered { message_id: id.as_i64().map(|id| id.to_string()) };
+        return Outcome::delivered(id.as_i64().map(|id| id.to_string()));
     }
     let described = reply.body["description"].as_str().unwrap_or("without a reason");
     let error = format!("Telegram answered {}: {described}", reply.status);

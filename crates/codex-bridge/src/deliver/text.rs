@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::cli::render::amount;
 use crate::view;
 
-pub use parts::{Part, Shown, is_whole, parts};
+pub use parts::{Part, Shown, is_whole, parts, shown_whole};
 
 /// How long a message may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

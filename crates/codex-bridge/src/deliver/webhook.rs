@@ -68,7 +68,7 @@ impl Webhook {
         let mut post = Post { timeout: self.timeout, ..Post::json(self.url.as_str(), &body) };
         post.headers = self.headers(&attempt.key, now_s(), &post.body);
         match post.send().await {
-            Ok(reply) if reply.is_success() => Outcome::Delivered { message_id: None },
+            Ok(reply) if reply.is_success() => Outcome::delivered(None),
             Ok(reply) => reply.refusal(),
             Err(error) => error.into(),
         }

@@ -64,6 +64,12 @@ impl Channel {
         state.notices
     }
 
+    /// Waits until all that was said is known to have been: what is written from now on was written after it.
+    pub async fn until_told(&self) {
+        let is_told = |all: &[Value]| !all.is_empty() && all.iter().all(|one| one["state"] == "delivered");
+        self.shell.deliveries(is_told).await;
+    }
+
     /// Waits until the platform knows that everything up to here is done with.
     pub async fn acked(&self, seq: i64) -> State {
         self.molecule

@@ -115,12 +115,57 @@ async fn words_in_the_chat_decide_too_and_only_the_first_counts() {
     channel.molecule.say("/approve req-00000000");
     let told = channel.notices(1).await;
     assert!(told[0].contains("no request req-00000000 in this conversation"), "{told:?}");
+    channel.until_told().await;
     channel.molecule.say(&format!("/approve {id}"));
     let told = channel.notices(3).await.join("\n");
     assert!(told.contains("accept; Codex has taken it") && told.contains("finished"), "{told}");
     channel.molecule.say(&format!("/deny {id}"));
     let told = channel.notices(4).await.pop().unwrap();
     assert!(told.contains("already answered: accept, by molecule:canvas"), "{told}");
+    channel.end().await;
+}
+
+#[tokio::test]
+async fn a_platform_without_requests_shows_them_in_words_and_a_yes_counts_for_what_it_shows() {
+    let channel = Channel::new().await;
+    channel.molecule.is_old();
+    channel.shell.model.script("make it", asks("touch made.txt"));
+    channel.molecule.say("make it");
+    channel.start().await;
+    let told = channel.notices(1).await.remove(0);
+    assert!(told.contains("touch made.txt") && told.contains("/approve req-"), "{told}");
+    channel.until_told().await;
+    channel.molecule.say("/approve");
+    let told = channel.notices(3).await.join("\n");
+    assert!(told.contains("accept; Codex has taken it") && told.contains("finished"), "{told}");
+    assert!(channel.shell.home.workspace().join("made.txt").exists());
+    channel.end().await;
+}
+
+#[tokio::test]
+async fn a_yes_in_words_does_not_count_for_what_the_words_left_out() {
+    let channel = Channel::new().await;
+    channel.molecule.is_old();
+    // Each could be shown, all together cannot.
+    let command = |number: usize| format!("touch {number}.txt # {}", "x".repeat(14_000));
+    let call = |number| ToolCall::exec_escalated(command(number), "it is needed");
+    let scenario = (0..6).fold(Scenario::new(), |scenario, number| scenario.call(call(number)));
+    channel.shell.model.script("make it", scenario.then_say("finished"));
+    channel.molecule.say("make it");
+    channel.start().await;
+    let told = channel.notices(1).await.remove(0);
+    assert!(told.contains("touch 0.txt") && !told.contains("touch 5.txt"), "{}", told.len());
+    channel.until_told().await;
+    let id = told.rsplit("/deny ").next().unwrap().split(' ').next().unwrap().to_owned();
+    channel.molecule.say(&format!("/approve {id}"));
+    let told = channel.notices(2).await.pop().unwrap();
+    assert!(
+        told.contains("could not be shown here whole") && told.contains("codex-bridge approve"),
+        "{told}"
+    );
+    channel.molecule.say("/stop");
+    channel.notices(4).await;
+    assert!((0..6).all(|number| !channel.shell.home.workspace().join(format!("{number}.txt")).exists()));
     channel.end().await;
 }
 

@@ -153,10 +153,7 @@ impl Bridge {
         id: Option<String>,
         decision: Decision,
     ) -> Result<String, Error> {
-        let (channel, conversation) = (&message.channel, &message.conversation);
-        let pending = self
-            .decide_in_chat(channel, conversation, &message.sender_id, id.as_deref(), decision.into())
-            .await?;
+        let pending = self.decide_in_words(message, id.as_deref(), decision).await?;
         Ok(pending.await?.text().to_owned())
     }
 

@@ -6,10 +6,11 @@ use futures_util::future::{BoxFuture, ready};
 
 use super::super::{Bridge, DecisionOutcome, DecisionReport, Error, answering, audit, now_ms};
 use super::keeping::Knock;
+use super::showing::Sight;
 use crate::inbox::{Message, Party, Role, State, answer};
 use crate::outbox::notice::MOST_REQUESTS;
 use crate::outbox::{self, Delivery, Notice};
-use crate::request::RequestRecord;
+use crate::request::{RequestRecord, RequestState};
 use crate::store::{DeliveryFilter, MessageFilter, RequestFilter, Write};
 use crate::task::Task;
 
@@ -67,40 +68,81 @@ impl From<Decision> for Choice {
 pub type Pending = BoxFuture<'static, Result<Verdict, Error>>;
 
 impl Bridge {
-    /// Decides on a request that was put before a conversation. Only Codex's word makes it count: what this gives, once
-    /// the choice is recorded, waits for that.
+    /// Decides on a request that was put before a conversation, with what stands below it. Only Codex's word makes it
+    /// count: what this gives, once the choice is recorded, waits for that.
     pub async fn decide_in_chat(
         &self,
         channel: &str,
         conversation: &str,
         sender_id: &str,
-        request_id: Option<&str>,
+        request_id: &str,
         choice: Choice,
     ) -> Result<Pending, Error> {
-        let at_once = |verdict: Verdict| Ok(ready(Ok(verdict)).boxed());
-        let forbidden = |text: String| at_once(Verdict::Forbidden { text });
+        if let Some(verdict) = self.unheard(channel, conversation, sender_id).await? {
+            return Ok(at_once(verdict));
+        }
+        let found = self.request_of(channel, conversation, request_id).await?;
+        self.decide_found(found, choice, format!("{channel}:{sender_id}")).await
+    }
+
+    /// The same in words; with no name, on the only request that they can mean. A yes counts only for what was shown where
+    /// it was written, before it was.
+    pub(super) async fn decide_in_words(
+        &self,
+        message: &Message,
+        request_id: Option<&str>,
+        decision: Decision,
+    ) -> Result<Pending, Error> {
+        let (channel, conversation) = (&message.channel, &message.conversation);
+        if let Some(verdict) = self.unheard(channel, conversation, &message.sender_id).await? {
+            return Ok(at_once(verdict));
+        }
+        let mut found = match request_id {
+            Some(request_id) => self.request_of(channel, conversation, request_id).await?,
+            None => self.only_request(message, &decision).await?,
+        };
+        if let Ok(request) = &found
+            && answering::is_yes(&decision)
+            && request.state == RequestState::Open
+            && !request.is_question()
+            && let Some(objection) = self.sight_of(request, message).await?.objection(request)
+        {
+            found = Err(objection);
+        }
+        self.decide_found(found, decision.into(), message.author()).await
+    }
+
+    /// What somebody hears who may not decide.
+    async fn unheard(
+        &self,
+        channel: &str,
+        conversation: &str,
+        sender_id: &str,
+    ) -> Result<Option<Verdict>, Error> {
         let rules = self.inner.inbox.rules(channel);
-        match rules.and_then(|rules| rules.role(sender_id, Party::Person)) {
+        Ok(match rules.and_then(|rules| rules.role(sender_id, Party::Person)) {
             None => {
                 self.note_tap(channel, conversation, sender_id).await?;
-                return at_once(Verdict::Unheard);
+                Some(Verdict::Unheard)
             }
-            Some(Role::User) => return forbidden("You may not decide on what Codex asks.".to_owned()),
-            Some(Role::Approver) => {}
-        }
-        let found = match request_id {
-            Some(request_id) => self.request_of(channel, conversation, request_id).await?,
-            None => self.only_request(channel, conversation, &choice).await?,
+            Some(Role::User) => {
+                Some(Verdict::Forbidden { text: "You may not decide on what Codex asks.".to_owned() })
+            }
+            Some(Role::Approver) => None,
+        })
+    }
+
+    async fn decide_found(
+        &self,
+        found: Result<RequestRecord, String>,
+        choice: Choice,
+        by: String,
+    ) -> Result<Pending, Error> {
+        let decided = found.and_then(|request| Ok((decision_of(&request, choice)?, request)));
+        let (decision, request) = match decided {
+            Ok(decided) => decided,
+            Err(text) => return Ok(at_once(Verdict::Forbidden { text })),
         };
-        let request = match found {
-            Ok(request) => request,
-            Err(text) => return forbidden(text),
-        };
-        let decision = match decision_of(&request, choice) {
-            Ok(decision) => decision,
-            Err(text) => return forbidden(text),
-        };
-        let by = format!("{channel}:{sender_id}");
         let task_id = request.task_id.as_str();
         let pending = self.begin_to_decide(task_id, Some(&request.request_id), decision, &by).await?;
         Ok(async move { Ok(verdict(&request, &pending.await?)) }.boxed())
@@ -160,20 +202,19 @@ impl Bridge {
         Ok(self.inner.store.deliveries(&of_task).await?.iter().any(told))
     }
 
+    /// The request that words without a name can mean.
     async fn only_request(
         &self,
-        channel: &str,
-        key: &str,
-        choice: &Choice,
+        message: &Message,
+        decision: &Decision,
     ) -> Result<Result<RequestRecord, String>, Error> {
-        let conversation = self.conversation(channel, key).await?;
+        let conversation = self.conversation(&message.channel, &message.conversation).await?;
         let Some(task_id) = conversation.and_then(|one| one.task_id) else {
             return Ok(Err("Nothing is asked here.".to_owned()));
         };
         let mut open = self.open_requests(Some(task_id)).await?;
-        if open.iter().any(|request| !request.is_question()) && is_yes(choice) {
-            // A yes is never meant for a question.
-            open.retain(|request| !request.is_question());
+        if answering::is_yes(decision) {
+            open = self.agreeable(open, message).await?;
         }
         Ok(match open.len() {
             0 => Err("Nothing is asked here.".to_owned()),
@@ -183,6 +224,24 @@ impl Bridge {
                 Err(format!("Several requests are open, say which one: {}", ids.join(", ")))
             }
         })
+    }
+
+    /// Those that a yes can mean: never a question, and of the others first what was shown.
+    async fn agreeable(
+        &self,
+        mut open: Vec<RequestRecord>,
+        message: &Message,
+    ) -> Result<Vec<RequestRecord>, Error> {
+        if open.iter().any(|request| !request.is_question()) {
+            open.retain(|request| !request.is_question());
+        }
+        let mut shown = Vec::new();
+        for request in &open {
+            if self.sight_of(request, message).await? == Sight::Whole {
+                shown.push(request.clone());
+            }
+        }
+        Ok(if shown.is_empty() { open } else { shown })
     }
 
     /// Puts what is still open before people again: what they saw may be far up, or its buttons dead.
@@ -253,6 +312,10 @@ impl Bridge {
         let found = self.request_of(&message.channel, &message.conversation, request_id).await?;
         Ok(found.and_then(|request| answer::decision(request_id, &request.ask, text)))
     }
+}
+
+fn at_once(verdict: Verdict) -> Pending {
+    ready(Ok(verdict)).boxed()
 }
 
 fn is_yes(choice: &Choice) -> bool {

@@ -63,7 +63,7 @@ impl Api {
     /// Says something to the people on the canvas.
     pub async fn notify(&self, text: &str) -> Outcome {
         match self.post(&self.of_workspace("notify"), &json!({ "message": text })).await {
-            Ok(reply) if reply.is_success() => Outcome::Delivered { message_id: None },
+            Ok(reply) if reply.is_success() => Outcome::delivered(None),
             Ok(reply) if matches!(reply.status, 400 | 403) => {
                 Outcome::failed(Refusal::Never, format!("it answered {}: {}", reply.status, said(&reply)))
             }

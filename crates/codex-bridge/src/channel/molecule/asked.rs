@@ -18,6 +18,26 @@ pub struct Asked {
     open: Mutex<Vec<(String, String)>>,
 }
 
+/// What came of putting requests before people.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Put {
+    /// They see all of them.
+    All,
+    /// The platform has no requests: people decide by words instead.
+    NoWay,
+    /// This went wrong.
+    Failed(Outcome),
+}
+
+/// Whether the platform has requests, which can be taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Adopted {
+    /// What stood there is taken over.
+    Those,
+    /// It has none.
+    NoWay,
+}
+
 impl Asked {
     fn open(&self) -> MutexGuard<'_, Vec<(String, String)>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
@@ -58,17 +78,21 @@ impl Asked {
         attempt.notice.requests.iter().all(|asked| is_open(&asked.request_id))
     }
 
-    /// Puts each request of a notice before people; one that they see already is left as it is. Gives back only what
-    /// went wrong.
-    pub async fn ask(&self, api: &Api, attempt: &Attempt) -> Option<Outcome> {
-        if !self.has_all(attempt)
-            && let Err(trouble) = self.adopt(api, attempt).await
-        {
-            let refusal = match trouble {
-                Trouble::Again { after: Some(after), .. } => Refusal::NotBefore(after),
-                _ => Refusal::Later,
-            };
-            return Some(Outcome::failed(refusal, trouble.sentence()));
+    /// Puts each request of a notice before people; one that they see already is left as it is.
+    pub async fn ask(&self, api: &Api, attempt: &Attempt) -> Put {
+        if self.has_all(attempt) {
+            return Put::All;
+        }
+        match self.adopt(api, attempt).await {
+            Ok(Adopted::Those) => {}
+            Ok(Adopted::NoWay) => return Put::NoWay,
+            Err(trouble) => {
+                let refusal = match trouble {
+                    Trouble::Again { after: Some(after), .. } => Refusal::NotBefore(after),
+                    _ => Refusal::Later,
+                };
+                return Put::Failed(Outcome::failed(refusal, trouble.sentence()));
+            }
         }
         for asked in &attempt.notice.requests {
             if self.all().iter().any(|(_, request_id)| *request_id == asked.request_id) {
@@ -83,38 +107,34 @@ impl Asked {
             });
             let reply = match api.post(&api.of_workspace("requests"), &body).await {
                 Ok(reply) => reply,
-                Err(error) => return Some(error.into()),
+                Err(error) => return Put::Failed(error.into()),
             };
             match reply.body["request_id"].as_str() {
                 Some(id) if reply.is_success() => {
                     self.know(vec![(id.to_owned(), asked.request_id.clone())]);
                 }
-                // A platform without requests: people decide by words instead.
-                _ if reply.status == 404 => {
-                    return Some(api.notify(&words(attempt)).await);
-                }
+                _ if reply.status == 404 => return Put::NoWay,
                 _ if matches!(reply.status, 400 | 403) => {
-                    return Some(Outcome::failed(
-                        Refusal::Never,
-                        format!("it answered {}: {}", reply.status, said(&reply)),
-                    ));
+                    let why = format!("it answered {}: {}", reply.status, said(&reply));
+                    return Put::Failed(Outcome::failed(Refusal::Never, why));
                 }
                 // It was taken, and its name was lost on the way: it is looked for.
-                _ if reply.is_success() => return Some(Outcome::in_doubt("its answer cannot be read")),
-                _ => return Some(reply.refusal()),
+                _ if reply.is_success() => {
+                    return Put::Failed(Outcome::in_doubt("its answer cannot be read"));
+                }
+                _ => return Put::Failed(reply.refusal()),
             }
         }
-        None
+        Put::All
     }
 
     /// Takes over what stands on the platform already under the names of these requests, answered or not: we may have put it
     /// there without living to note it. A list that cannot be read says nothing of what stands there.
-    pub async fn adopt(&self, api: &Api, attempt: &Attempt) -> Result<(), Trouble> {
+    pub async fn adopt(&self, api: &Api, attempt: &Attempt) -> Result<Adopted, Trouble> {
         let listed = api.get(&api.of_workspace("requests")).await.map_err(|error| api::trouble(&error))?;
         let rows = match listed.body.as_array() {
             Some(rows) if listed.is_success() => rows.as_slice(),
-            // A platform without requests.
-            _ if listed.status == 404 => &[],
+            _ if listed.status == 404 => return Ok(Adopted::NoWay),
             _ => return Err(api::later(&listed)),
         };
         let is_wanted =
@@ -126,7 +146,7 @@ impl Asked {
                 self.know(vec![(id, request_id)]);
             }
         }
-        Ok(())
+        Ok(Adopted::Those)
     }
 
     /// What people decided since.
@@ -207,6 +227,16 @@ pub fn words(attempt: &Attempt) -> String {
     };
     let notes: Vec<String> = cut.map(|asked| note(&asked.request_id)).collect();
     if notes.is_empty() { said } else { text::appended(&said, &notes.join("\n"), LIMIT) }
+}
+
+/// The requests of an attempt.
+pub fn ids(attempt: &Attempt) -> Vec<String> {
+    attempt.notice.requests.iter().map(|asked| asked.request_id.clone()).collect()
+}
+
+/// Those that its words show whole.
+pub fn shown_in_words(attempt: &Attempt) -> Vec<String> {
+    if text::is_whole(&attempt.notice, LIMIT) { ids(attempt) } else { Vec::new() }
 }
 
 /// A notice that asks for this alone.

@@ -193,7 +193,7 @@ pub fn outcome(answer: Result<Value, Unanswered>) -> Outcome {
     let error = match answer {
         Ok(result) => {
             let message_id = result["message_id"].as_str().map(str::to_owned);
-            return Outcome::Delivered { message_id };
+            return Outcome::delivered(message_id);
         }
         Err(Unanswered::Unsent(why)) => return Outcome::failed(Refusal::Later, why),
         Err(Unanswered::InDoubt(why)) => return Outcome::in_doubt(why),
@@ -234,10 +234,7 @@ mod tests {
         assert_eq!(refused(json!({"code": "invalid"})), Refusal::Never);
         assert_eq!(refused(json!({"code": "auth"})), Refusal::Later);
         assert_eq!(refused(json!({"code": -32603})), Refusal::Later);
-        assert_eq!(
-            outcome(Ok(json!({"message_id": "m1"}))),
-            Outcome::Delivered { message_id: Some("m1".into()) }
-        );
+        assert_eq!(outcome(Ok(json!({"message_id": "m1"}))), Outcome::delivered(Some("m1".into())));
         assert!(matches!(
             outcome(Err(Unanswered::InDoubt("x".into()))),
             Outcome::Failed { in_doubt: true, .. }

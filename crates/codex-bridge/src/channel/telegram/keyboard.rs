@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn asked(id: &str, ask: Value) -> Asked {
-        Asked { request_id: id.into(), ask, is_long: false, expires_at: None }
+        Asked { request_id: id.into(), ask, is_long: false, was_shown: false, expires_at: None }
     }
 
     fn whole(asked: &Asked) -> Shown<'_> {

@@ -52,7 +52,7 @@ impl Telegram {
         let mut answers = answers.and_then(|id| update::number_in(id, self.memory().now(chat)));
         let [parts, marked] = [false, true].map(|marks| text::parts(&attempt.notice, marks, LIMIT));
         let mut told = self.memory().told(attempt);
-        let mut last = Outcome::Delivered { message_id: None };
+        let mut last = Outcome::delivered(None);
         // A repetition has as many parts as the first attempt.
         for (number, (plain, marked)) in parts.iter().zip(&marked).enumerate().skip(told.said) {
             let part = if number < told.in_doubt { marked } else { plain };
@@ -69,6 +69,9 @@ impl Telegram {
             told.said = number + 1;
         }
         self.memory().forget_told(&attempt.key);
+        if let Outcome::Delivered { shown, .. } = &mut last {
+            *shown = text::shown_whole(&parts);
+        }
         last
     }
 

@@ -34,6 +34,12 @@ pub fn is_whole(notice: &Notice, limit: Limit) -> bool {
         && limit.length(&chat(notice, true, Limit::Bytes(usize::MAX))) <= limit.most()
 }
 
+/// The requests that these messages show whole, and that can be approved where they stand.
+pub fn shown_whole(parts: &[Part<'_>]) -> Vec<String> {
+    let decides = parts.iter().flat_map(|part| &part.decides);
+    decides.filter(|shown| shown.is_whole).map(|shown| shown.asked.request_id.clone()).collect()
+}
+
 /// The messages of a notice, the first one first. A repetition has as many as the first attempt.
 pub fn parts(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> Vec<Part<'_>> {
     if notice.requests.is_empty() || is_whole(notice, limit) {

@@ -1,0 +1,98 @@
+//! Decisions in words: a yes counts only for what was shown whole, where it is said, before it was said.
+
+use std::sync::Arc;
+
+use codex_bridge_core::Bridge;
+use codex_bridge_core::inbox::Arrival;
+use codex_bridge_core::outbox::{Delivery, Outcome, State};
+use futures_util::FutureExt;
+use scripted_model::Scenario;
+
+use crate::inbox::{from, receive, rules};
+use crate::outbox::{Stage, config, deliveries};
+use crate::workbench::Workbench;
+
+/// Codex asks Ada whether it may make a file.
+async fn asking(bench: &Workbench, stage: &Arc<Stage>) -> Bridge {
+    bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("Finished."));
+    let bridge = bench.open_with(config(bench, stage)).await;
+    bridge.open_channel(rules(bench)).await.unwrap();
+    receive(&bridge, [from("ada", "m-1", "make x")]).await;
+    bridge
+}
+
+/// Waits until the notice of what is asked is so; gives the name of the request.
+async fn notice(bridge: &Bridge, state: State) -> String {
+    let is_so = |one: &Delivery| one.state == state && one.notice.requests.len() == 1;
+    let all = deliveries(bridge, |all| all.iter().any(is_so)).await;
+    all.into_iter().find(is_so).unwrap().notice.requests.remove(0).request_id
+}
+
+/// Says something; gives the answer, which need not be sent.
+async fn told(bridge: &Bridge, arrival: Arrival) -> String {
+    let name = arrival.external_id.clone();
+    let is_it = |one: &Delivery| one.notice.in_reply_to.as_ref() == Some(&name);
+    receive(bridge, [arrival]).await;
+    let all = deliveries(bridge, |all| all.iter().any(is_it)).await;
+    all.into_iter().find(is_it).unwrap().notice.answer.unwrap()
+}
+
+fn is_made(bench: &Workbench) -> bool {
+    bench.home.workspace().join("x.txt").exists()
+}
+
+#[tokio::test]
+async fn a_yes_to_what_nobody_was_shown_does_not_count() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    stage.play(|| std::future::pending().boxed());
+    let bridge = asking(&bench, &stage).await;
+    let id = notice(&bridge, State::Attempting).await;
+    for (name, yes) in [("m-2", "/approve".to_owned()), ("m-3", format!("/approve {id}"))] {
+        let answer = told(&bridge, from("ada", name, &yes)).await;
+        assert!(
+            answer.contains("has not been shown here") && answer.contains("codex-bridge approve"),
+            "{answer}"
+        );
+    }
+    let answer = told(&bridge, from("ada", "m-4", "/deny")).await;
+    assert!(answer.contains("decline"), "a no counts always: {answer}");
+    assert!(!is_made(&bench));
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_yes_to_what_was_shown_in_part_does_not_count() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    stage.answers(Outcome::delivered(None));
+    let bridge = asking(&bench, &stage).await;
+    let id = notice(&bridge, State::Delivered).await;
+    for (name, yes) in [("m-2", "/approve".to_owned()), ("m-3", format!("/approve {id}"))] {
+        let answer = told(&bridge, from("ada", name, &yes)).await;
+        assert!(answer.contains("could not be shown here whole"), "{answer}");
+    }
+    assert!(told(&bridge, from("ada", "m-4", &format!("/deny {id}"))).await.contains("decline"));
+    assert!(!is_made(&bench));
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_yes_counts_only_where_the_request_was_shown_and_only_after_that() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let before = from("ada", "m-2", "/approve");
+    let bridge = asking(&bench, &stage).await;
+    let id = notice(&bridge, State::Delivered).await;
+    let answer = told(&bridge, before).await;
+    assert!(answer.contains("only after this was written") && answer.contains(&id), "{answer}");
+    let elsewhere =
+        |name, yes: &str| Arrival { reply_to: "stage:ada's other phone".into(), ..from("ada", name, yes) };
+    let answer = told(&bridge, elsewhere("m-3", &format!("/approve {id}"))).await;
+    assert!(answer.contains("has not been shown here"), "{answer}");
+    assert!(!is_made(&bench));
+    let answer = told(&bridge, from("ada", "m-4", "/approve")).await;
+    assert!(answer.contains("Codex has taken it"), "{answer}");
+    deliveries(&bridge, |all| all.iter().any(|one| one.notice.answer.as_deref() == Some("Finished."))).await;
+    assert!(is_made(&bench));
+    let answer = told(&bridge, elsewhere("m-5", &format!("/approve {id}"))).await;
+    assert!(answer.contains("already answered"), "{answer}");
+    bench.tidy(bridge).await;
+}
