@@ -144,10 +144,10 @@ async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     let channels = Arc::new(Registry::default());
     let bridge = open_bridge(paths, &rules, &codex, &channels).await?;
     let (ending, ended) = watch::channel(End::Never);
-    let app = http::App::new(bridge.clone(), rules, about, ending, Arc::clone(&channels));
+    let app = http::App::new(bridge.clone(), rules, about, ending, Arc::clone(&channels), paths.clone());
     let listener = listen(paths)?;
     end_on_signals(Arc::clone(&app.ending))?;
-    let stopped = channels::serve(&app, orders.channel.as_ref())?;
+    let stopped = channels::serve(&app, orders.channel.as_ref()).await?;
     announce(orders.start, paths, &codex, port.as_ref());
     let router = http::router(app.clone());
     let on_port = port.map(|port| port.answer(bridge.clone(), router.clone(), ended.clone()));
