@@ -180,7 +180,9 @@ async fn open_bridge(
     let mut config = core_config(paths, rules, codex)?;
     // Before anything is sent: what is for a channel that is not served yet has to wait, and not to be given up.
     for (name, settings) in &rules.file.channels {
-        let around = Surroundings { file: &rules.file, env: &variable, cwd: None };
+        // One that is served only when somebody runs it works where that is.
+        let cwd = std::env::current_dir().ok().filter(|_| settings.manual);
+        let around = Surroundings { file: &rules.file, env: &variable, cwd: cwd.as_ref() };
         channels.configured(name, settings.open(name, around));
     }
     store.channels().await?.iter().for_each(|record| channels.know(&record.name));

@@ -29,6 +29,8 @@ pub struct Registry {
     served: Mutex<BTreeMap<String, Served>>,
     /// Those that the operator has, served or not, as they are configured.
     known: Mutex<BTreeMap<String, Configured>>,
+    /// Why those could not be served that were to be from the beginning.
+    failed: Mutex<BTreeMap<String, String>>,
 }
 
 /// A channel as it is configured, which is never served: it tells what places there are. Or why there is none.
@@ -165,6 +167,10 @@ impl Registry {
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn failed(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, Configured>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -203,10 +209,19 @@ impl Registry {
         self.known().entry(name.to_owned()).or_insert_with(unknown);
     }
 
-    /// How a channel is, and the last sentence about it.
+    /// How a channel is, and the last sentence about it: of one that is not served, why it cannot be, if that is known.
     pub fn standing(&self, name: &str) -> (Standing, String) {
-        let idle = || (Standing::Idle, String::new());
-        self.served().get(name).map_or_else(idle, |served| served.journal.standing())
+        if let Some(served) = self.served().get(name) {
+            return served.journal.standing();
+        }
+        let configured = || self.known().get(name).and_then(|known| known.clone().err());
+        let failed = self.failed().get(name).cloned();
+        (Standing::Idle, failed.or_else(configured).unwrap_or_default())
+    }
+
+    /// It could not be served, for this reason.
+    pub fn not_served(&self, name: &str, failure: &Failure) {
+        self.failed().insert(name.to_owned(), failure.to_string());
     }
 
     /// What a channel said, and will say.
@@ -227,6 +242,7 @@ impl Registry {
             self.serve_otherwise(bridge, opened).await?;
             return Ok(journal);
         }
+        self.failed().remove(&name);
         self.served().remove(&name);
         let locks = self.locks.get().cloned().unwrap_or_default();
         let holder = format!("the daemon with pid {}", std::process::id());

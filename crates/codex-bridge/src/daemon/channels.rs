@@ -26,6 +26,7 @@ pub async fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLoc
         tokio::spawn(async move {
             if let Err(failure) = serve_configured(&app, &name).await {
                 eprintln!("warning: channel {name} is not served: {failure}");
+                app.channels.not_served(&name, &failure);
             }
         });
     }

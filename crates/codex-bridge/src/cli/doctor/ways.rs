@@ -18,11 +18,11 @@ pub fn targets(file: &File) -> Finding {
 
 /// The channels that work arrives by.
 pub fn channels(file: &File) -> Finding {
-    // Only whether there is one: a channel without workspaces works where it is run.
-    let cwd = std::env::current_dir().ok();
-    let around = Surroundings { file, env: &variable, cwd: cwd.as_ref() };
     let (mut usable, mut wrong) = (Vec::new(), Vec::new());
     for (name, settings) in &file.channels {
+        // A channel without workspaces works where it is run; one that the daemon serves by itself is run nowhere.
+        let cwd = std::env::current_dir().ok().filter(|_| settings.manual);
+        let around = Surroundings { file, env: &variable, cwd: cwd.as_ref() };
         match settings.open(name, around) {
             Ok(_) => usable.push(name.clone()),
             Err(failure) => wrong.push((name.clone(), failure.message)),
