@@ -237,6 +237,10 @@ impl Channel for Telegram {
         if is_known { Ok(()) } else { Err("that chat is not one of the operator's".to_owned()) }
     }
 
+    fn reaches(&self, place: &str) -> bool {
+        numbered(place).is_ok()
+    }
+
     fn repeats(&self, _place: &str) -> Repeats {
         Repeats::MayDouble
     }
