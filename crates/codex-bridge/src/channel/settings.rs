@@ -164,6 +164,9 @@ impl Settings {
         let given = self.allow.iter().map(String::as_str);
         let allow: Vec<&str> = if self.allow.is_empty() { allowed.to_vec() } else { given.collect() };
         let allow = allow.into_iter().map(Allowed::parse).collect::<Result<Vec<_>, _>>()?;
+        if self.platform(name) == "molecule" {
+            allow.iter().try_for_each(molecule::check_allowed)?;
+        }
         if allow.is_empty() {
             return Err("nobody may write: set `allow`".to_owned());
         }
