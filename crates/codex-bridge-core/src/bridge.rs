@@ -254,6 +254,17 @@ impl Bridge {
         self.view(task).await
     }
 
+    /// The task that was started with this prompt under a name of the caller's own.
+    pub async fn started_under(
+        &self,
+        client_request_id: &str,
+        prompt: &str,
+    ) -> Result<Option<TaskView>, Error> {
+        let Some(task) = self.started_by(Some(&client_request_id.to_owned())).await? else { return Ok(None) };
+        let is_same = self.inner.has_first_prompt(&task.id, prompt).await?;
+        Ok(if is_same { Some(self.view(task).await?) } else { None })
+    }
+
     async fn started_by(&self, client_request_id: Option<&String>) -> Result<Option<Task>, Error> {
         let Some(id) = client_request_id else { return Ok(None) };
         let filter =
@@ -539,11 +550,20 @@ fn state_writes(task: &mut Task, now: TimeMs) -> Vec<Write> {
 
 /// The line that tells a task's state.
 pub(crate) fn state_event(task: &Task, now: TimeMs) -> Write {
+    let goes_on = task.status == Status::Paused && task.parked.is_some();
+    append(&task.id, now, "state", state_of(task, goes_on))
+}
+
+/// What a line of the log says of a task's state, and whether it goes on by itself although it is at rest.
+pub(crate) fn state_of(task: &Task, goes_on: bool) -> Map<String, Value> {
     let mut body = Map::from_iter([("status".to_owned(), json!(task.status))]);
     if let Some(reason) = &task.reason {
         body.insert("reason".to_owned(), json!(reason));
     }
-    append(&task.id, now, "state", body)
+    if goes_on {
+        body.insert("goes_on".to_owned(), true.into());
+    }
+    body
 }
 
 /// One line for the audit log.

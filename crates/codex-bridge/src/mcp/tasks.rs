@@ -41,9 +41,22 @@ pub async fn get(
 ) -> Result<GetTaskResult, ErrorData> {
     let stretch = Stretch::named(id);
     let task = access.client.show(&stretch.task_id).await.map_err(error)?;
-    let rest = Reading::new(&stretch).catch_up(&access.client, &task).await.map_err(error)?;
+    // What was looked at a second ago, and every second before that, need not be read each time.
+    let is_first_turn = stretch.after == 0 && task.used.turns <= 1 && !task.status.is_at_rest();
+    let rest = if is_first_turn {
+        None
+    } else {
+        Reading::new(&stretch).catch_up(&access.client, &task).await.map_err(error)?
+    };
     let handle = handle(&stretch, &task);
     let (handle, payload) = match rest {
+        Some(rest) if rest.goes_on => {
+            let why = rest.reason.unwrap_or_default();
+            (
+                handle.with_status_message(format!("{}: {why}; it goes on by itself", rest.status)),
+                TaskPayload::Working,
+            )
+        }
         Some(rest) => (handle, ended(&stretch, &task, &rest)),
         None => under_way(handle, &task, Manner::of(access, context)),
     };
@@ -82,6 +95,9 @@ pub async fn decide(
     task_id: &str,
     responses: &InputResponses,
 ) -> Result<HashSet<String>, Failure> {
+    if !access.may_decide {
+        return Err(super::may_not_decide());
+    }
     let task = access.client.show(task_id).await?;
     let mut undecided = HashSet::new();
     for (id, answer) in responses {
@@ -106,7 +122,8 @@ pub async fn cancel(access: &Access, id: &str) -> Result<(), ErrorData> {
     let stretch = Stretch::named(id);
     let task = access.client.show(&stretch.task_id).await.map_err(error)?;
     let mut reading = Reading::new(&stretch);
-    if reading.catch_up(&access.client, &task).await.map_err(error)?.is_some() {
+    let rest = reading.catch_up(&access.client, &task).await.map_err(error)?;
+    if rest.is_some_and(|rest| !rest.goes_on) {
         return Ok(());
     }
     if reading.has_gap && (task.used.turns > 1 || task.status == Status::Queued) {

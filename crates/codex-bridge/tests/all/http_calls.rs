@@ -308,3 +308,22 @@ async fn a_limit_that_stops_a_turn_and_an_answer_that_does_not_come_are_counted(
     }
     port.shell.end().await;
 }
+
+#[tokio::test]
+async fn the_same_key_finds_its_task_though_its_directory_is_gone() {
+    let port = Port::new().await;
+    let token = port.token("agent", "operator").await;
+    let tree = port.shell.home.workspace().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    let body = json!({"prompt": "look [play] say Seen.", "cwd": tree});
+    let call = |body: &Value| port.post("/v1/tasks", body).token(&token).header("idempotency-key", "mine");
+    let first = call(&body).send().await.ok().json();
+    let id = first["task_id"].as_str().unwrap();
+    port.wait(&token, id).await;
+    std::fs::remove_dir(&tree).unwrap();
+    let again = call(&body).send().await.ok().json();
+    assert_eq!((&again["task_id"], &again["final_text"]), (&first["task_id"], &json!("Seen.")));
+    let other = json!({"prompt": "other", "cwd": tree});
+    assert_eq!(call(&other).send().await.problem().1, "bad_cwd");
+    port.shell.end().await;
+}

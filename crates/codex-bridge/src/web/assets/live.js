@@ -54,7 +54,8 @@
       try {
         const answer = await fetch(address(), { headers: { accept: "text/html" } });
         if (new URL(answer.url).pathname === "/login") { location.assign("/login"); return; }
-        if (answer.ok) use(new DOMParser().parseFromString(await answer.text(), "text/html"));
+        if (!answer.ok) throw new Error(answer.status);
+        use(new DOMParser().parseFromString(await answer.text(), "text/html"));
         pause = REFRESH_EVERY_MS;
       } catch { again = true; pause = Math.min(2 * pause, RETRY_MAX_MS); }
       setTimeout(() => { busy = false; if (again) { again = false; refresh(); } }, pause);
