@@ -95,10 +95,12 @@ impl App {
             readiness: Arc::default(),
         };
         let observer = news::observe(app.bridge.clone(), app.digest.clone(), Arc::clone(&app.meter));
+        let host_observer = news::observe_hosts(app.bridge.clone(), app.digest.clone());
         let end = app.clone();
         tokio::spawn(async move {
             tokio::select! {
                 () = observer => {}
+                () = host_observer => {}
                 () = end.ended() => {}
             }
         });
