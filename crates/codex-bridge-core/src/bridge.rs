@@ -446,9 +446,13 @@ impl Inner {
     pub(crate) async fn commit(&self, batch: Vec<Write>) -> Result<(), store::Error> {
         let changed: Vec<TaskId> = batch.iter().filter_map(changed_task).collect();
         let has_letters = batch.iter().any(|write| matches!(write, Write::AddDelivery(_)));
+        let has_attempts = batch.iter().any(|write| matches!(write, Write::SaveDelivery(_)));
         let has_sent = batch.iter().any(is_sent);
         let committed = self.store.commit(batch).await?;
         self.news.tell_committed(committed.events, changed);
+        if has_letters || has_attempts {
+            self.news.tell_deliveries();
+        }
         if has_letters {
             self.outbox.look();
         }

@@ -101,6 +101,10 @@ impl Stubborn {
 }
 
 impl Store for Stubborn {
+    fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.store.check_writable()
+    }
+
     fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Committed, Error>> {
         let only_tells = batch.iter().all(|write| matches!(write, Write::Append { .. }));
         if only_tells && self.is_full.load(Ordering::SeqCst) {

@@ -62,6 +62,14 @@ impl From<Failure> for Problem {
     }
 }
 
+impl Problem {
+    /// The same with another status than that of its code.
+    pub fn told_as(self, status: StatusCode) -> Self {
+        let title = status.canonical_reason().unwrap_or_default().to_owned();
+        Self { status: status.as_u16(), title, ..self }
+    }
+}
+
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         Self { code: problem.code, message: problem.detail, hint: problem.hint }

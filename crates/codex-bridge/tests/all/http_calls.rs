@@ -1,8 +1,12 @@
 //! What the routes take and give: shapes, filters, pages, failures.
 
+use std::fs;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use crate::http_rig::Port;
+use crate::http_rig::{Answer, Port};
+use crate::shell::PATIENCE;
 
 #[tokio::test]
 async fn every_failure_is_told_as_problem_json() {
@@ -160,6 +164,37 @@ async fn the_same_key_for_other_work_is_refused() {
     let refused = port.shell.run(&["tool", &call]).await.json();
     assert_eq!((&refused["success"], &refused["code"]), (&json!(false), &json!("key_reused")));
     port.shell.end().await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_cannot_write_says_that_it_is_not_ready() {
+    let port = Port::new().await;
+    port.shell.run(&["ps"]).await.ok();
+    port.get("/readyz").send().await.ok();
+    // It still reads, from files that it has open.
+    let (here, away) = (port.shell.home.dir().join("st"), port.shell.home.dir().join("away"));
+    fs::rename(&here, &away).unwrap();
+    let told = readiness(&port, 503).await;
+    assert_eq!(told.problem(), (503, "store".into()));
+    assert!(told.json()["detail"].as_str().unwrap().contains("tasks.db"), "{told:?}");
+    port.get("/healthz").send().await.ok();
+    fs::rename(&away, &here).unwrap();
+    readiness(&port, 200).await;
+    port.shell.end().await;
+}
+
+/// The answer once it is this one. What was found out counts for a moment.
+async fn readiness(port: &Port, status: u16) -> Answer {
+    let look = async {
+        loop {
+            let told = port.get("/readyz").send().await;
+            if told.status == status {
+                return told;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, look).await.unwrap_or_else(|_| panic!("never {status}"))
 }
 
 #[tokio::test]
