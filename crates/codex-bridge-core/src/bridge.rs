@@ -24,7 +24,7 @@ use crate::request::RequestRecord;
 use crate::runner::{self, Runner};
 use crate::seal;
 use crate::store::{self, Store, TaskFilter, Write};
-use crate::task::{Limits, Settings, Status, Task, TaskId, TimeMs};
+use crate::task::{Limits, Parked, Settings, Status, Task, TaskId, TimeMs};
 use crate::token;
 
 mod answering;
@@ -469,7 +469,9 @@ impl Inner {
 
     pub(crate) fn line_up(&self, task: &Task) {
         let mut ticket = self.ticket(task);
-        ticket.is_held = self.accounts().limit(&ticket.home, &task.id, now_ms()).is_some();
+        // Also if the limit has ended since it was told to wait: others have waited longer.
+        let was_held_back = matches!(task.parked, Some(Parked::UsageLimit { .. }));
+        ticket.is_held = was_held_back || self.accounts().limit(&ticket.home, &task.id, now_ms()).is_some();
         let is_held = ticket.is_held;
         self.queue().wait(ticket);
         if is_held {

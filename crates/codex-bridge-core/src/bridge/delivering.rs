@@ -26,6 +26,9 @@ const AT_ONCE: usize = 16;
 const ATTEMPT_LIMIT: Duration = Duration::from_mins(1);
 /// How long an attempt holds its delivery. Longer than it can take, so that nobody else takes it up meanwhile.
 const HOLD_MS: TimeMs = 120_000;
+/// How often it is tried to save what came of an attempt, and the pause after each time: all of it within the hold.
+const SAVES: u32 = 25;
+const SAVE_PAUSE: Duration = Duration::from_secs(2);
 /// With nothing due, and when the store fails, it is looked again after so long.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// How long attempts may take when the bridge closes: what is cut off then is in doubt.
@@ -347,10 +350,16 @@ impl Inner {
         redact::plain::plain(&error).chars().take(ERROR_CHARS).collect()
     }
 
+    /// Keeps at it while the attempt holds the delivery: what was said is not said again because the disk was full for a
+    /// moment. What cannot be saved by then is in doubt.
     async fn save_delivery(&self, mut delivery: Delivery) {
-        delivery.updated_at = now_ms();
-        // What cannot be saved stays held, and is in doubt after that.
-        let _ = self.commit(vec![Write::SaveDelivery(Box::new(delivery))]).await;
+        for _ in 0..SAVES {
+            delivery.updated_at = now_ms();
+            if self.commit(vec![Write::SaveDelivery(Box::new(delivery.clone()))]).await.is_ok() {
+                return;
+            }
+            tokio::time::sleep(SAVE_PAUSE).await;
+        }
     }
 }
 
