@@ -8,6 +8,7 @@ mod channel_telegram;
 mod channel_telegram_asking;
 mod channel_telegram_commands;
 mod channel_telegram_crash;
+mod channel_telegram_progress;
 mod channel_webhook;
 mod channels_crash;
 mod channels_molecule;
