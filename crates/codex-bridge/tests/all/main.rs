@@ -3,6 +3,7 @@
 
 mod audit;
 mod channel_plugin;
+mod channel_plugin_told;
 mod channel_rig;
 mod channel_telegram;
 mod channel_telegram_asking;
