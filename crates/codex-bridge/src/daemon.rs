@@ -180,7 +180,8 @@ async fn open_bridge(
     let mut config = core_config(paths, rules, codex)?;
     // Before anything is sent: what is for a channel that is not served yet has to wait, and not to be given up.
     for (name, settings) in &rules.file.channels {
-        let around = Surroundings { file: &rules.file, env: &variable, cwd: None };
+        let around =
+            Surroundings { file: &rules.file, env: &variable, cwd: None, redactor: &config.redactor };
         channels.configured(name, settings.open(name, around));
     }
     store.channels().await?.iter().for_each(|record| channels.know(&record.name));

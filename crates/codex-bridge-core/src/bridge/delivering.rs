@@ -12,7 +12,7 @@ use super::{Bridge, Error, Inner, audit, now_ms, random_hex};
 use crate::failpoint;
 use crate::outbox::notice::{MOST_REQUESTS, TurnFacts};
 use crate::outbox::schedule::{self, Next, Tried};
-use crate::outbox::sender::{Refusal, Seen};
+use crate::outbox::sender::{LOOK_BACK_MS, Refusal, Seen};
 use crate::outbox::{Attempt, Delivery, Notice, Occasion, Outcome, Repeats, State, Subscription};
 use crate::request::{RequestRecord, RequestState};
 use crate::store::{self, DeliveryFilter, RequestFilter, Write};
@@ -34,7 +34,7 @@ const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// How long attempts may take when the bridge closes: what is cut off then is in doubt.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(3);
 /// How long a delivery counts as a twin of another.
-const TWINS_MS: TimeMs = 25 * 60 * 60 * 1000;
+const TWINS_MS: TimeMs = LOOK_BACK_MS + 60 * 60 * 1000;
 /// The longest reason that is kept of a failed attempt.
 const ERROR_CHARS: usize = 400;
 

@@ -24,7 +24,8 @@ pub fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLock<Fail
         let name = name.clone();
         tokio::spawn(async move {
             if let Err(failure) = serve_configured(&app, &name).await {
-                eprintln!("warning: channel {name} is not served: {failure}");
+                let why = failure.to_string();
+                eprintln!("warning: channel {name} is not served: {}", app.bridge.redactor().redact(&why));
             }
         });
     }
@@ -58,8 +59,9 @@ pub fn open(app: &App, wanted: &RunChannel) -> Result<Opened, Failure> {
     }
     let env = |name: &str| wanted.variables.get(name).cloned().or_else(|| variable(name));
     // Whoever runs it may bring its token along.
-    app.bridge.redactor().learn(secrets(file, &env));
-    settings.open(&wanted.name, Surroundings { file, env: &env, cwd: wanted.cwd.as_ref() })
+    let redactor = app.bridge.redactor();
+    redactor.learn(secrets(file, &env));
+    settings.open(&wanted.name, Surroundings { file, env: &env, cwd: wanted.cwd.as_ref(), redactor })
 }
 
 /// Where the locks of what is served are: the same for all state directories of one user.

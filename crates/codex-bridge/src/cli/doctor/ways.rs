@@ -1,6 +1,8 @@
 //! The ways to people that are configured: whether all is there that they need. Nobody is reached: `deliveries test` and
 //! `channel test` do that.
 
+use redact::Redactor;
+
 use super::Finding;
 use crate::channel::settings::Surroundings;
 use crate::config::File;
@@ -20,7 +22,8 @@ pub fn targets(file: &File) -> Finding {
 pub fn channels(file: &File) -> Finding {
     // Only whether there is one: a channel without workspaces works where it is run.
     let cwd = std::env::current_dir().ok();
-    let around = Surroundings { file, env: &variable, cwd: cwd.as_ref() };
+    let redactor = Redactor::default();
+    let around = Surroundings { file, env: &variable, cwd: cwd.as_ref(), redactor: &redactor };
     let (mut usable, mut wrong) = (Vec::new(), Vec::new());
     for (name, settings) in &file.channels {
         match settings.open(name, around) {
