@@ -102,9 +102,14 @@ impl RequestRecord {
 
     /// Whether the answer is a secret, which lives in memory only: after a crash it is asked again.
     pub fn has_secret_question(&self) -> bool {
-        let questions = self.ask["questions"].as_array().map(Vec::as_slice).unwrap_or_default();
-        questions.iter().any(|question| question["is_secret"] == Value::Bool(true))
+        asks_for_secret(&self.ask)
     }
+}
+
+/// Whether this asks a person for a secret, at least among others.
+pub(crate) fn asks_for_secret(ask: &Value) -> bool {
+    let questions = ask["questions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    questions.iter().any(|question| question["is_secret"] == Value::Bool(true))
 }
 
 /// Whether this asks a person for words rather than for a yes.

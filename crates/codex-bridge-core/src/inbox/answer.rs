@@ -5,9 +5,17 @@ use std::collections::BTreeMap;
 use codex_session::Decision;
 use serde_json::{Map, Value};
 
-/// How a question is answered in a chat.
-pub fn how(request_id: &str, ask: &Value) -> String {
+use crate::request::asks_for_secret;
+
+/// How a question is answered in a chat; of a secret, how it is answered elsewhere: a chat keeps what is written there.
+pub fn how(task_id: &str, request_id: &str, ask: &Value) -> String {
     let keys = keys(ask);
+    if asks_for_secret(ask) {
+        return format!(
+            "The answer to {request_id} is a secret, which is not taken in a chat. Answer on the web page, or on the \
+             machine: codex-bridge answer {task_id} {request_id} -"
+        );
+    }
     if is_form(ask) {
         return format!("/answer {request_id} FIELD=VALUE, a line for each field");
     }
@@ -20,11 +28,20 @@ pub fn how(request_id: &str, ask: &Value) -> String {
     }
 }
 
+/// What is wrong with an answer, and how it is to be written instead.
+pub fn instead(wrong: &str, task_id: &str, request_id: &str, ask: &Value) -> String {
+    let how = how(task_id, request_id, ask);
+    if asks_for_secret(ask) { how } else { format!("{wrong} Write:\n{how}") }
+}
+
 /// The decision that these words are, or how they have to be written.
-pub fn decision(request_id: &str, ask: &Value, text: &str) -> Result<Decision, String> {
+pub fn decision(task_id: &str, request_id: &str, ask: &Value, text: &str) -> Result<Decision, String> {
     let text = text.trim();
     let keys = keys(ask);
-    let wrong = |what: &str| Err(format!("{what} Write:\n{}", how(request_id, ask)));
+    let wrong = |what: &str| Err(instead(what, task_id, request_id, ask));
+    if asks_for_secret(ask) {
+        return Err(how(task_id, request_id, ask));
+    }
     if text.is_empty() {
         return wrong("There is no answer in this.");
     }
@@ -51,14 +68,14 @@ pub fn decision(request_id: &str, ask: &Value, text: &str) -> Result<Decision, S
 /// The decision that a choice is: of the only question, the option with this number, counted from 0.
 pub fn option(ask: &Value, number: usize) -> Option<Decision> {
     let [question] = questions(ask) else { return None };
-    let (id, label) = (question["id"].as_str()?, question["options"][number]["label"].as_str()?);
+    let (id, label) = (question["id"].as_str()?, options(ask).get(number).copied()?);
     Some(answers([(id.to_owned(), label.to_owned())]))
 }
 
 /// The options that can be chosen with one tap: those of the only question, unless its answer is a secret.
 pub fn options(ask: &Value) -> Vec<&str> {
     let [question] = questions(ask) else { return Vec::new() };
-    if question["is_secret"] == true {
+    if asks_for_secret(ask) {
         return Vec::new();
     }
     let options = question["options"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -136,7 +153,7 @@ mod tests {
 
     fn check(ask: &Value, text: &str, expected: &[(&str, &str)]) {
         let expected = answers(expected.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())));
-        assert_eq!(decision("req-1", ask, text), Ok(expected), "{text:?}");
+        assert_eq!(decision("codex-1", "req-1", ask, text), Ok(expected), "{text:?}");
     }
 
     #[test]
@@ -167,7 +184,7 @@ mod tests {
             &[("colour", "red"), ("size", "big\nand = heavy")],
         );
         for wrong in ["red", "colour=red", "shade=red\nsize=big"] {
-            let told = decision("req-1", &both, wrong).unwrap_err();
+            let told = decision("codex-1", "req-1", &both, wrong).unwrap_err();
             assert!(told.contains("/answer req-1\ncolour=YOUR ANSWER\nsize=YOUR ANSWER"), "{told}");
         }
         assert!(options(&both).is_empty() && option(&both, 0).is_none());
@@ -177,15 +194,26 @@ mod tests {
     fn a_form_is_filled_in_and_an_approval_is_not_answered() {
         let form = json!({"kind": "form", "questions": []});
         let filled = Decision::Form(json!({"count": 3, "name": "ana"}));
-        assert_eq!(decision("req-1", &form, "count=3\nname=ana"), Ok(filled));
-        assert!(decision("req-1", &form, "ana").unwrap_err().contains("FIELD=VALUE"));
+        assert_eq!(decision("codex-1", "req-1", &form, "count=3\nname=ana"), Ok(filled));
+        assert!(decision("codex-1", "req-1", &form, "ana").unwrap_err().contains("FIELD=VALUE"));
         let approval = json!({"kind": "command", "questions": []});
-        assert!(decision("req-1", &approval, "yes").unwrap_err().contains("/approve req-1"));
+        assert!(decision("codex-1", "req-1", &approval, "yes").unwrap_err().contains("/approve req-1"));
     }
 
     #[test]
-    fn a_secret_is_not_offered_as_a_choice() {
-        let secret = json!({"questions": [{"id": "a", "is_secret": true, "options": [{"label": "x"}]}]});
-        assert!(options(&secret).is_empty());
+    fn a_secret_is_neither_offered_nor_taken_in_a_chat() {
+        let secret = json!({"id": "a", "is_secret": true, "options": [{"label": "x"}]});
+        let alone = json!({"kind": "questions", "questions": [secret]});
+        assert!(options(&alone).is_empty());
+        assert_eq!(option(&alone, 0), None, "a button of our own making");
+        let with_another = json!({"kind": "questions", "questions": [{"id": "b"}, secret]});
+        for ask in [alone, with_another] {
+            let told = decision("codex-1", "req-1", &ask, "a=hunter2\nb=x").unwrap_err();
+            assert!(
+                told.contains("codex-bridge answer codex-1 req-1 -") && !told.contains("/answer"),
+                "{told}"
+            );
+            assert!(!told.contains("hunter2"), "{told}");
+        }
     }
 }

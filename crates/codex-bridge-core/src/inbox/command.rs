@@ -1,5 +1,7 @@
 //! What people write to us beside prompts: `/status`, `/approve req-12ab`. Pure.
 
+use std::borrow::Cow;
+
 /// What can be said.
 pub const HELP: &str = "Write what Codex shall do. These words do something else:\n\
     /status – what runs, and what waits\n\
@@ -13,6 +15,9 @@ pub const HELP: &str = "Write what Codex shall do. These words do something else
     /diff – what the last turn changed\n\
     /usage – tokens and time so far\n\
     /help – this";
+
+/// What is said of an answer that cannot be read.
+const ANSWER_NEEDS: &str = "answer needs an ID and a text";
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +83,7 @@ impl Command {
             "deny" => Self::Deny(said()),
             "answer" => match rest.split_once(char::is_whitespace) {
                 Some((id, text)) => Self::Answer { request_id: id.into(), text: text.trim().into() },
-                None => Self::Unknown("answer needs an ID and a text".into()),
+                None => Self::Unknown(ANSWER_NEEDS.into()),
             },
             "new" => Self::New,
             "project" => said().map_or(Self::Projects, Self::Project),
@@ -86,6 +91,19 @@ impl Command {
             "usage" => Self::Usage,
             other => Self::Unknown(format!("there is no command /{other}")),
         })
+    }
+
+    /// What is kept of a text that people can read: an answer may be a secret, whatever was asked.
+    pub fn kept(text: &str) -> Cow<'_, str> {
+        match Self::parse(text) {
+            Some(Self::Answer { request_id, .. }) if request_id.starts_with("req-") => {
+                format!("/answer {request_id} …").into()
+            }
+            Some(Self::Answer { .. }) => "/answer …".into(),
+            // The words may stand where the name should.
+            Some(Self::Unknown(what)) if what == ANSWER_NEEDS => "/answer …".into(),
+            _ => text.into(),
+        }
     }
 
     /// Whether it is carried out at once, whatever runs. The others keep their place among the messages.
@@ -131,6 +149,17 @@ mod tests {
         assert!(matches!(Command::parse("/statsu"), Some(Unknown(_))));
         assert!(matches!(Command::parse("/steer"), Some(Unknown(_))));
         assert!(matches!(Command::parse("/answer req-1"), Some(Unknown(_))));
+    }
+
+    #[test]
+    fn an_answer_is_not_kept() {
+        let check = |text: &str, kept: &str| assert_eq!(Command::kept(text), kept, "{text:?}");
+        check("/answer req-1 hunter2", "/answer req-1 …");
+        check("/Answer@codex_bot req-1\nkey=hunter2", "/answer req-1 …");
+        check("/answer hunter2 please", "/answer …");
+        check("/answer hunter2", "/answer …");
+        check("/approve req-1", "/approve req-1");
+        check("what is /answer req-1 x?", "what is /answer req-1 x?");
     }
 
     #[test]

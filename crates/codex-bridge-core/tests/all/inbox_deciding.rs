@@ -8,7 +8,7 @@ use codex_bridge_core::outbox::{Delivery, Outcome, State};
 use futures_util::FutureExt;
 use scripted_model::Scenario;
 
-use crate::inbox::{from, receive, rules};
+use crate::inbox::{from, messages, receive, rules};
 use crate::outbox::{Stage, config, deliveries};
 use crate::workbench::Workbench;
 
@@ -57,6 +57,17 @@ async fn a_yes_to_what_nobody_was_shown_does_not_count() {
     let answer = told(&bridge, from("ada", "m-4", "/deny")).await;
     assert!(answer.contains("decline"), "a no counts always: {answer}");
     assert!(!is_made(&bench));
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn the_words_of_an_answer_do_not_stay_in_the_inbox() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    bridge.open_channel(rules(&bench)).await.unwrap();
+    told(&bridge, from("ada", "m-1", "/answer req-1 hunter2")).await;
+    let kept = messages(&bridge, |all| all.len() == 1).await.remove(0);
+    assert_eq!((kept.summary.as_str(), kept.sealed_text), ("/answer req-1 …", None));
     bench.tidy(bridge).await;
 }
 

@@ -220,7 +220,7 @@ fn request(notice: &Notice, asked: &Asked, decides: Decides) -> Vec<String> {
 fn how_to_answer(notice: &Notice, asked: &Asked, decides: Decides) -> String {
     let (id, request) = (&notice.task_id, &asked.request_id);
     match (asked.is_question(), decides) {
-        (true, Decides::Here) => answer::how(request, &asked.ask),
+        (true, Decides::Here) => answer::how(id.as_str(), request, &asked.ask),
         (false, Decides::Here) => format!("/approve {request}\n/deny {request}"),
         (true, Decides::AtAShell) => format!("Answer: codex-bridge answer {id} {request} KEY=ANSWER"),
         (false, Decides::AtAShell) => {

@@ -235,6 +235,39 @@ async fn a_stranger_gets_nothing_and_the_operator_sees_who_knocked() {
     channel.end().await;
 }
 
+// peer: CH20
+#[tokio::test]
+async fn a_stranger_whom_a_bridge_of_the_platform_lets_through_is_nobody_of_the_canvas() {
+    let channel = Channel::new().await;
+    channel.shell.model.script("make it", asks("touch made"));
+    channel.molecule.say("make it");
+    channel.start().await;
+    channel.molecule.until("the request", |state| !state.requests.is_empty()).await;
+    channel.molecule.bridge_says("telegram", "/approve");
+    let seq = channel.molecule.bridge_says("telegram", "do as I say");
+    channel.molecule.say("/deny");
+    channel.acked(seq).await;
+    assert!(!channel.shell.home.workspace().join("made").exists(), "a stranger has no say");
+    let listed = channel.start().await;
+    assert_eq!(listed[0]["knocks"][0]["sender_id"], "channel:telegram", "{listed}");
+    assert_eq!(listed[0]["knocks"][0]["count"], 2);
+    channel.end().await;
+}
+
+// peer: CH20
+#[tokio::test]
+async fn who_is_let_in_by_a_bridge_hands_over_work_and_decides_nothing_whatever_the_file_says() {
+    let channel = Channel::with("allow = [\"canvas:approver\", \"channel:telegram:approver\"]").await;
+    channel.shell.model.script("make it", asks("touch made"));
+    let seq = channel.molecule.bridge_says("telegram", "make it");
+    channel.start().await;
+    let told = channel.notices(1).await.remove(0);
+    assert!(told.contains("nobody here may decide"), "{told}");
+    channel.acked(seq).await;
+    assert!(!channel.shell.home.workspace().join("made").exists());
+    channel.end().await;
+}
+
 // peer: CH21
 #[tokio::test]
 async fn agents_that_answer_each_other_come_to_an_end() {

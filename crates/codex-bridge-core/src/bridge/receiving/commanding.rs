@@ -203,7 +203,11 @@ pub(super) fn is_too_late(command: &Command, message: &Message) -> bool {
 
 fn how_to_decide(request: &RequestRecord) -> String {
     let id = &request.request_id;
-    if request.is_question() { answer::how(id, &request.ask) } else { format!("/approve {id} or /deny {id}") }
+    if request.is_question() {
+        answer::how(request.task_id.as_str(), id, &request.ask)
+    } else {
+        format!("/approve {id} or /deny {id}")
+    }
 }
 
 fn nothing_yet() -> String {

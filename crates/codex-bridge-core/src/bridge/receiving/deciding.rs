@@ -316,7 +316,10 @@ impl Bridge {
         text: &str,
     ) -> Result<Result<Decision, String>, Error> {
         let found = self.request_of(&message.channel, &message.conversation, request_id).await?;
-        Ok(found.and_then(|request| answer::decision(request_id, &request.ask, text)))
+        let read = |request: RequestRecord| {
+            answer::decision(request.task_id.as_str(), request_id, &request.ask, text)
+        };
+        Ok(found.and_then(read))
     }
 }
 
@@ -332,11 +335,9 @@ fn is_yes(choice: &Choice) -> bool {
 /// not shown.
 fn decision_of(request: &RequestRecord, choice: Choice) -> Result<Decision, String> {
     let id = &request.request_id;
+    let instead = |wrong: &str| answer::instead(wrong, request.task_id.as_str(), id, &request.ask);
     if request.is_question() && is_yes(&choice) {
-        return Err(format!(
-            "{id} is a question, which takes no yes. Write:\n{}",
-            answer::how(id, &request.ask)
-        ));
+        return Err(instead(&format!("{id} is a question, which takes no yes.")));
     }
     if is_yes(&choice) && !request.fits_a_chat() {
         let task = &request.task_id;
@@ -347,8 +348,9 @@ fn decision_of(request: &RequestRecord, choice: Choice) -> Result<Decision, Stri
     }
     match choice {
         Choice::Decision(decision) => Ok(decision),
-        Choice::Option(number) => answer::option(&request.ask, number)
-            .ok_or_else(|| format!("{id} has no such choice. Write:\n{}", answer::how(id, &request.ask))),
+        Choice::Option(number) => {
+            answer::option(&request.ask, number).ok_or_else(|| instead(&format!("{id} has no such choice.")))
+        }
     }
 }
 

@@ -261,8 +261,8 @@ impl Intake<'_> {
             hops: if is_agent { hops::of(text) } else { 0 },
             reply_to: arrival.reply_to.clone(),
             position: arrival.position,
-            summary: inner.summary(text),
             // Only people command.
+            summary: inner.summary(&if is_agent { text.into() } else { Command::kept(text) }),
             kind: if is_agent { MessageKind::Prompt } else { kind(text) },
             state: State::Received,
             attempts: 0,

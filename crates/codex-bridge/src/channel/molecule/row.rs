@@ -14,6 +14,52 @@ use crate::channel::attached;
 /// What is said of a message without text.
 const EMPTY: &str = "(empty A2A message)";
 
+/// What the platform says of a message that a person wrote on the canvas, if it says anything.
+const CANVAS_SOURCE: &str = "canvas_user";
+/// What it says of somebody whom it does not know.
+const UNAUTHENTICATED: &str = "UNAUTHENTICATED";
+/// The name of what passed a message on and has none that can be used.
+const UNNAMED: &str = "unknown";
+/// The longest name that is used.
+const SOURCE_CHARS: usize = 64;
+
+/// Who wrote a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Writer {
+    /// A person on the canvas.
+    Canvas,
+    /// Another agent.
+    Peer(String),
+    /// Somebody elsewhere, of whom we know only what of the platform's passed it on: a chat bridge, a timer, a hook.
+    PassedOn(String),
+}
+
+impl Writer {
+    /// As they are allowed.
+    fn id(&self) -> String {
+        match self {
+            Self::PassedOn(source) => format!("channel:{source}"),
+            other => other.place(),
+        }
+    }
+
+    /// Where a reply goes. What was passed on is answered on the canvas: the platform has no way back.
+    fn place(&self) -> String {
+        match self {
+            Self::Peer(peer) => format!("peer:{peer}"),
+            Self::Canvas | Self::PassedOn(_) => "canvas".to_owned(),
+        }
+    }
+
+    /// Only who writes on the canvas is surely a person of this workspace's, and may ever decide.
+    fn party(&self) -> Party {
+        match self {
+            Self::Canvas => Party::Person,
+            Self::Peer(_) | Self::PassedOn(_) => Party::Agent,
+        }
+    }
+}
+
 /// A row, as far as we read it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -98,27 +144,54 @@ impl Row {
         if self.is_by_the_way(&request, workspace) {
             return None;
         }
-        let source = self.source_id.as_deref().filter(|id| !id.is_empty());
+        let writer = self.writer(&request);
         let context = text_of(&request["params"]["message"]["contextId"]);
-        let place = source.map_or("canvas".to_owned(), |peer| format!("peer:{peer}"));
-        let name = match source {
-            Some(peer) => self.peer_name.clone().unwrap_or_else(|| peer.to_owned()),
-            None => "canvas".to_owned(),
-        };
+        let id = writer.id();
         Some(Arrival {
             external_id: self.id.clone(),
-            conversation: context.map_or(place.clone(), |context| format!("{place}/{context}")),
-            sender: Sender {
-                id: place.clone(),
-                name,
-                party: if source.is_some() { Party::Agent } else { Party::Person },
-            },
+            conversation: context.map_or(id.clone(), |context| format!("{id}/{context}")),
+            reply_to: format!("{channel}:{}", writer.place()),
+            sender: Sender { name: self.name_of(&writer), party: writer.party(), id },
             room: Room::Direct,
             text: self.text(&request),
-            reply_to: format!("{channel}:{place}"),
             position: self.seq,
             sent_at: self.at(),
         })
+    }
+
+    /// Who wrote it. Without a source it is not only a person on the canvas: the platform writes none for its own
+    /// callers either, and its chat bridges hand over what any stranger wrote to them.
+    fn writer(&self, request: &Value) -> Writer {
+        match self.source_id.as_deref().filter(|id| !id.is_empty()) {
+            Some(peer) => Writer::Peer(peer.to_owned()),
+            None => self.passed_on_by(request).map_or(Writer::Canvas, Writer::PassedOn),
+        }
+    }
+
+    /// What of the platform's passed it on, if it is not what a person wrote on the canvas.
+    fn passed_on_by(&self, request: &Value) -> Option<String> {
+        // A body that cannot be read does not say that it is a person's.
+        let is_closed = self.request_body.is_string() && request.is_null();
+        let params = &request["params"];
+        let places = [&params["metadata"], &params["message"]["metadata"], &request["metadata"]].map(opened);
+        let told =
+            |name: &'static str| places.iter().map(move |place| &place[name]).filter(|told| !told.is_null());
+        let source = told("source").find(|source| *source != CANVAS_SOURCE);
+        let is_unknown = told("user_identity_status")
+            .any(|status| status.as_str().is_some_and(|status| status.eq_ignore_ascii_case(UNAUTHENTICATED)));
+        let ids = [&params["message"]["messageId"], &params["messageId"], &request["messageId"]];
+        let is_bridged = ids.into_iter().filter_map(Value::as_str).any(|id| id.starts_with("channel-"));
+        match source {
+            Some(source) => Some(as_id(source)),
+            None => (is_closed || is_unknown || is_bridged).then(|| UNNAMED.to_owned()),
+        }
+    }
+
+    fn name_of(&self, writer: &Writer) -> String {
+        match writer {
+            Writer::Peer(peer) => self.peer_name.clone().unwrap_or_else(|| peer.clone()),
+            other => other.id(),
+        }
     }
 
     fn text(&self, request: &Value) -> String {
@@ -151,6 +224,15 @@ fn opened(body: &Value) -> Value {
         Some(text) => serde_json::from_str(text).unwrap_or_default(),
         None => body.clone(),
     }
+}
+
+/// What passed a message on, as part of an id: `telegram` of `telegram` and of `channel:telegram`.
+fn as_id(source: &Value) -> String {
+    let name = source.as_str().unwrap_or_default();
+    let name = name.strip_prefix("channel:").unwrap_or(name);
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.' | ':');
+    let is_usable = !name.is_empty() && name.len() <= SOURCE_CHARS && name.chars().all(is_plain);
+    if is_usable { name.to_owned() } else { UNNAMED.to_owned() }
 }
 
 /// The texts of all parts that are text, one after the other: `kind` or `type` says so, or neither, as in A2A 1.0.
@@ -251,6 +333,37 @@ mod tests {
         );
         assert_eq!((arrival.sender.id.as_str(), arrival.sender.party), ("peer:p-1", Party::Agent));
         assert_eq!((arrival.position, arrival.sent_at), (Some(12), 1_769_860_800_000));
+    }
+
+    #[test]
+    fn what_the_platform_passes_on_is_not_taken_for_a_person_on_the_canvas() {
+        let writer = |request: &Value| {
+            let arrival = arrival(&json!({"id": "r", "source_id": null, "request_body": request})).unwrap();
+            assert_eq!(arrival.reply_to, "molecule:canvas");
+            assert_eq!(arrival.conversation, arrival.sender.id);
+            (arrival.sender.id, arrival.sender.party)
+        };
+        let on_canvas = ("canvas".to_owned(), Party::Person);
+        assert_eq!(writer(&json!({"params": {"metadata": {"source": "canvas_user"}}})), on_canvas);
+        assert_eq!(writer(&json!({"params": {"metadata": {"user_identity_status": "VERIFIED"}}})), on_canvas);
+        assert_eq!(writer(&json!({"params": {"metadata": {"source": null}}})), on_canvas);
+        let said = [
+            (json!({"params": {"metadata": {"source": "telegram", "chat_id": "7"}}}), "channel:telegram"),
+            (json!({"params": {"metadata": json!({"source": "slack"}).to_string()}}), "channel:slack"),
+            (json!({"params": {"message": {"metadata": {"source": "channel:lark"}}}}), "channel:lark"),
+            (json!({"metadata": {"source": "webhook:ci"}}), "channel:webhook:ci"),
+            (json!({"params": {"metadata": {"source": 7}}}), "channel:unknown"),
+            (json!({"params": {"metadata": {"source": "a b"}}}), "channel:unknown"),
+            (json!({"params": {"metadata": {"user_identity_status": "UNAUTHENTICATED"}}}), "channel:unknown"),
+            (json!({"params": {"message": {"messageId": "channel-telegram-7"}}}), "channel:unknown"),
+            (json!("{\"params\": {\"metadata\": {\"source\": \"tele"), "channel:unknown"),
+        ];
+        for (request, id) in said {
+            assert_eq!(writer(&request), (id.to_owned(), Party::Agent), "{request}");
+        }
+        let both = json!({"params": {"metadata": {"source": "canvas_user"},
+            "message": {"metadata": {"source": "telegram"}}}});
+        assert_eq!(writer(&both).0, "channel:telegram", "one place that says so is enough");
     }
 
     #[test]

@@ -42,7 +42,8 @@ fn place(message: &Value, home: impl Fn(i64) -> i64) -> Option<String> {
     Some(topic.map_or_else(|| chat.to_string(), |topic| format!("{chat}:{topic}")))
 }
 
-/// A message for us; none if there is nothing in it that somebody said. `username` is how our bot is called.
+/// A message for us; none if there is nothing in it that somebody said, or if it is a command for another bot. `username`
+/// is how our bot is called.
 pub fn arrival(channel: &str, username: &str, message: &Value, home: impl Fn(i64) -> i64) -> Option<Arrival> {
     let from = &message["from"];
     let (chat, number) = (message["chat"]["id"].as_i64()?, message["message_id"].as_i64()?);
@@ -109,14 +110,29 @@ fn name(from: &Value) -> String {
 fn text(username: &str, message: &Value) -> Option<String> {
     let said = message["text"].as_str().or_else(|| message["caption"].as_str()).unwrap_or_default();
     // In a group a bot is addressed.
-    let said = match said.strip_prefix('@').and_then(|said| said.strip_prefix(username)) {
-        Some(rest) if !username.is_empty() && rest.starts_with(char::is_whitespace) => rest.trim_start(),
+    let said = match said.strip_prefix('@').and_then(|said| said.split_once(char::is_whitespace)) {
+        Some((name, rest)) if is_ours(username, name) => rest.trim_start(),
         _ => said,
     };
+    if commanded(said).is_some_and(|name| !is_ours(username, name)) {
+        return None;
+    }
     let kind = ATTACHMENTS.into_iter().find(|kind| message.get(*kind).is_some());
     let name = kind.and_then(|kind| message[kind]["file_name"].as_str());
     let text = attached::below(said, kind.map(|kind| attached::line(Some(kind), name)));
     Some(text).filter(|text| !text.trim().is_empty())
+}
+
+/// The bot that a command is for, if it names one: `/status@codex_bot`.
+fn commanded(said: &str) -> Option<&str> {
+    let (word, name) = said.trim_start().strip_prefix('/')?.split_whitespace().next()?.split_once('@')?;
+    let is_of_word = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    (!word.is_empty() && word.chars().all(is_of_word)).then_some(name)
+}
+
+/// Telegram's names are the same in small letters and in capitals.
+fn is_ours(username: &str, name: &str) -> bool {
+    !username.is_empty() && name.eq_ignore_ascii_case(username)
 }
 
 #[cfg(test)]
@@ -173,6 +189,28 @@ mod tests {
             arrival("t", "b", &json!({"chat": {"id": 1}, "message_id": 1, "text": "a post"}), same),
             None
         );
+    }
+
+    #[test]
+    fn a_command_for_another_bot_is_none_of_ours() {
+        let said = |text: &str| {
+            let mut message = message();
+            message["text"] = text.into();
+            arrival("t", "codex_bot", &message, same).map(|arrival| arrival.text)
+        };
+        let check =
+            |text: &str, expected: Option<&str>| assert_eq!(said(text).as_deref(), expected, "{text}");
+        check("/approve@other_bot", None);
+        check(" /approve@other_bot req-1", None);
+        check("/approve@codex_bots", None);
+        check("/approve@", None);
+        check("@codex_bot /approve@other_bot", None);
+        check("/approve@codex_bot req-1", Some("/approve@codex_bot req-1"));
+        check("/approve@Codex_Bot", Some("/approve@Codex_Bot"));
+        check("@Codex_BOT do it", Some("do it"));
+        check("/approve", Some("/approve"));
+        check("/etc/x@y is wrong", Some("/etc/x@y is wrong"));
+        check("write to me@other_bot", Some("write to me@other_bot"));
     }
 
     #[test]

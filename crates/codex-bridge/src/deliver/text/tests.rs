@@ -85,6 +85,21 @@ fn an_approval_shows_all_that_it_covers_and_how_to_answer() {
 }
 
 #[test]
+fn a_secret_is_never_asked_for_in_a_chat() {
+    let ask = json!({
+        "kind": "questions", "title": "Codex asks",
+        "questions": [{"id": "q1", "text": "The token?", "is_secret": true}],
+    });
+    let notice = notice(&json!({
+        "event": "question", "status": "working", "requests": [{"request_id": "req-1", "ask": ask}],
+    }));
+    let said = chat(&notice, false, WIDE);
+    let elsewhere = "codex-bridge answer codex-0123456789ab req-1 -";
+    assert!(said.contains("q1: The token?") && said.contains(elsewhere), "{said}");
+    assert!(!said.contains("/answer"), "{said}");
+}
+
+#[test]
 fn a_question_shows_its_choices() {
     let ask = json!({
         "kind": "questions", "title": "Codex asks", "details": [],
