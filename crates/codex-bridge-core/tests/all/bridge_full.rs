@@ -115,7 +115,7 @@ async fn what_was_sent_while_the_file_system_was_read_only_is_not_sent_again_and
     let (bridge, store) = Stubborn::open(&bench, config(&bench, &stage)).await;
     let (land, landing) = oneshot::channel::<()>();
     stage.play(|| {
-        let landed = landing.map(|_| Outcome::Delivered { message_id: None });
+        let landed = landing.map(|_| Outcome::delivered(None));
         landed.boxed()
     });
     let to = |target: &str| {
