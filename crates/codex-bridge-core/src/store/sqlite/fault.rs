@@ -134,7 +134,7 @@ impl Place {
 
 fn write_new(file: &Path) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
-    file.write_all(&[0xa5; PROBE_BYTES])?;
+    file.write_all(&vec![0xa5; PROBE_BYTES])?;
     // Some file systems find out only then that there is no room.
     file.sync_data()
 }
