@@ -192,12 +192,12 @@ impl Inner {
         self.tally.lose_lease();
         delivery.in_doubt = true;
         let (since, chance) = (delivery.since(), chance());
-        match schedule::after_break(Tried { attempts: delivery.broken_off, since, now, chance }) {
-            Some(at) => (delivery.state, delivery.next_at) = (State::Pending, at),
-            None => {
-                delivery.state = State::Dead;
-                delivery.last_error = Some("the attempts broke off; it may have arrived".to_owned());
-            }
+        let tried = Tried { attempts: delivery.broken_off, since, now, chance };
+        if let Some(at) = schedule::after_break(tried) {
+            (delivery.state, delivery.next_at) = (State::Pending, at);
+        } else {
+            delivery.state = State::Dead;
+            delivery.last_error = Some("the attempts broke off; it may have arrived".to_owned());
         }
         delivery.broken_off = delivery.broken_off.saturating_add(1);
     }
