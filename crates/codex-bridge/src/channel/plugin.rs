@@ -43,6 +43,8 @@ const PROTOCOL: u32 = 1;
 const READY: Duration = Duration::from_secs(20);
 /// How long it is listened to before other things are looked at.
 const LISTEN: Duration = Duration::from_secs(30);
+/// Why a message is put off.
+const FULL: &str = "too many messages wait here already";
 /// So many messages are remembered that were put off.
 const MOST_PUT_OFF: usize = 1024;
 /// When a message is to be offered again for which there is no room.
@@ -126,6 +128,11 @@ struct State {
 }
 
 impl State {
+    /// What is heard from here on may have to be put off.
+    fn note_place(&mut self) {
+        self.place_before.clone_from(&self.memory.cursor);
+    }
+
     /// How far the plugin has read, if nothing before that was put off.
     fn move_to(&mut self, place: Option<String>) {
         if self.put_off.is_empty() {
@@ -248,10 +255,7 @@ impl Plugin {
             () = self.stirred.notified() => Vec::new(),
         };
         let mut batch = Batch::default();
-        {
-            let mut state = self.state();
-            state.place_before = state.memory.cursor.clone();
-        }
+        self.state().note_place();
         for one in heard {
             if let Err((id, code, why)) = self.take(&mut batch, one) {
                 self.log.say(&why);
@@ -322,15 +326,7 @@ impl Plugin {
                 self.state().put_off.remove(&external_id);
             }
             let Some(id) = waiting else { continue };
-            let accepted = |inbox_id: String, duplicate: bool| json!({ "accepted": true, "inbox_id": inbox_id, "duplicate": duplicate });
-            match receipt {
-                Received::Taken { id: inbox_id } => process.answer(&id, accepted(inbox_id, false)).await,
-                Received::Known { id: inbox_id } => process.answer(&id, accepted(inbox_id, true)).await,
-                Received::Refused => process.refuse(&id, "reject", "its sender may not write").await,
-                Received::NoRoom => {
-                    process.put_off(&id, "too many messages wait here already", OFFER_AGAIN).await
-                }
-            }
+            answer(&process, &id, receipt).await;
         }
     }
 
@@ -347,6 +343,17 @@ impl Plugin {
             self.close(&tap.request_id, verdict.text()).await;
         }
     }
+}
+
+/// Tells what became of a message.
+async fn answer(process: &Process, id: &Value, receipt: Received) {
+    let (inbox_id, duplicate) = match receipt {
+        Received::Taken { id } => (id, false),
+        Received::Known { id } => (id, true),
+        Received::Refused => return process.refuse(id, "reject", "its sender may not write").await,
+        Received::NoRoom => return process.put_off(id, FULL, OFFER_AGAIN).await,
+    };
+    process.answer(id, json!({ "accepted": true, "inbox_id": inbox_id, "duplicate": duplicate })).await;
 }
 
 impl Channel for Plugin {

@@ -441,9 +441,9 @@ async fn no_secret_of_a_target_is_in_what_is_stored_logged_or_said() {
     assert!(is_there("tasks.db") && is_there("daemon.log"), "{files:?}");
     let mut stored = String::new();
     for file in files.iter().filter(|file| file.is_file()) {
-        let text = String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned();
-        assert!(!text.contains("planted"), "{}", file.display());
-        stored.push_str(&text);
+        let held = String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned();
+        assert!(!held.contains("planted"), "{}", file.display());
+        stored.push_str(&held);
     }
     assert!(stored.contains("webhook:ci"), "what is looked for would be found");
     shell.end().await;
