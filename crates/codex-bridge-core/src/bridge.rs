@@ -24,7 +24,7 @@ use crate::request::RequestRecord;
 use crate::runner::{self, Runner};
 use crate::seal;
 use crate::store::{self, Store, TaskFilter, Write};
-use crate::task::{Limits, Settings, Status, Task, TaskId, TimeMs};
+use crate::task::{Limits, Parked, Settings, Status, Task, TaskId, TimeMs};
 use crate::token;
 
 mod answering;
@@ -257,6 +257,17 @@ impl Bridge {
         self.view(task).await
     }
 
+    /// The task that was started with this prompt under a name of the caller's own.
+    pub async fn started_under(
+        &self,
+        client_request_id: &str,
+        prompt: &str,
+    ) -> Result<Option<TaskView>, Error> {
+        let Some(task) = self.started_by(Some(&client_request_id.to_owned())).await? else { return Ok(None) };
+        let is_same = self.inner.has_first_prompt(&task.id, prompt).await?;
+        Ok(if is_same { Some(self.view(task).await?) } else { None })
+    }
+
     async fn started_by(&self, client_request_id: Option<&String>) -> Result<Option<Task>, Error> {
         let Some(id) = client_request_id else { return Ok(None) };
         let filter =
@@ -438,9 +449,13 @@ impl Inner {
     pub(crate) async fn commit(&self, batch: Vec<Write>) -> Result<(), store::Error> {
         let changed: Vec<TaskId> = batch.iter().filter_map(changed_task).collect();
         let has_letters = batch.iter().any(|write| matches!(write, Write::AddDelivery(_)));
+        let has_attempts = batch.iter().any(|write| matches!(write, Write::SaveDelivery(_)));
         let has_sent = batch.iter().any(is_sent);
         let committed = self.store.commit(batch).await?;
         self.news.tell_committed(committed.events, changed);
+        if has_letters || has_attempts {
+            self.news.tell_deliveries();
+        }
         if has_letters {
             self.outbox.look();
         }
@@ -457,7 +472,9 @@ impl Inner {
 
     pub(crate) fn line_up(&self, task: &Task) {
         let mut ticket = self.ticket(task);
-        ticket.is_held = self.accounts().limit(&ticket.home, &task.id, now_ms()).is_some();
+        // Also if the limit has ended since it was told to wait: others have waited longer.
+        let was_held_back = matches!(task.parked, Some(Parked::UsageLimit { .. }));
+        ticket.is_held = was_held_back || self.accounts().limit(&ticket.home, &task.id, now_ms()).is_some();
         let is_held = ticket.is_held;
         self.queue().wait(ticket);
         if is_held {
@@ -542,11 +559,20 @@ fn state_writes(task: &mut Task, now: TimeMs) -> Vec<Write> {
 
 /// The line that tells a task's state.
 pub(crate) fn state_event(task: &Task, now: TimeMs) -> Write {
+    let goes_on = task.status == Status::Paused && task.parked.is_some();
+    append(&task.id, now, "state", state_of(task, goes_on))
+}
+
+/// What a line of the log says of a task's state, and whether it goes on by itself although it is at rest.
+pub(crate) fn state_of(task: &Task, goes_on: bool) -> Map<String, Value> {
     let mut body = Map::from_iter([("status".to_owned(), json!(task.status))]);
     if let Some(reason) = &task.reason {
         body.insert("reason".to_owned(), json!(reason));
     }
-    append(&task.id, now, "state", body)
+    if goes_on {
+        body.insert("goes_on".to_owned(), true.into());
+    }
+    body
 }
 
 /// One line for the audit log.

@@ -17,7 +17,7 @@ use crate::bridge::random_hex;
 use crate::task::{TaskId, TimeMs};
 
 pub use command::Command;
-pub use rules::{Allowed, Role, Rules, WhileRunning};
+pub use rules::{Allowed, Role, Rules, WhenFull, WhileRunning};
 
 /// A message as a channel hands it over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +95,8 @@ pub enum Received {
     },
     /// Its sender may not write to us, and hears nothing.
     Refused,
+    /// There is no room for it now: its source keeps it, and offers it again.
+    NoRoom,
 }
 
 /// A message as it is remembered.

@@ -33,6 +33,9 @@ pub trait Store: Send + Sync + 'static {
     /// applied.
     fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Committed, Error>>;
 
+    /// Whether new work could be recorded now, found out by writing something; if not, why. It costs a sync.
+    fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>>;
+
     /// A task by its whole id.
     fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>>;
 

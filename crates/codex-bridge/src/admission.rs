@@ -60,6 +60,27 @@ impl Rules {
         })
     }
 
+    /// Whether a remote caller could have begun a task with these settings, and so may go on with it.
+    pub fn admit_again(&self, settings: &Settings) -> Result<(), Failure> {
+        if self.file.roots.is_none() {
+            return Err(no_roots());
+        }
+        self.check_roots(&settings.cwd, None)?;
+        let is_confined = settings.sandbox != Sandbox::DangerFullAccess;
+        let asks = settings.approval_policy != ApprovalMode::Never;
+        let gives = |profile: &Profile| {
+            (is_confined || profile.sandbox == Some(settings.sandbox))
+                && (asks || profile.approval_policy == Some(settings.approval_policy))
+        };
+        let mut for_agents = self.file.profiles.values().filter(|profile| profile.agents);
+        if (is_confined && asks) || for_agents.any(gives) {
+            return Ok(());
+        }
+        let message = "this task may do more than remote callers can ask for";
+        let hint = "an approver can go on with it, or its owner on the machine itself";
+        Err(Failure::new("beyond_reach", message).hint(hint))
+    }
+
     fn profile(&self, name: Option<&str>, door: Door) -> Result<Profile, Failure> {
         let Some(name) = said(name) else { return Ok(Profile::default()) };
         let unknown = || {
@@ -108,12 +129,7 @@ impl Rules {
         if !wanted.is_absolute() {
             return Err(not_whole(&wanted));
         }
-        let Some(roots) = &self.file.roots else {
-            let message = "no directories are set in which tasks of remote callers may work";
-            return Err(
-                Failure::new("no_roots", message).hint("the operator sets `roots` in the configuration file")
-            );
-        };
+        let roots = self.file.roots.as_ref().ok_or_else(no_roots)?;
         let climbs = wanted.components().any(|part| part == Component::ParentDir);
         if climbs || !roots.iter().any(|root| wanted.starts_with(root)) {
             return Err(outside(&wanted, roots));
@@ -158,6 +174,11 @@ impl Rules {
 
 fn not_named() -> Failure {
     Failure::new("bad_cwd", "no cwd was given").hint("say where Codex shall work")
+}
+
+fn no_roots() -> Failure {
+    let message = "no directories are set in which tasks of remote callers may work";
+    Failure::new("no_roots", message).hint("the operator sets `roots` in the configuration file")
 }
 
 fn not_whole(cwd: &Path) -> Failure {

@@ -20,6 +20,7 @@
 //! Replies, notices and what Codex asks come as [`Attempt`]s from the outbox to [`Channel::send`], with targets
 //! `NAME:PLACE`, where NAME is the channel's name and PLACE is what [`Arrival::reply_to`] said behind it.
 
+mod attached;
 pub mod hook;
 mod keep;
 pub mod molecule;
@@ -154,8 +155,21 @@ pub struct Batch {
     pub arrivals: Vec<Arrival>,
     /// Decisions that were made with buttons.
     pub taps: Vec<Tap>,
+    /// Strangers who tapped on a button that means nothing.
+    pub knocks: Vec<Stranger>,
     /// How far the source is read with these; none leaves it as it was.
     pub cursor: Option<String>,
+}
+
+/// Somebody who may not write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stranger {
+    /// Where they tried.
+    pub conversation: String,
+    /// The platform's name for them.
+    pub id: String,
+    /// How people call them.
+    pub name: String,
 }
 
 /// A decision that was made with a button, or in the platform's own way.

@@ -196,7 +196,7 @@ pub fn run() -> ExitCode {
         Verb::Fork(args) => fork::run(&globals, &args),
         Verb::Release(args) => release::run(&globals, &args),
         Verb::Tool(args) => tool::run(&globals, args),
-        Verb::Mcp(mcp::Args {}) => mcp::run(&globals),
+        Verb::Mcp(args) => mcp::run(&globals, &args),
         Verb::Serve(args) => serve::run(&globals, &args),
         Verb::Stop(args) => stop::run(&globals, &args),
         Verb::Channel(args) => channel::run(&globals, args),

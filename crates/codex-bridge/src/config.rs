@@ -4,6 +4,7 @@
 //! What only the operator may decide is here and nowhere else: which Codex, which homes, which environment, which
 //! directories agents may work in, and profiles that may do more than a caller could ask for.
 
+pub mod adding;
 pub mod notify;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -182,7 +182,8 @@ async fn open_bridge(
     for (name, settings) in &rules.file.channels {
         // One that is served only when somebody runs it works where that is.
         let cwd = std::env::current_dir().ok().filter(|_| settings.manual);
-        let around = Surroundings { file: &rules.file, env: &variable, cwd: cwd.as_ref() };
+        let around =
+            Surroundings { file: &rules.file, env: &variable, cwd: cwd.as_ref(), redactor: &config.redactor };
         channels.configured(name, settings.open(name, around));
     }
     store.channels().await?.iter().for_each(|record| channels.know(&record.name));

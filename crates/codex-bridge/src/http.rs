@@ -17,6 +17,7 @@ mod openapi;
 pub mod origin;
 mod page;
 pub mod problem;
+mod readiness;
 pub mod requests;
 mod route;
 mod routes;
@@ -48,6 +49,7 @@ use crate::peer::{self, Peer, Standing};
 use crate::view;
 use metrics::Meter;
 use news::Digest;
+use readiness::Readiness;
 use seats::Shares;
 
 pub use caller::{Caller, Role};
@@ -73,6 +75,7 @@ pub struct App {
     pub ending: Arc<watch::Sender<End>>,
     digest: Digest,
     meter: Arc<Meter>,
+    readiness: Arc<Readiness>,
 }
 
 impl App {
@@ -94,12 +97,15 @@ impl App {
             ending: Arc::new(ending),
             digest: Digest::new(),
             meter: Arc::new(Meter::new()),
+            readiness: Arc::default(),
         };
         let observer = news::observe(app.bridge.clone(), app.digest.clone(), Arc::clone(&app.meter));
+        let host_observer = news::observe_hosts(app.bridge.clone(), app.digest.clone());
         let end = app.clone();
         tokio::spawn(async move {
             tokio::select! {
                 () = observer => {}
+                () = host_observer => {}
                 () = end.ended() => {}
             }
         });

@@ -32,6 +32,7 @@ use serde_json::Value;
 
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::http::Role;
 
 pub use http::routes;
 
@@ -40,8 +41,8 @@ const INSTRUCTIONS: &str = "Hands work to OpenAI Codex as durable tasks. `codex`
     approval, ask the person: never decide for them.";
 
 /// Serves whoever started us on stdin and stdout, until stdin ends.
-pub async fn serve_stdio(client: Client) -> Result<(), Failure> {
-    let server = Server { way: Way::Socket(Arc::new(client)) };
+pub async fn serve_stdio(client: Client, role: Role) -> Result<(), Failure> {
+    let server = Server { way: Way::Socket(Arc::new(client), role) };
     let broken = |error: String| Failure::new("mcp", format!("the MCP connection broke: {error}"));
     match server.serve(stdio_pipes()).await {
         Ok(running) => running.waiting().await.map(drop).map_err(|error| broken(error.to_string())),
@@ -49,6 +50,11 @@ pub async fn serve_stdio(client: Client) -> Result<(), Failure> {
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(broken(error.to_string())),
     }
+}
+
+fn may_not_decide() -> Failure {
+    Failure::new("forbidden", "whoever calls here may not decide what Codex asks")
+        .hint("a person answers with `codex-bridge approve`, the web page or a chat")
 }
 
 /// The server. Cheap to clone; every session and every request gets one.
@@ -60,8 +66,8 @@ struct Server {
 /// How the daemon's routes are reached.
 #[derive(Clone)]
 enum Way {
-    /// By its socket, as the local user.
-    Socket(Arc<Client>),
+    /// By its socket, as the local user, who may have lent out less than all.
+    Socket(Arc<Client>, Role),
     /// Within the daemon, as whoever the request names.
     Within(http::Routes),
 }
@@ -79,9 +85,11 @@ struct Access {
 impl Server {
     fn access(&self, context: &RequestContext<RoleServer>) -> Result<Access, ErrorData> {
         match &self.way {
-            Way::Socket(client) => {
-                Ok(Access { client: Arc::clone(client), may_decide: true, cwd: std::env::current_dir().ok() })
-            }
+            Way::Socket(client, role) => Ok(Access {
+                client: Arc::clone(client),
+                may_decide: *role >= Role::Approver,
+                cwd: std::env::current_dir().ok(),
+            }),
             Way::Within(routes) => http::access(routes, context),
         }
     }
@@ -116,6 +124,9 @@ impl ServerHandler for Server {
         match request.name.as_ref() {
             tools::BRIDGE => {
                 let asked = Value::Object(request.arguments.unwrap_or_default());
+                if asked["action"] == "respond" && !access.may_decide {
+                    return Ok(result::reply(crate::tool::refusal(may_not_decide())).into());
+                }
                 let reply = tokio::select! {
                     reply = access.client.tool(asked) => reply,
                     () = context.ct.cancelled() => return Err(call::cancelled()),

@@ -26,6 +26,9 @@ pub async fn answer(app: &App, caller: &Caller, tool: calls::Tool) -> Value {
     if let Err(failure) = caller.may(call.action.needs()) {
         return refusal(failure);
     }
+    if let Err(failure) = actions::within_reach(app, caller, &call).await {
+        return refusal(failure);
+    }
     if let Err(failure) = actions::note(app, caller, &call).await {
         return refusal(failure);
     }

@@ -209,6 +209,12 @@ impl From<event::Event> for Event {
 }
 
 impl Event {
+    /// That these lines are no longer kept: a very long log loses its oldest ones.
+    pub fn gap(from: i64, to: i64) -> Self {
+        let body = Map::from_iter([("from".to_owned(), from.into()), ("to".to_owned(), to.into())]);
+        Self { seq: None, at: None, kind: "gap".to_owned(), body }
+    }
+
     /// A piece of text as it is written: `live` is `text`, `reasoning` or `output`.
     pub fn live(live: &str, text: String) -> Self {
         let body = Map::from_iter([("live".to_owned(), live.into()), ("text".to_owned(), text.into())]);

@@ -74,7 +74,8 @@ pub fn with_named_breaks(text: &str) -> Cow<'_, str> {
         if is_usual {
             named.push(char);
         } else {
-            named.push_str(&format!("⟨U+{:04X}⟩", u32::from(char)));
+            let code = format!("{:04X}", u32::from(char));
+            named.extend(["⟨U+", &code, "⟩"]);
         }
     }
     Cow::Owned(named)

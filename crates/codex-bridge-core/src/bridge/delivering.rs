@@ -12,7 +12,7 @@ use super::{Bridge, Error, Inner, audit, now_ms, random_hex};
 use crate::failpoint;
 use crate::outbox::notice::{MOST_REQUESTS, TurnFacts};
 use crate::outbox::schedule::{self, Next, Tried};
-use crate::outbox::sender::{Refusal, Seen};
+use crate::outbox::sender::{LOOK_BACK_MS, Refusal, Seen};
 use crate::outbox::{Attempt, Delivery, Notice, Occasion, Outcome, Repeats, State, Subscription};
 use crate::request::{RequestRecord, RequestState};
 use crate::store::{self, DeliveryFilter, RequestFilter, Write};
@@ -26,12 +26,15 @@ const AT_ONCE: usize = 16;
 const ATTEMPT_LIMIT: Duration = Duration::from_mins(1);
 /// How long an attempt holds its delivery. Longer than it can take, so that nobody else takes it up meanwhile.
 const HOLD_MS: TimeMs = 120_000;
+/// How often it is tried to save what came of an attempt, and the pause after each time: all of it within the hold.
+const SAVES: u32 = 25;
+const SAVE_PAUSE: Duration = Duration::from_secs(2);
 /// With nothing due, and when the store fails, it is looked again after so long.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// How long attempts may take when the bridge closes: what is cut off then is in doubt.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(3);
 /// How long a delivery counts as a twin of another.
-const TWINS_MS: TimeMs = 25 * 60 * 60 * 1000;
+const TWINS_MS: TimeMs = LOOK_BACK_MS + 60 * 60 * 1000;
 /// The longest reason that is kept of a failed attempt.
 const ERROR_CHARS: usize = 400;
 
@@ -189,12 +192,12 @@ impl Inner {
         self.tally.lose_lease();
         delivery.in_doubt = true;
         let (since, chance) = (delivery.since(), chance());
-        match schedule::after_break(Tried { attempts: delivery.broken_off, since, now, chance }) {
-            Some(at) => (delivery.state, delivery.next_at) = (State::Pending, at),
-            None => {
-                delivery.state = State::Dead;
-                delivery.last_error = Some("the attempts broke off; it may have arrived".to_owned());
-            }
+        let tried = Tried { attempts: delivery.broken_off, since, now, chance };
+        if let Some(at) = schedule::after_break(tried) {
+            (delivery.state, delivery.next_at) = (State::Pending, at);
+        } else {
+            delivery.state = State::Dead;
+            delivery.last_error = Some("the attempts broke off; it may have arrived".to_owned());
         }
         delivery.broken_off = delivery.broken_off.saturating_add(1);
     }
@@ -347,10 +350,16 @@ impl Inner {
         redact::plain::plain(&error).chars().take(ERROR_CHARS).collect()
     }
 
+    /// Keeps at it while the attempt holds the delivery: what was said is not said again because the disk was full for a
+    /// moment. What cannot be saved by then is in doubt.
     async fn save_delivery(&self, mut delivery: Delivery) {
-        delivery.updated_at = now_ms();
-        // What cannot be saved stays held, and is in doubt after that.
-        let _ = self.commit(vec![Write::SaveDelivery(Box::new(delivery))]).await;
+        for _ in 0..SAVES {
+            delivery.updated_at = now_ms();
+            if self.commit(vec![Write::SaveDelivery(Box::new(delivery.clone()))]).await.is_ok() {
+                return;
+            }
+            tokio::time::sleep(SAVE_PAUSE).await;
+        }
     }
 }
 

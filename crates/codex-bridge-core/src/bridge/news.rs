@@ -35,6 +35,8 @@ pub enum News {
     Task(TaskId),
     /// A line was appended to a task's log.
     Event(Arc<Event>),
+    /// What is told to others changed: something is to be told, or is on its way, or came to an end.
+    Deliveries,
     /// A piece of text of a task, as it is written. Never stored, and told only to those who listen to its task.
     Live {
         /// `text`, `reasoning` or `output`.
@@ -119,6 +121,12 @@ impl Newsroom {
     /// Nothing more is written.
     pub(crate) fn turn_is_over(&self, task_id: &TaskId) {
         self.rooms().writing.remove(task_id);
+    }
+
+    /// Tells that deliveries changed.
+    pub(crate) fn tell_deliveries(&self) {
+        // Nobody may be listening.
+        let _ = self.of_all.send(News::Deliveries);
     }
 
     /// Tells what is durable now.

@@ -21,6 +21,7 @@ mod commanding;
 mod deciding;
 mod failing;
 mod keeping;
+mod putting_off;
 mod showing;
 mod steering;
 mod taking;
@@ -28,6 +29,8 @@ mod turning;
 
 pub use deciding::{Choice, Pending, Verdict};
 pub use keeping::Knock;
+
+use putting_off::PutOff;
 
 /// With nothing to wait for, it is looked again after so long.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
@@ -56,8 +59,8 @@ pub(crate) struct Inbox {
     awaited: Mutex<BTreeSet<TaskId>>,
     /// Who wrote without being allowed to.
     knocks: Mutex<Vec<Knock>>,
-    /// Held while messages are taken in.
-    taking: tokio::sync::Mutex<()>,
+    /// Held while messages are taken in: what was put off meanwhile.
+    taking: tokio::sync::Mutex<PutOff>,
 }
 
 impl Default for Inbox {

@@ -88,6 +88,7 @@ impl Inner {
     pub(super) async fn resume_due(self: &Arc<Self>) -> Result<Option<TimeMs>, Error> {
         let mut next: Option<TimeMs> = None;
         let mut later = |at: TimeMs| next = Some(next.map_or(at, |next| next.min(at)));
+        let mut first_come_others = HashSet::new();
         let paused = TaskFilter { statuses: vec![Status::Paused], ..TaskFilter::default() };
         // The oldest first.
         for task in self.store.tasks(&paused).await?.into_iter().rev() {
@@ -100,12 +101,16 @@ impl Inner {
             let pace = self.accounts().may_resume(&home, &task.id, now_ms());
             match pace {
                 Pace::Now => self.go_on(&task).await?,
-                Pace::At(at) => later(at),
+                Pace::At(at) => {
+                    later(at);
+                    first_come_others.insert(home);
+                }
             }
         }
         let held = self.queue().held();
         self.tell_held(held.iter().map(|(task_id, _)| task_id).collect()).await?;
-        for (task_id, home) in held {
+        // A limit may end while we look: nobody passes those who have waited longer for that.
+        for (task_id, home) in held.into_iter().filter(|(_, home)| !first_come_others.contains(home)) {
             let pace = self.accounts().may_resume(&home, &task_id, now_ms());
             match pace {
                 Pace::Now => self.queue().let_go(&task_id),

@@ -38,13 +38,13 @@ pub struct Rules {
     pub attempts: u32,
     /// What has passed this many of us is not answered.
     pub max_hops: u32,
-    /// So many messages may wait in one conversation; what is pushed beyond is refused, visibly.
+    /// So many messages may wait in one conversation; what is handed over beyond is refused or put off.
     pub most_waiting: u32,
-    /// So many may wait in all of them: what is pushed beyond is refused, too, and a source that keeps its messages is
-    /// read on when there is room again.
+    /// So many may wait in all of them: what is handed over beyond is refused or put off, too, and a source that is read
+    /// is read on when there is room again.
     pub most_waiting_in_all: u32,
-    /// Whether the source hands messages over and does not keep what was not taken.
-    pub is_pushed: bool,
+    /// What becomes of messages for which there is no room.
+    pub when_full: WhenFull,
     /// At most so many messages of one agent are worked on in an hour.
     pub agent_turns_per_hour: u32,
     /// Whether the source is told how far we are.
@@ -60,6 +60,18 @@ pub enum WhileRunning {
     Queue,
     /// It is added to the turn.
     Steer,
+}
+
+/// What becomes of messages for which there is no room: what their source does with what is not taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// The source keeps them, and is read on when there is room again.
+    #[default]
+    ReadLater,
+    /// The source is told so, and offers them again.
+    PutOff,
+    /// The source keeps nothing: they are refused, visibly.
+    Refuse,
 }
 
 /// Somebody who may write.
@@ -125,7 +137,7 @@ impl Rules {
             max_hops: 2,
             most_waiting: 200,
             most_waiting_in_all: 5_000,
-            is_pushed: false,
+            when_full: WhenFull::ReadLater,
             agent_turns_per_hour: 30,
             acknowledges: false,
         }

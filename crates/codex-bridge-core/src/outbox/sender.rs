@@ -6,6 +6,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::Notice;
+use crate::task::TimeMs;
+
+/// How far back one looks for something that may have been sent. Its twins are counted over a little more than this.
+pub const LOOK_BACK_MS: TimeMs = 24 * 60 * 60 * 1000;
 
 /// Hands notices to targets. Must know nothing of rows, schedules and repetitions: it tries once and says how it went.
 pub trait Sender: Send + Sync + 'static {

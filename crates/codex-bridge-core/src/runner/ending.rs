@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Work;
 use super::journal::object;
-use crate::bridge::{GO_ON, Watchdog, append, letters_of_rest, now_ms, state_event};
+use crate::bridge::{GO_ON, Watchdog, append, letters_of_rest, now_ms, state_of};
 use crate::config::OnHostLoss;
 use crate::outbox::notice::TurnFacts;
 use crate::store::{self, Write};
@@ -53,7 +53,8 @@ impl Work {
         });
         batch.push(append(&self.task.id, now, "turn_ended", object(body)));
         batch.extend(notice);
-        batch.push(state_event(&self.task, now));
+        let goes_on = resume.is_some() || self.task.parked.is_some();
+        batch.push(append(&self.task.id, now, "state", state_of(&self.task, goes_on)));
         // In one piece: a crash between the two would leave it `lost` for a person to find. A prompt that cannot be
         // sealed leaves it so.
         let another = resume.and_then(|prompt| self.inner.another_turn(&mut self.task, &prompt, now).ok());

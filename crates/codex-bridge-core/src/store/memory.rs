@@ -446,6 +446,10 @@ impl Store for Memory {
         Box::pin(async move { self.apply(batch) })
     }
 
+    fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async { Ok(()) })
+    }
+
     fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>> {
         Box::pin(async move { Ok(self.state().tasks.iter().find(|task| task.id == *id).cloned()) })
     }

@@ -91,6 +91,10 @@ impl Store for Sqlite {
         Box::pin(self.writer.commit(batch))
     }
 
+    fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.writer.probe())
+    }
+
     fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>> {
         let id = id.clone();
         Box::pin(self.readers.read(move |connection| query::task(connection, &id)))

@@ -179,7 +179,7 @@ fn rules(bench: &Workbench) -> Rules {
         max_hops: 1,
         most_waiting: 10,
         most_waiting_in_all: 10,
-        is_pushed: false,
+        when_full: codex_bridge_core::inbox::WhenFull::ReadLater,
         agent_turns_per_hour: 1,
         acknowledges: false,
     }

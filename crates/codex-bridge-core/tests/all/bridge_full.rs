@@ -1,14 +1,21 @@
 //! Tasks on a disk without space, or on a store that fails: what the log could not take is in it once it can, and
 //! whatever is said meanwhile reaches the turn.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use codex_bridge_core::NewTask;
+use codex_bridge_core::bridge::Error;
 use codex_bridge_core::event::Event;
-use codex_bridge_core::store::Write;
+use codex_bridge_core::outbox::{Outcome, State};
+use codex_bridge_core::store::{self, Write};
 use codex_bridge_core::task::Status;
 use codex_session::SteerOutcome;
+use futures_util::FutureExt;
 use scripted_model::Scenario;
+use tokio::sync::oneshot;
 
+use crate::outbox::{Stage, config, deliveries, until};
 use crate::stubborn_store::Stubborn;
 use crate::workbench::{Workbench, at_rest, eventually};
 
@@ -69,5 +76,64 @@ async fn what_is_added_while_the_store_fails_reaches_the_turn_when_it_is_taken_u
     steered.retain(|event| event.kind == "steered");
     assert_eq!(steered.len(), 1, "{steered:?}");
     assert_eq!(steered[0].body["by"], "ada", "{steered:?}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_task_on_a_file_system_that_turns_read_only_goes_on_and_nothing_of_it_is_lost() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    bench.model.script("talk", Scenario::new().stall("begin").say("one").say("two").stall("end"));
+    let (bridge, store) = Stubborn::open(&bench, config(&bench, &stage)).await;
+    let new = NewTask { notify_target: Some("stage:a".to_owned()), ..bench.task("talk") };
+    let id = bridge.start(new).await.unwrap().task.id;
+    bench.model.wait_for_stall("begin").await;
+    store.is_read_only.store(true, Ordering::SeqCst);
+    bench.model.release("begin");
+    // The turn goes on without us.
+    bench.model.wait_for_stall("end").await;
+    until(|| store.refusals.load(Ordering::SeqCst) > 0).await;
+    let refused = bridge.start(bench.task("more [play] say More.")).await.unwrap_err();
+    assert!(matches!(&refused, Error::Store(store::Error::ReadOnly { .. })), "{refused:?}");
+    assert!(refused.to_string().contains("read-only"), "{refused}");
+    assert_eq!(bridge.show(id.as_str()).await.unwrap().task.status, Status::Working);
+    bench.model.release("end");
+    store.is_read_only.store(false, Ordering::SeqCst);
+    let done = at_rest(&bridge, id.as_str()).await.task;
+    assert_eq!((done.status, done.final_text.as_deref()), (Status::Completed, Some("two")), "{done:?}");
+    let events = bridge.events(&id, 0, 100).await.unwrap();
+    for (kind, times) in [("turn_started", 1), ("message", 2), ("turn_ended", 1)] {
+        assert_eq!(events.iter().filter(|event| event.kind == kind).count(), times, "{kind}: {events:#?}");
+    }
+    assert_eq!(bench.model.requests().len(), 1, "the prompt was sent once");
+    deliveries(&bridge, |all| all.len() == 1 && all[0].state == State::Delivered).await;
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn what_was_sent_while_the_file_system_was_read_only_is_not_sent_again_and_what_was_not_is() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let (bridge, store) = Stubborn::open(&bench, config(&bench, &stage)).await;
+    let (land, landing) = oneshot::channel::<()>();
+    stage.play(|| {
+        let landed = landing.map(|_| Outcome::delivered(None));
+        landed.boxed()
+    });
+    let to = |target: &str| {
+        let notify_target = Some(target.to_owned());
+        NewTask { notify_target, ..bench.task("hello [play] say Hello.") }
+    };
+    // Two for one target: the second is due as soon as the first is out.
+    for target in ["stage:a", "stage:a"] {
+        let id = bridge.start(to(target)).await.unwrap().task.id;
+        at_rest(&bridge, id.as_str()).await;
+    }
+    until(|| stage.attempts().len() == 1).await;
+    store.is_read_only.store(true, Ordering::SeqCst);
+    land.send(()).unwrap();
+    until(|| store.refusals.load(Ordering::SeqCst) > 0).await;
+    store.is_read_only.store(false, Ordering::SeqCst);
+    let all = deliveries(&bridge, |all| all.iter().all(|one| one.state == State::Delivered)).await;
+    assert_eq!((all.len(), stage.attempts().len()), (2, 2), "each is sent once: {all:#?}");
+    assert!(stage.attempts().iter().all(|attempt| !attempt.may_be_duplicate));
     bench.tidy(bridge).await;
 }

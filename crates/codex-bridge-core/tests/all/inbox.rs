@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use codex_bridge_core::Bridge;
-use codex_bridge_core::inbox::{Allowed, Arrival, Message, Party, Role, Room, Rules, Sender, State};
+use codex_bridge_core::inbox::{
+    Allowed, Arrival, Message, Party, Received, Role, Room, Rules, Sender, State, WhenFull,
+};
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{self, Delivery, Outcome};
 use codex_bridge_core::store::{DeliveryFilter, MessageFilter, TaskFilter, Write};
@@ -106,8 +108,10 @@ async fn what_is_wrong_with_one_message_stops_no_other_and_ends() {
     assert_eq!(states, [State::Dead, State::Dead, State::Answered], "{all:#?}");
     deliveries(&bridge, |all| all.len() == 3 && all.iter().all(|one| one.state == outbox::State::Delivered))
         .await;
+    let begun = bridge.find(all[2].task_id.as_ref().unwrap().as_str()).await.unwrap().created_at;
+    assert!(begun < all[0].updated_at, "it waited until another was given up: {all:#?}");
     let said = said(&stage);
-    assert_eq!(said[0], "Three.", "it waited for nobody: {said:#?}");
+    assert!(said.contains(&"Three.".to_owned()), "{said:#?}");
     assert_eq!(said.iter().filter(|text| text.contains("It is not tried again")).count(), 2, "{said:#?}");
     assert_eq!(store.refusals.load(Ordering::SeqCst), 4, "each was tried twice");
     bench.tidy(bridge).await;
@@ -265,7 +269,10 @@ async fn beyond_what_may_wait_messages_are_refused_with_one_notice_and_kept() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     bench.model.script("first", Scenario::new().stall("gate").say("First."));
     let bridge = bench.open_with(config(&bench, &stage)).await;
-    bridge.open_channel(Rules { most_waiting: 2, is_pushed: true, ..rules(&bench) }).await.unwrap();
+    bridge
+        .open_channel(Rules { most_waiting: 2, when_full: WhenFull::Refuse, ..rules(&bench) })
+        .await
+        .unwrap();
     receive(&bridge, [from("ada", "m-1", "first")]).await;
     bench.model.wait_for_stall("gate").await;
     let numbered =
@@ -291,7 +298,7 @@ async fn what_is_urgent_is_done_however_much_waits_in_the_channel() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     bench.model.script("first", Scenario::new().stall("gate").say("First."));
     let bridge = bench.open_with(config(&bench, &stage)).await;
-    let rules = Rules { most_waiting_in_all: 1, is_pushed: true, ..rules(&bench) };
+    let rules = Rules { most_waiting_in_all: 1, when_full: WhenFull::Refuse, ..rules(&bench) };
     bridge.open_channel(rules).await.unwrap();
     receive(&bridge, [from("ada", "m-1", "first")]).await;
     bench.model.wait_for_stall("gate").await;
@@ -302,6 +309,51 @@ async fn what_is_urgent_is_done_however_much_waits_in_the_channel() {
     let states: Vec<State> = all.iter().map(|message| message.state).collect();
     assert_eq!(states, [State::Answered, State::Answered, State::Dead, State::Answered], "{all:#?}");
     until(|| said(&stage).iter().any(|text| text == "Two.")).await;
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn what_is_put_off_is_taken_before_what_follows_it_and_no_place_is_kept_beyond_it() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    bench.model.script("first", Scenario::new().stall("gate").say("First."));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let rules = Rules { most_waiting: 1, when_full: WhenFull::PutOff, ..rules(&bench) };
+    bridge.open_channel(rules).await.unwrap();
+    receive(&bridge, [from("ada", "m-1", "first")]).await;
+    bench.model.wait_for_stall("gate").await;
+    let numbered =
+        |number: u32| from("ada", &format!("m-{number}"), &format!("{number} [play] say No {number}."));
+    let offered = async |arrivals: Vec<Arrival>, cursor: &str| -> Vec<bool> {
+        let receipts = bridge.receive("chat", arrivals, Some(cursor.to_owned())).await.unwrap();
+        receipts.iter().map(|one| one.receipt != Received::NoRoom).collect()
+    };
+    let cursor = async || bridge.channel("chat").await.unwrap().cursor;
+    assert_eq!(offered((2..=4).map(numbered).collect(), "4").await, [true, false, false]);
+    assert_eq!(cursor().await, None, "what was put off must be offered to the next life too");
+    let others = vec![from("bob", "m-9", "hello [play] say Hello."), from("ada", "m-8", "/status")];
+    assert_eq!(offered(others, "9").await, [true, true], "neither others wait nor what is urgent");
+    assert_eq!(cursor().await.as_deref(), Some("9"));
+    bench.model.release("gate");
+    messages(&bridge, |all| all.iter().all(is_over)).await;
+    assert_eq!(offered(vec![numbered(4)], "4").await, [false], "there is room, but another comes first");
+    assert_eq!(offered(vec![numbered(3), numbered(4)], "4").await, [true, false], "it is full again");
+    until(|| said(&stage).iter().any(|text| text == "No 3.")).await;
+    assert_eq!(offered(vec![numbered(4), numbered(4)], "4").await, [true, true]);
+    until(|| said(&stage).iter().any(|text| text == "No 4.")).await;
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_source_is_read_on_after_a_minute_even_if_there_is_no_room() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    bridge.open_channel(Rules { most_waiting_in_all: 0, ..rules(&bench) }).await.unwrap();
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    let room = tokio::time::timeout(Duration::from_mins(10), bridge.until_room("chat")).await;
+    room.expect("what everything waits for may be what comes next").unwrap();
+    assert!(began.elapsed() >= Duration::from_mins(1), "{:?}", began.elapsed());
+    tokio::time::resume();
     bench.tidy(bridge).await;
 }
 

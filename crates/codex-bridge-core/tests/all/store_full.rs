@@ -146,6 +146,40 @@ async fn on_a_full_disk_a_prune_makes_room() {
     assert_sound(&store).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn whether_new_work_could_be_written_is_found_out_by_writing() {
+    let Some(rig) = Rig::of_first_half() else {
+        return in_a_namespace("store_full::whether_new_work_could_be_written_is_found_out_by_writing");
+    };
+    mount(&rig, 32);
+    let store = rig.open();
+    store.commit(vec![add(new_task(1))]).await.unwrap();
+    assert_eq!(store.check_writable().await, Ok(()));
+    let filler = rig.folder().join("filler");
+    fill(&filler);
+    // Nobody else has written, so that only the probe can tell.
+    assert!(is_full(&store.check_writable().await));
+    assert!(rig.beside(".ballast").exists(), "what is kept for begun work is not spent on a question");
+    write_until_full(&store, 0).await;
+    assert!(!rig.beside(".ballast").exists(), "now there is space, but not for new work");
+    assert!(is_full(&store.check_writable().await));
+    fs::remove_file(filler).unwrap();
+    assert_eq!(store.check_writable().await, Ok(()));
+    let names = fs::read_dir(rig.folder()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().contains("probe")).collect();
+    assert!(left.is_empty(), "{left:?}");
+
+    // While files are open, a file system cannot become read-only for all; for whoever opens another here, it can.
+    let folder = rig.folder().to_str().unwrap();
+    run("mount", &["--bind", folder, folder]);
+    run("mount", &["-o", "remount,bind,ro", folder]);
+    let place = rig.file().display().to_string();
+    assert_eq!(store.check_writable().await, Err(Error::ReadOnly { place }));
+    run("umount", &[folder]);
+    assert_eq!(store.check_writable().await, Ok(()));
+    assert_sound(&store).await;
+}
+
 /// Together they are one transaction: it fails, and leaves no trace. Then each stands for itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_changes_that_do_not_fit_together_each_is_kept_whole_or_refused_whole() {

@@ -30,6 +30,8 @@ pub struct Stubborn {
     store: Sqlite,
     /// Whether events alone are refused, as for want of space.
     pub is_full: AtomicBool,
+    /// Whether nothing can be written.
+    pub is_read_only: AtomicBool,
     /// What it takes no batch with, for reasons of its own, and how often it did not.
     cursed: Mutex<Option<Cursed>>,
     pub refusals: AtomicUsize,
@@ -49,6 +51,7 @@ impl Stubborn {
         Arc::new(Self {
             store: bench.store().await,
             is_full: AtomicBool::new(false),
+            is_read_only: AtomicBool::new(false),
             cursed: Mutex::default(),
             refusals: AtomicUsize::new(0),
             looks: AtomicUsize::new(0),
@@ -101,11 +104,20 @@ impl Stubborn {
 }
 
 impl Store for Stubborn {
+    fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.store.check_writable()
+    }
+
     fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Committed, Error>> {
         let only_tells = batch.iter().all(|write| matches!(write, Write::Append { .. }));
         if only_tells && self.is_full.load(Ordering::SeqCst) {
             let full = Error::DiskFull { place: "here".to_owned() };
             return std::future::ready(Err(full)).boxed();
+        }
+        if self.is_read_only.load(Ordering::SeqCst) {
+            self.refusals.fetch_add(1, Ordering::SeqCst);
+            let refused = Error::ReadOnly { place: "here".to_owned() };
+            return std::future::ready(Err(refused)).boxed();
         }
         if self.is_cursed(&batch) {
             self.refusals.fetch_add(1, Ordering::SeqCst);

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use codex_bridge_core::task::Settings;
 use codex_session::{ApprovalMode, Sandbox};
 
 use super::Rules;
@@ -141,4 +142,34 @@ fn only_the_operators_profile_goes_beyond() {
         rules.admit(with(Door::Agent, "theirs"), "somebody").unwrap().settings.sandbox,
         Sandbox::DangerFullAccess
     );
+}
+
+#[test]
+fn a_remote_caller_goes_on_only_with_what_it_could_have_begun() {
+    let settings = |cwd: &str, sandbox, approval_policy| {
+        let new = rules(File::default()).admit(start(Door::Cli), "somebody").unwrap();
+        Settings { cwd: cwd.into(), sandbox, approval_policy, ..new.settings }
+    };
+    let plain = settings("/usr/lib", Sandbox::WorkspaceWrite, ApprovalMode::OnRequest);
+    let free = settings("/usr/lib", Sandbox::DangerFullAccess, ApprovalMode::Never);
+    let code = |rules: &Rules, settings: &Settings| rules.admit_again(settings).err().map(|it| it.code);
+    assert_eq!(code(&rules(File::default()), &plain).as_deref(), Some("no_roots"));
+    let mut file = File { roots: Some(vec!["/usr".into()]), ..File::default() };
+    assert_eq!(code(&rules(file.clone()), &plain), None);
+    let elsewhere = settings("/etc", Sandbox::ReadOnly, ApprovalMode::Untrusted);
+    assert_eq!(code(&rules(file.clone()), &elsewhere).as_deref(), Some("cwd_outside_roots"));
+    let unasked = settings("/usr/lib", Sandbox::ReadOnly, ApprovalMode::Never);
+    for beyond in [&free, &unasked] {
+        assert_eq!(code(&rules(file.clone()), beyond).as_deref(), Some("beyond_reach"));
+    }
+    let container = |agents| Profile {
+        sandbox: Some(Sandbox::DangerFullAccess),
+        approval_policy: Some(ApprovalMode::Never),
+        agents,
+        ..Profile::default()
+    };
+    file.profiles.insert("container".to_owned(), container(false));
+    assert_eq!(code(&rules(file.clone()), &free).as_deref(), Some("beyond_reach"), "not for agents");
+    file.profiles.insert("container".to_owned(), container(true));
+    assert_eq!(code(&rules(file), &free), None);
 }

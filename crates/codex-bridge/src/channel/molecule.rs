@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use codex_bridge_core::bridge::Verdict;
 use codex_bridge_core::inbox::{Allowed, Message, Role};
-use codex_bridge_core::outbox::sender::{Refusal, Seen};
+use codex_bridge_core::outbox::sender::{LOOK_BACK_MS, Refusal, Seen};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::RequestRecord;
 use futures_util::FutureExt;
@@ -41,8 +41,6 @@ const LIMIT: Limit = Limit::Chars(60_000);
 const POLL_MS: u64 = 5_000;
 /// How often it is told that we live. Older servers forget us after a minute.
 const HEARTBEAT: Duration = Duration::from_secs(20);
-/// How far back a reply is looked for that may have been sent.
-const SEARCH_BACK_S: u64 = 24 * 60 * 60;
 /// So many heartbeats in a row that are refused mean that we are not wanted.
 const REFUSALS: u32 = 3;
 
@@ -169,7 +167,7 @@ impl Molecule {
         cursor.asked = self.asked.all();
         let text = serde_json::to_string(&cursor).ok();
         let is_new = text != before;
-        Ok(Batch { arrivals, taps, cursor: text.filter(|_| is_new) })
+        Ok(Batch { arrivals, taps, cursor: text.filter(|_| is_new), ..Batch::default() })
     }
 
     async fn heartbeat(&self, doing: &Doing) -> Result<(), Trouble> {
@@ -260,7 +258,7 @@ impl Molecule {
     async fn was_written(&self, attempt: &Attempt) -> Result<Seen, String> {
         let text = asked::words(attempt);
         let mut same: Vec<Row> = Vec::new();
-        let looked = history::back(self, SEARCH_BACK_S, |rows| {
+        let looked = history::back(self, LOOK_BACK_MS.unsigned_abs() / 1000, |rows| {
             same.extend(rows.iter().filter(|row| row.is_notice_of(&text)).cloned());
         });
         looked.await.map_err(|trouble| format!("it could not be looked: {}", trouble.sentence()))?;

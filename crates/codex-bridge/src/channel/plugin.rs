@@ -7,8 +7,9 @@
 mod envelope;
 mod memory;
 mod process;
+mod saying;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,6 @@ use std::time::Duration;
 
 use codex_bridge_core::bridge::Verdict;
 use codex_bridge_core::inbox::{Receipt, Received};
-use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::RequestRecord;
 use futures_util::FutureExt;
@@ -31,20 +31,24 @@ use tokio::sync::Notify;
 
 use super::{Batch, Channel, Progress, Tap, Trouble};
 use crate::config::notify::Secret;
-use crate::deliver::{Env, text};
+use crate::deliver::Env;
 
 use envelope::{Action, Capabilities, Inbound};
-use memory::{Asking, Memory, Shown};
+use memory::Memory;
 use process::{Heard, Log, Process};
 
 /// The version of what is said.
 const PROTOCOL: u32 = 1;
 /// How long a plugin has to get ready.
 const READY: Duration = Duration::from_secs(20);
-/// How long it has to say something somewhere.
-const SAID: Duration = Duration::from_secs(40);
 /// How long it is listened to before other things are looked at.
 const LISTEN: Duration = Duration::from_secs(30);
+/// Why a message is put off.
+const FULL: &str = "too many messages wait here already";
+/// So many messages are remembered that were put off.
+const MOST_PUT_OFF: usize = 1024;
+/// When a message is to be offered again for which there is no room.
+const OFFER_AGAIN: Duration = Duration::from_secs(2);
 /// The same while it shows buttons, which may have to go.
 const LISTEN_SHORTLY: Duration = Duration::from_secs(2);
 /// Variables of the daemon's that a plugin gets, beside those that begin with `LC_`: what a program needs to run and to
@@ -117,11 +121,39 @@ struct State {
     memory: Memory,
     /// What was written down last.
     noted: Option<String>,
+    /// Messages that were put off: until they are offered again, no place beyond them is remembered.
+    put_off: BTreeSet<String>,
+    /// The place before what was heard last.
+    place_before: Option<String>,
+}
+
+impl State {
+    /// What is heard from here on may have to be put off.
+    fn note_place(&mut self) {
+        self.place_before.clone_from(&self.memory.cursor);
+    }
+
+    /// How far the plugin has read, if nothing before that was put off.
+    fn move_to(&mut self, place: Option<String>) {
+        if self.put_off.is_empty() {
+            self.memory.cursor = place.or(self.memory.cursor.take());
+        }
+    }
+
+    /// There is no room for a message: the next life of the plugin has to begin before it.
+    fn put_off(&mut self, external_id: String) {
+        self.memory.cursor.clone_from(&self.place_before);
+        self.noted = None;
+        // What is not among them is held back by those that are.
+        if self.put_off.len() < MOST_PUT_OFF {
+            self.put_off.insert(external_id);
+        }
+    }
 }
 
 impl Plugin {
-    /// As configured, or what is missing.
-    pub fn new(name: &str, settings: &Settings, env: Env<'_>) -> Result<Self, String> {
+    /// As configured, or what is missing. The redactor knows what the settings hold.
+    pub fn new(name: &str, settings: &Settings, env: Env<'_>, redactor: &Redactor) -> Result<Self, String> {
         if settings.argv.is_empty() {
             return Err("its argv is empty".to_owned());
         }
@@ -131,12 +163,11 @@ impl Plugin {
             variables.insert(name.clone(), value);
         }
         variables.extend(settings.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned())));
-        let redactor = Redactor::knowing(variables.values().cloned());
         Ok(Self {
             name: name.to_owned(),
             settings: settings.clone(),
             variables,
-            log: Log { name: name.to_owned(), redactor },
+            log: Log { name: name.to_owned(), redactor: redactor.clone() },
             state: Mutex::default(),
             stirred: Notify::new(),
         })
@@ -204,8 +235,8 @@ impl Plugin {
             Ok(ready) => Ok((process, ready)),
             Err(process::Unanswered::Refused(error)) => {
                 let why = error["message"].as_str().unwrap_or("without a reason");
-                let why = self.log.redactor.redact(why);
-                Err(Trouble::again(format!("{program} does not begin: {why}")))
+                let why = format!("{program} does not begin: {}", self.log.redactor.redact(why));
+                Err(Trouble::Again { after: envelope::retry_after(&error), why })
             }
             Err(process::Unanswered::Unsent(_) | process::Unanswered::InDoubt(_)) => {
                 let why = process.hear(Duration::ZERO).await.err();
@@ -224,6 +255,7 @@ impl Plugin {
             () = self.stirred.notified() => Vec::new(),
         };
         let mut batch = Batch::default();
+        self.state().note_place();
         for one in heard {
             if let Err((id, code, why)) = self.take(&mut batch, one) {
                 self.log.say(&why);
@@ -254,7 +286,7 @@ impl Plugin {
                 let arrival = inbound.arrival(&self.name, Timestamp::now().as_millisecond());
                 let arrival = arrival.map_err(|why| (Some(id.clone()), "reject", why))?;
                 let mut state = self.state();
-                state.memory.cursor = cursor.or(state.memory.cursor.take());
+                state.move_to(cursor);
                 state.inbound.entry(arrival.external_id.clone()).or_default().push(id);
                 batch.arrivals.push(arrival);
             }
@@ -269,9 +301,7 @@ impl Plugin {
                 state.actions.insert(name, id);
             }
             ("cursor", _) => {
-                let mut state = self.state();
-                let value = params["value"].as_str().map(str::to_owned);
-                state.memory.cursor = value.or(state.memory.cursor.take());
+                self.state().move_to(params["value"].as_str().map(str::to_owned));
             }
             ("log", _) => self.log.say(params["msg"].as_str().unwrap_or_default()),
             ("health", _) => self.log.say(&format!("health: {params}")),
@@ -290,18 +320,13 @@ impl Plugin {
                 .filter(|ids| !ids.is_empty())
                 .map(|ids| ids.remove(0));
             self.state().inbound.retain(|_, ids| !ids.is_empty());
+            if receipt == Received::NoRoom {
+                self.state().put_off(external_id);
+            } else {
+                self.state().put_off.remove(&external_id);
+            }
             let Some(id) = waiting else { continue };
-            let (inbox_id, duplicate) = match receipt {
-                Received::Taken { id } => (id, false),
-                Received::Known { id } => (id, true),
-                Received::Refused => {
-                    process.refuse(&id, "reject", "its sender may not write").await;
-                    continue;
-                }
-            };
-            process
-                .answer(&id, json!({ "accepted": true, "inbox_id": inbox_id, "duplicate": duplicate }))
-                .await;
+            answer(&process, &id, receipt).await;
         }
     }
 
@@ -318,97 +343,17 @@ impl Plugin {
             self.close(&tap.request_id, verdict.text()).await;
         }
     }
-
-    /// What asked for this says from now on what became of it.
-    async fn close(&self, request_id: &str, note: &str) {
-        let all = self.state().memory.asking.clone();
-        for mut asking in all.into_iter().filter(|asking| asking.requests.iter().any(|id| id == request_id)) {
-            asking.requests.retain(|id| id != request_id);
-            asking.actions.retain(|action| {
-                action["id"].as_str().and_then(|id| id.split('/').nth(1)) != Some(request_id)
-            });
-            if let Some((process, can)) = self.running().filter(|(_, can)| can.edit) {
-                asking.text = text::appended(&asking.text, note, can.limit());
-                let edit = json!({ "message_id": asking.message_id, "text": asking.text, "actions": asking.actions });
-                // Best effort: a tap on what is left says the same.
-                let _ = process.call("edit", edit, READY).await;
-            }
-            self.remember(|memory| {
-                memory.asking.retain(|one| one.message_id != asking.message_id);
-                if !asking.requests.is_empty() {
-                    memory.ask(asking);
-                }
-            });
-        }
-    }
-
-    async fn say(&self, place: &str, attempt: &Attempt) -> Outcome {
-        let Some((process, can)) = self.running() else { return not_now() };
-        if !can.send {
-            return Outcome::failed(Refusal::Never, "the plugin says nothing: it only brings messages");
-        }
-        let said = envelope::send(place, attempt, &can);
-        let mut outcome = envelope::outcome(process.call("send", said.clone(), SAID).await);
-        if let Outcome::Delivered { shown, .. } = &mut outcome
-            && text::is_whole(&attempt.notice, can.limit())
-        {
-            shown.extend(attempt.notice.requests.iter().map(|asked| asked.request_id.clone()));
-        }
-        if let Outcome::Delivered { message_id: Some(message_id), .. } = &outcome
-            && !attempt.notice.requests.is_empty()
-        {
-            let asking = Asking {
-                message_id: message_id.clone(),
-                text: said["text"].as_str().unwrap_or_default().to_owned(),
-                requests: attempt.notice.requests.iter().map(|asked| asked.request_id.clone()).collect(),
-                actions: said["actions"].as_array().cloned().unwrap_or_default(),
-            };
-            self.remember(|memory| memory.ask(asking));
-        }
-        outcome
-    }
-
-    /// One message per turn: sent once, edited when it says something else, closed at the end.
-    async fn show(&self, progress: &Progress) {
-        let Some((process, can)) = self.running() else { return };
-        let text = text::appended("", &text::harmless(&progress.text), can.limit());
-        let known = self.state().memory.shown.get(&progress.message_id).cloned();
-        let message_id = match known {
-            None if progress.is_over => return,
-            None => {
-                // Whatever becomes of it, there is no second one.
-                self.show_as(progress, None, &text);
-                let said = envelope::progress(progress, &text);
-                match envelope::outcome(process.call("send", said, READY).await) {
-                    Outcome::Delivered { message_id, .. } => message_id,
-                    Outcome::Failed { .. } => None,
-                }
-            }
-            Some(shown) => {
-                if let Some(message_id) = shown.message_id.as_ref().filter(|_| shown.text != text) {
-                    let edit = json!({ "message_id": message_id, "text": text, "actions": [] });
-                    // Best effort: the next one says more.
-                    let _ = process.call("edit", edit, READY).await;
-                }
-                shown.message_id
-            }
-        };
-        if progress.is_over {
-            self.remember(|memory| memory.shown.remove(&progress.message_id));
-        } else {
-            self.show_as(progress, message_id, &text);
-        }
-    }
-
-    fn show_as(&self, progress: &Progress, message_id: Option<String>, text: &str) {
-        let shown = Shown { message_id, text: text.to_owned() };
-        self.remember(|memory| memory.show(&progress.message_id, shown));
-    }
 }
 
-/// It is being begun, or begun again: that costs no attempt.
-fn not_now() -> Outcome {
-    Outcome::failed(Refusal::NotBefore(Duration::from_secs(1)), "the plugin does not run now")
+/// Tells what became of a message.
+async fn answer(process: &Process, id: &Value, receipt: Received) {
+    let (inbox_id, duplicate) = match receipt {
+        Received::Taken { id } => (id, false),
+        Received::Known { id } => (id, true),
+        Received::Refused => return process.refuse(id, "reject", "its sender may not write").await,
+        Received::NoRoom => return process.put_off(id, FULL, OFFER_AGAIN).await,
+    };
+    process.answer(id, json!({ "accepted": true, "inbox_id": inbox_id, "duplicate": duplicate })).await;
 }
 
 impl Channel for Plugin {
@@ -457,7 +402,7 @@ impl Channel for Plugin {
 
     fn shows_progress(&self) -> bool {
         let can = &self.state().can;
-        can.progress && can.send && can.edit
+        can.shows_turns() || can.typing
     }
 
     fn in_progress(&self) -> Vec<String> {

@@ -7,9 +7,11 @@ use std::time::Duration;
 use codex_bridge_core::Bridge;
 use codex_bridge_core::bridge::Error;
 use codex_bridge_core::inbox::{Message, MessageKind, State};
-use codex_bridge_core::store::MessageFilter;
+use codex_bridge_core::store::{MessageFilter, TaskFilter};
+use codex_bridge_core::task::{Status, TaskId};
 use tokio::sync::broadcast::error::RecvError;
 
+use super::recent::MOST;
 use super::{Channel, Progress};
 use crate::cli::render::paint::Paint;
 use crate::cli::render::story::Story;
@@ -49,9 +51,14 @@ async fn show_all(bridge: &Bridge, name: &str, channel: &dyn Channel) -> Result<
         ..MessageFilter::default()
     };
     let mut over: BTreeSet<String> = channel.in_progress().into_iter().collect();
+    // One that is not remembered would be shown anew each time.
+    let mut room = MOST.saturating_sub(over.len());
+    let at_work = at_work(bridge).await?;
     for message in bridge.messages(&running).await? {
-        over.remove(&message.id);
-        if message.kind == MessageKind::Prompt {
+        let is_shown = over.remove(&message.id);
+        let is_new = || room > 0 && message.task_id.as_ref().is_some_and(|id| at_work.contains(id));
+        if message.kind == MessageKind::Prompt && (is_shown || is_new()) {
+            room -= usize::from(!is_shown);
             let text = format!("Codex is working on it.\n{}", steps(bridge, &message).await?.join("\n"));
             channel.progress(&progress(name, &message, text.trim_end(), false)).await;
         }
@@ -64,6 +71,13 @@ async fn show_all(bridge: &Bridge, name: &str, channel: &dyn Channel) -> Result<
         }
     }
     Ok(())
+}
+
+/// The tasks that Codex works on. What waits for its turn has nothing to show.
+async fn at_work(bridge: &Bridge) -> Result<BTreeSet<TaskId>, Error> {
+    let statuses = vec![Status::Starting, Status::Working, Status::Interrupting];
+    let filter = TaskFilter { statuses, ..TaskFilter::default() };
+    Ok(bridge.store().tasks(&filter).await?.into_iter().map(|task| task.id).collect())
 }
 
 fn progress(name: &str, message: &Message, text: &str, is_over: bool) -> Progress {

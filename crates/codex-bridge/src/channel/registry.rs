@@ -220,8 +220,8 @@ impl Registry {
     }
 
     /// It could not be served, for this reason.
-    pub fn not_served(&self, name: &str, failure: &Failure) {
-        self.failed().insert(name.to_owned(), failure.to_string());
+    pub fn not_served(&self, name: &str, why: String) {
+        self.failed().insert(name.to_owned(), why);
     }
 
     /// What a channel said, and will say.
@@ -288,7 +288,13 @@ impl Registry {
     /// as nobody else serves it.
     pub async fn probe(&self, opened: Opened) -> Result<String, Failure> {
         let name = opened.rules.channel.clone();
-        let unreachable = |why: &str| Failure::new("channel_unreachable", format!("channel {name}: {why}"));
+        // A platform may repeat what it was sent.
+        let shown = |text: &str| match self.bridge.get() {
+            Some(bridge) => bridge.redactor().redact(text).into_owned(),
+            None => text.to_owned(),
+        };
+        let unreachable =
+            |why: &str| Failure::new("channel_unreachable", format!("channel {name}: {}", shown(why)));
         let (served, (standing, about)) = (self.channel(&name), self.standing(&name));
         let (channel, _held) = match (standing, served) {
             (Standing::Serving, Some(served)) => (served, None),
@@ -304,7 +310,8 @@ impl Registry {
                 (opened.channel, Some(held))
             }
         };
-        channel.probe().await.map_err(|trouble| unreachable(trouble.sentence()))
+        let probed = channel.probe().await.map_err(|trouble| unreachable(trouble.sentence()))?;
+        Ok(shown(&probed))
     }
 
     /// Serves a channel no more.

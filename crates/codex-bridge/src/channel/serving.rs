@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use codex_bridge_core::Bridge;
 use codex_bridge_core::bridge::{Error, Pending, Verdict};
-use codex_bridge_core::inbox::State;
+use codex_bridge_core::inbox::{Received, State};
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::{MessageFilter, RequestFilter};
 use futures_util::FutureExt;
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::registry::{Journal, Standing};
 use super::settings::Opened;
-use super::{Batch, Channel, Doing, Tap, Trouble, progress};
+use super::{Batch, Channel, Doing, Stranger, Tap, Trouble, progress};
 
 /// The first pause after trouble; then twice as long, and so on.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -125,13 +125,18 @@ impl Work {
         let store = |error: Error| Trouble::again(error.to_string());
         self.bridge.until_room(self.name()).await.map_err(store)?;
         let cursor = self.bridge.channel(self.name()).await.map_err(store)?.cursor;
-        let Batch { arrivals, taps, cursor } = self.channel().receive(cursor).await?;
+        let Batch { arrivals, taps, knocks, cursor } = self.channel().receive(cursor).await?;
         let is_empty = arrivals.is_empty() && taps.is_empty();
         // A decision is no row until Codex was asked to take it: until then the source must not forget the tap.
-        let (now, later) = if taps.is_empty() { (cursor, None) } else { (None, cursor) };
+        let (now, mut later) = if taps.is_empty() { (cursor, None) } else { (None, cursor) };
         if !arrivals.is_empty() || now.is_some() {
             let receipts = self.bridge.receive(self.name(), arrivals, now).await.map_err(store)?;
+            // What was put off is not read.
+            later = later.filter(|_| receipts.iter().all(|one| one.receipt != Received::NoRoom));
             self.channel().received(receipts).await;
+        }
+        for Stranger { conversation, id, name } in knocks {
+            self.bridge.note_tap(self.name(), &conversation, &id, &name).await.map_err(store)?;
         }
         for tap in taps {
             let verdict = self.decide(&tap).await.map_err(store)?;

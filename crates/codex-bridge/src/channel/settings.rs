@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex_bridge_core::inbox::{Allowed, Rules, WhileRunning};
+use codex_bridge_core::inbox::{Allowed, Rules, WhenFull, WhileRunning};
 use codex_session::{ApprovalMode, Sandbox};
+use redact::Redactor;
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -84,6 +85,8 @@ pub struct Surroundings<'a> {
     pub env: Env<'a>,
     /// Where whoever runs it is: the workspace if none is registered.
     pub cwd: Option<&'a PathBuf>,
+    /// What hides every secret that is known here, those that become known later too.
+    pub redactor: &'a Redactor,
 }
 
 impl Settings {
@@ -123,7 +126,8 @@ impl Settings {
             "plugin" => {
                 let settings =
                     self.plugin.as_ref().ok_or_else(|| wrong("it has no [plugin] table".to_owned()))?;
-                (Arc::new(plugin::Plugin::new(name, settings, around.env).map_err(wrong)?), &[])
+                let channel = plugin::Plugin::new(name, settings, around.env, around.redactor);
+                (Arc::new(channel.map_err(wrong)?), &[])
             }
             "webhook" if !self.allow.is_empty() => {
                 return Err(wrong("whoever has its secret may write, so it takes no `allow`".to_owned()));
@@ -144,8 +148,12 @@ impl Settings {
             }
         };
         let rules = self.rules(name, defaults, around).map_err(wrong)?;
-        let is_pushed = matches!(self.platform(name), "plugin" | "webhook");
-        let rules = Rules { acknowledges: channel.has_watermark(), is_pushed, ..rules };
+        let when_full = match self.platform(name) {
+            "plugin" => WhenFull::PutOff,
+            "webhook" => WhenFull::Refuse,
+            _ => WhenFull::ReadLater,
+        };
+        let rules = Rules { acknowledges: channel.has_watermark(), when_full, ..rules };
         Ok((channel, rules))
     }
 

@@ -137,6 +137,9 @@ impl Telegram {
         for callback in unknown {
             let may_write = self.people.contains(&callback["from"]["id"].to_string());
             let text = if may_write { "This button is not known any more." } else { "" };
+            batch
+                .knocks
+                .extend(update::stranger(callback, |chat| self.memory().home(chat)).filter(|_| !may_write));
             self.toast(callback["id"].as_str().unwrap_or_default(), text).await;
         }
         Ok(batch)

@@ -1,8 +1,6 @@
 //! `codex-bridge channel`: where work arrives by chat.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,10 +11,9 @@ use crate::calls::RunChannel;
 use crate::channel::registry::Standing;
 use crate::channel::settings::PLATFORMS;
 use crate::client::{Autostart, Client};
-use crate::config;
+use crate::config::{self, adding};
 use crate::daemon::{self, Orders, Start};
 use crate::failure::Failure;
-use crate::paths::cannot;
 use crate::view::Channel;
 
 /// Variables that platforms read; they are brought along to a daemon that runs.
@@ -117,26 +114,20 @@ fn add(
     }
     lines.push(format!("\n[channels.{name}.{platform}]"));
     for setting in settings {
-        let (key, value) =
-            setting.split_once('=').ok_or_else(|| usage(format!("{setting:?} is no KEY=VALUE")))?;
+        let is_key = |key: &str| key.chars().all(|char| char.is_ascii_alphanumeric() || "_-.".contains(char));
+        let (key, value) = setting
+            .split_once('=')
+            .filter(|(key, _)| !key.is_empty() && is_key(key))
+            .ok_or_else(|| usage(format!("{setting:?} is no KEY=VALUE")))?;
         let value = value.parse::<i64>().map_or_else(|_| serde_json::json!(value), serde_json::Value::from);
         lines.push(format!("{key} = {value}"));
     }
-    append(&paths.config_file, &(lines.join("\n") + "\n"))?;
     // What does not hold is said now, and not by the next daemon.
-    config::load(&paths)?;
+    adding::append(&paths.config_file, &(lines.join("\n") + "\n"))?;
     output::lines(&[format!(
         "{name} is in {}; `codex-bridge channel run {name}` serves it",
         paths.config_file.display()
     )])
-}
-
-fn append(file: &std::path::Path, text: &str) -> Result<(), Failure> {
-    if let Some(dir) = file.parent() {
-        std::fs::create_dir_all(dir).map_err(|error| cannot("make", dir, &error))?;
-    }
-    let opened = OpenOptions::new().create(true).append(true).open(file);
-    opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| cannot("write", file, &error))
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -25,8 +25,9 @@ pub async fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLoc
         let name = name.clone();
         tokio::spawn(async move {
             if let Err(failure) = serve_configured(&app, &name).await {
-                eprintln!("warning: channel {name} is not served: {failure}");
-                app.channels.not_served(&name, &failure);
+                let why = app.bridge.redactor().redact(&failure.to_string()).into_owned();
+                eprintln!("warning: channel {name} is not served: {why}");
+                app.channels.not_served(&name, why);
             }
         });
     }
@@ -68,8 +69,9 @@ fn open(app: &App, file: &File, wanted: &RunChannel) -> Result<Opened, Failure> 
     }
     let env = |name: &str| wanted.variables.get(name).cloned().or_else(|| variable(name));
     // Whoever runs it may bring its token along.
-    app.bridge.redactor().learn(secrets(file, &env));
-    settings.open(&wanted.name, Surroundings { file, env: &env, cwd: wanted.cwd.as_ref() })
+    let redactor = app.bridge.redactor();
+    redactor.learn(secrets(file, &env));
+    settings.open(&wanted.name, Surroundings { file, env: &env, cwd: wanted.cwd.as_ref(), redactor })
 }
 
 /// Where the locks of what is served are: the same for all state directories of one user.

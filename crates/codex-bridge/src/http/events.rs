@@ -173,6 +173,9 @@ impl Teller {
                 return Ok(());
             }
             for event in page {
+                if event.seq > self.told + 1 {
+                    self.line(Event::gap(self.told + 1, event.seq - 1)).await?;
+                }
                 self.event(event).await?;
             }
         }

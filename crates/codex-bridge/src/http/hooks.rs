@@ -45,6 +45,6 @@ async fn receive(
         Some(Received::Taken { id } | Received::Known { id }) => {
             Ok((StatusCode::ACCEPTED, Json(json!({ "inbox_id": id }))))
         }
-        Some(Received::Refused) | None => Err(unknown().into()),
+        Some(Received::Refused | Received::NoRoom) | None => Err(unknown().into()),
     }
 }

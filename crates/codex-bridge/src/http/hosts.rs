@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use codex_bridge_core::task::TaskId;
 
 use super::{App, Body, Reply};
 use crate::calls;
@@ -21,16 +20,6 @@ pub async fn about(State(app): State<App>) -> Reply<About> {
 
 pub async fn health() -> Json<Fine> {
     Json(Fine { ok: true })
-}
-
-/// Whether work would be taken now.
-pub async fn ready(State(app): State<App>) -> Reply<Fine> {
-    if *app.ending.borrow() != End::Never {
-        return Err(super::tasks::stopping().into());
-    }
-    // Asks the store for something that is not there: it answers, or says what is wrong with it.
-    app.bridge.store().task(&TaskId("codex-ready".to_owned())).await?;
-    Ok(Json(Fine { ok: true }))
 }
 
 /// A daemon that has begun to stop comes to its end, whoever hangs up: with its hosts closed it would begin nothing more.

@@ -1,10 +1,12 @@
-//! What a list of tasks needs to stay true: one short line whenever a task changes, the same for all who listen.
+//! What a list of tasks needs to stay true: one short line whenever a task changes, the same for all who listen. Those of
+//! deliveries and hosts are told that there is something new, and look.
 //!
 //! One observer looks at what changed and says it once; its listeners share the words. They cannot slow it, nor the tasks.
 
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
@@ -13,8 +15,10 @@ use codex_bridge_core::store::{self, TaskFilter};
 use codex_bridge_core::task::{Status, TaskId};
 use codex_bridge_core::{Bridge, News, TaskView};
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::broadcast::{self, Receiver, Sender};
+use tokio::time::sleep;
 
 use super::metrics::Meter;
 use super::stream::{Gone, Outlet, Shape, pipe};
@@ -25,19 +29,63 @@ use crate::{calls, view};
 /// Lines that a slow listener may be behind before it is let go.
 const BEHIND: usize = 1024;
 
+/// How often somebody looks whether hosts came or went, while anyone listens: they do not say so themselves.
+const LOOK_AT_HOSTS: Duration = Duration::from_secs(1);
+
 /// What is told to those who list tasks.
 #[derive(Debug, Clone)]
-pub struct Digest(Sender<Bytes>);
+pub struct Digest {
+    lines: Sender<Bytes>,
+    /// Told when somebody begins to listen.
+    joined: Arc<Notify>,
+}
 
 impl Digest {
     /// One that nobody has told anything yet.
     pub fn new() -> Self {
-        Self(broadcast::channel(BEHIND).0)
+        Self { lines: broadcast::channel(BEHIND).0, joined: Arc::default() }
     }
 
     fn tell(&self, name: &str, told: &serde_json::Value) {
         // Nobody may be listening.
-        let _ = self.0.send(Shape::Events.piece(None, name, told));
+        let _ = self.lines.send(Shape::Events.piece(None, name, told));
+    }
+
+    /// Tells that there is something new, and not what.
+    fn ring(&self, name: &str) {
+        self.tell(name, &json!({ "kind": name }));
+    }
+
+    fn listen(&self) -> Receiver<Bytes> {
+        let lines = self.lines.subscribe();
+        self.joined.notify_one();
+        lines
+    }
+
+    async fn is_heard(&self) {
+        while self.lines.receiver_count() == 0 {
+            self.joined.notified().await;
+        }
+    }
+}
+
+/// Watches the hosts for as long as it is polled; nobody pays for that unless somebody listens.
+pub async fn observe_hosts(bridge: Bridge, digest: Digest) {
+    let mut known = None;
+    loop {
+        if digest.lines.receiver_count() == 0 {
+            // What is new to whoever comes next is not known.
+            known = None;
+            digest.is_heard().await;
+        }
+        let hosts = bridge.hosts().await;
+        let alive = hosts.iter().filter(|host| host.is_alive()).map(|host| host.record().epoch.clone());
+        let alive: HashSet<_> = alive.collect();
+        if known.as_ref() != Some(&alive) {
+            digest.ring("hosts");
+            known = Some(alive);
+        }
+        sleep(LOOK_AT_HOSTS).await;
     }
 }
 
@@ -64,6 +112,7 @@ struct Changes {
     tasks: HashSet<TaskId>,
     ended_turns: Vec<TaskId>,
     closed_requests: Vec<String>,
+    deliveries: bool,
     /// More happened than was heard of.
     are_not_all: bool,
 }
@@ -80,6 +129,7 @@ impl Changes {
                 }
                 _ => {}
             },
+            News::Deliveries => self.deliveries = true,
             News::Live { .. } => {}
         }
     }
@@ -124,7 +174,7 @@ impl Observer {
     async fn look(&mut self, mut changes: Changes) {
         let mut is_asked = changes.are_not_all;
         if changes.are_not_all {
-            self.digest.tell("missed", &json!({ "kind": "missed" }));
+            self.digest.ring("missed");
             // It may have been about any of these.
             changes.tasks.extend(self.known.keys().cloned());
             changes.tasks.extend(self.under_way().await.into_iter().map(|view| view.task.id));
@@ -146,6 +196,9 @@ impl Observer {
                 let told = view::TaskNews::from(view);
                 self.digest.tell("task", &serde_json::to_value(told).unwrap_or_default());
             }
+        }
+        if changes.deliveries {
+            self.digest.ring("deliveries");
         }
         if is_asked && let Ok(open) = open_requests(&self.bridge).await {
             self.count(open);
@@ -184,7 +237,7 @@ pub async fn listen(State(app): State<App>, Query(which): Query<calls::News>) ->
 /// How many requests are open, and what is told from now on; as server-sent events.
 pub async fn join(app: &App) -> Result<(Bytes, Receiver<Bytes>), Failure> {
     // Joined first: what changes between the two is told twice rather than never.
-    let lines = app.digest.0.subscribe();
+    let lines = app.digest.listen();
     let open = open_requests(&app.bridge).await?;
     Ok((Shape::Events.piece(None, "open_requests", &total(open)), lines))
 }

@@ -62,6 +62,14 @@ impl From<Failure> for Problem {
     }
 }
 
+impl Problem {
+    /// The same with another status than that of its code.
+    pub fn told_as(self, status: StatusCode) -> Self {
+        let title = status.canonical_reason().unwrap_or_default().to_owned();
+        Self { status: status.as_u16(), title, ..self }
+    }
+}
+
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         Self { code: problem.code, message: problem.detail, hint: problem.hint }
@@ -110,7 +118,7 @@ impl IntoResponse for Problem {
 pub fn status(code: &str) -> StatusCode {
     match code {
         "unauthorized" => StatusCode::UNAUTHORIZED,
-        "peer_refused" | "forbidden" | "bad_origin" => StatusCode::FORBIDDEN,
+        "peer_refused" | "forbidden" | "beyond_reach" | "bad_origin" => StatusCode::FORBIDDEN,
         "unknown_task" | "unknown_request" | "unknown_route" | "unknown_token" | "unknown_delivery"
         | "unknown_channel" | "unknown_message" | "unknown_session" => StatusCode::NOT_FOUND,
         "wrong_method" => StatusCode::METHOD_NOT_ALLOWED,

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::caller::Role;
 use super::route::{Gives, Least, Route, get, post};
 use super::{
-    audit, channels, deliveries, events, hosts, inbox, metrics, news, openapi, requests, store, tasks,
-    tokens, tool,
+    audit, channels, deliveries, events, hosts, inbox, metrics, news, openapi, readiness, requests, store,
+    tasks, tokens, tool,
 };
 use crate::{calls, view};
 
@@ -24,7 +24,7 @@ pub fn all() -> Vec<Route> {
 fn open() -> Vec<Route> {
     vec![
         get("/healthz", hosts::health, "Whether the daemon lives").by(Least::Anyone).gives::<view::Fine>(),
-        get("/readyz", hosts::ready, "Whether it would take work now")
+        get("/readyz", readiness::ready, "Whether it would take work now; 503 says why not")
             .by(Least::Anyone)
             .gives::<view::Fine>(),
     ]

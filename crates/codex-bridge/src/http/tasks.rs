@@ -7,12 +7,13 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, LINK};
 use axum::response::{AppendHeaders, IntoResponse, Response};
+use codex_bridge_core::TaskView;
 use codex_bridge_core::bridge::NewBranch;
 use codex_bridge_core::event::Event;
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::{Status, TaskId};
 
-use super::{App, Body, Caller, Path, Query, Refusal, Reply, page};
+use super::{App, Body, Caller, Path, Query, Refusal, Reply, Role, page};
 use crate::calls;
 use crate::failure::Failure;
 use crate::view::{self, Diff, Outcome, ShortTask, Task, TaskResult, Turn};
@@ -37,8 +38,20 @@ pub async fn start(
 ) -> Reply<Task> {
     start.door = caller.door(start.door);
     start.client_request_id = caller.own_name(request_id(&headers, start.client_request_id)?);
-    let new = app.rules.admit(start, &caller.name)?;
-    Ok(Json(app.bridge.start(new).await?.into()))
+    Ok(Json(hand_over(&app, start, &caller.name).await?.into()))
+}
+
+/// Takes work that may be done, or finds what was handed over under the same name: that is there, whatever has become of
+/// its directory or of the operator's rules.
+pub async fn hand_over(app: &App, start: calls::Start, by: &str) -> Result<TaskView, Failure> {
+    let named = start.client_request_id.clone().map(|name| (name, start.prompt.clone()));
+    match (app.rules.admit(start, by), named) {
+        (Ok(new), _) => Ok(app.bridge.start(new).await?),
+        (Err(refusal), Some((name, prompt))) => {
+            app.bridge.started_under(&name, &prompt).await?.ok_or(refusal)
+        }
+        (Err(refusal), None) => Err(refusal),
+    }
 }
 
 /// One name, wherever it was said.
@@ -197,6 +210,16 @@ async fn last_diff(app: &App, task_id: &TaskId) -> Result<Option<Event>, Failure
     }
 }
 
+/// To go on with a task is to hand over work: who could not have begun it so cannot. An approver can, as with a yes to
+/// whatever it asks for.
+pub async fn within_reach(app: &App, caller: &Caller, id: &str) -> Result<(), Failure> {
+    if caller.role >= Role::Approver {
+        return Ok(());
+    }
+    let task = app.bridge.find(id).await?;
+    app.rules.admit_again(&task.settings)
+}
+
 /// Puts on the record who commands what, before it is done.
 async fn note(app: &App, caller: &Caller, action: &str, id: &str) -> Result<(), Failure> {
     let task_id = app.bridge.find(id).await?.id;
@@ -211,6 +234,7 @@ pub async fn continue_task(
     Body(turn): Body<calls::Prompt>,
 ) -> Reply<Task> {
     let name = request_id(&headers, turn.client_request_id)?.filter(|name| !name.trim().is_empty());
+    within_reach(&app, &caller, &id).await?;
     note(&app, &caller, "continue", &id).await?;
     Ok(Json(app.bridge.continue_once(&id, &turn.prompt, name.as_deref()).await?.into()))
 }
@@ -221,6 +245,7 @@ pub async fn steer(
     Path(id): Path<String>,
     Body(steer): Body<calls::Steer>,
 ) -> Reply<Outcome> {
+    within_reach(&app, &caller, &id).await?;
     note(&app, &caller, "steer", &id).await?;
     let (outcome, message) = view::steer_outcome(app.bridge.steer(&id, &steer.text, &caller.name).await?);
     let task = app.bridge.show(&id).await?.into();
@@ -242,6 +267,7 @@ pub async fn fork(
     Body(fork): Body<calls::Fork>,
 ) -> Reply<Task> {
     let client_request_id = caller.own_name(request_id(&headers, fork.client_request_id)?);
+    within_reach(&app, &caller, &id).await?;
     note(&app, &caller, "fork", &id).await?;
     let prompt = fork.prompt.filter(|prompt| !prompt.trim().is_empty());
     Ok(Json(app.bridge.fork(&id, NewBranch { prompt, client_request_id }).await?.into()))

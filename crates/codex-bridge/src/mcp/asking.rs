@@ -164,9 +164,9 @@ fn schema(fields: &JsonObject) -> Option<ElicitationSchema> {
 /// All that the decision covers, in words.
 fn message(request: &Request) -> String {
     let mut lines = vec![format!("Codex asks (task {}): {}", request.task_id, plain(&request.title))];
-    lines.extend(request.details.iter().map(|it| format!("{}: {}", plain(&it.label), plain(&it.text))));
+    lines.extend(request.details.iter().map(|it| fact(&plain(&it.label), &plain(&it.text))));
     for change in request.changes.iter().flatten() {
-        lines.push(plain(&change.diff).into_owned());
+        lines.push(block(&plain(&change.diff)));
         if change.cut_bytes > 0 {
             lines.push(format!(
                 "… {} bytes of the diff of {} are missing",
@@ -178,7 +178,19 @@ fn message(request: &Request) -> String {
     if request.hidden_secrets > 0 {
         lines.push(format!("Secrets that are hidden in this: {}", request.hidden_secrets));
     }
+    if let Some(thread) = &request.sub_agent {
+        lines.push(format!("Asked by a sub-agent, thread {}", plain(thread)));
+    }
     lines.join("\n")
+}
+
+fn fact(label: &str, text: &str) -> String {
+    if text.contains('\n') { format!("{label}:\n{}", block(text)) } else { format!("{label}: {text}") }
+}
+
+/// Lines of others are set off: none of them can pose as one of ours.
+fn block(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
 /// What a person decided; none if they did not.

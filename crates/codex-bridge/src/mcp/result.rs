@@ -34,6 +34,12 @@ impl About<'_> {
         let said = [&rest.error, &rest.reason].into_iter().flatten().next();
         let content = match rest.status {
             Status::Completed => rest.final_text.clone().unwrap_or_default(),
+            Status::Paused if rest.goes_on => {
+                let why = rest.reason.as_deref().unwrap_or("it waits");
+                format!(
+                    "The task is paused: {why}. It goes on by itself; call again with the same arguments then."
+                )
+            }
             Status::Paused | Status::Lost => {
                 let why = said.map(|why| format!(": {why}")).unwrap_or_default();
                 format!("The task is {}{why}. codex-reply with its threadId goes on with it.", rest.status)

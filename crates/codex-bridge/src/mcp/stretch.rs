@@ -51,7 +51,9 @@ impl Stretch {
                 return Ok(Self { task_id: task_id.to_owned(), after: seq });
             }
         }
-        Err(Failure::internal("the log does not have the turn that was just lined up"))
+        let why = "the log has become too long to tell the answer of this turn from others";
+        Err(Failure::new("log_shortened", why)
+            .hint(format!("`codex-bridge result {task_id}` has the task's last answer")))
     }
 }
 
@@ -66,6 +68,8 @@ pub struct Rest {
     pub final_text: Option<String>,
     /// Why there is none.
     pub error: Option<String>,
+    /// Whether it goes on by itself.
+    pub goes_on: bool,
 }
 
 impl Rest {
@@ -76,6 +80,7 @@ impl Rest {
             reason: task.reason.clone(),
             final_text: task.final_text.clone(),
             error: task.error.as_ref().map(|error| error.message.clone()),
+            goes_on: task.parked.is_some(),
         })
     }
 }
@@ -105,8 +110,8 @@ impl Reading {
             self.has_gap |= seq > self.seq + 1;
             self.seq = seq;
         }
-        // A lost task that goes on by itself is lined up in the very next line.
-        let lost = self.rest.take();
+        // A task that goes on by itself is lined up in the next line that tells its state.
+        let held = self.rest.take();
         match event.kind.as_str() {
             "thread_opened" => self.thread_id = text(event, "thread_id").map(str::to_owned),
             "turn_ended" => {
@@ -115,14 +120,20 @@ impl Reading {
             }
             "state" => {
                 self.rest = self.at_rest(event);
-                if self.rest.as_ref().is_some_and(|rest| rest.status != Status::Lost) {
+                let may_go_on = |rest: &Rest| rest.goes_on || rest.status == Status::Lost;
+                if self.rest.as_ref().is_some_and(|rest| !may_go_on(rest)) {
                     return self.rest.take();
                 }
                 return None;
             }
             _ => {}
         }
-        lost
+        // One that waits may be told of in between.
+        if held.as_ref().is_some_and(|rest| rest.goes_on) {
+            self.rest = held;
+            return None;
+        }
+        held
     }
 
     /// The log is at its end: what looked like a rest is one.
@@ -139,7 +150,8 @@ impl Reading {
         let status: Status = text(event, "status")?.parse().ok()?;
         let (final_text, error) = self.ended.clone().unwrap_or_default();
         let reason = text(event, "reason").map(str::to_owned);
-        status.is_at_rest().then_some(Rest { status, reason, final_text, error })
+        let goes_on = event.body.get("goes_on") == Some(&Value::Bool(true));
+        status.is_at_rest().then_some(Rest { status, reason, final_text, error, goes_on })
     }
 
     /// Reads what there is; gives the rest if it was reached. `task` was looked at before: if it was at rest, that is in
@@ -213,6 +225,15 @@ mod tests {
         assert_eq!(read(&lines[..2]).unwrap().status, Status::Lost);
         assert_eq!(read(&lines[..3]), None);
         assert_eq!(read(&lines).unwrap().status, Status::Completed);
+
+        let parked = json!({ "kind": "state", "status": "paused", "goes_on": true });
+        let notice = json!({ "kind": "notice", "message": "log in" });
+        let lines = [state("queued"), parked, notice, state("queued"), state("completed")];
+        assert!(read(&lines[..2]).unwrap().goes_on && read(&lines[..3]).unwrap().goes_on);
+        assert_eq!(read(&lines[..4]), None);
+        assert_eq!(read(&lines).unwrap().status, Status::Completed);
+        let paused = [state("queued"), state("paused"), state("queued"), state("completed")];
+        assert_eq!(read(&paused).unwrap().status, Status::Paused, "whoever continues it begins anew");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::call::{Action, Call};
 use super::reply;
 use crate::calls::{Door, Limits, Start, answers_of, decision_word};
 use crate::failure::Failure;
-use crate::http::{App, Caller};
+use crate::http::{App, Caller, tasks};
 use crate::view;
 
 /// How many events `status` shows.
@@ -31,6 +31,16 @@ type Reply = Result<Value, Failure>;
 /// Who calls, for the record.
 fn name(caller: &Caller) -> &str {
     if caller.is_local() { AGENT } else { &caller.name }
+}
+
+/// Refuses to go on with a task that the caller could not have begun.
+pub async fn within_reach(app: &App, caller: &Caller, call: &Call) -> Result<(), Failure> {
+    match (call.action, call.task_id.as_deref()) {
+        (Action::Steer | Action::Continue | Action::Fork, Some(id)) => {
+            tasks::within_reach(app, caller, id).await
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Puts on the record who commands what, unless what they do is recorded with it.
@@ -62,7 +72,7 @@ pub async fn start(app: &App, caller: &Caller, call: Call, caller_cwd: Option<Pa
         limits: Limits::default(),
         ..Start::new(caller.door(Door::Agent), call.prompt.unwrap_or_default())
     };
-    let started = app.bridge.start(app.rules.admit(start, name(caller))?).await?;
+    let started = tasks::hand_over(app, start, name(caller)).await?;
     let view = until_begun(app, started).await?;
     let message = match view.task.status {
         Status::Queued => "Codex task accepted; it waits for its turn.",

@@ -40,6 +40,9 @@ pub struct Request {
     pub details: Vec<Detail>,
     /// How many secrets are hidden in all of it.
     pub hidden_secrets: u64,
+    /// The thread of the sub-agent that asks; none if Codex itself does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_agent: Option<String>,
     /// What may be decided: `accept`, `acceptForSession`, `acceptAlways`, `answers`, `form`, `decline`, `cancel`.
     pub decisions: Vec<String>,
     /// Codex's own name of what is asked.
@@ -146,6 +149,7 @@ impl From<RequestRecord> for Request {
             whole_changes_bytes: record.whole_changes_bytes(),
             questions: has_questions.then(|| ask["questions"].clone()),
             hidden_secrets: ask["hidden_secrets"].as_u64().unwrap_or_default(),
+            sub_agent: ask["asked_by"]["sub_agent"]["thread_id"].as_str().map(str::to_owned),
             decisions: decisions(asked, &ask["offers"]),
             details,
             task_id: record.task_id.0,

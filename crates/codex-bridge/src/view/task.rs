@@ -21,6 +21,8 @@ pub struct Task {
     pub status: Status,
     /// Why it is paused, lost or cancelled.
     pub reason: Option<String>,
+    /// What it waits for before it goes on by itself, if it does.
+    pub parked: Option<Parked>,
     /// The beginning of its first prompt, redacted.
     pub prompt_summary: String,
     /// Codex's thread, once there is one.
@@ -66,6 +68,15 @@ pub struct Task {
     pub completed_at: Option<String>,
     /// The host that its thread was last open on.
     pub host: Option<String>,
+}
+
+/// What a task waits for before it goes on by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Parked {
+    /// `usage_limit` (the account's) or `login`.
+    pub waits_for: String,
+    /// When the limit ends, or whether it has is tried.
+    pub resume_at: Option<String>,
 }
 
 /// The same in short, for lists.
@@ -218,6 +229,7 @@ impl From<TaskView> for Task {
             task_id: task.id.0,
             status: task.status,
             reason: task.reason,
+            parked: task.parked.map(Parked::from),
             prompt_summary: task.prompt_summary,
             thread_id: task.thread_id.map(|id| id.0),
             turn_id: task.turn_id.map(|id| id.0),
@@ -239,6 +251,16 @@ impl From<TaskView> for Task {
             completed_at: task.completed_at.map(time),
             host: task.host,
         }
+    }
+}
+
+impl From<task::Parked> for Parked {
+    fn from(parked: task::Parked) -> Self {
+        let (waits_for, resume_at) = match parked {
+            task::Parked::UsageLimit { resume_at, .. } => ("usage_limit", Some(time(resume_at))),
+            task::Parked::Login { .. } => ("login", None),
+        };
+        Self { waits_for: waits_for.to_owned(), resume_at }
     }
 }
 

@@ -6,6 +6,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Redirect, Response};
+use codex_bridge_core::request::RequestRecord;
+use codex_bridge_core::task::TimeMs;
 use redact::plain::plain;
 use serde::Deserialize;
 
@@ -40,11 +42,26 @@ pub struct Told {
     pub task_id: String,
 }
 
+/// Open requests that are drawn at once. A card may hold a large diff.
+const ON_A_PAGE: usize = 50;
+
+/// Which of the open requests.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Wanted {
+    /// Those that were asked after this one, which may be closed by now.
+    after: Option<String>,
+}
+
 #[derive(Template)]
 #[template(path = "approvals.html")]
 struct Page {
     frame: Frame,
     cards: Vec<Card>,
+    /// After which one the next page begins.
+    next: Option<String>,
+    /// Not the first page.
+    is_later: bool,
     told: Option<Told>,
     /// One request by its address, rather than all that are open.
     is_single: bool,
@@ -54,15 +71,37 @@ pub async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(last): Query<Last>,
+    Query(wanted): Query<Wanted>,
 ) -> Result<Response, Wrong> {
     let frame = Frame::new(&app, &caller, "approvals", "Approvals").await?;
+    let (drawn, next) = one_page(app.bridge.open_requests(None).await?, wanted.after.as_deref());
     let mut cards = Vec::new();
-    for record in app.bridge.open_requests(None).await? {
+    for record in drawn {
         let task = app.bridge.find(record.task_id.as_str()).await?;
         cards.push(Card::new(&record, &task, &caller));
     }
     let told = told(&app, &caller, &last).await;
-    Ok(page(StatusCode::OK, &Page { frame, cards, told, is_single: false }))
+    let is_later = wanted.after.is_some();
+    Ok(page(StatusCode::OK, &Page { frame, cards, next, is_later, told, is_single: false }))
+}
+
+/// Where a request stands among all: when it was asked, and its name.
+fn place(record: &RequestRecord) -> (TimeMs, &str) {
+    (record.created_at, &record.request_id)
+}
+
+/// The open requests of one page, the oldest first, and where the next page begins.
+fn one_page(mut open: Vec<RequestRecord>, after: Option<&str>) -> (Vec<RequestRecord>, Option<String>) {
+    // A place that nobody gave is before all.
+    let after = after.and_then(|after| after.split_once('.')).unwrap_or_default();
+    let after = (after.0.parse().unwrap_or(TimeMs::MIN), after.1);
+    open.sort_by(|one, other| place(one).cmp(&place(other)));
+    open.retain(|record| place(record) > after);
+    let is_last = open.len() <= ON_A_PAGE;
+    open.truncate(ON_A_PAGE);
+    let end = open.last().filter(|_| !is_last);
+    let next = end.map(|record| format!("{}.{}", record.created_at, record.request_id));
+    (open, next)
 }
 
 /// One request, open or not.
@@ -75,7 +114,7 @@ pub async fn show(
     let task = app.bridge.find(&task).await?;
     let record = app.bridge.request(&task.id, &request).await?;
     let cards = vec![Card::new(&record, &task, &caller)];
-    Ok(page(StatusCode::OK, &Page { frame, cards, told: None, is_single: true }))
+    Ok(page(StatusCode::OK, &Page { frame, cards, next: None, is_later: false, told: None, is_single: true }))
 }
 
 /// The changes that a request asks for, as one diff: whole, where a card has the beginning.
@@ -122,4 +161,54 @@ pub async fn told(app: &App, caller: &Caller, last: &Last) -> Option<Told> {
     let card = Card::new(&record, &task, caller);
     let verdict = card.verdict?;
     Some(Told { title: card.request.title, verdict, was_late: last.late, task_id: task.id.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use codex_bridge_core::request::RequestState;
+    use codex_bridge_core::task::TaskId;
+    use serde_json::json;
+
+    use super::*;
+
+    fn asked(number: i64) -> RequestRecord {
+        RequestRecord {
+            key: serde_json::from_value(json!({"epoch": "e", "id": number})).unwrap(),
+            task_id: TaskId("codex-1".into()),
+            request_id: format!("req-{number:03}"),
+            method: String::new(),
+            ask: json!({}),
+            state: RequestState::Open,
+            sealed_decision: None,
+            decision: None,
+            decided_by: None,
+            decided_at: None,
+            // Some are asked at the same moment.
+            created_at: number / 3,
+            expires_at: None,
+            closed_at: None,
+        }
+    }
+
+    #[test]
+    fn all_that_is_open_is_on_some_page_once_also_while_requests_are_closed() {
+        let mut open: Vec<RequestRecord> = (0..120).rev().map(asked).collect();
+        let (mut seen, mut after, mut pages) = (Vec::new(), None, 0);
+        loop {
+            let (drawn, next) = one_page(open.clone(), after.as_deref());
+            assert!(drawn.len() <= ON_A_PAGE);
+            // The last one of a page is answered before the next page is opened.
+            open.retain(|record| drawn.last().is_none_or(|last| last.request_id != record.request_id));
+            seen.extend(drawn.into_iter().map(|record| record.request_id));
+            pages += 1;
+            match next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        let wanted: Vec<String> = (0..120).map(|number| asked(number).request_id).collect();
+        assert_eq!((pages, seen), (3, wanted));
+        assert_eq!(one_page((0..50).map(asked).collect(), None).1, None);
+        assert_eq!(one_page((0..2).map(asked).collect(), Some("what")).0.len(), 2);
+    }
 }

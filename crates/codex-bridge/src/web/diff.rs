@@ -300,8 +300,7 @@ mod tests {
     fn is_shown(files: &[File], line: &str) -> bool {
         let as_head = |file: &File| match line {
             "--- a/one" => file.path == "one" && file.fate != "moved",
-            "+++ b/one" => file.path == "one",
-            "diff --git a/one b/one" => file.path == "one",
+            "+++ b/one" | "diff --git a/one b/one" => file.path == "one",
             "--- /dev/null" => file.fate == "new",
             _ => false,
         };

@@ -15,7 +15,7 @@ pub struct Frame {
     /// Which page, for the way to the others and for the script.
     pub page: &'static str,
     /// How many requests wait for people.
-    pub open_requests: usize,
+    pub open_requests: u64,
     /// Who looks at it; none on the login page.
     pub who: Option<Who>,
     /// Where the style and the script are.
@@ -35,7 +35,7 @@ pub struct Who {
 impl Frame {
     /// The frame of a page for somebody who was let in.
     pub async fn new(app: &App, caller: &Caller, page: &'static str, heading: &str) -> Result<Self, Failure> {
-        let open_requests = app.bridge.open_requests(None).await?.len();
+        let open_requests = app.bridge.store().counts().await?.open_requests;
         let who = Who { name: caller.name.clone(), role: caller.role, is_local: caller.is_local() };
         Ok(Self { open_requests, who: Some(who), ..Self::bare(page, heading) })
     }

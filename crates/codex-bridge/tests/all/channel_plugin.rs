@@ -13,13 +13,13 @@ use crate::dying::{Moments, OF_DECISIONS, on_the_way_of_a_message, rounds};
 use crate::shell::{Shell, until};
 
 /// A shell, and the two files of the example.
-struct Lab {
-    shell: Shell,
+pub struct Lab {
+    pub shell: Shell,
     inbox: PathBuf,
     outbox: PathBuf,
 }
 
-fn example() -> PathBuf {
+pub fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../examples/plugin/echo_channel.py")
         .canonicalize()
@@ -27,7 +27,7 @@ fn example() -> PathBuf {
 }
 
 impl Lab {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let shell = Shell::new().await;
         let (inbox, outbox) = (shell.home.dir().join("in.jsonl"), shell.home.dir().join("out.jsonl"));
         for file in [&inbox, &outbox] {
@@ -53,11 +53,11 @@ impl Lab {
         writeln!(inbox, "{line}").unwrap();
     }
 
-    fn say(&self, room: &str, from: &str, text: &str) {
+    pub fn say(&self, room: &str, from: &str, text: &str) {
         self.write(&json!({"room": room, "from": from, "text": text}));
     }
 
-    async fn start(&self) -> Value {
+    pub async fn start(&self) -> Value {
         self.shell.run(&["--json", "channel", "list"]).await.ok().json()
     }
 
@@ -71,11 +71,11 @@ impl Lab {
         until(&format!("{text:?} in {:#?}", self.said()), || self.said().into_iter().find(is_it)).await
     }
 
-    async fn inbox(&self) -> Vec<Value> {
+    pub async fn inbox(&self) -> Vec<Value> {
         self.shell.run(&["--json", "inbox", "--all"]).await.ok().json().as_array().unwrap().clone()
     }
 
-    async fn end(self) {
+    pub async fn end(self) {
         self.shell.end().await;
     }
 }
@@ -264,13 +264,18 @@ async fn a_plugin_loses_nothing_when_the_daemon_is_killed_at_any_moment() {
 
 /// A plugin of these few lines, with the shell's own state to tell its lives apart.
 async fn misbehaving(script: &str) -> (Lab, Value) {
+    misbehaving_with(script, "").await
+}
+
+/// A plugin of this script, with these lines more.
+pub async fn misbehaving_with(script: &str, more: &str) -> (Lab, Value) {
     let shell = Shell::new().await;
     let lab = Lab { inbox: shell.home.dir().join("in"), outbox: shell.home.dir().join("out"), shell };
     let file = lab.shell.home.dir().join("plugin.py");
     fs::write(&file, script).unwrap();
     lab.configure(
         &format!("[\"python3\", \"{}\", \"{}\"]", file.display(), lab.shell.home.dir().display()),
-        "",
+        more,
     );
     let list = lab.start().await;
     (lab, list)
@@ -353,7 +358,7 @@ async fn a_plugin_shows_how_a_turn_stands_in_one_message() {
 const READY: &str = "import json, os, sys, time\nfirst = json.loads(sys.stdin.readline())\n\
     print(json.dumps({'id': first['id'], 'result': {'name': 'x', 'capabilities': {}}}), flush=True)\n";
 
-async fn log(lab: &Lab, word: &str) -> String {
+pub async fn log(lab: &Lab, word: &str) -> String {
     let file = lab.shell.home.dir().join("st/daemon.log");
     until(&format!("{word:?} in the log"), || fs::read_to_string(&file).ok().filter(|log| log.contains(word)))
         .await

@@ -1,10 +1,12 @@
-//! The commands of a chat, each on the real Codex.
+//! The commands of a chat, each on the real Codex if that can play its part.
 
 use std::fs;
 use std::time::Instant;
 
 use serde_json::Value;
+use testkit::ScriptedServer;
 use testkit::platform::telegram::server::Server;
+use testkit::script::{self, Script, Step};
 
 use crate::channel_telegram::{ADA, BOB, Chat};
 use crate::shell::PATIENCE;
@@ -131,5 +133,38 @@ async fn a_bare_no_is_for_the_only_request_and_a_user_may_not_say_it() {
         (said.iter().filter(|said| said.text.contains("no request req-nonsense")).count() == 2).then_some(())
     };
     chat.server.until("both to be told so", both).await;
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn what_codex_refuses_to_add_waits_its_turn_and_its_sender_hears_so() {
+    let turn = |steps: Vec<Step>| [script::reply_turn(), script::started()].into_iter().chain(steps);
+    let codex = ScriptedServer::new(
+        Script::new()
+            .on_nth(
+                "turn/start",
+                1,
+                turn(vec![script::await_release("end"), script::message("First."), script::completed()]),
+            )
+            .on("turn/start", turn(vec![script::message("Second."), script::completed()]))
+            .on("turn/steer", [script::reply_error(-32600, "cannot steer a review turn")]),
+    );
+    let chat = Chat::new().await;
+    codex.attach_to_home(&chat.shell.home.codex_home());
+    let file = chat.shell.home.dir().join("config.toml");
+    let config = fs::read_to_string(&file).unwrap();
+    let real = testkit::rig::codex_path().display().to_string();
+    fs::write(&file, config.replace(&real, &codex.program().display().to_string())).unwrap();
+    chat.server.write(ADA, "first");
+    chat.start().await;
+    codex.wait_for_method("turn/start").await;
+    chat.server.write(ADA, "/steer and this");
+    chat.server.until_said(ADA, "this waits its turn instead").await;
+    codex.release("end");
+    chat.server.until_said(ADA, "Second.").await;
+    let answers: Vec<String> = chat.answers().into_iter().map(|said| said.text).collect();
+    assert_eq!(answers, ["First.", "Second."]);
+    let started = codex.calls("turn/start");
+    assert!(started.len() == 2 && started[1].to_string().contains("and this"), "{started:#?}");
     chat.shell.end().await;
 }

@@ -473,6 +473,16 @@ async fn a_channel_is_written_into_the_configuration_and_tested() {
         &id,
     ];
     channel.shell.run(&add).await.ok();
+    let written = std::fs::read_to_string(&file).unwrap();
+    // It wants a list, which no setting gives: nothing is half written.
+    let broken =
+        ["channel", "add", "echo", "--platform", "plugin", "--allow", "ada", "--set", "argv=/bin/echo"];
+    let told = channel.shell.run(&broken).await;
+    assert!(told.code != 0 && told.err.contains("left as it is"), "{}", told.err);
+    let sneaky =
+        ["channel", "add", "two", "--platform", "molecule", "--set", "url=x", "--set", "a\n[http]\nlisten=1"];
+    assert_eq!(channel.shell.run(&sneaky).await.code, 2);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), written);
     assert_eq!(channel.shell.run(&add).await.code, 2, "it is there already");
     let without = channel.shell.run(&["channel", "test", "work"]).await;
     assert!(without.err.contains("MOLECULE_WORKSPACE_TOKEN"), "{}", without.err);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -435,10 +435,17 @@ async fn no_secret_of_a_target_is_in_what_is_stored_logged_or_said() {
         assert!(!said.contains("planted"), "{what}: {said}");
     }
     shell.run(&["stop"]).await.ok();
-    for file in ["bridge.sqlite3", "bridge.sqlite3-wal", "daemon.log"] {
-        let bytes = fs::read(shell.home.dir().join("st").join(file)).unwrap_or_default();
-        assert!(!String::from_utf8_lossy(&bytes).contains("planted"), "{file}");
+    let files: Vec<PathBuf> =
+        fs::read_dir(shell.home.dir().join("st")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let is_there = |name: &str| files.iter().any(|file| file.ends_with(name));
+    assert!(is_there("tasks.db") && is_there("daemon.log"), "{files:?}");
+    let mut stored = String::new();
+    for file in files.iter().filter(|file| file.is_file()) {
+        let held = String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned();
+        assert!(!held.contains("planted"), "{}", file.display());
+        stored.push_str(&held);
     }
+    assert!(stored.contains("webhook:ci"), "what is looked for would be found");
     shell.end().await;
 }
 

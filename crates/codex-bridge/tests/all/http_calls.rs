@@ -1,8 +1,12 @@
 //! What the routes take and give: shapes, filters, pages, failures.
 
+use std::fs;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use crate::http_rig::Port;
+use crate::http_rig::{Answer, Port};
+use crate::shell::PATIENCE;
 
 #[tokio::test]
 async fn every_failure_is_told_as_problem_json() {
@@ -163,6 +167,37 @@ async fn the_same_key_for_other_work_is_refused() {
 }
 
 #[tokio::test]
+async fn a_daemon_that_cannot_write_says_that_it_is_not_ready() {
+    let port = Port::new().await;
+    port.shell.run(&["ps"]).await.ok();
+    port.get("/readyz").send().await.ok();
+    // It still reads, from files that it has open.
+    let (here, away) = (port.shell.home.dir().join("st"), port.shell.home.dir().join("away"));
+    fs::rename(&here, &away).unwrap();
+    let told = readiness(&port, 503).await;
+    assert_eq!(told.problem(), (503, "store".into()));
+    assert!(told.json()["detail"].as_str().unwrap().contains("tasks.db"), "{told:?}");
+    port.get("/healthz").send().await.ok();
+    fs::rename(&away, &here).unwrap();
+    readiness(&port, 200).await;
+    port.shell.end().await;
+}
+
+/// The answer once it is this one. What was found out counts for a moment.
+async fn readiness(port: &Port, status: u16) -> Answer {
+    let look = async {
+        loop {
+            let told = port.get("/readyz").send().await;
+            if told.status == status {
+                return told;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, look).await.unwrap_or_else(|_| panic!("never {status}"))
+}
+
+#[tokio::test]
 async fn tasks_are_found_and_leafed_through() {
     let port = Port::new().await;
     let token = port.token("agent", "operator").await;
@@ -306,5 +341,24 @@ async fn a_limit_that_stops_a_turn_and_an_answer_that_does_not_come_are_counted(
         }
         assert!(began.elapsed() < crate::shell::PATIENCE, "{id}: {wanted:#?} in\n{numbers}");
     }
+    port.shell.end().await;
+}
+
+#[tokio::test]
+async fn the_same_key_finds_its_task_though_its_directory_is_gone() {
+    let port = Port::new().await;
+    let token = port.token("agent", "operator").await;
+    let tree = port.shell.home.workspace().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    let body = json!({"prompt": "look [play] say Seen.", "cwd": tree});
+    let call = |body: &Value| port.post("/v1/tasks", body).token(&token).header("idempotency-key", "mine");
+    let first = call(&body).send().await.ok().json();
+    let id = first["task_id"].as_str().unwrap();
+    port.wait(&token, id).await;
+    std::fs::remove_dir(&tree).unwrap();
+    let again = call(&body).send().await.ok().json();
+    assert_eq!((&again["task_id"], &again["final_text"]), (&first["task_id"], &json!("Seen.")));
+    let other = json!({"prompt": "other", "cwd": tree});
+    assert_eq!(call(&other).send().await.problem().1, "bad_cwd");
     port.shell.end().await;
 }

@@ -440,3 +440,41 @@ async fn remote_work_is_done_in_the_roots_alone() {
     assert_eq!(code(json!({"cwd": workspace})).await, "no_roots");
     port.shell.end().await;
 }
+
+#[tokio::test]
+async fn an_operator_goes_on_only_with_tasks_that_it_could_have_begun() {
+    let port = Port::new().await;
+    let workspace = port.shell.home.workspace();
+    let open = "[profiles.open]\nsandbox = \"danger-full-access\"\napproval_policy = \"never\"\n";
+    port.configure(&format!("roots = [\"{}\"]\n", workspace.display()), open);
+    let id = port
+        .shell
+        .run(&["--json", "run", "-d", "--profile", "open", "look [play] say Seen."])
+        .await
+        .ok()
+        .json()["task_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let agent = port.token("agent", "operator").await;
+    port.wait(&agent, &id).await;
+    let turn = json!({"prompt": "escape [play] exec touch escaped => say Out."});
+    for (path, body) in
+        [("turns", turn.clone()), ("steer", json!({"text": "escape"})), ("fork", turn.clone())]
+    {
+        let refused =
+            port.post(&format!("/v1/tasks/{id}/{path}"), &body).token(&agent).send().await.problem();
+        assert_eq!(refused, (403, "beyond_reach".to_owned()), "{path}");
+    }
+    for action in ["continue", "steer", "fork"] {
+        let call = json!({"action": action, "task_id": id, "prompt": "escape", "instruction": "escape"});
+        let reply = port.post("/v1/tool", &json!({ "call": call })).token(&agent).send().await.ok().json();
+        assert_eq!(reply["code"], "beyond_reach", "{action}: {reply:#}");
+    }
+    // Whoever may say yes to anything may go on with anything.
+    let boss = port.token("boss", "approver").await;
+    port.post(&format!("/v1/tasks/{id}/turns"), &turn).token(&boss).send().await.ok();
+    assert_eq!(port.wait(&boss, &id).await["status"], "completed");
+    assert!(workspace.join("escaped").exists());
+    port.shell.end().await;
+}

@@ -3,11 +3,13 @@
 
 mod audit;
 mod channel_plugin;
+mod channel_plugin_told;
 mod channel_rig;
 mod channel_telegram;
 mod channel_telegram_asking;
 mod channel_telegram_commands;
 mod channel_telegram_crash;
+mod channel_telegram_progress;
 mod channel_webhook;
 mod channels_crash;
 mod channels_molecule;

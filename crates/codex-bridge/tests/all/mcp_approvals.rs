@@ -179,3 +179,24 @@ async fn who_cannot_be_asked_is_told_what_is_open_and_finds_the_answer_later() {
     mcp.end().await;
     shell.end().await;
 }
+
+#[tokio::test]
+async fn a_server_that_was_lent_to_an_operator_decides_nothing() {
+    let shell = Shell::new().await;
+    let mut mcp = shell.mcp_with(&["--role", "operator"], json!({"elicitation": {}})).await;
+    let mut call = touching();
+    call["approval_wait_s"] = json!(0);
+    let pending = mcp.tool("codex", call).await;
+    let told = &pending["structuredContent"];
+    assert_eq!(told["status"], "waiting_for_approval", "{pending:#}");
+    let respond = json!({
+        "action": "respond", "task_id": told["taskId"],
+        "request_id": told["pendingRequests"][0]["request_id"], "decision": "accept",
+    });
+    let refused = mcp.tool("codex_bridge", respond).await;
+    assert_eq!(refused["structuredContent"]["code"], "forbidden", "{refused:#}");
+    assert_eq!(shell.run(&["--json", "requests"]).await.ok().json().as_array().unwrap().len(), 1);
+    assert!(!was_made(&shell));
+    mcp.end().await;
+    shell.end().await;
+}

@@ -1,7 +1,9 @@
 //! MCP 2026-07-28: results that ask for input, and the Tasks extension over our own tasks.
 
 use std::fs;
+use std::time::Duration;
 
+use scripted_model::{Response, Scenario};
 use serde_json::{Value, json};
 
 use crate::mcp_rig::{MODERN, Mcp, take_a_moment};
@@ -188,7 +190,9 @@ async fn a_log_that_was_shortened_does_not_keep_a_task_from_ending() {
         settled(&mut mcp, &id).await;
         shell.run(&["gc"]).await.ok();
         let left = shell.run(&["--json", "logs", &id]).await.ok().json_lines();
-        assert_eq!(left.len(), keep_events, "{left:#?}");
+        assert_eq!(left.len(), 1 + keep_events, "{left:#?}");
+        assert_eq!((&left[0]["kind"], &left[0]["from"]), (&json!("gap"), &json!(1)), "{left:#?}");
+        assert_eq!(left[0]["to"].as_i64().unwrap() + 1, left[1]["seq"], "{left:#?}");
         let done = settled(&mut mcp, &id).await;
         assert_eq!(done["result"]["structuredContent"]["content"], "One.", "{done:#}");
         let mut old = shell.mcp(json!({})).await;
@@ -209,6 +213,34 @@ async fn a_log_that_was_shortened_does_not_keep_a_task_from_ending() {
         mcp.end().await;
         shell.end().await;
     }
+}
+
+#[tokio::test]
+async fn a_task_that_waits_for_its_account_is_under_way_and_gives_its_answer_later() {
+    let shell = Shell::new().await;
+    let limit = Response::usage_limit_reached(Duration::from_secs(3));
+    shell.model.script("work", Scenario::new().respond(limit));
+    shell.model.script_containing("account limit or login", Scenario::new().say("Finished."));
+    let mut old = shell.mcp(json!({})).await;
+    let call = json!({"prompt": "work", "client_request_id": "mine"});
+    let parked = old.tool("codex", call.clone()).await;
+    assert_eq!(parked["structuredContent"]["status"], "paused", "{parked:#}");
+    let said = parked["structuredContent"]["content"].as_str().unwrap();
+    assert!(said.contains("goes on by itself"), "{said}");
+    let id = parked["structuredContent"]["taskId"].as_str().unwrap().to_owned();
+    let shown = shell.run(&["--json", "show", &id]).await.ok().json();
+    if shown["status"] == "paused" {
+        assert_eq!(shown["parked"]["waits_for"], "usage_limit", "{shown:#}");
+        assert!(shown["parked"]["resume_at"].is_string(), "{shown:#}");
+    }
+    let mut mcp = shell.modern_mcp(&tasks_and_forms());
+    let done = settled(&mut mcp, &id).await;
+    assert_eq!(done["result"]["structuredContent"]["content"], "Finished.", "{done:#}");
+    let again = old.tool("codex", call).await;
+    assert_eq!(again["structuredContent"]["content"], "Finished.", "{again:#}");
+    old.end().await;
+    mcp.end().await;
+    shell.end().await;
 }
 
 #[tokio::test]

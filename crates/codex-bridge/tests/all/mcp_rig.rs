@@ -34,7 +34,12 @@ pub struct Mcp {
 impl Shell {
     /// A client of an older revision that declares these capabilities.
     pub async fn mcp(&self, capabilities: Value) -> Mcp {
-        let mut mcp = Mcp::start(self, None);
+        self.mcp_with(&[], capabilities).await
+    }
+
+    /// The same, of a server with these arguments.
+    pub async fn mcp_with(&self, args: &[&str], capabilities: Value) -> Mcp {
+        let mut mcp = Mcp::start(self, args, None);
         let hello = json!({
             "protocolVersion": "2025-06-18", "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"},
@@ -53,13 +58,13 @@ impl Shell {
             "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
             "io.modelcontextprotocol/clientCapabilities": capabilities,
         });
-        Mcp::start(self, Some(meta))
+        Mcp::start(self, &[], Some(meta))
     }
 }
 
 impl Mcp {
-    fn start(shell: &Shell, meta: Option<Value>) -> Self {
-        let mut command = Command::from(shell.command(&["mcp"]));
+    fn start(shell: &Shell, args: &[&str], meta: Option<Value>) -> Self {
+        let mut command = Command::from(shell.command(&[&["mcp"], args].concat()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();
         let stdin = child.stdin.take().unwrap();

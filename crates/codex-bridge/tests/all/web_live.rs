@@ -141,3 +141,39 @@ async fn output_is_shown_at_the_command_that_writes_it() {
     assert_content(&page, &site);
     site.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_come_and_go_on_an_open_page() {
+    let site = Site::new().await;
+    site.shell.model.script("hello", Scenario::new().say("Hi."));
+    let page = site.visitor("anna", "operator").await;
+    page.goto(&site.address("/hosts")).await;
+    page.see("No host runs").await;
+    page.evaluate("window.__same = true").await;
+    let id = site.shell.start("hello").await;
+    page.wait_for("document.querySelectorAll('#list .card').length === 1").await;
+    site.shell.run(&["wait", &id]).await.ok();
+    let pid = page.evaluate("document.querySelector('#list').textContent.match(/, process (\\d+)/)[1]").await;
+    let killed = std::process::Command::new("kill").args(["-9", pid.as_str().unwrap()]).status().unwrap();
+    assert!(killed.success());
+    page.see("No host runs").await;
+    assert_eq!(page.evaluate("window.__same").await, true, "it is still the same page");
+    assert_content(&page, &site);
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deliveries_change_on_an_open_page() {
+    let site = Site::new().await;
+    site.shell.model.script("hello", Scenario::new().say("Hi."));
+    let page = site.visitor("anna", "operator").await;
+    page.goto(&site.address("/deliveries")).await;
+    page.see("Nobody is to be told").await;
+    page.evaluate("window.__same = true").await;
+    site.shell.run(&["run", "-d", "--notify", "exec:note", "hello"]).await.ok();
+    page.wait_for("document.querySelector('#list .badge')?.textContent === 'delivered'").await;
+    assert!(page.text("#list").await.contains("exec:note"));
+    assert_eq!(page.evaluate("window.__same").await, true, "it is still the same page");
+    assert_content(&page, &site);
+    site.end().await;
+}

@@ -122,7 +122,7 @@ impl Bridge {
         let rules = self.inner.inbox.rules(channel);
         Ok(match rules.and_then(|rules| rules.role(sender_id, Party::Person)) {
             None => {
-                self.note_tap(channel, conversation, sender_id).await?;
+                self.note_tap(channel, conversation, sender_id, sender_id).await?;
                 Some(Verdict::Unheard)
             }
             Some(Role::User) => {
@@ -149,11 +149,17 @@ impl Bridge {
     }
 
     /// Somebody who may not even write tapped on a button.
-    async fn note_tap(&self, channel: &str, conversation: &str, sender_id: &str) -> Result<(), Error> {
+    pub async fn note_tap(
+        &self,
+        channel: &str,
+        conversation: &str,
+        sender_id: &str,
+        sender_name: &str,
+    ) -> Result<(), Error> {
         let is_first = self.inner.inbox.knock(Knock {
             channel: channel.to_owned(),
             sender_id: sender_id.to_owned(),
-            sender_name: self.inner.summary(sender_id),
+            sender_name: self.inner.summary(sender_name),
             conversation: conversation.to_owned(),
             count: 1,
             last_at: now_ms(),

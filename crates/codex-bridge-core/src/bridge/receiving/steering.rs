@@ -19,6 +19,9 @@ use crate::task::{Status, Task, TaskId};
 const MAY_BE_LOST: &str =
     "It is not known whether Codex took this before it failed. Say it again if it still holds.";
 
+/// What somebody hears whose addition Codex refused.
+const WAITS_INSTEAD: &str = "Codex takes nothing into what runs now: this waits its turn instead.";
+
 impl Message {
     /// Whether it is to be added to a turn, and it is not known to be a part of one.
     pub(super) fn is_to_be_added(&self) -> bool {
@@ -128,9 +131,18 @@ impl Bridge {
                 Ok(self.save_message(&mut message).await?)
             }
             // Refused in so many words. Not so the others: a turn that is over may have taken it with its last breath.
-            Ok(SteerOutcome::NotSteerable) => self.wait_its_turn(message, Some(task_id)).await,
+            Ok(SteerOutcome::NotSteerable) => self.queue_instead(message, task_id).await,
             _ => Ok(()),
         }
+    }
+
+    /// It waits its turn, since the one that runs takes nothing; whoever wanted it added hears so.
+    async fn queue_instead(&self, message: Message, task_id: TaskId) -> Result<(), Error> {
+        if let Some(task) = self.inner.store.task(&task_id).await? {
+            let id = format!("{}-queued", message.own_reply_id());
+            self.say_in(id, &message.reply_to, &task, WAITS_INSTEAD, None).await?;
+        }
+        self.wait_its_turn(message, Some(task_id)).await
     }
 
     /// Whether it was to be added to what ran long ago. A message that is added for being the next one does not age.

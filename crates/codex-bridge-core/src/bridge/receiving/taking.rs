@@ -2,14 +2,15 @@
 //! source was read.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::super::{Bridge, Error, audit, now_ms};
 use super::keeping::Knock;
+use super::putting_off::PutOff;
 use crate::failpoint;
 use crate::inbox::{
-    Arrival, ChannelRecord, Command, Message, MessageKind, Party, Receipt, Received, Rules, State, hops,
-    new_id,
+    Arrival, ChannelRecord, Command, Message, MessageKind, Party, Receipt, Received, Rules, State, WhenFull,
+    hops, new_id,
 };
 use crate::store::{MessageFilter, Write};
 use crate::task::TimeMs;
@@ -50,9 +51,10 @@ impl Bridge {
         let inner = &self.inner;
         let rules = inner.inbox.rules(channel);
         let rules = rules.ok_or_else(|| Error::Refused(format!("channel {channel} is not served")))?;
-        let _taking = inner.inbox.taking.lock().await;
+        let mut put_off = inner.inbox.taking.lock().await;
         let mut intake = Intake {
             bridge: self,
+            put_off: &mut put_off,
             rules: &rules,
             now: now_ms(),
             batch: Vec::new(),
@@ -65,7 +67,9 @@ impl Bridge {
             receipts.push(Receipt { external_id, receipt: intake.take(arrival).await? });
         }
         let Intake { mut batch, places, .. } = intake;
-        if let Some(cursor) = cursor {
+        // What was put off is not read: the next life has to be offered it.
+        let is_read = receipts.iter().all(|one| one.receipt != Received::NoRoom);
+        if let Some(cursor) = cursor.filter(|_| is_read) {
             let record = self.channel(channel).await?;
             if record.cursor.as_ref() != Some(&cursor) {
                 let record = ChannelRecord { cursor: Some(cursor), updated_at: now_ms(), ..record };
@@ -84,7 +88,7 @@ impl Bridge {
     /// Waits until a channel has room for more, before its source is read on: what is not read stays there. A minute at
     /// most, so that decisions and commands come in even if it is they that everything waits for.
     pub async fn until_room(&self, channel: &str) -> Result<(), Error> {
-        let rules = self.inner.inbox.rules(channel).filter(|rules| !rules.is_pushed);
+        let rules = self.inner.inbox.rules(channel).filter(|rules| rules.when_full == WhenFull::ReadLater);
         let Some(rules) = rules else { return Ok(()) };
         let waiting = MessageFilter {
             channel: Some(channel.to_owned()),
@@ -123,6 +127,7 @@ impl Bridge {
 /// Messages that are being taken in.
 struct Intake<'a> {
     bridge: &'a Bridge,
+    put_off: &'a mut PutOff,
     rules: &'a Rules,
     now: TimeMs,
     batch: Vec<Write>,
@@ -145,7 +150,10 @@ impl Intake<'_> {
             (message.state, message.error) = (State::Dead, Some(why));
         } else if arrival.text.len() > TEXT_BYTES {
             self.refuse_long(&mut message, arrival.text.len());
-        } else if self.is_full(&message).await? {
+        } else if !self.is_let_in(&message).await? {
+            if self.rules.when_full == WhenFull::PutOff {
+                return Ok(Received::NoRoom);
+            }
             self.refuse_more(&mut message).await?;
         }
         let id = message.id.clone();
@@ -163,12 +171,27 @@ impl Intake<'_> {
         self.refuse(message, why, Some(&said));
     }
 
-    /// Whether it is refused for what waits already. What is to be done at once waits behind nothing and may be what ends
-    /// the waiting; and a source that keeps its messages is not read on instead, see [`Bridge::until_room`].
-    async fn is_full(&self, message: &Message) -> Result<bool, Error> {
-        if !self.rules.is_pushed || message.kind == MessageKind::UrgentCommand {
-            return Ok(false);
+    /// Whether there is room for it. What is to be done at once waits behind nothing and may be what ends the waiting; and a
+    /// source that is read is not read on instead, see [`Bridge::until_room`]. What was put off comes before what follows.
+    async fn is_let_in(&mut self, message: &Message) -> Result<bool, Error> {
+        if self.rules.when_full == WhenFull::ReadLater || message.kind == MessageKind::UrgentCommand {
+            return Ok(true);
         }
+        if self.rules.when_full == WhenFull::Refuse {
+            return Ok(!self.is_full(message).await?);
+        }
+        let (line, now) = ((message.channel.clone(), message.conversation.clone()), Instant::now());
+        let is_next = self.put_off.is_next(&line, &message.external_id, now);
+        if is_next && !self.is_full(message).await? {
+            self.put_off.take(&line, &message.external_id);
+            return Ok(true);
+        }
+        self.put_off.put_off(&line, &message.external_id, now);
+        Ok(false)
+    }
+
+    /// Whether too much waits already.
+    async fn is_full(&self, message: &Message) -> Result<bool, Error> {
         let in_channel = MessageFilter {
             channel: Some(message.channel.clone()),
             states: vec![State::Received],

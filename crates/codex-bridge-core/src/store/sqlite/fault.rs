@@ -1,13 +1,19 @@
 //! What went wrong, in the store's words. Knows SQLite's codes; decides nothing about what to do next.
 
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 
 use crate::store::Error;
+
+/// What is written to see whether anything can be: as much as some state changes need.
+const PROBE_BYTES: usize = 64 * 1024;
 
 /// Why a batch was not applied.
 #[derive(Debug)]
@@ -89,7 +95,9 @@ impl Place {
                 Error::Locked { place }
             }
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => self.corrupt(error.to_string()),
-            ErrorCode::SystemIoFailure if is_shortage(failure.extended_code) && !self.has_room() => {
+            // SQLite says "full" only for one cause of several: a quota, a limit on the size of files and a shared-memory
+            // file without room are plain I/O errors to it.
+            ErrorCode::SystemIoFailure if is_shortage(failure.extended_code) && self.probe().is_err() => {
                 Error::DiskFull { place }
             }
             _ => Error::Other(format!("{place}: {error}")),
@@ -113,14 +121,22 @@ impl Place {
         Error::Corrupt { place: self.name(), detail: detail.into() }
     }
 
-    /// Whether a small file can be written here. SQLite says "full" only for one cause of several: a quota, a limit on
-    /// the size of files and a shared-memory file without room are plain I/O errors to it.
-    fn has_room(&self) -> bool {
-        let probe = self.0.with_added_extension("probe");
-        let written = std::fs::write(&probe, vec![0xa5; 64 * 1024]);
+    /// Writes a small file here and takes it away again. It has a name of its own: others may look at the same time.
+    pub fn probe(&self) -> io::Result<()> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let probe = self.0.with_added_extension(format!("probe.{}.{number}", std::process::id()));
+        let written = write_new(&probe);
         let removed = std::fs::remove_file(&probe);
-        written.is_ok() && removed.is_ok()
+        written.and(removed)
     }
+}
+
+fn write_new(file: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    file.write_all(&vec![0xa5; PROBE_BYTES])?;
+    // Some file systems find out only then that there is no room.
+    file.sync_data()
 }
 
 fn is_shortage(extended_code: i32) -> bool {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::ballast::Ballast;
@@ -28,7 +28,7 @@ const GROUP_UNITS: usize = 8 * 1024;
 /// A batch with whoever waits for it.
 #[derive(Debug)]
 pub struct Job {
-    /// The changes.
+    /// The changes. None at all: it is only asked whether some could be made.
     pub writes: Vec<Write>,
     /// The bodies of its events as JSON, made before so that the one writer does not spend its time on it.
     pub bodies: Vec<String>,
@@ -75,6 +75,15 @@ impl Writer {
         if writes.is_empty() {
             return Ok(Committed::default());
         }
+        self.hand_in(writes).await.map(Done::into_committed)
+    }
+
+    /// Asks the writer whether new work could be written, in its turn.
+    pub async fn probe(&self) -> Result<(), Error> {
+        self.hand_in(Vec::new()).await.map(|_| ())
+    }
+
+    async fn hand_in(&self, writes: Vec<Write>) -> Result<Done, Error> {
         let bodies = bodies(&writes)?;
         let units = (weight::of(&writes, &bodies) / UNIT).clamp(1, QUEUED_UNITS);
         let units = u32::try_from(units).unwrap_or(u32::MAX);
@@ -82,7 +91,7 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
         queue.send(Job { writes, bodies, room, reply }).await.map_err(|_| stopped())?;
-        answer.await.map_err(|_| stopped())?.map(Done::into_committed)
+        answer.await.map_err(|_| stopped())?
     }
 }
 
@@ -138,6 +147,14 @@ fn bodies(writes: &[Write]) -> Result<Vec<String>, Error> {
     bodies.collect::<Result<_, _>>().map_err(|error| Error::Other(error.to_string()))
 }
 
+/// Writes what is there already: a page of the log, and its sync.
+fn write_the_same(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    transaction.pragma_update(None, "user_version", version)?;
+    transaction.commit()
+}
+
 fn stopped() -> Error {
     Error::Other("the store is closed".into())
 }
@@ -181,6 +198,10 @@ impl Owner {
             units += job.room.num_permits();
             match Pruning::asked_by(&job.writes) {
                 Some(pruning) => self.pruning.push_back((job, pruning)),
+                None if job.writes.is_empty() => {
+                    let outcome = self.probe();
+                    job.answer(outcome.map(|()| Outcome::default()));
+                }
                 None => group.push(job),
             }
             let is_full = group.len() >= GROUP_BATCHES || units >= GROUP_UNITS;
@@ -205,6 +226,17 @@ impl Owner {
             }
             Err(error) => group.into_iter().for_each(|job| job.answer(Err(error.clone()))),
         }
+    }
+
+    /// Whether new work would be taken: there is space beyond what is kept for work that has begun, and the file itself
+    /// takes a change.
+    fn probe(&mut self) -> Result<(), Error> {
+        self.ballast.restore();
+        if self.ballast.is_spent() {
+            return Err(Error::DiskFull { place: self.place.name() });
+        }
+        self.place.probe().map_err(|error| self.place.io(&error))?;
+        write_the_same(&mut self.connection).map_err(|error| self.place.sql(&error))
     }
 
     /// When space is scarce, one that is too large must not take others with it.

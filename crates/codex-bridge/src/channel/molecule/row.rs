@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::text_of;
+use crate::channel::attached;
 
 /// What is said of a message without text.
 const EMPTY: &str = "(empty A2A message)";
@@ -203,23 +204,17 @@ impl Row {
         let attached = self.attached();
         let summary = || self.summary.clone().filter(|text| !text.is_empty());
         let said = said.or_else(|| summary().filter(|_| attached.is_empty()));
-        match (said, attached.is_empty()) {
-            (Some(said), true) => said,
-            (Some(said), false) => format!("{said}\n\n{attached}"),
-            (None, true) => EMPTY.to_owned(),
-            (None, false) => attached,
-        }
+        let text = attached::below(&said.unwrap_or_default(), attached);
+        if text.is_empty() { EMPTY.to_owned() } else { text }
     }
 
     /// The files that came with it, one a line: they are named to Codex, and not read.
-    fn attached(&self) -> String {
+    fn attached(&self) -> Vec<String> {
         let files = self.attachments.as_array().map(Vec::as_slice).unwrap_or_default();
         let line = |file: &Value| {
-            let kind = text_of(&file["kind"]).unwrap_or("file");
-            let name = text_of(&file["name"]).or_else(|| text_of(&file["uri"])).unwrap_or("without a name");
-            format!("[{kind} attached: {name}; it cannot be read here]")
+            attached::line(text_of(&file["kind"]), text_of(&file["name"]).or_else(|| text_of(&file["uri"])))
         };
-        files.iter().map(line).collect::<Vec<_>>().join("\n")
+        files.iter().map(line).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use super::process::Unanswered;
-use crate::channel::{Progress, Tap};
+use crate::channel::{Progress, Tap, attached};
 use crate::deliver::text::{self, Limit};
 use crate::view;
 
@@ -31,6 +31,8 @@ pub struct Capabilities {
     pub approve: bool,
     /// Wants to show how a turn stands while it runs; with `edit`.
     pub progress: bool,
+    /// Wants to know where a turn works, as long as it does.
+    pub typing: bool,
     /// Knows what it has sent by its `outbox_id`.
     pub idempotent_send: bool,
     /// The longest text.
@@ -40,6 +42,11 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
+    /// Whether how a turn stands is shown in a message.
+    pub fn shows_turns(&self) -> bool {
+        self.progress && self.send && self.edit
+    }
+
     /// How long a text may be.
     pub fn limit(&self) -> Limit {
         let most = self.max_text.unwrap_or(4_096);
@@ -57,7 +64,11 @@ pub struct Inbound {
     id: String,
     conversation: String,
     sender: From,
-    text: String,
+    #[serde(default)]
+    text: Option<String>,
+    /// What came with it.
+    #[serde(default)]
+    attachments: Vec<Attachment>,
     #[serde(default)]
     reply_to: Option<String>,
     #[serde(default)]
@@ -68,6 +79,23 @@ pub struct Inbound {
     /// How far the source is read with it.
     #[serde(default)]
     pub cursor: Option<String>,
+}
+
+/// Something that came with a message.
+#[derive(Debug, Deserialize)]
+struct Attachment {
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    uri: Option<String>,
+}
+
+impl Attachment {
+    fn line(&self) -> String {
+        attached::line(self.kind.as_deref(), self.name.as_deref().or(self.uri.as_deref()))
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -86,6 +114,10 @@ impl Inbound {
         if [&self.id, &self.conversation].iter().any(|name| name.is_empty() || name.len() > NAME_BYTES) {
             return Err(format!("an id and a conversation have 1 to {NAME_BYTES} bytes"));
         }
+        if self.text.is_none() && self.attachments.is_empty() {
+            return Err("it has neither a text nor attachments".to_owned());
+        }
+        let text = self.text.unwrap_or_default();
         let name = self.sender.name.unwrap_or_else(|| self.sender.id.clone());
         Ok(Arrival {
             external_id: self.id,
@@ -93,7 +125,7 @@ impl Inbound {
             conversation: self.conversation,
             sender: Sender { id: self.sender.id, name, party: Party::Person },
             room: if self.shared { Room::Shared } else { Room::Direct },
-            text: self.text,
+            text: attached::below(&text, self.attachments.iter().map(Attachment::line)),
             position: None,
             sent_at: self.ts.as_ref().and_then(time).unwrap_or(now_ms),
         })
@@ -204,15 +236,19 @@ pub fn outcome(answer: Result<Value, Unanswered>) -> Outcome {
         "the plugin refused it ({code}): {}",
         error["message"].as_str().unwrap_or("without a reason")
     );
-    let wait = error["data"]["retry_after"].as_u64().map(Duration::from_secs);
     let refusal = match code {
-        "rate_limited" => wait.map_or(Refusal::Later, Refusal::NotBefore),
         "dead_target" => Refusal::Gone,
         "invalid" => Refusal::Never,
         // Credentials may be put right, and the rest passes.
-        _ => Refusal::Later,
+        _ => retry_after(&error).map_or(Refusal::Later, Refusal::NotBefore),
     };
     Outcome::failed(refusal, why)
+}
+
+/// How long a plugin wants to be left alone, if it says so with a refusal.
+pub fn retry_after(error: &Value) -> Option<Duration> {
+    let seconds = error["data"]["retry_after"].as_f64()?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 #[cfg(test)]
@@ -230,6 +266,11 @@ mod tests {
     fn what_a_refusal_means() {
         let wait = json!({"code": "rate_limited", "data": {"retry_after": 35}});
         assert_eq!(refused(wait), Refusal::NotBefore(Duration::from_secs(35)));
+        let soon = json!({"code": "transient", "data": {"retry_after": 0.5}});
+        assert_eq!(refused(soon), Refusal::NotBefore(Duration::from_millis(500)));
+        for nonsense in [json!(-1), json!("soon"), json!(1e300)] {
+            assert_eq!(refused(json!({"code": "auth", "data": {"retry_after": nonsense}})), Refusal::Later);
+        }
         assert_eq!(refused(json!({"code": "dead_target"})), Refusal::Gone);
         assert_eq!(refused(json!({"code": "invalid"})), Refusal::Never);
         assert_eq!(refused(json!({"code": "auth"})), Refusal::Later);
@@ -263,6 +304,23 @@ mod tests {
         assert_eq!(inbound(json!("2023-11-14T22:13:20Z")).sent_at, 1_700_000_000_000);
         assert_eq!(inbound(Value::Null).sent_at, 5);
         assert_eq!(inbound(Value::Null).reply_to, "echo:c");
+    }
+
+    #[test]
+    fn what_came_with_a_message_is_named() {
+        let text = |text: Option<&str>| {
+            let mut inbound = json!({"id": "1", "conversation": "c", "sender": {"id": "ada"}, "attachments": [
+                {"kind": "image", "name": "a.png"}, {"uri": "mxc://b"}, {}]});
+            if let Some(text) = text {
+                inbound["text"] = text.into();
+            }
+            serde_json::from_value::<Inbound>(inbound).unwrap().arrival("echo", 5).unwrap().text
+        };
+        let named = "[image attached: a.png; it cannot be read here]\n[file attached: mxc://b; it cannot be read here]\n\
+            [file attached; it cannot be read here]";
+        let bare = json!({"id": "1", "conversation": "c", "sender": {"id": "ada"}});
+        assert!(serde_json::from_value::<Inbound>(bare).unwrap().arrival("echo", 5).is_err());
+        assert_eq!((text(None), text(Some("look"))), (named.to_owned(), format!("look\n\n{named}")));
     }
 
     #[test]

@@ -111,6 +111,12 @@ impl Process {
         outcome
     }
 
+    /// Tells something that needs no answer; one that takes nothing now does without.
+    pub fn notify(&self, method: &str, params: &Value) {
+        let line = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+        let _ = self.lines.try_send(line.to_string());
+    }
+
     /// Answers a call of the plugin's.
     pub async fn answer(&self, id: &Value, result: Value) {
         self.write(json!({ "jsonrpc": "2.0", "id": id, "result": result })).await;
@@ -118,7 +124,16 @@ impl Process {
 
     /// Refuses one, with a word that says why.
     pub async fn refuse(&self, id: &Value, code: &str, message: &str) {
-        let error = json!({ "code": code, "message": message });
+        self.refuse_with(id, json!({ "code": code, "message": message })).await;
+    }
+
+    /// Refuses one for now: it is to be said again after so long.
+    pub async fn put_off(&self, id: &Value, message: &str, wait: Duration) {
+        let data = json!({ "retry_after": wait.as_secs() });
+        self.refuse_with(id, json!({ "code": "retry_after", "message": message, "data": data })).await;
+    }
+
+    async fn refuse_with(&self, id: &Value, error: Value) {
         self.write(json!({ "jsonrpc": "2.0", "id": id, "error": error })).await;
     }
 

@@ -4,7 +4,7 @@ use codex_bridge_core::inbox::{Arrival, Party, Room, Sender};
 use serde_json::Value;
 
 use super::keyboard;
-use crate::channel::Tap;
+use crate::channel::{Stranger, Tap, attached};
 
 /// What can come beside text; none of it can be read here.
 const ATTACHMENTS: [&str; 10] = [
@@ -88,6 +88,15 @@ pub fn tapped(callback: &Value, home: impl Fn(i64) -> i64) -> Option<Tapped> {
     })
 }
 
+/// Whoever tapped on something that means nothing to us.
+pub fn stranger(callback: &Value, home: impl Fn(i64) -> i64) -> Option<Stranger> {
+    Some(Stranger {
+        conversation: place(&callback["message"], home).unwrap_or_default(),
+        id: callback["from"]["id"].as_i64()?.to_string(),
+        name: name(&callback["from"]),
+    })
+}
+
 fn name(from: &Value) -> String {
     let word = |key: &str| from[key].as_str().filter(|word| !word.is_empty());
     let names: Vec<&str> = [word("first_name"), word("last_name")].into_iter().flatten().collect();
@@ -108,13 +117,10 @@ fn text(username: &str, message: &Value) -> Option<String> {
     if commanded(said).is_some_and(|name| !is_ours(username, name)) {
         return None;
     }
-    let attached = ATTACHMENTS.into_iter().find(|kind| message.get(*kind).is_some());
-    match (said.trim().is_empty(), attached) {
-        (true, None) => None,
-        (true, Some(kind)) => Some(format!("[{kind} attached; it cannot be read here]")),
-        (false, None) => Some(said.to_owned()),
-        (false, Some(kind)) => Some(format!("{said}\n\n[{kind} attached; it cannot be read here]")),
-    }
+    let kind = ATTACHMENTS.into_iter().find(|kind| message.get(*kind).is_some());
+    let name = kind.and_then(|kind| message[kind]["file_name"].as_str());
+    let text = attached::below(said, kind.map(|kind| attached::line(Some(kind), name)));
+    Some(text).filter(|text| !text.trim().is_empty())
 }
 
 /// The bot that a command is for, if it names one: `/status@codex_bot`.

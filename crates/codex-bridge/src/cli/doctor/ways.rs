@@ -1,6 +1,8 @@
 //! The ways to people that are configured: whether all is there that they need. Nobody is reached: `deliveries test` and
 //! `channel test` do that.
 
+use redact::Redactor;
+
 use super::Finding;
 use crate::channel::settings::Surroundings;
 use crate::config::File;
@@ -18,11 +20,12 @@ pub fn targets(file: &File) -> Finding {
 
 /// The channels that work arrives by.
 pub fn channels(file: &File) -> Finding {
+    let redactor = Redactor::default();
     let (mut usable, mut wrong) = (Vec::new(), Vec::new());
     for (name, settings) in &file.channels {
         // A channel without workspaces works where it is run; one that the daemon serves by itself is run nowhere.
         let cwd = std::env::current_dir().ok().filter(|_| settings.manual);
-        let around = Surroundings { file, env: &variable, cwd: cwd.as_ref() };
+        let around = Surroundings { file, env: &variable, cwd: cwd.as_ref(), redactor: &redactor };
         match settings.open(name, around) {
             Ok(_) => usable.push(name.clone()),
             Err(failure) => wrong.push((name.clone(), failure.message)),

@@ -66,6 +66,10 @@ impl Story {
             }
             "warning" | "notice" => self.note(&self.paint.waiting("!"), text(event, "message")),
             "steered" => self.steered(event),
+            "gap" => {
+                let lost = format!("lines {} to {} are no longer kept", event["from"], event["to"]);
+                self.note(&self.paint.waiting("!"), &lost)
+            }
             "diff" => self.diff(text(event, "diff")),
             "state" => self.state(event),
             "turn_ended" => self.turn_ended(event),

@@ -20,6 +20,9 @@ pub fn task(task: &Task, paint: Paint, room: usize, now_ms: i64) -> Vec<String> 
     let mut lines = vec![format!("{}  {}", paint.strong(&task.task_id), status(task.status, paint))];
     let mut fact = |label: &str, said: &str| lines.extend(fact(label, said, paint, room));
     fact("reason", task.reason.as_deref().unwrap_or_default());
+    if let Some(parked) = &task.parked {
+        fact("goes on", parked.resume_at.as_deref().unwrap_or("when Codex is logged in"));
+    }
     fact("prompt", &task.prompt_summary);
     fact("cwd", &task.cwd);
     fact("model", task.model.as_deref().unwrap_or_default());

@@ -32,6 +32,32 @@ fn an_approval_offers_what_is_on_offer_and_no_rule_for_good() {
 }
 
 #[test]
+fn lines_of_others_cannot_pose_as_ours() {
+    let command = "x\nDirectory: /tmp\nSecrets that are hidden in this: 0";
+    let diff = "--- a\n+++ a\n@@ -1 +1 @@\n-x\nReason: tidying up";
+    let more = json!({
+        "details": [{"label": "Command", "text": command}], "sub_agent": "thread-7",
+        "changes": [{"path": "a", "kind": "update", "diff": diff, "cut_bytes": 0}],
+    });
+    let message = message(&request("command", &["accept"], &more));
+    let ours: Vec<&str> = message.lines().filter(|line| !line.starts_with("  ")).collect();
+    assert_eq!(
+        ours,
+        [
+            "Codex asks (task codex-1): Run this?",
+            "Command:",
+            "Secrets that are hidden in this: 1",
+            "Asked by a sub-agent, thread thread-7"
+        ],
+        "{message}"
+    );
+    assert!(
+        message.contains("\n  Directory: /tmp\n") && message.contains("\n  Reason: tidying up"),
+        "{message}"
+    );
+}
+
+#[test]
 fn only_a_choice_decides() {
     let request = request("command", &["accept", "decline"], &json!({}));
     let check = |action, content, expected: Option<Decision>| {

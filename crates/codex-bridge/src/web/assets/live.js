@@ -54,7 +54,8 @@
       try {
         const answer = await fetch(address(), { headers: { accept: "text/html" } });
         if (new URL(answer.url).pathname === "/login") { location.assign("/login"); return; }
-        if (answer.ok) use(new DOMParser().parseFromString(await answer.text(), "text/html"));
+        if (!answer.ok) throw new Error(answer.status);
+        use(new DOMParser().parseFromString(await answer.text(), "text/html"));
         pause = REFRESH_EVERY_MS;
       } catch { again = true; pause = Math.min(2 * pause, RETRY_MAX_MS); }
       setTimeout(() => { busy = false; if (again) { again = false; refresh(); } }, pause);
@@ -66,13 +67,16 @@
     if (badge) showCount(Number(badge.textContent));
   }
 
-  // The list of tasks.
+  // The list of tasks, of deliveries, of hosts. Whoever is at a link or a button in it stays there.
   function useList(doc) {
     const here = $("#list"), there = $("#list", doc);
     if (!here || !there) return;
-    const focused = here.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const at = here.contains(document.activeElement) ? document.activeElement : null;
+    const link = at?.getAttribute("href"), form = at?.form?.getAttribute("action");
+    localTimes(there);
     here.replaceChildren(...there.childNodes);
-    if (focused) here.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
+    if (link) $(`[href="${CSS.escape(link)}"]`, here)?.focus();
+    else if (form) $(`form[action="${CSS.escape(form)}"] button`, here)?.focus();
     countOf(doc);
     tick();
   }
@@ -88,7 +92,8 @@
     }
     for (const card of wanted.values()) { localTimes(card); here.append(card); }
     const nothing = $("#nothing-open");
-    if (nothing) nothing.hidden = !!$("[data-key]", here);
+    // Another page may have some.
+    if (nothing) nothing.hidden = !!$("[data-key]", here) || !!$("#nothing-open", doc)?.hidden;
   }
   async function closeCard(card) {
     card.classList.add("closed");
@@ -100,7 +105,12 @@
       if (closed) { closed.classList.add("closed"); localTimes(closed); card.replaceWith(closed); }
     } catch { /* it stays closed, without the reason */ }
   }
-  function useCards(doc) { mergeCards(doc, closeCard); countOf(doc); }
+  function useCards(doc) {
+    mergeCards(doc, closeCard);
+    const more = $("#more", doc);
+    if (more) $("#more")?.replaceWith(more);
+    countOf(doc);
+  }
 
   // One task.
   function taskPage(root) {
@@ -227,8 +237,8 @@
 
   // News, by one stream a page: browsers open six connections to a server, for all of its pages together. A page that
   // nobody sees has none: it looks now and then, for the number in its title, and at once when it is seen again.
-  function follow({ changed, address = () => "/v1/events", hears = {}, lost = () => {} }) {
-    let stream = null, retry = 0, look = 0, wasLost = false;
+  function follow({ changed, address = () => "/v1/events", hears = {}, lost = () => {}, looksFirst = false }) {
+    let stream = null, retry = 0, look = 0, wasLost = looksFirst;
     const kinds = {
       open_requests: ({ total }) => {
         const isNews = $("#open-requests")?.textContent !== String(total);
@@ -282,9 +292,12 @@
     if (page === "login" || page === "wrong") return;
     const here = $("[data-live]")?.dataset.live;
     const again = () => location.href;
+    // What these list changes without a task: they look once more when they hear, since all may have happened before.
+    const listed = (refresh) => ({ changed: refresh, hears: { task: () => {}, [here]: refresh }, looksFirst: true });
     follow(here === "task" ? taskPage($("#task"))
       : here === "list" ? { changed: refresher(again, useList) }
       : here === "cards" ? { changed: refresher(again, useCards) }
+      : here === "hosts" || here === "deliveries" ? listed(refresher(again, useList))
       : { changed: refresher(again, countOf), hears: { task: () => {} } });   // nothing of it changes but the number
   }
   start();

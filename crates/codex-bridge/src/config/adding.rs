@@ -1,0 +1,155 @@
+//! Adding to the operator's file. It is theirs: what stands in it stays as it is, comments and all; a mistake, a crash or
+//! a full disk leaves it as it was; and it keeps its mode and its owner.
+
+use std::fs::{self, Metadata, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+use toml::{Table, Value};
+
+use super::{parse, wrong};
+use crate::failure::Failure;
+use crate::paths::cannot;
+
+/// The mode of a file that was not there: it may hold secrets.
+const NEW_MODE: u32 = 0o600;
+
+/// Adds these lines at the end, if the file then says what it said before, and what they say, and nothing else.
+pub fn append(file: &Path, lines: &str) -> Result<(), Failure> {
+    // One that is kept elsewhere stays there.
+    let file = &whereabouts(file).map_err(|error| cannot("find", file, &error))?;
+    let before = match fs::read_to_string(file) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(cannot("read", file, &error)),
+    };
+    let old = before.as_deref().unwrap_or_default();
+    let new = joined(old, lines);
+    check(file, old, lines, &new).map_err(|failure| {
+        let message = format!("{}; the file was left as it is", failure.message);
+        Failure { message, ..failure }
+    })?;
+    put(file, before.as_deref(), &new)
+}
+
+fn whereabouts(file: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(file.to_owned()),
+        found => found,
+    }
+}
+
+fn joined(old: &str, lines: &str) -> String {
+    let end = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
+    format!("{old}{end}{lines}")
+}
+
+fn check(file: &Path, old: &str, lines: &str, new: &str) -> Result<(), Failure> {
+    let read = |text: &str| toml::from_str::<Table>(text).map_err(|error| wrong(text, file, &error));
+    let mut meant = read(old)?;
+    merge(&mut meant, read(lines)?);
+    if read(new)? != meant {
+        let what = format!("{} would mean something else than was meant", file.display());
+        return Err(Failure::new("config", what).hint("write it into the file by hand"));
+    }
+    parse(new, file).map(drop)
+}
+
+/// Adds what one table says to another.
+fn merge(table: &mut Table, more: Table) {
+    for (key, value) in more {
+        match (table.get_mut(&key), value) {
+            (Some(Value::Table(known)), Value::Table(more)) => merge(known, more),
+            (_, value) => drop(table.insert(key, value)),
+        }
+    }
+}
+
+/// Puts the new text in the place of the old one, at once.
+fn put(file: &Path, before: Option<&str>, text: &str) -> Result<(), Failure> {
+    let written = |error: io::Error| cannot("write", file, &error);
+    let dir = file.parent().ok_or_else(|| written(ErrorKind::NotFound.into()))?;
+    fs::create_dir_all(dir).map_err(|error| cannot("make", dir, &error))?;
+    let mut new = NamedTempFile::with_prefix_in(".config-", dir).map_err(written)?;
+    new.write_all(text.as_bytes()).map_err(written)?;
+    let known = before.map(|_| fs::metadata(file)).transpose().map_err(written)?;
+    dress(&new, known.as_ref()).map_err(written)?;
+    new.as_file().sync_all().map_err(written)?;
+    if fs::read_to_string(file).ok().as_deref() != before {
+        let what = format!("{} was changed by somebody else meanwhile", file.display());
+        return Err(Failure::new("config", what).hint("try again"));
+    }
+    new.persist(file).map_err(|error| written(error.error))?;
+    fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(written)
+}
+
+/// Gives it the owner and the mode of the one before it.
+fn dress(new: &NamedTempFile, known: Option<&Metadata>) -> io::Result<()> {
+    let own = new.as_file().metadata()?;
+    if let Some(known) = known.filter(|known| (known.uid(), known.gid()) != (own.uid(), own.gid())) {
+        fchown(new.as_file(), Some(known.uid()), Some(known.gid()))?;
+    }
+    let mode = known.map_or(NEW_MODE, |known| known.permissions().mode() & 0o7777);
+    new.as_file().set_permissions(Permissions::from_mode(mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: &str = "\n[channels.bot]\nallow = [\"1\"]\n\n[channels.bot.telegram]\n";
+
+    fn mode(file: &Path) -> u32 {
+        fs::metadata(file).unwrap().permissions().mode() & 0o7777
+    }
+
+    /// A file with this text, and what is in its directory after adding to it.
+    fn added(text: &str, lines: &str) -> (Result<(), Failure>, String, usize) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.toml");
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        let added = append(&file, lines);
+        assert_eq!(mode(&file), 0o640);
+        (added, fs::read_to_string(&file).unwrap(), fs::read_dir(dir.path()).unwrap().count())
+    }
+
+    #[test]
+    fn what_stands_in_the_file_stays_as_it_is() {
+        for text in ["# mine\nmax_running = 2 # few\n", "# no end of line\nmax_running = 2", ""] {
+            let (done, now, files) = added(text, LINES);
+            done.unwrap();
+            assert!(now.starts_with(text) && now.ends_with(LINES), "{now}");
+            assert_eq!(files, 1);
+        }
+    }
+
+    #[test]
+    fn what_would_break_the_file_leaves_it_as_it_was() {
+        let inline = "channels = { a = { telegram = {} } }\n";
+        let (bad_key, other) = ("[channels.bot]\ncolour = 1\n", "[channels.bot]\nallow = [\"2\"]\n");
+        let twice = format!("[channels.bot]\nallow = [\"1\"]\n{other}");
+        let cases =
+            [("", bad_key), (inline, LINES), ("max_running = 2\n", "max_running = 3\n"), (&twice, LINES)];
+        for (text, lines) in cases {
+            let (done, now, files) = added(text, lines);
+            let message = done.unwrap_err().message;
+            assert!(message.contains("left as it is"), "{message}");
+            assert_eq!((now.as_str(), files), (text, 1));
+        }
+    }
+
+    #[test]
+    fn a_new_file_is_its_owners_alone_and_a_link_stays_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("new/config.toml"), dir.path().join("link.toml"));
+        append(&file, LINES).unwrap();
+        assert_eq!(mode(&file), 0o600);
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        append(&link, "[workspaces]\nmain = \"/\"\n").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(fs::read_to_string(&file).unwrap().contains("[workspaces]"));
+    }
+}
