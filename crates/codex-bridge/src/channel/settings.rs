@@ -149,8 +149,7 @@ impl Settings {
         };
         let rules = self.rules(name, defaults, around).map_err(wrong)?;
         let when_full = match self.platform(name) {
-            "plugin" => WhenFull::PutOff,
-            "webhook" => WhenFull::Refuse,
+            "plugin" | "webhook" => WhenFull::PutOff,
             _ => WhenFull::ReadLater,
         };
         let rules = Rules { acknowledges: channel.has_watermark(), when_full, ..rules };

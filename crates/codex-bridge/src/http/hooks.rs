@@ -45,6 +45,10 @@ async fn receive(
         Some(Received::Taken { id } | Received::Known { id }) => {
             Ok((StatusCode::ACCEPTED, Json(json!({ "inbox_id": id }))))
         }
-        Some(Received::Refused | Received::NoRoom) | None => Err(unknown().into()),
+        Some(Received::NoRoom) => {
+            Err(Failure::new("no_room", "too much waits already: post it again, under the same webhook-id")
+                .into())
+        }
+        Some(Received::Refused) | None => Err(unknown().into()),
     }
 }

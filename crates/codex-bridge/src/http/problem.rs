@@ -21,7 +21,7 @@ use crate::failure::Failure;
 
 /// The type of a failure's body.
 pub const PROBLEM_JSON: &str = "application/problem+json";
-/// How long somebody who tried too many tokens should wait.
+/// How long somebody should wait who tried too many tokens, or wants more than there is room for.
 pub const TRY_AGAIN_S: u64 = 60;
 /// The most that is read of a failure that others told.
 const FOREIGN_MAX_BYTES: usize = 16 * 1024;
@@ -131,7 +131,7 @@ pub fn status(code: &str) -> StatusCode {
         "too_large" => StatusCode::PAYLOAD_TOO_LARGE,
         "wrong_media_type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "bad_host" => StatusCode::MISDIRECTED_REQUEST,
-        "too_many_tries" | "too_many_calls" => StatusCode::TOO_MANY_REQUESTS,
+        "too_many_tries" | "too_many_calls" | "no_room" => StatusCode::TOO_MANY_REQUESTS,
         "daemon_stopping" => StatusCode::SERVICE_UNAVAILABLE,
         "store_full" => StatusCode::INSUFFICIENT_STORAGE,
         "internal" | "hosts" | "store" | "store_corrupt" | "store_locked" | "store_read_only"

@@ -17,16 +17,22 @@ const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 /// What the reference library signs a body with.
 fn signed_by_reference(id: &str, at: u64, body: &str) -> String {
+    all_signed_by_reference(&[id.to_owned()], at, body).remove(0)
+}
+
+/// The same for one body under several names.
+fn all_signed_by_reference(ids: &[String], at: u64, body: &str) -> Vec<String> {
     const SIGNER: &str = "import datetime, json, sys\nfrom standardwebhooks import Webhook\n\
         given = json.load(sys.stdin)\nat = datetime.datetime.fromtimestamp(given['at'], datetime.timezone.utc)\n\
-        print(Webhook(given['secret']).sign(given['id'], at, given['body']), end='')\n";
+        hook = Webhook(given['secret'])\n\
+        print(json.dumps([hook.sign(id, at, given['body']) for id in given['ids']]), end='')\n";
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/standardwebhooks/bin/python");
     let mut signer = Command::new(tools);
     signer.args(["-c", SIGNER]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut signer = signer.spawn().expect("the reference library is there after `cargo xtask setup`");
-    let given = json!({"secret": SECRET, "id": id, "at": at, "body": body}).to_string();
+    let given = json!({"secret": SECRET, "ids": ids, "at": at, "body": body}).to_string();
     signer.stdin.take().unwrap().write_all(given.as_bytes()).unwrap();
-    String::from_utf8(signer.wait_with_output().unwrap().stdout).unwrap()
+    serde_json::from_slice(&signer.wait_with_output().unwrap().stdout).unwrap()
 }
 
 fn now_s() -> u64 {
@@ -57,10 +63,13 @@ async fn configured() -> (Port, Platform) {
 }
 
 async fn post(port: &Port, id: &str, at: u64, body: &Value, signed: &Value) -> Answer {
-    let signature = signed_by_reference(id, at, &signed.to_string());
+    post_signed(port, id, at, body, &signed_by_reference(id, at, &signed.to_string())).await
+}
+
+async fn post_signed(port: &Port, id: &str, at: u64, body: &Value, signature: &str) -> Answer {
     let call =
         port.post("/hooks/ci", body).header("webhook-id", id).header("webhook-timestamp", &at.to_string());
-    call.header("webhook-signature", &signature).send().await
+    call.header("webhook-signature", signature).send().await
 }
 
 #[tokio::test]
@@ -83,6 +92,30 @@ async fn signed_work_is_taken_once_and_its_answer_goes_where_it_is_wanted() {
     let requests = port.shell.model.requests();
     assert_eq!(requests.len(), 2, "what came twice ran once");
     assert_eq!(requests[0].thread_id(), requests[1].thread_id(), "one conversation, one thread");
+    port.shell.end().await;
+}
+
+#[tokio::test]
+async fn what_finds_no_room_is_not_taken_and_may_come_again() {
+    let (port, _receiver) = with_hook().await;
+    let body = json!({"text": "build [play] stall gate => say Built.", "conversation": "main"});
+    let ids: Vec<String> = (0..300).map(|number| format!("msg_{number}")).collect();
+    let at = now_s();
+    let signatures = all_signed_by_reference(&ids, at, &body.to_string());
+    let mut taken = 0;
+    let refused = loop {
+        let answer = post_signed(&port, &ids[taken], at, &body, &signatures[taken]).await;
+        if answer.status != 202 {
+            break answer;
+        }
+        taken += 1;
+    };
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (429, Some("no_room")), "{}", refused.body);
+    assert!(refused.header("retry-after").parse::<u64>().is_ok(), "{:?}", refused.headers);
+    assert!(taken >= 200, "{taken} were taken");
+    let inbox = port.shell.run(&["--json", "inbox", "--all"]).await.ok().json();
+    let is_refused = |one: &Value| one["external_id"] == ids[taken];
+    assert!(!inbox.as_array().unwrap().iter().any(is_refused), "nothing of it is kept");
     port.shell.end().await;
 }
 
