@@ -30,6 +30,7 @@ mod turning;
 pub use deciding::{Choice, Pending, Verdict};
 pub use keeping::Knock;
 
+use keeping::Knocks;
 use putting_off::PutOff;
 
 /// With nothing to wait for, it is looked again after so long.
@@ -58,7 +59,7 @@ pub(crate) struct Inbox {
     /// Tasks that somebody else has at work, and that a message waits for.
     awaited: Mutex<BTreeSet<TaskId>>,
     /// Who wrote without being allowed to.
-    knocks: Mutex<Vec<Knock>>,
+    knocks: Mutex<Knocks>,
     /// Held while messages are taken in: what was put off meanwhile.
     taking: tokio::sync::Mutex<PutOff>,
 }

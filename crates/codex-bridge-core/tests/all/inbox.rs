@@ -137,6 +137,21 @@ async fn a_workspace_that_is_not_there_yet_costs_attempts_and_no_message() {
 }
 
 #[tokio::test]
+async fn a_crowd_of_strangers_does_not_fill_the_audit_log() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let bridge = serving(&bench, &stage).await;
+    let strangers =
+        (0..50).map(|number| from(&format!("stranger-{number}"), &format!("m-{number}"), "let me in"));
+    receive(&bridge, strangers).await;
+    let lines = bridge.audit_log(None, None, 1_000).await.unwrap();
+    let knocks: Vec<_> = lines.iter().filter(|line| line.action == "knock").collect();
+    assert_eq!(knocks.len(), 21, "{knocks:#?}");
+    assert_eq!(knocks.iter().filter(|line| line.detail.contains("and others")).count(), 1);
+    assert_eq!(bridge.knocks().len(), 50, "the operator sees them all the same");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
 async fn a_command_that_cannot_be_answered_is_not_tried_without_end() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     let (bridge, store) = Stubborn::open(&bench, config(&bench, &stage)).await;

@@ -4,7 +4,7 @@ use codex_session::Decision;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
-use super::super::{Bridge, DecisionOutcome, DecisionReport, Error, answering, audit, now_ms};
+use super::super::{Bridge, DecisionOutcome, DecisionReport, Error, answering, now_ms};
 use super::keeping::Knock;
 use super::showing::Sight;
 use crate::inbox::{Message, Party, Role, State, answer};
@@ -156,17 +156,15 @@ impl Bridge {
         sender_id: &str,
         sender_name: &str,
     ) -> Result<(), Error> {
-        let is_first = self.inner.inbox.knock(Knock {
+        let knock = Knock {
             channel: channel.to_owned(),
             sender_id: sender_id.to_owned(),
             sender_name: self.inner.summary(sender_name),
             conversation: conversation.to_owned(),
             count: 1,
             last_at: now_ms(),
-        });
-        if is_first {
-            let who = format!("{channel}:{sender_id}");
-            let note = audit(&who, "knock", None, "a button");
+        };
+        if let Some(note) = self.inner.inbox.knock(knock, "a button") {
             self.to_its_end(|bridge| async move { Ok(bridge.inner.commit(vec![note]).await?) }).await?;
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! What is kept of channels, and how a source learns what is done with.
 
-use std::collections::HashSet;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashSet};
 
 use tokio::sync::watch;
 
@@ -15,6 +16,9 @@ use crate::task::TimeMs;
 const NOTED_MS: TimeMs = 60 * 60 * 1000;
 /// So many are remembered.
 const KNOCKS: usize = 100;
+/// So many of one channel have a line of their own in the audit log within this time. Strangers cost nothing, and must
+/// not push out what people decided.
+const LINES: u32 = 20;
 
 /// Somebody who wrote without being allowed to. Nothing of what they wrote is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,10 +37,39 @@ pub struct Knock {
     pub last_at: TimeMs,
 }
 
+/// Who wrote without being allowed to, and how much of it was noted.
+#[derive(Debug, Default)]
+pub(super) struct Knocks {
+    /// The last ones.
+    last: Vec<Knock>,
+    /// Of each channel, since when its lines are counted, and how many there are.
+    lines: BTreeMap<String, (TimeMs, u32)>,
+}
+
+impl Knocks {
+    /// The line of the audit log that somebody is worth who knocks now: their own, one for all that follow, or none.
+    fn line(&mut self, channel: &str, who: &str, how: &str, now: TimeMs) -> Option<Write> {
+        let (since, count) = self.lines.entry(channel.to_owned()).or_insert((now, 0));
+        if *since + NOTED_MS < now {
+            (*since, *count) = (now, 0);
+        }
+        *count = count.saturating_add(1);
+        match (*count).cmp(&(LINES + 1)) {
+            Ordering::Less => Some(audit(&format!("{channel}:{who}"), "knock", None, how)),
+            Ordering::Equal => {
+                Some(audit(channel, "knock", None, "and others, who are not noted for an hour"))
+            }
+            Ordering::Greater => None,
+        }
+    }
+}
+
 impl Inbox {
-    /// Notes somebody who may not write; says whether that is news.
-    pub(super) fn knock(&self, knock: Knock) -> bool {
-        let mut knocks = self.knocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    /// Notes somebody who may not write, and how they tried; gives the line that is to be written, if that is news.
+    pub(super) fn knock(&self, knock: Knock, how: &str) -> Option<Write> {
+        let mut all = self.knocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let knocks = &mut all.last;
+        let (channel, who, now) = (knock.channel.clone(), knock.sender_id.clone(), knock.last_at);
         let known = knocks
             .iter()
             .position(|one| (&one.channel, &one.sender_id) == (&knock.channel, &knock.sender_id));
@@ -46,7 +79,7 @@ impl Inbox {
         knocks.push(Knock { count, ..knock });
         let surplus = knocks.len().saturating_sub(KNOCKS);
         knocks.drain(..surplus);
-        is_news
+        if is_news { all.line(&channel, &who, how, now) } else { None }
     }
 }
 
@@ -117,7 +150,7 @@ impl Bridge {
 
     /// Who wrote without being allowed to, the last one last. Since the start of this bridge; the audit log has more.
     pub fn knocks(&self) -> Vec<Knock> {
-        self.inner.inbox.knocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.inner.inbox.knocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).last.clone()
     }
 
     /// Changes whenever a reply has been sent or given up, so that sources may have to be told.

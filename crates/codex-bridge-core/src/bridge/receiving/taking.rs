@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::super::{Bridge, Error, audit, now_ms};
+use super::super::{Bridge, Error, now_ms};
 use super::keeping::Knock;
 use super::putting_off::PutOff;
 use crate::failpoint;
@@ -313,18 +313,16 @@ impl Intake<'_> {
 
     fn note_knock(&mut self, arrival: &Arrival) {
         let sender = &arrival.sender;
-        let is_first = self.bridge.inner.inbox.knock(Knock {
+        let name = self.bridge.inner.summary(&sender.name);
+        let knock = Knock {
             channel: self.rules.channel.clone(),
             sender_id: sender.id.clone(),
-            sender_name: self.bridge.inner.summary(&sender.name),
+            sender_name: name.clone(),
             conversation: arrival.conversation.clone(),
             count: 1,
             last_at: self.now,
-        });
-        if is_first {
-            let who = format!("{}:{}", self.rules.channel, sender.id);
-            self.batch.push(audit(&who, "knock", None, &self.bridge.inner.summary(&sender.name)));
-        }
+        };
+        self.batch.extend(self.bridge.inner.inbox.knock(knock, &name));
     }
 }
 
