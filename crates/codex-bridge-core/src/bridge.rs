@@ -146,6 +146,9 @@ pub enum Error {
     /// The caller asks for something that cannot be.
     #[error("{0}")]
     Refused(String),
+    /// What it takes is not there now, and may be later.
+    #[error("{0}")]
+    NotThere(String),
     /// The caller's own name for this request is that of another one already.
     #[error(
         "this client_request_id (or Idempotency-Key) belongs to other work, handed over before as task {0}"
