@@ -16,7 +16,7 @@ use super::approvals::{self, Last, Told};
 use super::fields::Fields;
 use super::frame::{Frame, page};
 use super::request::{Card, FormOf};
-use super::tasks::elapsed;
+use super::tasks::{elapsed, running_since};
 use super::timeline::{Entry, Timeline, What, whole_text as text_of};
 use super::words::{self, Badge};
 use super::wrong::Wrong;
@@ -85,7 +85,7 @@ struct Head {
 }
 
 impl Head {
-    fn new(task: &Task) -> Self {
+    fn new(task: &Task, running_since: Option<i64>) -> Self {
         let is_at_rest = task.status.is_at_rest();
         let now = words::now_ms();
         Self {
@@ -99,8 +99,8 @@ impl Head {
             sandbox: task.settings.sandbox.as_str(),
             approval_policy: task.settings.approval_policy.as_str(),
             model: task.settings.model.as_ref().map(|model| plain(model).into_owned()),
-            running_since: (!is_at_rest).then_some(task.created_at),
-            elapsed: elapsed(task, now),
+            running_since,
+            elapsed: elapsed(task, running_since, now),
             created_at: words::moment(task.created_at),
             turns: task.used.turns,
             tokens: task.usage.as_ref().map(|usage| amount::tokens(usage.total.total)),
@@ -125,7 +125,7 @@ pub async fn show(
     let cards = open_requests.iter().map(|record| Card::new(record, &task, &caller)).collect();
     let page_of_task = Page {
         frame,
-        task: Head::new(&task),
+        task: Head::new(&task, running_since(&app, &task).await?),
         cards,
         told: approvals::told(&app, &caller, &last).await,
         said: wanted.said.as_deref().and_then(sentence),

@@ -178,7 +178,11 @@ async fn tasks_page(
     }
     let tab = |it: &Shelf| Tab { name: it.name, words: it.words, is_current: it.name == shelf.name };
     let now = words::now_ms();
-    let rows = found.into_iter().map(|view| row(view, now)).collect();
+    let mut rows = Vec::new();
+    for view in found {
+        let running_since = running_since(app, &view.task).await?;
+        rows.push(row(view, running_since, now));
+    }
     let shelves = SHELVES.iter().map(tab).collect();
     Ok(page(status, &Page { frame, shelves, wanted, rows, next, form }))
 }
@@ -227,8 +231,7 @@ fn places(app: &App, caller: &Caller, tasks: &[TaskView]) -> Vec<String> {
     places
 }
 
-fn row(TaskView { task, open_requests }: TaskView, now: i64) -> Row {
-    let is_at_rest = task.status.is_at_rest();
+fn row(TaskView { task, open_requests }: TaskView, running_since: Option<i64>, now: i64) -> Row {
     let trouble = task.error.as_ref().map(|error| error.message.clone()).or_else(|| task.reason.clone());
     Row {
         id: task.id.0.clone(),
@@ -237,18 +240,28 @@ fn row(TaskView { task, open_requests }: TaskView, now: i64) -> Row {
         cwd: plain(&task.settings.cwd.to_string_lossy()).into_owned(),
         sandbox: task.settings.sandbox.as_str(),
         when: words::ago(task.created_at, now),
-        running_since: (!is_at_rest).then_some(task.created_at),
-        elapsed: elapsed(&task, now),
+        running_since,
+        elapsed: elapsed(&task, running_since, now),
         tokens: task.usage.as_ref().map(|usage| amount::tokens(usage.total.total)),
         open_requests: open_requests.len(),
         trouble: trouble.map(|text| plain(&text).chars().take(200).collect()),
     }
 }
 
-/// How long a task has taken: the work of its turns if it is at rest, else the time since it was handed over.
-pub fn elapsed(task: &Task, now: i64) -> String {
-    if !task.status.is_at_rest() {
-        return amount::clock(words::elapsed_ms(task.created_at, now));
+/// Since when a task that is under way has been: the first turn was asked for with it, a later one by itself.
+pub async fn running_since(app: &App, task: &Task) -> Result<Option<i64>, Failure> {
+    if task.status.is_at_rest() {
+        return Ok(None);
+    }
+    let is_later = task.used.turns > 1 || (task.used.turns == 1 && task.status == Status::Queued);
+    let last = if is_later { app.bridge.turns(&task.id).await?.pop() } else { None };
+    Ok(Some(last.map_or(task.created_at, |turn| turn.created_at)))
+}
+
+/// How long a task has taken: the work of its turns if it is at rest, else the time since its turn was asked for.
+pub fn elapsed(task: &Task, running_since: Option<i64>, now: i64) -> String {
+    if let Some(since) = running_since {
+        return amount::clock(words::elapsed_ms(since, now));
     }
     match task.used.work_ms {
         0 => "–".to_owned(),
