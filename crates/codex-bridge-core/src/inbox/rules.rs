@@ -70,8 +70,6 @@ pub enum WhenFull {
     ReadLater,
     /// The source is told so, and offers them again.
     PutOff,
-    /// The source keeps nothing: they are refused, visibly.
-    Refuse,
 }
 
 /// Somebody who may write.

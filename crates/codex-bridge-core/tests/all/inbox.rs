@@ -280,40 +280,11 @@ async fn a_message_that_is_too_long_is_refused_and_its_sender_hears_why() {
 }
 
 #[tokio::test]
-async fn beyond_what_may_wait_messages_are_refused_with_one_notice_and_kept() {
-    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
-    bench.model.script("first", Scenario::new().stall("gate").say("First."));
-    let bridge = bench.open_with(config(&bench, &stage)).await;
-    bridge
-        .open_channel(Rules { most_waiting: 2, when_full: WhenFull::Refuse, ..rules(&bench) })
-        .await
-        .unwrap();
-    receive(&bridge, [from("ada", "m-1", "first")]).await;
-    bench.model.wait_for_stall("gate").await;
-    let numbered =
-        |number: u32| from("ada", &format!("m-{number}"), &format!("{number} [play] say No {number}."));
-    receive(&bridge, (2..=4).map(numbered)).await;
-    receive(&bridge, [numbered(5), from("ada", "m-6", "/queue")]).await;
-    receive(&bridge, [from("bob", "m-7", "other [play] say Other.")]).await;
-    until(|| said(&stage).iter().any(|text| text == "Other.")).await;
-    bench.model.release("gate");
-    let all = messages(&bridge, |all| all.iter().all(is_over)).await;
-    let states: Vec<bool> = all.iter().map(|message| message.state == State::Dead).collect();
-    assert_eq!(states, [false, false, false, true, true, false, false], "{all:#?}");
-    until(|| said(&stage).iter().any(|text| text == "No 3.")).await;
-    let refusals = said(&stage).iter().filter(|text| text.contains("Too many messages")).count();
-    assert_eq!(refusals, 1, "{:#?}", said(&stage));
-    bridge.retry_message(&all[4].id, "a test").await.unwrap();
-    until(|| said(&stage).iter().any(|text| text == "No 5.")).await;
-    bench.tidy(bridge).await;
-}
-
-#[tokio::test]
 async fn what_is_urgent_is_done_however_much_waits_in_the_channel() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     bench.model.script("first", Scenario::new().stall("gate").say("First."));
     let bridge = bench.open_with(config(&bench, &stage)).await;
-    let rules = Rules { most_waiting_in_all: 1, when_full: WhenFull::Refuse, ..rules(&bench) };
+    let rules = Rules { most_waiting_in_all: 1, when_full: WhenFull::PutOff, ..rules(&bench) };
     bridge.open_channel(rules).await.unwrap();
     receive(&bridge, [from("ada", "m-1", "first")]).await;
     bench.model.wait_for_stall("gate").await;
@@ -322,7 +293,7 @@ async fn what_is_urgent_is_done_however_much_waits_in_the_channel() {
     receive(&bridge, [from("ada", "m-4", "/stop")]).await;
     let all = messages(&bridge, |all| all.iter().all(is_over)).await;
     let states: Vec<State> = all.iter().map(|message| message.state).collect();
-    assert_eq!(states, [State::Answered, State::Answered, State::Dead, State::Answered], "{all:#?}");
+    assert_eq!(states, [State::Answered; 3], "what found no room is not kept: {all:#?}");
     until(|| said(&stage).iter().any(|text| text == "Two.")).await;
     bench.tidy(bridge).await;
 }

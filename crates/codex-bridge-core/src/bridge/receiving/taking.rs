@@ -23,11 +23,6 @@ const TEXT_BYTES: usize = 256 * 1024;
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// How often it is looked whether there is room, beside when a reply went out.
 const COUNT_AGAIN: Duration = Duration::from_secs(2);
-/// Why a message is refused that finds too many before it.
-const FULL: &str = "too many messages wait here already";
-/// What the first of them is told.
-const NO_MORE: &str = "Too many messages wait here already: this one was not taken, nor is what follows until some of \
-    them are answered. Write it again then.";
 
 impl Bridge {
     /// Takes messages in. Those that may be here are durable when this returns, and so is the cursor, if there is one:
@@ -151,10 +146,7 @@ impl Intake<'_> {
         } else if arrival.text.len() > TEXT_BYTES {
             self.refuse_long(&mut message, arrival.text.len());
         } else if !self.is_let_in(&message).await? {
-            if self.rules.when_full == WhenFull::PutOff {
-                return Ok(Received::NoRoom);
-            }
-            self.refuse_more(&mut message).await?;
+            return Ok(Received::NoRoom);
         }
         let id = message.id.clone();
         self.known.insert(arrival.external_id, id.clone());
@@ -168,7 +160,9 @@ impl Intake<'_> {
         let why = format!("it is {} KiB long; the limit is {} KiB", bytes / 1024, TEXT_BYTES / 1024);
         let said = format!("This message was not taken: {why}. Put it in a file, or send less of it.");
         message.sealed_text = None;
-        self.refuse(message, why, Some(&said));
+        (message.state, message.error) = (State::Dead, Some(why));
+        let reply = self.bridge.written_reply(message, None, &said);
+        self.batch.push(reply);
     }
 
     /// Whether there is room for it. What is to be done at once waits behind nothing and may be what ends the waiting; and a
@@ -176,9 +170,6 @@ impl Intake<'_> {
     async fn is_let_in(&mut self, message: &Message) -> Result<bool, Error> {
         if self.rules.when_full == WhenFull::ReadLater || message.kind == MessageKind::UrgentCommand {
             return Ok(true);
-        }
-        if self.rules.when_full == WhenFull::Refuse {
-            return Ok(!self.is_full(message).await?);
         }
         let (line, now) = ((message.channel.clone(), message.conversation.clone()), Instant::now());
         let is_next = self.put_off.is_next(&line, &message.external_id, now);
@@ -208,30 +199,6 @@ impl Intake<'_> {
             return Ok(true);
         }
         Ok(store.message_count(&in_conversation).await? + taken_here >= u64::from(self.rules.most_waiting))
-    }
-
-    /// The first is told; those that follow it are kept, too, for whoever takes them up.
-    async fn refuse_more(&mut self, message: &mut Message) -> Result<(), Error> {
-        let before = MessageFilter {
-            channel: Some(message.channel.clone()),
-            conversation: Some(message.conversation.clone()),
-            limit: Some(1),
-            ..MessageFilter::default()
-        };
-        let stored = self.bridge.inner.store.messages(&before).await?;
-        let taken = self.taken().filter(|one| one.conversation == message.conversation).last();
-        let last = taken.or_else(|| stored.first());
-        let is_told = last.is_some_and(|last| last.error.as_deref() == Some(FULL));
-        self.refuse(message, FULL.to_owned(), (!is_told).then_some(NO_MORE));
-        Ok(())
-    }
-
-    fn refuse(&mut self, message: &mut Message, why: String, said: Option<&str>) {
-        (message.state, message.error) = (State::Dead, Some(why));
-        if let Some(said) = said {
-            let reply = self.bridge.written_reply(message, None, said);
-            self.batch.push(reply);
-        }
     }
 
     /// The messages of this batch that are new.
