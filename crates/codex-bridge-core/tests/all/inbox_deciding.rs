@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use codex_bridge_core::Bridge;
-use codex_bridge_core::inbox::Arrival;
+use codex_bridge_core::inbox::{Arrival, Rules};
 use codex_bridge_core::outbox::{Delivery, Outcome, State};
+use codex_session::Sandbox;
 use futures_util::FutureExt;
 use scripted_model::Scenario;
 
@@ -16,7 +17,9 @@ use crate::workbench::Workbench;
 async fn asking(bench: &Workbench, stage: &Arc<Stage>) -> Bridge {
     bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("Finished."));
     let bridge = bench.open_with(config(bench, stage)).await;
-    bridge.open_channel(rules(bench)).await.unwrap();
+    // Where a yes is enough: what a sandbox stops all the same is not always repeated without it.
+    let rules = Rules { sandbox: Sandbox::WorkspaceWrite, ..rules(bench) };
+    bridge.open_channel(rules).await.unwrap();
     receive(&bridge, [from("ada", "m-1", "make x")]).await;
     bridge
 }
