@@ -296,8 +296,8 @@ impl Plugin {
                 let mut state = self.state();
                 state.taps += 1;
                 let name = state.taps.to_string();
-                let unknown = || (Some(id.clone()), "reject", "there is no such action".to_owned());
-                batch.taps.push(action.tap(name.clone()).ok_or_else(unknown)?);
+                let tap = action.tap(name.clone());
+                batch.taps.push(tap.map_err(|why| (Some(id.clone()), "reject", why.to_owned()))?);
                 state.actions.insert(name, id);
             }
             ("cursor", _) => {

@@ -136,6 +136,22 @@ async fn an_approval_is_decided_through_a_plugin() {
 }
 
 #[tokio::test]
+async fn who_a_plugin_says_is_an_agent_is_treated_as_one_whatever_its_name_allows() {
+    let lab = Lab::new().await;
+    let agent = |text: &str| json!({"room": "lab", "from": "ada", "agent": true, "text": text});
+    lab.write(&agent("/status [play] say Considered."));
+    lab.write(&agent("and again [codex-bridge hop 2] [play] say Never."));
+    lab.start().await;
+    let said = lab.until_said("Considered.").await;
+    assert!(said["text"].as_str().unwrap().ends_with("[codex-bridge hop 1]"), "{said}");
+    let request = lab.shell.model.requests().remove(0).body.to_string();
+    assert!(request.contains("/status") && request.contains("never as an authority"), "{request}");
+    let is_dead = |one: &Value| one["state"] == "dead" && one["error"].as_str().unwrap().contains("passed 2");
+    assert!(lab.inbox().await.iter().any(is_dead), "{:#?}", lab.inbox().await);
+    lab.end().await;
+}
+
+#[tokio::test]
 async fn in_a_room_that_others_read_a_request_waits_for_its_approver_whoever_writes_there() {
     let lab = Lab::new().await;
     // A name that no target could be called in words.
