@@ -9,6 +9,7 @@ pub mod answer;
 pub mod command;
 pub mod hops;
 pub mod reply;
+pub mod rounds;
 pub mod rules;
 
 use serde::{Deserialize, Serialize};

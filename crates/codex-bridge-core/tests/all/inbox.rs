@@ -275,6 +275,29 @@ async fn beyond_what_may_wait_messages_are_refused_with_one_notice_and_kept() {
 }
 
 #[tokio::test]
+async fn agents_that_go_on_too_long_are_told_once_and_a_person_begins_anew() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    bridge.open_channel(Rules { agent_turns_in_a_row: 2, ..rules(&bench) }).await.unwrap();
+    let peer = |id: &str| from("peer", id, "go on [play] say On.");
+    receive(&bridge, [peer("m-1")]).await;
+    receive(&bridge, ["m-2", "m-3", "m-4"].map(peer)).await;
+    let elsewhere = Arrival { conversation: "elsewhere".to_owned(), ..peer("m-5") };
+    receive(&bridge, [peer("m-6"), elsewhere]).await;
+    let person = Arrival { conversation: "peer".to_owned(), ..from("bob", "m-7", "well [play] say Well.") };
+    receive(&bridge, [person, peer("m-8")]).await;
+    let all = messages(&bridge, |all| all.iter().all(is_over)).await;
+    let dead = |one: &&Message| one.state == State::Dead;
+    let dead: Vec<&str> = all.iter().filter(dead).map(|one| one.external_id.as_str()).collect();
+    assert_eq!(dead, ["m-3", "m-4", "m-6"], "{all:#?}");
+    deliveries(&bridge, |all| all.len() == 6 && all.iter().all(|one| one.state == outbox::State::Delivered))
+        .await;
+    let told = said(&stage).into_iter().filter(|text| text.contains("no person has")).count();
+    assert_eq!(told, 1, "{:#?}", said(&stage));
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
 async fn what_is_urgent_is_done_however_much_waits_in_the_channel() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     bench.model.script("first", Scenario::new().stall("gate").say("First."));

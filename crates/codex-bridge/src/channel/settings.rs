@@ -47,6 +47,8 @@ pub struct Settings {
     pub max_hops: Option<u32>,
     /// At most so many messages of one agent are worked on in an hour.
     pub agent_turns_per_hour: Option<u32>,
+    /// At most so many messages of agents are worked on one after the other in one conversation.
+    pub agent_turns_in_a_row: Option<u32>,
     /// Whether it is served only when somebody runs it.
     pub manual: bool,
     /// A workspace of Molecule's.
@@ -182,6 +184,7 @@ impl Settings {
             attempts: self.attempts.unwrap_or(rules.attempts).max(1),
             max_hops: self.max_hops.unwrap_or(rules.max_hops),
             agent_turns_per_hour: self.agent_turns_per_hour.unwrap_or(rules.agent_turns_per_hour),
+            agent_turns_in_a_row: self.agent_turns_in_a_row.unwrap_or(rules.agent_turns_in_a_row),
             ..rules
         })
     }
