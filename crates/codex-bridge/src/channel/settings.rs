@@ -96,7 +96,8 @@ impl Settings {
         let (channel, defaults): (Arc<dyn Channel>, &[&str]) = match self.platform(name) {
             "molecule" => {
                 let settings = self.molecule.clone().unwrap_or_default();
-                let channel = molecule::Molecule::new(name, &settings, around.env).map_err(wrong)?;
+                let channel =
+                    molecule::Molecule::new(name, &settings, &self.allow, around.env).map_err(wrong)?;
                 (Arc::new(channel), &molecule::ALLOWED)
             }
             "plugin" => {

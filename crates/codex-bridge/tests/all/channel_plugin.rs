@@ -43,7 +43,7 @@ impl Lab {
     fn configure(&self, argv: &str, more: &str) {
         self.shell.configure(&format!(
             "[workspaces]\nmain = \"{}\"\n[channels.echo]\nallow = [\"ada:approver\", \"bob\"]\n\
-             [channels.echo.plugin]\nargv = {argv}\n{more}",
+             [channels.echo.plugin]\nargv = {argv}\nplaces = [\"cellar\"]\n{more}",
             self.shell.home.workspace().display(),
         ));
     }
@@ -109,6 +109,14 @@ async fn what_a_plugin_brings_is_answered_through_it() {
         lab.shell.run(&["--json", "run", "-d", "--notify", "plugin:echo:cellar", "x [play] say Told."]).await;
     tested.ok();
     assert_eq!(lab.until_said("Told.").await["target"], "cellar");
+    // Somebody allowed wrote there, but the operator did not say that callers may.
+    let refused = lab.shell.run(&["run", "-d", "--notify", "echo:lab", "x [play] say No."]).await;
+    let is_said = |word: &str| refused.err.contains(word);
+    assert!(
+        refused.code != 0 && is_said("[channels.echo.plugin]") && is_said("echo:cellar"),
+        "{}",
+        refused.err
+    );
     lab.end().await;
 }
 

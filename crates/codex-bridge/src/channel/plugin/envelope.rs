@@ -119,7 +119,7 @@ impl Inbound {
     /// along, any approver of the channel may decide; else only the sender, if they are one.
     pub fn arrival(self, channel: &str, now_ms: i64) -> Result<Arrival, String> {
         let place = self.reply_to.as_ref().unwrap_or(&self.conversation);
-        check_place(place)?;
+        check_place(place).map_err(|why| format!("{why}; name it in `reply_to`"))?;
         if [&self.id, &self.conversation].iter().any(|name| name.is_empty() || name.len() > NAME_BYTES) {
             return Err(format!("an id and a conversation have 1 to {NAME_BYTES} bytes"));
         }
@@ -145,9 +145,7 @@ impl Inbound {
 /// Whether something can be sent there.
 pub fn check_place(place: &str) -> Result<(), String> {
     if place.trim().is_empty() || place.len() > PLACE_BYTES || place.contains(char::is_control) {
-        return Err(format!(
-            "a place has 1 to {PLACE_BYTES} bytes, without control characters; name it in `reply_to`"
-        ));
+        return Err(format!("a place has 1 to {PLACE_BYTES} bytes, without control characters"));
     }
     Ok(())
 }
