@@ -131,6 +131,12 @@ pub trait Channel: Send + Sync + 'static {
     /// are not asked about here.
     fn check_place(&self, place: &str) -> Result<(), String>;
 
+    /// Whether something can be said there at all, be it one of the places that people may name or not: whoever may write
+    /// is answered wherever they wrote.
+    fn reaches(&self, place: &str) -> bool {
+        self.check_place(place).is_ok()
+    }
+
     /// What a repetition does there.
     fn repeats(&self, place: &str) -> Repeats;
 

@@ -144,10 +144,10 @@ async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     let channels = Arc::new(Registry::default());
     let bridge = open_bridge(paths, &rules, &codex, &channels).await?;
     let (ending, ended) = watch::channel(End::Never);
-    let app = http::App::new(bridge.clone(), rules, about, ending, Arc::clone(&channels));
+    let app = http::App::new(bridge.clone(), rules, about, ending, Arc::clone(&channels), paths.clone());
     let listener = listen(paths)?;
     end_on_signals(Arc::clone(&app.ending))?;
-    let stopped = channels::serve(&app, orders.channel.as_ref())?;
+    let stopped = channels::serve(&app, orders.channel.as_ref()).await?;
     announce(orders.start, paths, &codex, port.as_ref());
     let router = http::router(app.clone());
     let on_port = port.map(|port| port.answer(bridge.clone(), router.clone(), ended.clone()));
@@ -180,8 +180,10 @@ async fn open_bridge(
     let mut config = core_config(paths, rules, codex)?;
     // Before anything is sent: what is for a channel that is not served yet has to wait, and not to be given up.
     for (name, settings) in &rules.file.channels {
+        // One that is served only when somebody runs it works where that is.
+        let cwd = std::env::current_dir().ok().filter(|_| settings.manual);
         let around =
-            Surroundings { file: &rules.file, env: &variable, cwd: None, redactor: &config.redactor };
+            Surroundings { file: &rules.file, env: &variable, cwd: cwd.as_ref(), redactor: &config.redactor };
         channels.configured(name, settings.open(name, around));
     }
     store.channels().await?.iter().for_each(|record| channels.know(&record.name));

@@ -114,8 +114,8 @@ impl Sender for Deliver {
         self.way(target).map(drop).map_err(unknown)
     }
 
-    fn repeats(&self, target: &str) -> Repeats {
-        match self.way(target) {
+    fn repeats(&self, attempt: &Attempt) -> Repeats {
+        match self.way(&attempt.target) {
             Ok(Way::Webhook(webhook)) => webhook.repeats(),
             Ok(Way::Feishu(..)) => Feishu::repeats(),
             _ => Repeats::MayDouble,

@@ -79,6 +79,7 @@ impl From<bridge::Error> for Failure {
                 .hint("answer it: `codex-bridge answer`, or `answers` by the door you came by"),
             bridge::Error::WrongState { .. } => Self::new("wrong_state", message),
             bridge::Error::Refused(_) => Self::new("refused", message),
+            bridge::Error::NotThere(_) => Self::new("not_there", message),
             bridge::Error::KeyReused(_) => Self::new("key_reused", message).hint(
                 "give other work a name of its own; the same work must have the same prompt and settings",
             ),

@@ -44,6 +44,7 @@ use crate::admission::Rules;
 use crate::channel::registry::Registry;
 use crate::client::HOME_HEADER;
 use crate::daemon::End;
+use crate::paths::Paths;
 use crate::peer::{self, Peer, Standing};
 use crate::view;
 use metrics::Meter;
@@ -68,6 +69,8 @@ pub struct App {
     pub about: Arc<view::About>,
     /// The channels that are served.
     pub channels: Arc<Registry>,
+    /// Where things are: the operator's file is read anew when a channel is run.
+    pub paths: Arc<Paths>,
     /// Tells the daemon to end, and everyone who waits that it does.
     pub ending: Arc<watch::Sender<End>>,
     digest: Digest,
@@ -83,9 +86,11 @@ impl App {
         about: view::About,
         ending: watch::Sender<End>,
         channels: Arc<Registry>,
+        paths: Paths,
     ) -> Self {
         let app = Self {
             channels,
+            paths: Arc::new(paths),
             bridge,
             rules: Arc::new(rules),
             about: Arc::new(about),

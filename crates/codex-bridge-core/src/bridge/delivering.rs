@@ -277,7 +277,7 @@ impl Inner {
             may_be_duplicate: false,
         };
         if delivery.in_doubt {
-            match sender.repeats(&delivery.target) {
+            match sender.repeats(&attempt) {
                 Repeats::Idempotent { within } => {
                     let age = u64::try_from(now_ms() - delivery.created_at).unwrap_or_default();
                     attempt.may_be_duplicate =

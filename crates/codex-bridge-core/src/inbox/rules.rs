@@ -94,8 +94,14 @@ pub enum Role {
     Approver,
 }
 
+impl Role {
+    /// As they are written in a configuration.
+    pub const NAMES: [&str; 2] = ["user", "approver"];
+}
+
 impl Allowed {
-    /// From `ID`, `ID:user` or `ID:approver`, as it is written in a configuration.
+    /// From `ID`, `ID:user` or `ID:approver`, as it is written in a configuration. An id may have colons in it, so only its
+    /// platform can tell a role that there is not from a part of it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (sender, role) = match text.rsplit_once(':') {
             Some((sender, "approver")) => (sender, Role::Approver),

@@ -16,8 +16,8 @@ pub trait Sender: Send + Sync + 'static {
     /// Whether there is such a target, and what else there is if not.
     fn check(&self, target: &str) -> Result<(), Unknown>;
 
-    /// What a repetition does there.
-    fn repeats(&self, target: &str) -> Repeats;
+    /// What a repetition of this does.
+    fn repeats(&self, attempt: &Attempt) -> Repeats;
 
     /// One attempt. Takes a bounded time. Nothing secret may be in what it gives back.
     fn send(&self, attempt: Attempt) -> BoxFuture<'_, Outcome>;
@@ -146,7 +146,7 @@ impl Sender for Nobody {
         Err(Unknown { target: target.to_owned(), why, known: Vec::new() })
     }
 
-    fn repeats(&self, _target: &str) -> Repeats {
+    fn repeats(&self, _attempt: &Attempt) -> Repeats {
         Repeats::MayDouble
     }
 

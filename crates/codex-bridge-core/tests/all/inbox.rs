@@ -118,6 +118,25 @@ async fn what_is_wrong_with_one_message_stops_no_other_and_ends() {
 }
 
 #[tokio::test]
+async fn a_workspace_that_is_not_there_yet_costs_attempts_and_no_message() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let mounted = bench.home.dir().join("mounted");
+    let workspaces = [("home".to_owned(), mounted.clone())].into();
+    bridge.open_channel(Rules { workspaces, ..rules(&bench) }).await.unwrap();
+    receive(&bridge, [from("ada", "m-1", "one [play] say One.")]).await;
+    let failed = messages(&bridge, |all| all[0].attempts > 0).await.remove(0);
+    assert_eq!(
+        (failed.state, failed.error.as_deref()),
+        (State::Received, Some("workspace home is not there"))
+    );
+    std::fs::create_dir(&mounted).unwrap();
+    messages(&bridge, |all| all[0].state == State::Answered).await;
+    deliveries(&bridge, |all| all.iter().any(|one| one.notice.answer.as_deref() == Some("One."))).await;
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
 async fn a_command_that_cannot_be_answered_is_not_tried_without_end() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     let (bridge, store) = Stubborn::open(&bench, config(&bench, &stage)).await;

@@ -61,6 +61,23 @@ async fn a_yes_to_what_nobody_was_shown_does_not_count() {
 }
 
 #[tokio::test]
+async fn what_is_shown_of_a_task_names_it_for_whoever_wants_to_read_all_of_it() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    bridge.open_channel(rules(&bench)).await.unwrap();
+    receive(&bridge, [from("ada", "m-1", "look [play] say Looked.")]).await;
+    let turn = messages(&bridge, |all| all[0].reply_id.is_some()).await.remove(0);
+    told(&bridge, from("ada", "m-2", "/diff")).await;
+    let all = deliveries(&bridge, |_| true).await;
+    let shown = all.iter().find(|one| one.notice.in_reply_to.as_deref() == Some("m-2")).unwrap();
+    assert_eq!(
+        (shown.task_id.as_ref(), Some(&shown.notice.task_id)),
+        (turn.task_id.as_ref(), turn.task_id.as_ref())
+    );
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
 async fn the_words_of_an_answer_do_not_stay_in_the_inbox() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     let bridge = bench.open_with(config(&bench, &stage)).await;

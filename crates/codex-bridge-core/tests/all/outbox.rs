@@ -51,7 +51,7 @@ impl Sender for Stage {
         if target.starts_with("stage:") { Ok(()) } else { Err(unknown()) }
     }
 
-    fn repeats(&self, _: &str) -> Repeats {
+    fn repeats(&self, _: &Attempt) -> Repeats {
         self.repeats.unwrap_or(Repeats::MayDouble)
     }
 

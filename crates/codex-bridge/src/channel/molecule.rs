@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::bridge::Verdict;
-use codex_bridge_core::inbox::{Allowed, Message};
+use codex_bridge_core::inbox::{Allowed, Message, Role};
 use codex_bridge_core::outbox::sender::{LOOK_BACK_MS, Refusal, Seen};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::RequestRecord;
@@ -384,6 +384,10 @@ impl Channel for Molecule {
         ))
     }
 
+    fn reaches(&self, place: &str) -> bool {
+        is_place(place)
+    }
+
     fn repeats(&self, place: &str) -> Repeats {
         if place == "canvas" { Repeats::LookFirst } else { Repeats::Idempotent { within: None } }
     }
@@ -425,6 +429,24 @@ fn is_place(place: &str) -> bool {
     place == "canvas" || place.strip_prefix("peer:").is_some_and(is_id)
 }
 
+/// Somebody who may write, or what is wrong with how they are named.
+pub fn check_allowed(allowed: &Allowed) -> Result<(), String> {
+    let sender = &allowed.sender;
+    let of = |start: &str| sender.strip_prefix(start).filter(|rest| !rest.is_empty());
+    // What passes messages on is named by the platform, whichever way it likes.
+    let is_one = sender == "canvas"
+        || sender.ends_with('*')
+        || of("channel:").is_some()
+        || of("peer:").is_some_and(|id| !id.contains(':'));
+    if is_one {
+        return Ok(());
+    }
+    let roles = Role::NAMES.join(" or ");
+    Err(format!(
+        "{sender:?} is nobody: write canvas, peer:ID or channel:SOURCE, and behind it no role but {roles}"
+    ))
+}
+
 /// A text of a row, whatever it is.
 fn text_of(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
@@ -451,5 +473,18 @@ mod tests {
         assert!(check("", &["peer:*"], "peer:*").is_err());
         assert_eq!(check("", &[], "room").unwrap_err(), NO_PLACE);
         assert!(check("places = [\"room\"]", &[], "canvas").unwrap_err().contains("`places`"));
+    }
+
+    #[test]
+    fn whoever_cannot_be_on_the_platform_is_refused_with_the_roles_that_there_are() {
+        let check = |text: &str| check_allowed(&Allowed::parse(text).unwrap());
+        for text in
+            ["canvas", "canvas:approver", "peer:*", "peer:1a-2b", "peer:1a:user", "channel:telegram", "*"]
+        {
+            assert_eq!(check(text), Ok(()), "{text}");
+        }
+        for text in ["canvas:aprover", "peer:1a:aprover", "peer:", "ada"] {
+            assert!(check(text).unwrap_err().contains("no role but user or approver"), "{text}");
+        }
     }
 }

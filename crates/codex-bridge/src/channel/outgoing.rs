@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::outbox::sender::{Refusal, Seen, Unknown};
-use codex_bridge_core::outbox::{Attempt, Outcome, Repeats, Sender};
+use codex_bridge_core::outbox::{Attempt, Occasion, Outcome, Repeats, Sender};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -31,10 +31,22 @@ impl Outgoing {
         Self { channels, others, begun: Instant::now() }
     }
 
-    /// The channel of a target, and the place in it.
-    fn channel<'a>(&self, target: &'a str) -> Option<(Arc<dyn Channel>, &'a str)> {
-        let (name, place) = parts(target)?;
-        Some((self.channels.channel(name)?, place))
+    /// Which way it goes. The same target may be a channel's and one that is configured: what is said in a conversation
+    /// goes out by its channel if that reaches the place, everything else if the place is one of the channel's own.
+    fn way<'a>(&self, target: &'a str, occasion: Occasion) -> Way<'a> {
+        let Some((name, place)) = parts(target) else { return Way::Others };
+        let Some(guide) = self.channels.guide(name) else { return Way::Others };
+        let is_said_there = occasion == Occasion::Reply || occasion.asks();
+        let is_of_channel = match guide {
+            Ok(channel) if is_said_there => channel.reaches(place),
+            Ok(channel) => channel.check_place(place).is_ok(),
+            // How it is configured may be put right; what it was asked waits for that.
+            Err(_) => is_said_there,
+        };
+        if !is_of_channel && self.others.check(target).is_ok() {
+            return Way::Others;
+        }
+        self.channels.channel(name).map_or(Way::Resting, |channel| Way::Channel(channel, place))
     }
 
     /// What can be named of the channels, for people.
@@ -53,11 +65,16 @@ impl Outgoing {
         let (name, place) = parts(target)?;
         Some(self.channels.guide(name)?.and_then(|channel| channel.check_place(place)))
     }
+}
 
-    /// Whether a target is of a channel that the operator has, but which is not served now.
-    fn is_resting(&self, target: &str) -> bool {
-        parts(target).is_some_and(|(name, _)| self.channels.is_known(name))
-    }
+/// Which way something goes.
+enum Way<'a> {
+    /// By this channel, to this place.
+    Channel(Arc<dyn Channel>, &'a str),
+    /// By a channel that the operator has, but which is not served now.
+    Resting,
+    /// The usual way.
+    Others,
 }
 
 /// The channel and the place of a target. A plugin's can be named as such.
@@ -80,23 +97,25 @@ impl Sender for Outgoing {
         Err(unknown)
     }
 
-    fn repeats(&self, target: &str) -> Repeats {
-        match self.channel(target) {
-            Some((channel, place)) => channel.repeats(place),
-            None => self.others.repeats(target),
+    fn repeats(&self, attempt: &Attempt) -> Repeats {
+        match self.way(&attempt.target, attempt.notice.occasion) {
+            Way::Channel(channel, place) => channel.repeats(place),
+            // Nothing is sent before it is served again.
+            Way::Resting => Repeats::MayDouble,
+            Way::Others => self.others.repeats(attempt),
         }
     }
 
     fn send(&self, attempt: Attempt) -> BoxFuture<'_, Outcome> {
         async move {
-            match self.channel(&attempt.target) {
-                Some((channel, place)) => channel.send(place, &attempt).await,
+            match self.way(&attempt.target, attempt.notice.occasion) {
+                Way::Channel(channel, place) => channel.send(place, &attempt).await,
                 // It goes out when the channel is served again.
-                None if self.is_resting(&attempt.target) => {
+                Way::Resting => {
                     let wait = if self.begun.elapsed() < BEGINNING { NOT_YET_SERVED } else { NOT_SERVED };
                     Outcome::failed(Refusal::NotBefore(wait), "the channel is not served now")
                 }
-                None => self.others.send(attempt).await,
+                Way::Others => self.others.send(attempt).await,
             }
         }
         .boxed()
@@ -105,11 +124,79 @@ impl Sender for Outgoing {
     fn look(&self, attempt: &Attempt) -> BoxFuture<'_, Result<Seen, String>> {
         let attempt = attempt.clone();
         async move {
-            match self.channel(&attempt.target) {
-                Some((channel, place)) => channel.look(place, &attempt).await,
-                None => self.others.look(&attempt).await,
+            match self.way(&attempt.target, attempt.notice.occasion) {
+                Way::Channel(channel, place) => channel.look(place, &attempt).await,
+                Way::Resting | Way::Others => self.others.look(&attempt).await,
             }
         }
         .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use codex_bridge_core::inbox::Rules;
+    use serde_json::json;
+
+    use super::*;
+    use crate::channel::settings::{Mark, Opened};
+    use crate::channel::telegram::Telegram;
+
+    /// Targets that are configured.
+    struct Configured(&'static [&'static str]);
+
+    impl Sender for Configured {
+        fn check(&self, target: &str) -> Result<(), Unknown> {
+            let unknown = Unknown { target: target.to_owned(), why: String::new(), known: Vec::new() };
+            if self.0.contains(&target) { Ok(()) } else { Err(unknown) }
+        }
+
+        fn repeats(&self, _attempt: &Attempt) -> Repeats {
+            Repeats::MayDouble
+        }
+
+        fn send(&self, _attempt: Attempt) -> BoxFuture<'_, Outcome> {
+            std::future::ready(Outcome::delivered(None)).boxed()
+        }
+    }
+
+    /// A bot that rests, and targets of another one.
+    fn outgoing() -> Outgoing {
+        let settings = serde_json::from_value(json!({ "token": "4711:token" })).unwrap();
+        let bot = Telegram::new("telegram", &settings, &["42".to_owned()], &|_| None).unwrap();
+        let rules = Rules::new("telegram", Vec::new(), BTreeMap::new());
+        let channels = Arc::new(Registry::default());
+        let opened = Opened { channel: Arc::new(bot), rules, mark: Mark::default() };
+        channels.configured("telegram", Ok(opened));
+        Outgoing::new(channels, Arc::new(Configured(&["telegram:@ops", "telegram:-5", "exec:mail"])))
+    }
+
+    #[test]
+    fn what_is_accepted_goes_out_the_way_for_which_it_was_accepted() {
+        let outgoing = outgoing();
+        let check = |target: &str, occasion: Occasion, is_of_channel: bool| {
+            assert_eq!(outgoing.check(target), Ok(()), "{target}");
+            let way = outgoing.way(target, occasion);
+            assert_eq!(matches!(way, Way::Resting), is_of_channel, "{target} {occasion:?}");
+        };
+        check("telegram:42", Occasion::Completed, true);
+        check("telegram:42", Occasion::Approval, true);
+        // No bot can be asked by this name, so it is none of the channel's.
+        check("telegram:@ops", Occasion::Completed, false);
+        check("telegram:@ops", Occasion::Approval, false);
+        check("telegram:@ops", Occasion::Reply, false);
+        check("telegram:-5", Occasion::Completed, false);
+        check("exec:mail", Occasion::Completed, false);
+    }
+
+    #[test]
+    fn whoever_wrote_is_answered_by_the_channel_wherever_they_wrote() {
+        let outgoing = outgoing();
+        for (target, occasion) in [("telegram:-5", Occasion::Reply), ("telegram:-1001", Occasion::Question)] {
+            assert!(matches!(outgoing.way(target, occasion), Way::Resting), "{target}");
+        }
+        assert!(outgoing.check("telegram:-1001").is_err(), "and nobody else may name that place");
     }
 }

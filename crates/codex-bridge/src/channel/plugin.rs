@@ -435,6 +435,10 @@ impl Channel for Plugin {
         Err(format!("that is no place of the operator's: add it to `places` in [channels.{name}.plugin]"))
     }
 
+    fn reaches(&self, place: &str) -> bool {
+        envelope::check_place(place).is_ok()
+    }
+
     fn repeats(&self, _place: &str) -> Repeats {
         if self.state().can.idempotent_send {
             Repeats::Idempotent { within: None }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use codex_bridge_core::Bridge;
+use codex_bridge_core::inbox::Rules;
 use jiff::Timestamp;
 use redact::Redactor;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use tokio::task::AbortHandle;
 use super::Channel;
 use super::keep;
 use super::serving;
-use super::settings::Opened;
+use super::settings::{Mark, Opened};
 use crate::failure::Failure;
 
 /// Lines that are remembered of a channel.
@@ -28,6 +29,8 @@ pub struct Registry {
     served: Mutex<BTreeMap<String, Served>>,
     /// Those that the operator has, served or not, as they are configured.
     known: Mutex<BTreeMap<String, Configured>>,
+    /// Why those could not be served that were to be from the beginning.
+    failed: Mutex<BTreeMap<String, String>>,
 }
 
 /// A channel as it is configured, which is never served: it tells what places there are. Or why there is none.
@@ -35,6 +38,8 @@ type Configured = Result<Arc<dyn Channel>, String>;
 
 struct Served {
     channel: Arc<dyn Channel>,
+    rules: Rules,
+    mark: Mark,
     journal: Arc<Journal>,
     supervisor: AbortHandle,
     _held: keep::Held,
@@ -162,6 +167,10 @@ impl Registry {
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn failed(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, Configured>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -200,10 +209,19 @@ impl Registry {
         self.known().entry(name.to_owned()).or_insert_with(unknown);
     }
 
-    /// How a channel is, and the last sentence about it.
+    /// How a channel is, and the last sentence about it: of one that is not served, why it cannot be, if that is known.
     pub fn standing(&self, name: &str) -> (Standing, String) {
-        let idle = || (Standing::Idle, String::new());
-        self.served().get(name).map_or_else(idle, |served| served.journal.standing())
+        if let Some(served) = self.served().get(name) {
+            return served.journal.standing();
+        }
+        let configured = || self.known().get(name).and_then(|known| known.clone().err());
+        let failed = self.failed().get(name).cloned();
+        (Standing::Idle, failed.or_else(configured).unwrap_or_default())
+    }
+
+    /// It could not be served, for this reason.
+    pub fn not_served(&self, name: &str, failure: &Failure) {
+        self.failed().insert(name.to_owned(), failure.to_string());
     }
 
     /// What a channel said, and will say.
@@ -211,8 +229,9 @@ impl Registry {
         Some(Arc::clone(&self.served().get(name)?.journal))
     }
 
-    /// Serves a channel from here on. One that is served already goes on as it is, unless it has stopped.
-    pub fn serve(&self, opened: Opened) -> Result<Arc<Journal>, Failure> {
+    /// Serves a channel from here on. One that is served already goes on as it is, unless it has stopped; under other rules
+    /// it begins anew.
+    pub async fn serve(&self, opened: Opened) -> Result<Arc<Journal>, Failure> {
         let name = opened.rules.channel.clone();
         let Some(bridge) = self.bridge.get() else {
             return Err(Failure::internal("the daemon is not ready"));
@@ -220,19 +239,49 @@ impl Registry {
         self.know(&name);
         if let Some(journal) = self.journal(&name).filter(|journal| journal.standing().0 != Standing::Stopped)
         {
+            self.serve_otherwise(bridge, opened).await?;
             return Ok(journal);
         }
+        self.failed().remove(&name);
         self.served().remove(&name);
         let locks = self.locks.get().cloned().unwrap_or_default();
         let holder = format!("the daemon with pid {}", std::process::id());
         let held = keep::hold(&locks, &opened.channel.identity(), &holder)?;
         let journal = Arc::new(Journal::new(bridge.redactor().clone()));
-        let channel = Arc::clone(&opened.channel);
+        let (channel, rules, mark) = (Arc::clone(&opened.channel), opened.rules.clone(), opened.mark);
         let work = serving::run(bridge.clone(), opened, Arc::clone(&journal));
         let supervisor = tokio::spawn(work).abort_handle();
-        let served = Served { channel, journal: Arc::clone(&journal), supervisor, _held: held };
+        let served = Served { channel, rules, mark, journal: Arc::clone(&journal), supervisor, _held: held };
         self.served().insert(name, served);
         Ok(journal)
+    }
+
+    /// One that is served, as it is opened now: other rules hold at once, another way to the platform has to be asked for.
+    async fn serve_otherwise(&self, bridge: &Bridge, opened: Opened) -> Result<(), Failure> {
+        let name = opened.rules.channel.clone();
+        let is_as = |served: &Served| (served.mark == opened.mark, served.rules == opened.rules);
+        match self.served().get(&name).map(is_as) {
+            Some((true, true)) | None => return Ok(()),
+            Some((true, false)) => {}
+            Some((false, _)) => {
+                let message = format!("channel {name} is served already, with other settings");
+                return Err(Failure::new("wrong_state", message)
+                    .hint(format!("`codex-bridge channel pause {name}` first, then run it again")));
+            }
+        }
+        // Whatever its platform does now: somebody may have been taken off the list.
+        bridge.open_channel(opened.rules.clone()).await?;
+        let mut all = self.served();
+        let Some(served) = all.get_mut(&name) else {
+            // It was told to rest meanwhile.
+            bridge.close_channel(&name);
+            return Ok(());
+        };
+        served.supervisor.abort();
+        (served.channel, served.rules) = (Arc::clone(&opened.channel), opened.rules.clone());
+        let work = serving::run(bridge.clone(), opened, Arc::clone(&served.journal));
+        served.supervisor = tokio::spawn(work).abort_handle();
+        Ok(())
     }
 
     /// Looks whether a channel could work, without changing anything: the one that is served, or else this one, for as long

@@ -2,6 +2,7 @@
 //! after trouble.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use codex_bridge_core::Bridge;
@@ -21,6 +22,10 @@ use super::{Batch, Channel, Doing, Stranger, Tap, Trouble, progress};
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A platform that let us in before and refuses us so often in a row does not want us any more; once may be its own trouble.
+const REFUSALS: u32 = 3;
+/// The shortest pause after it refused us.
+const REFUSED_PAUSE: Duration = Duration::from_secs(3);
 /// Replies that go out within this time are told to the source together.
 const GATHER: Duration = Duration::from_millis(50);
 /// When a source is told again that could not be told.
@@ -33,20 +38,32 @@ struct Work {
     bridge: Bridge,
     opened: Opened,
     journal: Arc<Journal>,
+    /// Whether it was read since it was last looked.
+    was_read: AtomicBool,
 }
 
 /// Serves it until it cannot go on.
 pub async fn run(bridge: Bridge, opened: Opened, journal: Arc<Journal>) {
-    let work = Work { bridge, opened, journal };
+    let work = Work { bridge, opened, journal, was_read: AtomicBool::new(false) };
     let name = work.name().to_owned();
     let mut pause = FIRST_PAUSE;
+    // One that was never read is not tried again.
+    let mut refusals = REFUSALS;
     loop {
         let began = tokio::time::Instant::now();
-        let (after, why) = match work.serve().await {
+        let trouble = work.serve().await;
+        if work.was_read.swap(false, Ordering::Relaxed) {
+            refusals = 0;
+        }
+        let (after, why) = match trouble {
             Trouble::Stop(why) => {
-                work.journal.set(&name, Standing::Stopped, &why);
-                work.bridge.close_channel(&name);
-                return;
+                refusals += 1;
+                if refusals >= REFUSALS {
+                    work.journal.set(&name, Standing::Stopped, &why);
+                    work.bridge.close_channel(&name);
+                    return;
+                }
+                (Some(pause.max(REFUSED_PAUSE)), why)
             }
             Trouble::Again { after, why } => (after, why),
         };
@@ -136,6 +153,7 @@ impl Work {
             self.bridge.receive(self.name(), Vec::new(), later).await.map_err(store)?;
         }
         self.close_answered().await.map_err(store)?;
+        self.was_read.store(true, Ordering::Relaxed);
         Ok(is_empty)
     }
 

@@ -1,5 +1,6 @@
 //! The `[channels]` and `[workspaces]` tables of the operator's file, and what becomes of them.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use codex_session::{ApprovalMode, Sandbox};
 use redact::Redactor;
 use serde::Deserialize;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use super::{Channel, hook, molecule, plugin, telegram};
 use crate::config::File;
@@ -68,7 +70,13 @@ pub struct Opened {
     pub channel: Arc<dyn Channel>,
     /// What the operator decides about it.
     pub rules: Rules,
+    /// What tells its platform's settings from others, secrets included, and gives none of them away.
+    pub mark: Mark,
 }
+
+/// The same for the same settings of a platform.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mark([u8; 32]);
 
 /// What is known where a channel is opened.
 #[derive(Clone, Copy)]
@@ -86,6 +94,24 @@ pub struct Surroundings<'a> {
 impl Settings {
     /// A channel as configured, or what has to be put right. Nothing is reached yet.
     pub fn open(&self, name: &str, around: Surroundings<'_>) -> Result<Opened, Failure> {
+        let read = RefCell::new(BTreeMap::new());
+        let env = |variable: &str| {
+            let value = (around.env)(variable);
+            read.borrow_mut().insert(variable.to_owned(), value.clone());
+            value
+        };
+        let (channel, rules) = self.open_with(name, Surroundings { env: &env, ..around })?;
+        Ok(Opened { channel, rules, mark: self.mark(&read.borrow()) })
+    }
+
+    /// Of the settings of its platform, and of what was read from the environment for them.
+    fn mark(&self, read: &BTreeMap<String, Option<String>>) -> Mark {
+        let secrets = secrets_of(self, &|name| read.get(name).cloned().flatten());
+        let platforms = (&self.molecule, &self.plugin, &self.telegram, &self.webhook);
+        Mark(Sha256::digest(format!("{platforms:?} {secrets:?} {read:?}")).into())
+    }
+
+    fn open_with(&self, name: &str, around: Surroundings<'_>) -> Result<(Arc<dyn Channel>, Rules), Failure> {
         let wrong = |what: String| {
             Failure::new("channel_config", format!("channel {name}: {what}"))
                 .hint("docs/channels.md lists what it needs")
@@ -131,7 +157,7 @@ impl Settings {
             _ => WhenFull::ReadLater,
         };
         let rules = Rules { acknowledges: channel.has_watermark(), when_full, ..rules };
-        Ok(Opened { channel, rules })
+        Ok((channel, rules))
     }
 
     /// The platform: the one that is configured, else the one that it is called after.
@@ -149,6 +175,9 @@ impl Settings {
         let given = self.allow.iter().map(String::as_str);
         let allow: Vec<&str> = if self.allow.is_empty() { allowed.to_vec() } else { given.collect() };
         let allow = allow.into_iter().map(Allowed::parse).collect::<Result<Vec<_>, _>>()?;
+        if self.platform(name) == "molecule" {
+            allow.iter().try_for_each(molecule::check_allowed)?;
+        }
         if allow.is_empty() {
             return Err("nobody may write: set `allow`".to_owned());
         }
@@ -196,22 +225,24 @@ const TOKEN_VARIABLES: [&str; 2] = ["MOLECULE_WORKSPACE_TOKEN", "TELEGRAM_BOT_TO
 
 /// All secrets of channels, to be hidden wherever they show up.
 pub fn secrets(file: &File, env: Env<'_>) -> Vec<String> {
-    let of_molecule = file.channels.values().filter_map(|channel| channel.molecule.as_ref());
-    let of_telegram = file.channels.values().filter_map(|channel| channel.telegram.as_ref());
-    let of_hooks = file.channels.values().filter_map(|channel| channel.webhook.as_ref());
-    let of_plugins = file.channels.values().filter_map(|channel| channel.plugin.as_ref());
-    let of_plugins = of_plugins.flat_map(|one| {
+    let configured = file.channels.values().flat_map(|channel| secrets_of(channel, env));
+    configured.chain(TOKEN_VARIABLES.into_iter().filter_map(env)).collect()
+}
+
+/// Those of one channel.
+fn secrets_of(channel: &Settings, env: Env<'_>) -> Vec<String> {
+    let of_plugin = channel.plugin.iter().flat_map(|one| {
         let passed = one.pass.iter().filter_map(|name| env(name));
         let told = told_by_name(&json!([one.config, one.argv]));
         one.env.values().map(|secret| secret.reveal().to_owned()).chain(passed).chain(told)
     });
+    let of_molecule = channel.molecule.iter().map(|one| (&one.token, &one.token_env));
     let pairs = of_molecule
-        .map(|one| (&one.token, &one.token_env))
-        .chain(of_telegram.map(|one| (&one.token, &one.token_env)))
-        .chain(of_hooks.map(|one| (&one.secret, &one.secret_env)));
+        .chain(channel.telegram.iter().map(|one| (&one.token, &one.token_env)))
+        .chain(channel.webhook.iter().map(|one| (&one.secret, &one.secret_env)));
     let configured =
         pairs.filter_map(|(direct, variable)| found(direct.as_ref(), variable.as_deref(), env).ok()?);
-    configured.chain(TOKEN_VARIABLES.into_iter().filter_map(env)).chain(of_plugins).collect()
+    configured.chain(of_plugin).collect()
 }
 
 /// The platforms that there are.

@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::bridge::Verdict;
+use codex_bridge_core::inbox::{Allowed, Role};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::RequestRecord;
 use futures_util::FutureExt;
@@ -78,13 +79,7 @@ impl Telegram {
         let token = found(settings.token.as_ref(), Some(variable), env)?;
         let token = token.ok_or(format!("the bot has no token: set {variable}"))?;
         let api_base = settings.api_base.clone().or_else(|| env(API_BASE)).filter(|base| !base.is_empty());
-        let people: Vec<String> =
-            allow.iter().map(|one| one.split(':').next().unwrap_or_default().to_owned()).collect();
-        if let Some(wrong) = people.iter().find(|id| id.parse::<i64>().is_err()) {
-            return Err(format!(
-                "{wrong:?} is no user: Telegram's users are numbers, which @userinfobot tells"
-            ));
-        }
+        let people = allow.iter().map(|one| user(one)).collect::<Result<Vec<String>, String>>()?;
         Ok(Self {
             name: name.to_owned(),
             bot: Bot::new(&token, api_base.as_deref())?,
@@ -240,12 +235,29 @@ impl Channel for Telegram {
         if is_known { Ok(()) } else { Err("that chat is not one of the operator's".to_owned()) }
     }
 
+    fn reaches(&self, place: &str) -> bool {
+        numbered(place).is_ok()
+    }
+
     fn repeats(&self, _place: &str) -> Repeats {
         Repeats::MayDouble
     }
 
     fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
         self.say(place, attempt).boxed()
+    }
+}
+
+/// The number of somebody who may write.
+fn user(allowed: &str) -> Result<String, String> {
+    let user = Allowed::parse(allowed)?.sender;
+    let is_number = |text: &str| text.parse::<i64>().is_ok();
+    match user.split_once(':') {
+        _ if is_number(&user) => Ok(user),
+        Some((id, role)) if is_number(id) => {
+            Err(format!("{role:?} is no role: it is {}", Role::NAMES.join(" or ")))
+        }
+        _ => Err(format!("{user:?} is no user: Telegram's users are numbers, which @userinfobot tells")),
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::calls::RunChannel;
 use crate::channel::settings::{Opened, Settings, Surroundings, secrets};
 use crate::codex::data_dir;
+use crate::config::{self, File};
 use crate::failure::Failure;
 use crate::http::App;
 
@@ -13,7 +14,7 @@ use super::{End, variable};
 
 /// Begins to serve them. What the daemon was started for must be served, and its end is the daemon's: the failure is
 /// found in what comes back. What is configured and cannot be served only says so.
-pub fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLock<Failure>>, Failure> {
+pub async fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLock<Failure>>, Failure> {
     app.channels.ready(app.bridge.clone(), locks()?);
     let stopped = Arc::new(OnceLock::new());
     for (name, settings) in &app.rules.file.channels {
@@ -26,11 +27,12 @@ pub fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLock<Fail
             if let Err(failure) = serve_configured(&app, &name).await {
                 let why = failure.to_string();
                 eprintln!("warning: channel {name} is not served: {}", app.bridge.redactor().redact(&why));
+                app.channels.not_served(&name, &failure);
             }
         });
     }
     if let Some(wanted) = wanted {
-        let journal = app.channels.serve(open(app, wanted)?)?;
+        let journal = app.channels.serve(open(app, &app.rules.file, wanted)?).await?;
         let (ending, stopped) = (Arc::clone(&app.ending), Arc::clone(&stopped));
         tokio::spawn(async move {
             let why = journal.stopped().await;
@@ -46,13 +48,21 @@ async fn serve_configured(app: &App, name: &str) -> Result<(), Failure> {
     if app.bridge.channel(name).await?.is_paused {
         return Ok(());
     }
-    app.channels.serve(open(app, &RunChannel::named(name))?)?;
+    app.channels.serve(open(app, &app.rules.file, &RunChannel::named(name))?).await?;
     Ok(())
 }
 
-/// A channel as it is configured, with what its caller brings along.
-pub fn open(app: &App, wanted: &RunChannel) -> Result<Opened, Failure> {
-    let file = &app.rules.file;
+/// A channel as it is configured now, with what its caller brings along.
+pub fn open_anew(app: &App, wanted: &RunChannel) -> Result<Opened, Failure> {
+    let file = config::load(&app.paths)?;
+    let opened = open(app, &file, wanted)?;
+    if file.channels.contains_key(&wanted.name) {
+        app.channels.configured(&wanted.name, Ok(opened.clone()));
+    }
+    Ok(opened)
+}
+
+fn open(app: &App, file: &File, wanted: &RunChannel) -> Result<Opened, Failure> {
     let mut settings: Settings = file.channels.get(&wanted.name).cloned().unwrap_or_default();
     if !wanted.allow.is_empty() {
         settings.allow.clone_from(&wanted.allow);

@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 
 fn deliver(config: &str) -> Deliver {
@@ -50,16 +52,31 @@ fn what_cannot_be_used_is_not_among_what_is_known() {
     assert!(why(&deliver, "webhook:slow").contains("1 to 50"));
 }
 
+fn attempt(target: &str) -> Attempt {
+    let notice = json!({
+        "event": "test", "task_id": "codex-0123456789ab", "status": "completed", "prompt": "", "cwd": "", "at": 0,
+    });
+    Attempt {
+        key: "dlv-1".to_owned(),
+        target: target.to_owned(),
+        notice: serde_json::from_value(notice).unwrap(),
+        number: 1,
+        twins: 0,
+        may_be_duplicate: false,
+    }
+}
+
 #[test]
 fn what_a_repetition_does_depends_on_the_receiver() {
     let deliver = deliver(
         "[webhook.own]\nurl = \"http://x/\"\n[webhook.slack]\nurl = \"http://x/\"\nbody = { text = \"{text}\" }\n\
          [exec.mail]\nargv = [\"mail\"]\n[feishu]\napp_id = \"a\"\napp_secret = \"b\"\nchat = \"oc_1\"\n",
     );
-    assert_eq!(deliver.repeats("webhook:own"), Repeats::Idempotent { within: None });
-    assert!(matches!(deliver.repeats("feishu"), Repeats::Idempotent { within: Some(_) }));
+    let repeats = |target: &str| deliver.repeats(&attempt(target));
+    assert_eq!(repeats("webhook:own"), Repeats::Idempotent { within: None });
+    assert!(matches!(repeats("feishu"), Repeats::Idempotent { within: Some(_) }));
     for target in ["webhook:slack", "exec:mail"] {
-        assert_eq!(deliver.repeats(target), Repeats::MayDouble, "{target}");
+        assert_eq!(repeats(target), Repeats::MayDouble, "{target}");
     }
 }
 

@@ -10,7 +10,7 @@ use codex_bridge_core::store::MessageFilter;
 use super::{App, Body, Caller, Path, Query, Reply};
 use crate::calls::{Lines, RunChannel};
 use crate::codex::installed;
-use crate::daemon::channels::open;
+use crate::daemon::channels::open_anew;
 use crate::failure::Failure;
 use crate::view::{self, Channel, ChannelLog, Reached};
 
@@ -29,13 +29,13 @@ pub async fn run(
     Body(mut wanted): Body<RunChannel>,
 ) -> Reply<Channel> {
     wanted.name = name;
-    let opened = open(&app, &wanted)?;
+    let opened = open_anew(&app, &wanted)?;
     // A daemon that has run for long may have lost its Codex: that is said now, and not to the first who writes.
     let codex = PathBuf::from(&app.about.codex);
     let usable = tokio::task::spawn_blocking(move || installed(Some(codex))).await;
     usable.map_err(Failure::internal)??;
     app.bridge.pause_channel(&wanted.name, false, &caller.name).await?;
-    app.channels.serve(opened)?;
+    app.channels.serve(opened).await?;
     Ok(Json(shown(&app, &wanted.name).await?))
 }
 
@@ -66,7 +66,7 @@ pub async fn test(
     Body(mut wanted): Body<RunChannel>,
 ) -> Reply<Reached> {
     wanted.name = name;
-    let said = app.channels.probe(open(&app, &wanted)?).await?;
+    let said = app.channels.probe(open_anew(&app, &wanted)?).await?;
     Ok(Json(Reached { name: wanted.name, said }))
 }
 

@@ -377,6 +377,24 @@ async fn a_token_that_is_refused_stops_the_channel_with_a_sentence() {
     channel.end().await;
 }
 
+// peer: CH14
+#[tokio::test]
+async fn one_refusal_of_a_platform_that_let_us_in_is_its_own_trouble_and_three_are_an_answer() {
+    let channel = Channel::new().await;
+    channel.start().await;
+    channel.molecule.until("a poll", |state| state.polls > 0).await;
+    let refused = || Bad::Refuses(Answer::json(403, json!({ "error": "not now" })));
+    channel.molecule.have("activity", [refused()]);
+    channel.molecule.until("it to begin anew", |state| state.registrations == 2).await;
+    channel.shell.model.script("still there?", Scenario::new().say("yes"));
+    channel.molecule.say("still there?");
+    assert_eq!(channel.notices(1).await, ["yes"]);
+    channel.molecule.revoke_token();
+    let said = channel.shell.run(&["channel", "run", "molecule"]).await;
+    assert!(said.code != 0 && said.err.contains("refuses the token of workspace"), "{}", said.err);
+    channel.end().await;
+}
+
 // peer: CH15
 #[tokio::test]
 async fn a_message_that_nothing_can_be_done_with_is_given_up_told_once_and_the_rest_goes_on() {

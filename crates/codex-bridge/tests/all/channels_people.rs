@@ -418,6 +418,36 @@ async fn a_channel_that_rests_reads_nothing_until_it_is_run_again() {
 }
 
 #[tokio::test]
+async fn who_is_taken_off_the_list_is_heard_no_more_once_the_channel_is_run_again() {
+    let channel = Channel::new().await;
+    channel.shell.model.script("hello", Scenario::new().say("hi"));
+    channel.shell.model.script("and now", Scenario::new().say("nobody else"));
+    channel.molecule.peer_says("peer-1", "hello");
+    channel.start().await;
+    channel.molecule.until("a reply", |state| state.delegations.len() == 1).await;
+    channel.configure("allow = [\"canvas:approver\"]");
+    let mut run =
+        channel.shell.command(&["channel", "run", "molecule"]).stdout(Stdio::null()).spawn().unwrap();
+    channel.molecule.until("it to begin anew", |state| state.registrations == 2).await;
+    channel.molecule.peer_says("peer-1", "hello again");
+    channel.molecule.say("and now");
+    assert_eq!(channel.notices(1).await, ["nobody else"]);
+    let listed = channel.start().await;
+    assert_eq!(listed[0]["knocks"][0]["sender_id"], "peer:peer-1", "{listed}");
+    assert_eq!(channel.molecule.state().delegations.len(), 1);
+    run.kill().unwrap();
+    run.wait().unwrap();
+
+    let file = channel.shell.home.dir().join("config.toml");
+    let config = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, config.replace("poll_ms = 50", "poll_ms = 51")).unwrap();
+    let failure = channel.shell.run(&["--json", "channel", "run", "molecule"]).await.failure();
+    assert_eq!(failure["code"], "wrong_state", "{failure}");
+    assert!(failure["message"].as_str().unwrap().contains("already, with other settings"), "{failure}");
+    channel.end().await;
+}
+
+#[tokio::test]
 async fn a_channel_is_written_into_the_configuration_and_tested() {
     let channel = Channel::new().await;
     let config = format!(

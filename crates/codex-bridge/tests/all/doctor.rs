@@ -83,3 +83,24 @@ async fn targets_and_channels_that_lack_something_are_named_with_what_they_lack(
     assert_eq!(targets["message"], "telegram: the variable UNSET_TOKEN is not set");
     shell.home.assert_no_processes().await;
 }
+
+#[tokio::test]
+async fn a_channel_that_the_daemon_cannot_serve_is_said_to_be_one_with_the_reason() {
+    let shell = Shell::new().await;
+    shell.configure(
+        "[channels.ci]\nmanual = false\n[channels.ci.webhook]\nsecret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\n",
+    );
+    let channels = finding(&shell.run(&["--json", "doctor"]).await.ok(), "channels");
+    assert_eq!(channels["verdict"], "warning", "{channels}");
+    assert!(channels["message"].as_str().unwrap().contains("no workspace is registered"), "{channels}");
+    let listed = shell.run(&["--json", "channel", "list"]).await.ok().json();
+    assert_eq!(listed[0]["standing"], "idle", "{listed}");
+    assert!(listed[0]["about"].as_str().unwrap().contains("no workspace is registered"), "{listed}");
+
+    let file = shell.home.dir().join("config.toml");
+    let config = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, config.replace("manual = false", "manual = true")).unwrap();
+    let channels = finding(&shell.run(&["--json", "doctor"]).await.ok(), "channels");
+    assert_eq!(channels["verdict"], "ok", "it works where it is run: {channels}");
+    shell.end().await;
+}

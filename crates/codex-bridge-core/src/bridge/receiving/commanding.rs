@@ -23,14 +23,27 @@ const LAST_EVENTS: u32 = 200;
 /// The most of a diff that is shown.
 const DIFF_CHARS: usize = 6_000;
 
+/// What is said to a command.
+struct Said {
+    text: String,
+    /// The task that it is taken from.
+    of: Option<Task>,
+}
+
+impl From<String> for Said {
+    fn from(text: String) -> Self {
+        Self { text, of: None }
+    }
+}
+
 impl Bridge {
     /// A command that keeps its place among the messages.
     pub(super) async fn carry_out(&self, rules: &Rules, message: Message) -> Result<(), Error> {
-        let text = match self.text(&message) {
+        let Said { text, of } = match self.text(&message) {
             Ok(text) => self.outcome_of(rules, &message, &text).await?,
-            Err(error) => error.to_string(),
+            Err(error) => error.to_string().into(),
         };
-        self.reply(message, None, &text).await
+        self.reply(message, of.as_ref(), &text).await
     }
 
     /// A command that does not wait, beside the loop: some take as long as Codex takes.
@@ -55,10 +68,10 @@ impl Bridge {
         }
     }
 
-    async fn outcome_of(&self, rules: &Rules, message: &Message, text: &str) -> Result<String, Error> {
-        let Some(command) = Command::parse(text) else { return Ok(HELP.to_owned()) };
+    async fn outcome_of(&self, rules: &Rules, message: &Message, text: &str) -> Result<Said, Error> {
+        let Some(command) = Command::parse(text) else { return Ok(HELP.to_owned().into()) };
         if is_too_late(&command, message) {
-            return Ok(TOO_LONG_AGO.to_owned());
+            return Ok(TOO_LONG_AGO.to_owned().into());
         }
         let known = self.conversation(&message.channel, &message.conversation).await?;
         let new = || Conversation::new(&message.channel, &message.conversation, now_ms());
@@ -67,7 +80,7 @@ impl Bridge {
             Some(task_id) => self.inner.store.task(task_id).await?,
             None => None,
         };
-        Ok(match command {
+        let text = match command {
             // Texts for Codex are messages, and never come here.
             Command::Help | Command::Steer(_) | Command::Enqueue(_) => HELP.to_owned(),
             Command::Unknown(what) => format!("{}.\n\n{HELP}", capitalised(&what)),
@@ -84,9 +97,14 @@ impl Bridge {
             Command::New => self.begin_anew(conversation).await?,
             Command::Projects => projects(rules, &conversation),
             Command::Project(name) => self.move_to(rules, conversation, &name).await?,
-            Command::Diff => self.last_diff(task.as_ref()).await?,
+            // Of its task: what is too long for the platform is read there.
+            Command::Diff => {
+                let text = self.last_diff(task.as_ref()).await?;
+                return Ok(Said { text, of: task });
+            }
             Command::Usage => task.as_ref().map_or_else(nothing_yet, usage),
-        })
+        };
+        Ok(text.into())
     }
 
     async fn status(

@@ -245,7 +245,8 @@ fn settings(rules: &Rules, conversation: &Conversation, party: Party) -> Result<
     let missing = || Error::Refused(format!("there is no workspace {name:?}; /project lists them"));
     let cwd = rules.workspaces.get(name).cloned().ok_or_else(missing)?;
     if !cwd.is_dir() {
-        return Err(Error::Refused(format!("workspace {name} is not there")));
+        // It may not be mounted yet.
+        return Err(Error::NotThere(format!("workspace {name} is not there")));
     }
     Ok(Settings {
         cwd,

@@ -34,3 +34,14 @@ fn a_tap_that_could_not_be_decided_on_comes_again_when_the_channel_is_begun_agai
     begin();
     assert_eq!(bot.asked(), ["req-12ab34cd"], "nobody decides on it any more");
 }
+
+#[test]
+fn a_role_that_there_is_not_is_refused_with_those_that_there_are() {
+    let settings: Settings = serde_json::from_value(json!({ "token": "4711:token" })).unwrap();
+    let why = |allowed: &str| {
+        Telegram::new("telegram", &settings, &[allowed.to_owned()], &|_| None).map(drop).unwrap_err()
+    };
+    assert_eq!(why("42:aprover"), "\"aprover\" is no role: it is user or approver");
+    assert!(why("@ada:approver").contains("users are numbers"));
+    assert!(why("*").contains("users are numbers"));
+}

@@ -20,12 +20,12 @@ pub fn targets(file: &File) -> Finding {
 
 /// The channels that work arrives by.
 pub fn channels(file: &File) -> Finding {
-    // Only whether there is one: a channel without workspaces works where it is run.
-    let cwd = std::env::current_dir().ok();
     let redactor = Redactor::default();
-    let around = Surroundings { file, env: &variable, cwd: cwd.as_ref(), redactor: &redactor };
     let (mut usable, mut wrong) = (Vec::new(), Vec::new());
     for (name, settings) in &file.channels {
+        // A channel without workspaces works where it is run; one that the daemon serves by itself is run nowhere.
+        let cwd = std::env::current_dir().ok().filter(|_| settings.manual);
+        let around = Surroundings { file, env: &variable, cwd: cwd.as_ref(), redactor: &redactor };
         match settings.open(name, around) {
             Ok(_) => usable.push(name.clone()),
             Err(failure) => wrong.push((name.clone(), failure.message)),

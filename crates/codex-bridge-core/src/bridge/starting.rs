@@ -1,0 +1,101 @@
+//! Work that is taken, and gone on with: once, whatever a caller repeats under the same name.
+
+use super::{Bridge, Error, NewTask, TaskView, check_name, check_prompt, now_ms};
+use crate::failpoint;
+use crate::outbox::Subscription;
+use crate::store::TaskFilter;
+use crate::task::Task;
+
+impl Bridge {
+    /// Takes work. It is durable when this returns; the same `client_request_id` gives back the same task, and is
+    /// refused for other work.
+    pub async fn start(&self, new: NewTask) -> Result<TaskView, Error> {
+        self.to_its_end(|bridge| async move { bridge.take(new).await }).await
+    }
+
+    async fn take(&self, new: NewTask) -> Result<TaskView, Error> {
+        let inner = &self.inner;
+        check_name(new.client_request_id.as_deref())?;
+        let _changing = inner.changing.lock().await;
+        if let Some(task) = self.started_by(new.client_request_id.as_ref()).await? {
+            let is_same =
+                task.settings == new.settings && inner.has_first_prompt(&task.id, &new.prompt).await?;
+            return if is_same { self.view(task).await } else { Err(Error::KeyReused(task.id)) };
+        }
+        check_prompt(&new.prompt)?;
+        if new.limits.turns == Some(0) {
+            return Err(Error::Refused("a limit of no turns leaves nothing to do".to_owned()));
+        }
+        for one in Subscription::parse_all(new.notify_target.as_deref().unwrap_or_default())? {
+            if !one.is_local() {
+                inner.config.sender.check(&one.target)?;
+            }
+        }
+        let now = now_ms();
+        let (task, batch) = inner.first_turn(&new, None, now)?;
+        failpoint::hit("start.before_record");
+        inner.commit(batch).await?;
+        failpoint::hit("start.recorded");
+        inner.line_up(&task);
+        inner.begin_next();
+        self.view(task).await
+    }
+
+    /// The task that was started with this prompt under a name of the caller's own.
+    pub async fn started_under(
+        &self,
+        client_request_id: &str,
+        prompt: &str,
+    ) -> Result<Option<TaskView>, Error> {
+        let Some(task) = self.started_by(Some(&client_request_id.to_owned())).await? else { return Ok(None) };
+        let is_same = self.inner.has_first_prompt(&task.id, prompt).await?;
+        Ok(if is_same { Some(self.view(task).await?) } else { None })
+    }
+
+    pub(super) async fn started_by(&self, client_request_id: Option<&String>) -> Result<Option<Task>, Error> {
+        let Some(id) = client_request_id else { return Ok(None) };
+        let filter =
+            TaskFilter { client_request_id: Some(id.clone()), limit: Some(1), ..TaskFilter::default() };
+        Ok(self.inner.store.tasks(&filter).await?.into_iter().next())
+    }
+
+    /// Gives a task at rest another turn.
+    pub async fn continue_task(&self, id: &str, prompt: &str) -> Result<TaskView, Error> {
+        self.continue_once(id, prompt, None).await
+    }
+
+    /// The same, under a name of the caller's own if there is one: the same name gives no second turn, whatever has
+    /// become of the first. It is also in the line of the log with which the turn was lined up.
+    pub async fn continue_once(
+        &self,
+        id: &str,
+        prompt: &str,
+        client_request_id: Option<&str>,
+    ) -> Result<TaskView, Error> {
+        let (id, prompt) = (id.to_owned(), prompt.to_owned());
+        let name = client_request_id.map(str::to_owned);
+        self.to_its_end(|bridge| async move { bridge.go_on_with(&id, &prompt, name.as_deref()).await }).await
+    }
+
+    async fn go_on_with(&self, id: &str, prompt: &str, name: Option<&str>) -> Result<TaskView, Error> {
+        check_prompt(prompt)?;
+        check_name(name)?;
+        let inner = &self.inner;
+        let _changing = inner.changing.lock().await;
+        let mut task = self.find(id).await?;
+        if let Some(is_same) = inner.has_turn_named(&task.id, name, prompt).await? {
+            return if is_same { self.view(task).await } else { Err(Error::KeyReused(task.id)) };
+        }
+        if !task.status.is_at_rest() {
+            let message = "it is still under way; steer it, or wait for its end";
+            return Err(Error::WrongState { task_id: task.id, status: task.status, message });
+        }
+        // Whoever says so means it, limits or not.
+        task.waive_reached_limits();
+        if task.parked.is_some() {
+            inner.try_now(&task);
+        }
+        inner.requeue_as(&mut task, prompt, name).await?;
+        self.view(task).await
+    }
+}
