@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use codex_bridge_core::Bridge;
 use codex_bridge_core::inbox::{
     Allowed, Arrival, Message, Party, Received, Role, Room, Rules, Sender, State, WhenFull,
 };
@@ -12,6 +11,7 @@ use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{self, Delivery, Outcome};
 use codex_bridge_core::store::{DeliveryFilter, MessageFilter, TaskFilter, Write};
 use codex_bridge_core::task::Status;
+use codex_bridge_core::{Bridge, Config};
 use codex_session::Decision;
 use futures_util::FutureExt;
 use scripted_model::{Response, Scenario};
@@ -443,6 +443,32 @@ async fn who_waits_for_a_usage_limit_is_told_so_once_with_the_time() {
     }
     let tasks = bridge.list(&TaskFilter::default()).await.unwrap();
     assert_eq!(tasks[0].task.status, Status::Queued, "{tasks:#?}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn who_comes_back_after_their_thread_was_forgotten_is_told_so() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    // Forgotten only when it is asked for here.
+    let forgetful = Config {
+        keep_tasks: Duration::ZERO,
+        upkeep_every: Duration::from_hours(1),
+        ..config(&bench, &stage)
+    };
+    let bridge = bench.open_with(forgetful).await;
+    bridge.open_channel(rules(&bench)).await.unwrap();
+    receive(&bridge, [from("bob", "m-1", "one [play] say One.")]).await;
+    deliveries(&bridge, |all| all.len() == 1 && all[0].state == outbox::State::Delivered).await;
+    eventually(async || bridge.forget_old().await.unwrap(), |forgotten| *forgotten == 1).await;
+    receive(
+        &bridge,
+        [from("bob", "m-2", "two [play] say Two."), from("bob", "m-3", "three [play] say Three.")],
+    )
+    .await;
+    until(|| said(&stage).len() == 4).await;
+    let said = said(&stage);
+    assert!(said[1].contains("has been forgotten"), "{said:#?}");
+    assert_eq!([&said[0], &said[2], &said[3]], ["One.", "Two.", "Three."], "it is said once");
     bench.tidy(bridge).await;
 }
 
