@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A channel of codex-bridge in two files: people append lines of JSON to one, and read what is said in the other.
 
-{"room": "lab", "from": "ada", "text": "hello"} is a message; {"action": "approve/…", "from": "ada"} taps a button.
+{"room": "lab", "from": "ada", "text": "hello"} is a message (with "agent": true, no person's);
+{"action": "approve/…", "from": "ada"} taps a button.
 """
 import json, queue, sys, threading, time
-
 waits = queue.Queue()
 
 def tell(**message):
@@ -23,7 +23,7 @@ def read_inbox(path, at):
             tell(id=name, method="action", params={"action_id": said["action"], "user": {"id": said["from"]}})
         else:
             tell(id=name, method="inbound", params={"id": name, "conversation": said["room"], "shared": True,
-                 "sender": {"id": said["from"]}, "text": said["text"], "cursor": str(end)})
+                 "sender": {"id": said["from"], "agent": said.get("agent", False)}, "text": said["text"], "cursor": str(end)})
         time.sleep(wait := waits.get())
         at = at if wait else end  # it is durable, or refused for good: only now the next one
 

@@ -9,7 +9,10 @@ pub mod answer;
 pub mod command;
 pub mod hops;
 pub mod reply;
+pub mod rounds;
 pub mod rules;
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -245,6 +248,12 @@ impl Conversation {
             updated_at: now,
         }
     }
+
+    /// Whether what was said in it may have been forgotten, so that its next turn begins without: it has outlived its task.
+    pub fn is_forgotten(&self, keep_tasks: Duration, now: TimeMs) -> bool {
+        let age = u128::try_from(now - self.updated_at).unwrap_or_default();
+        self.task_id.is_none() && age > keep_tasks.as_millis()
+    }
 }
 
 /// A new name for a message.
@@ -266,5 +275,20 @@ impl Message {
     /// Who wrote it, as the record names them.
     pub fn author(&self) -> String {
         format!("{}:{}", self.channel, self.sender_id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_lost_its_task_by_its_age_is_forgotten() {
+        let keep = Duration::from_millis(100);
+        let without = Conversation::new("chat", "room", 50);
+        let with = Conversation { task_id: Some(TaskId("codex-1".to_owned())), ..without.clone() };
+        assert!(without.is_forgotten(keep, 151) && !with.is_forgotten(keep, 151));
+        assert!(!without.is_forgotten(keep, 150), "somebody has it begin anew: /new");
+        assert!(!without.is_forgotten(keep, 0), "the clock was put back");
     }
 }

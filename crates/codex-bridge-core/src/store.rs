@@ -24,6 +24,8 @@ use crate::token::Token;
 
 /// At least so many lines of the audit log are kept, whatever else is forgotten.
 pub const AUDIT_LINES: u32 = 100_000;
+/// So long a conversation is known beyond what was said in it: whoever comes back hears that it was forgotten.
+pub const CONVERSATIONS_OUTLIVE_MS: TimeMs = 90 * 24 * 60 * 60 * 1000;
 
 /// Where everything is remembered.
 pub trait Store: Send + Sync + 'static {
@@ -162,7 +164,8 @@ pub enum Write {
         /// The details, redacted.
         detail: String,
     },
-    /// Forgets tasks at rest that ended before a time, messages that are over since before it, old events beyond a count per task, and all but the newest
+    /// Forgets tasks at rest that ended before a time, messages that are over since before it, conversations
+    /// without either [`CONVERSATIONS_OUTLIVE_MS`] later, old events beyond a count per task, and all but the newest
     /// [`AUDIT_LINES`] of the audit log. A task that goes on by
     /// itself, or has a request open or decided, is kept.
     ///

@@ -127,7 +127,8 @@ pub trait Channel: Send + Sync + 'static {
         vec!["PLACE".to_owned()]
     }
 
-    /// Whether there is such a place, and why not.
+    /// Whether there is such a place and callers may name it, and why not. Replies go where their message came from, and
+    /// are not asked about here.
     fn check_place(&self, place: &str) -> Result<(), String>;
 
     /// Whether something can be said there at all, be it one of the places that people may name or not: whoever may write

@@ -6,6 +6,10 @@ use crate::task::{Parked, Status, Task, TimeMs};
 /// The most that is told of what went wrong, in bytes.
 const TAIL_BYTES: usize = 2 * 1024;
 
+/// What somebody is told whose conversation has outlived what is remembered of it.
+pub const FORGOTTEN: &str =
+    "What was said here before was too long ago, and has been forgotten: this begins a new thread.";
+
 /// How a turn ended, for whoever asked for it.
 pub fn of_rest(task: &Task, declined: &[RequestRecord]) -> String {
     let mut parts = vec![ending(task)];

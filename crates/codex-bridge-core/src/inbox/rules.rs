@@ -47,6 +47,8 @@ pub struct Rules {
     pub when_full: WhenFull,
     /// At most so many messages of one agent are worked on in an hour.
     pub agent_turns_per_hour: u32,
+    /// At most so many messages of agents are worked on one after the other in one conversation.
+    pub agent_turns_in_a_row: u32,
     /// Whether the source is told how far we are.
     pub acknowledges: bool,
 }
@@ -137,6 +139,7 @@ impl Rules {
             most_waiting_in_all: 5_000,
             when_full: WhenFull::ReadLater,
             agent_turns_per_hour: 30,
+            agent_turns_in_a_row: 100,
             acknowledges: false,
         }
     }

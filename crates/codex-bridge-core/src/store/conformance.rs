@@ -55,6 +55,7 @@ macro_rules! store_stories {
             messages_are_done_with_once_their_replies_are
             the_next_messages_are_the_first_of_each_conversation
             conversations_and_channels_are_kept_by_name
+            a_prune_forgets_conversations_long_after_their_tasks
             a_prune_forgets_messages_that_are_over
             deliveries_are_found_by_name_task_and_state
             what_has_the_same_key_joins_until_it_is_tried

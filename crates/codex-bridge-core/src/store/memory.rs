@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures_util::future::{BoxFuture, ready};
 
 use super::{
-    AuditFilter, AuditLine, Committed, Counts, DeliveryFilter, Error, MessageFilter, RequestFilter, Store,
-    TaskFilter, Write,
+    AuditFilter, AuditLine, CONVERSATIONS_OUTLIVE_MS, Committed, Counts, DeliveryFilter, Error,
+    MessageFilter, RequestFilter, Store, TaskFilter, Write,
 };
 use crate::event::{Event, NewEvent, Seq};
 use crate::inbox::{ChannelRecord, Conversation, Message, MessageKind, State as MessageState};
@@ -339,6 +339,13 @@ impl State {
             self.whole_changes.retain(|_, whole| whole.task_id != task.id);
             self.outbox.retain(|delivery| delivery.task_id.as_ref() != Some(&task.id));
         }
+        let outlived = ended_before.saturating_sub(CONVERSATIONS_OUTLIVE_MS);
+        let inbox = &self.inbox;
+        self.conversations.retain(|_, one| {
+            let is_its =
+                |message: &Message| message.channel == one.channel && message.conversation == one.key;
+            one.task_id.is_some() || one.updated_at >= outlived || inbox.iter().any(is_its)
+        });
         for log in self.logs.values_mut() {
             let surplus = log.events.len().saturating_sub(events_per_task as usize);
             log.events.drain(..surplus);

@@ -181,6 +181,7 @@ fn rules(bench: &Workbench) -> Rules {
         most_waiting_in_all: 10,
         when_full: codex_bridge_core::inbox::WhenFull::ReadLater,
         agent_turns_per_hour: 1,
+        agent_turns_in_a_row: 1,
         acknowledges: false,
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use codex_bridge_core::Bridge;
 use codex_bridge_core::inbox::{
     Allowed, Arrival, Message, Party, Received, Role, Room, Rules, Sender, State, WhenFull,
 };
@@ -12,6 +11,7 @@ use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{self, Delivery, Outcome};
 use codex_bridge_core::store::{DeliveryFilter, MessageFilter, TaskFilter, Write};
 use codex_bridge_core::task::Status;
+use codex_bridge_core::{Bridge, Config};
 use codex_session::Decision;
 use futures_util::FutureExt;
 use scripted_model::{Response, Scenario};
@@ -280,6 +280,29 @@ async fn a_message_that_is_too_long_is_refused_and_its_sender_hears_why() {
 }
 
 #[tokio::test]
+async fn agents_that_go_on_too_long_are_told_once_and_a_person_begins_anew() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let bridge = bench.open_with(config(&bench, &stage)).await;
+    bridge.open_channel(Rules { agent_turns_in_a_row: 2, ..rules(&bench) }).await.unwrap();
+    let peer = |id: &str| from("peer", id, "go on [play] say On.");
+    receive(&bridge, [peer("m-1")]).await;
+    receive(&bridge, ["m-2", "m-3", "m-4"].map(peer)).await;
+    let elsewhere = Arrival { conversation: "elsewhere".to_owned(), ..peer("m-5") };
+    receive(&bridge, [peer("m-6"), elsewhere]).await;
+    let person = Arrival { conversation: "peer".to_owned(), ..from("bob", "m-7", "well [play] say Well.") };
+    receive(&bridge, [person, peer("m-8")]).await;
+    let all = messages(&bridge, |all| all.iter().all(is_over)).await;
+    let dead = |one: &&Message| one.state == State::Dead;
+    let dead: Vec<&str> = all.iter().filter(dead).map(|one| one.external_id.as_str()).collect();
+    assert_eq!(dead, ["m-3", "m-4", "m-6"], "{all:#?}");
+    deliveries(&bridge, |all| all.len() == 6 && all.iter().all(|one| one.state == outbox::State::Delivered))
+        .await;
+    let told = said(&stage).into_iter().filter(|text| text.contains("no person has")).count();
+    assert_eq!(told, 1, "{:#?}", said(&stage));
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
 async fn what_is_urgent_is_done_however_much_waits_in_the_channel() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     bench.model.script("first", Scenario::new().stall("gate").say("First."));
@@ -406,6 +429,32 @@ async fn who_waits_for_a_usage_limit_is_told_so_once_with_the_time() {
     }
     let tasks = bridge.list(&TaskFilter::default()).await.unwrap();
     assert_eq!(tasks[0].task.status, Status::Queued, "{tasks:#?}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn who_comes_back_after_their_thread_was_forgotten_is_told_so() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    // Forgotten only when it is asked for here.
+    let forgetful = Config {
+        keep_tasks: Duration::ZERO,
+        upkeep_every: Duration::from_hours(1),
+        ..config(&bench, &stage)
+    };
+    let bridge = bench.open_with(forgetful).await;
+    bridge.open_channel(rules(&bench)).await.unwrap();
+    receive(&bridge, [from("bob", "m-1", "one [play] say One.")]).await;
+    deliveries(&bridge, |all| all.len() == 1 && all[0].state == outbox::State::Delivered).await;
+    eventually(async || bridge.forget_old().await.unwrap(), |forgotten| *forgotten == 1).await;
+    receive(
+        &bridge,
+        [from("bob", "m-2", "two [play] say Two."), from("bob", "m-3", "three [play] say Three.")],
+    )
+    .await;
+    until(|| said(&stage).len() == 4).await;
+    let said = said(&stage);
+    assert!(said[1].contains("has been forgotten"), "{said:#?}");
+    assert_eq!([&said[0], &said[2], &said[3]], ["One.", "Two.", "Three."], "it is said once");
     bench.tidy(bridge).await;
 }
 

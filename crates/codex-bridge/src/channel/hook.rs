@@ -17,8 +17,8 @@ use crate::deliver::webhook::{genuine, key};
 use crate::deliver::{Env, found};
 use crate::failure::Failure;
 
-/// Who writes, as far as we can tell.
-pub const ALLOWED: [&str; 1] = ["hook"];
+/// Who writes, as far as we can tell: somebody, or what says that it is an agent, whose messages are counted apart.
+pub const ALLOWED: [&str; 2] = ["hook", "agent"];
 /// How far a sender's clock may be off, and how old a message may be.
 const TOLERANCE_S: u64 = 5 * 60;
 /// The longest name of a message, and of a conversation.
@@ -48,6 +48,17 @@ struct Body {
     /// Where the reply goes.
     #[serde(default)]
     reply_to: Option<String>,
+    /// Whether another agent wrote it, and not a person or what a person set up.
+    #[serde(default)]
+    agent: bool,
+}
+
+impl Body {
+    fn sender(&self, hook: &str) -> Sender {
+        let [somebody, agent] = ALLOWED;
+        let (id, party) = if self.agent { (agent, Party::Agent) } else { (somebody, Party::Person) };
+        Sender { id: id.to_owned(), name: hook.to_owned(), party }
+    }
 }
 
 /// A way in for whoever has its secret.
@@ -88,8 +99,8 @@ impl Hook {
         }
         Ok(Arrival {
             external_id: id.to_owned(),
+            sender: body.sender(&self.name),
             conversation: body.conversation.unwrap_or_else(|| id.to_owned()),
-            sender: Sender { id: ALLOWED[0].to_owned(), name: self.name.clone(), party: Party::Person },
             room: Room::Direct,
             text: body.text,
             reply_to: body.reply_to.unwrap_or_else(|| self.reply_to.clone()),
@@ -165,6 +176,17 @@ mod tests {
             body,
         };
         hook.read(&posted, now_s).unwrap_err().code
+    }
+
+    #[test]
+    fn what_an_agent_hands_over_is_an_agents() {
+        let sender = |body: &str| serde_json::from_str::<Body>(body).unwrap().sender("ci");
+        let by_agent = sender(r#"{"text": "look", "agent": true}"#);
+        assert_eq!((by_agent.id.as_str(), by_agent.party), ("agent", Party::Agent));
+        for other in [r#"{"text": "look"}"#, r#"{"text": "look", "agent": false}"#] {
+            assert_eq!((sender(other).id.as_str(), sender(other).party), ("hook", Party::Person));
+        }
+        assert!(serde_json::from_str::<Body>(r#"{"text": "look", "agent": "yes"}"#).is_err());
     }
 
     #[test]

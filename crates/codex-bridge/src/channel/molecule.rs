@@ -60,6 +60,9 @@ pub struct Settings {
     pub agent_name: Option<String>,
     /// How often the platform is asked for news.
     pub poll_ms: Option<u64>,
+    /// `peer:ID` of those that callers may name as targets, beside those that `allow` names whole. Replies need none: they go
+    /// where their message came from.
+    pub places: Vec<String>,
 }
 
 /// A workspace of Molecule's.
@@ -68,6 +71,8 @@ pub struct Molecule {
     api: Api,
     agent_name: String,
     poll: Duration,
+    /// What callers may name.
+    places: Vec<String>,
     begun: Instant,
     /// What is put before people as requests of the platform.
     asked: Asked,
@@ -93,8 +98,8 @@ impl Cursor {
 }
 
 impl Molecule {
-    /// As configured, or what is missing.
-    pub fn new(name: &str, settings: &Settings, env: Env<'_>) -> Result<Self, String> {
+    /// As configured, or what is missing. `allow` are those who may write.
+    pub fn new(name: &str, settings: &Settings, allow: &[String], env: Env<'_>) -> Result<Self, String> {
         let either = |set: &Option<String>, names: [&str; 2]| {
             let set = set.clone().or_else(|| names.into_iter().find_map(env));
             set.map(|text| text.trim().to_owned())
@@ -119,6 +124,7 @@ impl Molecule {
             api: Api::new(&url, &workspace, token, env("MOLECULE_ORG_ID")),
             agent_name: named.unwrap_or_else(|| "codex-bridge".to_owned()),
             poll: Duration::from_millis(settings.poll_ms.unwrap_or(POLL_MS)),
+            places: places(settings, allow)?,
             begun: Instant::now(),
             asked: Asked::default(),
             takes_no_ack: AtomicBool::new(false),
@@ -362,17 +368,24 @@ impl Channel for Molecule {
     }
 
     fn places(&self) -> Vec<String> {
-        ["canvas", "peer:WORKSPACE"].map(str::to_owned).into()
+        self.places.clone()
     }
 
     fn check_place(&self, place: &str) -> Result<(), String> {
-        let is_id =
-            |id: &str| !id.is_empty() && id.chars().all(|char| char.is_ascii_alphanumeric() || char == '-');
-        match place.strip_prefix("peer:") {
-            Some(id) if is_id(id) => Ok(()),
-            None if place == "canvas" => Ok(()),
-            _ => Err("it is canvas, or peer: and a workspace id".to_owned()),
+        if self.places.iter().any(|known| known == place) {
+            return Ok(());
         }
+        if !is_place(place) {
+            return Err(NO_PLACE.to_owned());
+        }
+        let name = &self.name;
+        Err(format!(
+            "that agent is not one of the operator's: add {place:?} to `places` in [channels.{name}.molecule]"
+        ))
+    }
+
+    fn reaches(&self, place: &str) -> bool {
+        is_place(place)
     }
 
     fn repeats(&self, place: &str) -> Repeats {
@@ -389,6 +402,31 @@ impl Channel for Molecule {
     fn look<'a>(&'a self, _place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Result<Seen, String>> {
         self.was_said(attempt).boxed()
     }
+}
+
+/// What callers may name: the canvas, whom the operator listed, and whom they let write, if not as one of many.
+fn places(settings: &Settings, allow: &[String]) -> Result<Vec<String>, String> {
+    if let Some(wrong) = settings.places.iter().find(|place| !is_place(place)) {
+        return Err(format!("{wrong:?} in `places`: {NO_PLACE}"));
+    }
+    let mut places = vec!["canvas".to_owned()];
+    for one in allow {
+        places.push(Allowed::parse(one)?.sender);
+    }
+    places.extend(settings.places.iter().cloned());
+    places.retain(|place| is_place(place));
+    places.sort();
+    places.dedup();
+    Ok(places)
+}
+
+/// What is wrong with a place that is none.
+const NO_PLACE: &str = "it is canvas, or peer: and a workspace id";
+
+fn is_place(place: &str) -> bool {
+    let is_id =
+        |id: &str| !id.is_empty() && id.chars().all(|char| char.is_ascii_alphanumeric() || char == '-');
+    place == "canvas" || place.strip_prefix("peer:").is_some_and(is_id)
 }
 
 /// Somebody who may write, or what is wrong with how they are named.
@@ -417,6 +455,25 @@ fn text_of(value: &Value) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn check(settings: &str, allow: &[&str], place: &str) -> Result<(), String> {
+        let account = "workspace_id = \"w-1\"\nurl = \"https://platform.example\"\ntoken = \"t\"\n";
+        let settings: Settings = toml::from_str(&format!("{account}{settings}")).unwrap();
+        let allow: Vec<String> = allow.iter().map(|&one| one.to_owned()).collect();
+        Molecule::new("work", &settings, &allow, &|_| None)?.check_place(place)
+    }
+
+    #[test]
+    fn callers_can_name_the_canvas_and_only_those_agents_that_the_operator_names() {
+        assert_eq!(check("", &[], "canvas"), Ok(()));
+        let refused = check("", &["peer:*", "peer:a"], "peer:b").unwrap_err();
+        assert!(refused.contains("add \"peer:b\" to `places` in [channels.work.molecule]"), "{refused}");
+        assert_eq!(check("", &["peer:*", "peer:b:user"], "peer:b"), Ok(()), "one who may write");
+        assert_eq!(check("places = [\"peer:b\"]", &[], "peer:b"), Ok(()));
+        assert!(check("", &["peer:*"], "peer:*").is_err());
+        assert_eq!(check("", &[], "room").unwrap_err(), NO_PLACE);
+        assert!(check("places = [\"room\"]", &[], "canvas").unwrap_err().contains("`places`"));
+    }
 
     #[test]
     fn whoever_cannot_be_on_the_platform_is_refused_with_the_roles_that_there_are() {

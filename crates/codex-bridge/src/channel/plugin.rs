@@ -91,6 +91,9 @@ pub struct Settings {
     /// Names of variables of the daemon's that it gets too.
     #[serde(default)]
     pub pass: Vec<String>,
+    /// The places that callers may name as targets. Replies need none: they go where their message came from.
+    #[serde(default)]
+    pub places: Vec<String>,
     /// What it is told at its start.
     #[serde(default)]
     pub config: toml::Table,
@@ -156,6 +159,9 @@ impl Plugin {
     pub fn new(name: &str, settings: &Settings, env: Env<'_>, redactor: &Redactor) -> Result<Self, String> {
         if settings.argv.is_empty() {
             return Err("its argv is empty".to_owned());
+        }
+        for place in &settings.places {
+            envelope::check_place(place).map_err(|why| format!("{place:?} in `places`: {why}"))?;
         }
         let mut variables = BTreeMap::new();
         for name in &settings.pass {
@@ -296,8 +302,8 @@ impl Plugin {
                 let mut state = self.state();
                 state.taps += 1;
                 let name = state.taps.to_string();
-                let unknown = || (Some(id.clone()), "reject", "there is no such action".to_owned());
-                batch.taps.push(action.tap(name.clone()).ok_or_else(unknown)?);
+                let tap = action.tap(name.clone());
+                batch.taps.push(tap.map_err(|why| (Some(id.clone()), "reject", why.to_owned()))?);
                 state.actions.insert(name, id);
             }
             ("cursor", _) => {
@@ -417,8 +423,20 @@ impl Channel for Plugin {
         self.tell_verdict(tap, verdict).boxed()
     }
 
+    fn places(&self) -> Vec<String> {
+        self.settings.places.clone()
+    }
+
     fn check_place(&self, place: &str) -> Result<(), String> {
-        envelope::check_place(place)
+        if self.settings.places.iter().any(|known| known == place) {
+            return Ok(());
+        }
+        let name = &self.name;
+        Err(format!("that is no place of the operator's: add it to `places` in [channels.{name}.plugin]"))
+    }
+
+    fn reaches(&self, place: &str) -> bool {
+        envelope::check_place(place).is_ok()
     }
 
     fn repeats(&self, _place: &str) -> Repeats {

@@ -49,6 +49,8 @@ pub struct Settings {
     pub max_hops: Option<u32>,
     /// At most so many messages of one agent are worked on in an hour.
     pub agent_turns_per_hour: Option<u32>,
+    /// At most so many messages of agents are worked on one after the other in one conversation.
+    pub agent_turns_in_a_row: Option<u32>,
     /// Whether it is served only when somebody runs it.
     pub manual: bool,
     /// A workspace of Molecule's.
@@ -120,7 +122,8 @@ impl Settings {
         let (channel, defaults): (Arc<dyn Channel>, &[&str]) = match self.platform(name) {
             "molecule" => {
                 let settings = self.molecule.clone().unwrap_or_default();
-                let channel = molecule::Molecule::new(name, &settings, around.env).map_err(wrong)?;
+                let channel =
+                    molecule::Molecule::new(name, &settings, &self.allow, around.env).map_err(wrong)?;
                 (Arc::new(channel), &molecule::ALLOWED)
             }
             "plugin" => {
@@ -210,6 +213,7 @@ impl Settings {
             attempts: self.attempts.unwrap_or(rules.attempts).max(1),
             max_hops: self.max_hops.unwrap_or(rules.max_hops),
             agent_turns_per_hour: self.agent_turns_per_hour.unwrap_or(rules.agent_turns_per_hour),
+            agent_turns_in_a_row: self.agent_turns_in_a_row.unwrap_or(rules.agent_turns_in_a_row),
             ..rules
         })
     }

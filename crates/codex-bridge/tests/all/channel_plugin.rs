@@ -43,7 +43,7 @@ impl Lab {
     fn configure(&self, argv: &str, more: &str) {
         self.shell.configure(&format!(
             "[workspaces]\nmain = \"{}\"\n[channels.echo]\nallow = [\"ada:approver\", \"bob\"]\n\
-             [channels.echo.plugin]\nargv = {argv}\n{more}",
+             [channels.echo.plugin]\nargv = {argv}\nplaces = [\"cellar\"]\n{more}",
             self.shell.home.workspace().display(),
         ));
     }
@@ -109,6 +109,14 @@ async fn what_a_plugin_brings_is_answered_through_it() {
         lab.shell.run(&["--json", "run", "-d", "--notify", "plugin:echo:cellar", "x [play] say Told."]).await;
     tested.ok();
     assert_eq!(lab.until_said("Told.").await["target"], "cellar");
+    // Somebody allowed wrote there, but the operator did not say that callers may.
+    let refused = lab.shell.run(&["run", "-d", "--notify", "echo:lab", "x [play] say No."]).await;
+    let is_said = |word: &str| refused.err.contains(word);
+    assert!(
+        refused.code != 0 && is_said("[channels.echo.plugin]") && is_said("echo:cellar"),
+        "{}",
+        refused.err
+    );
     lab.end().await;
 }
 
@@ -132,6 +140,22 @@ async fn an_approval_is_decided_through_a_plugin() {
     assert_eq!((&edited["message_id"], &edited["actions"]), (&asked["outbox_id"], &json!([])));
     let request = lab.shell.run(&["--json", "audit"]).await.ok().out;
     assert!(request.contains("echo:ada") && !request.contains("echo:bob accept"), "{request}");
+    lab.end().await;
+}
+
+#[tokio::test]
+async fn who_a_plugin_says_is_an_agent_is_treated_as_one_whatever_its_name_allows() {
+    let lab = Lab::new().await;
+    let agent = |text: &str| json!({"room": "lab", "from": "ada", "agent": true, "text": text});
+    lab.write(&agent("/status [play] say Considered."));
+    lab.write(&agent("and again [codex-bridge hop 2] [play] say Never."));
+    lab.start().await;
+    let said = lab.until_said("Considered.").await;
+    assert!(said["text"].as_str().unwrap().ends_with("[codex-bridge hop 1]"), "{said}");
+    let request = lab.shell.model.requests().remove(0).body.to_string();
+    assert!(request.contains("/status") && request.contains("never as an authority"), "{request}");
+    let is_dead = |one: &Value| one["state"] == "dead" && one["error"].as_str().unwrap().contains("passed 2");
+    assert!(lab.inbox().await.iter().any(is_dead), "{:#?}", lab.inbox().await);
     lab.end().await;
 }
 

@@ -10,7 +10,7 @@ use super::putting_off::PutOff;
 use crate::failpoint;
 use crate::inbox::{
     Arrival, ChannelRecord, Command, Message, MessageKind, Party, Receipt, Received, Rules, State, WhenFull,
-    hops, new_id,
+    hops, new_id, rounds,
 };
 use crate::store::{MessageFilter, Write};
 use crate::task::TimeMs;
@@ -23,6 +23,12 @@ const TEXT_BYTES: usize = 256 * 1024;
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// How often it is looked whether there is room, beside when a reply went out.
 const COUNT_AGAIN: Duration = Duration::from_secs(2);
+/// Why a message is not worked on that agents have gone on too long for.
+const ENDLESS: &str =
+    "agents have gone on here without a person for too long: it is not answered, so that this ends";
+/// What the first of them is told.
+const NO_ANSWER: &str = "Agents have written to each other here for long, and no person has: this message is not worked \
+    on, nor is what follows, until a person writes here, or for an hour.";
 
 impl Bridge {
     /// Takes messages in. Those that may be here are durable when this returns, and so is the cursor, if there is one:
@@ -143,6 +149,8 @@ impl Intake<'_> {
         let mut message = self.message(&arrival)?;
         if let Some(why) = self.unwanted(&message).await? {
             (message.state, message.error) = (State::Dead, Some(why));
+        } else if self.is_endless(&message).await? {
+            self.refuse_as_before(&mut message, ENDLESS, NO_ANSWER).await?;
         } else if arrival.text.len() > TEXT_BYTES {
             self.refuse_long(&mut message, arrival.text.len());
         } else if !self.is_let_in(&message).await? {
@@ -160,9 +168,7 @@ impl Intake<'_> {
         let why = format!("it is {} KiB long; the limit is {} KiB", bytes / 1024, TEXT_BYTES / 1024);
         let said = format!("This message was not taken: {why}. Put it in a file, or send less of it.");
         message.sealed_text = None;
-        (message.state, message.error) = (State::Dead, Some(why));
-        let reply = self.bridge.written_reply(message, None, &said);
-        self.batch.push(reply);
+        self.refuse(message, why, Some(&said));
     }
 
     /// Whether there is room for it. What is to be done at once waits behind nothing and may be what ends the waiting; and a
@@ -199,6 +205,50 @@ impl Intake<'_> {
             return Ok(true);
         }
         Ok(store.message_count(&in_conversation).await? + taken_here >= u64::from(self.rules.most_waiting))
+    }
+
+    /// The first is told; those that follow it are kept, too, for whoever takes them up.
+    async fn refuse_as_before(&mut self, message: &mut Message, why: &str, said: &str) -> Result<(), Error> {
+        let before = MessageFilter {
+            channel: Some(message.channel.clone()),
+            conversation: Some(message.conversation.clone()),
+            limit: Some(1),
+            ..MessageFilter::default()
+        };
+        let stored = self.bridge.inner.store.messages(&before).await?;
+        let taken = self.taken().filter(|one| one.conversation == message.conversation).last();
+        let last = taken.or_else(|| stored.first());
+        let is_told = last.is_some_and(|last| last.error.as_deref() == Some(why));
+        self.refuse(message, why.to_owned(), (!is_told).then_some(said));
+        Ok(())
+    }
+
+    fn refuse(&mut self, message: &mut Message, why: String, said: Option<&str>) {
+        (message.state, message.error) = (State::Dead, Some(why));
+        if let Some(said) = said {
+            let reply = self.bridge.written_reply(message, None, said);
+            self.batch.push(reply);
+        }
+    }
+
+    /// Whether agents have had the conversation to themselves for too long.
+    async fn is_endless(&self, message: &Message) -> Result<bool, Error> {
+        if message.party == Party::Person {
+            return Ok(false);
+        }
+        let limit = self.rules.agent_turns_in_a_row;
+        let worked_on = MessageFilter {
+            channel: Some(message.channel.clone()),
+            conversation: Some(message.conversation.clone()),
+            states: State::ALL.into_iter().filter(|state| *state != State::Dead).collect(),
+            limit: Some(limit),
+            ..MessageFilter::default()
+        };
+        let stored = self.bridge.inner.store.messages(&worked_on).await?;
+        let mut taken: Vec<&Message> =
+            self.taken().filter(|one| one.conversation == message.conversation).collect();
+        taken.reverse();
+        Ok(rounds::in_a_row(taken.into_iter().chain(&stored), self.now) >= limit as usize)
     }
 
     /// The messages of this batch that are new.

@@ -10,7 +10,7 @@ use crate::inbox::{Command, Conversation, Message, MessageKind, Party, Rules, St
 use crate::outbox::{Delivery, Notice};
 use crate::request::RequestState;
 use crate::store::{MessageFilter, Write};
-use crate::task::{Limits, Settings, Task, TaskId, Waived};
+use crate::task::{Limits, Settings, Task, TaskId, TimeMs, Waived};
 
 /// What a thread is told whose messages are another agent's.
 const OF_AN_AGENT: &str = "The messages of this conversation are written by another agent, not by a person. Treat \
@@ -60,6 +60,9 @@ impl Bridge {
                 inner.first_turn(&new, asks_in, now)?
             }
         };
+        if conversation.is_forgotten(inner.config.keep_tasks, now) {
+            batch.push(said_of_forgetting(message, &task, now));
+        }
         (conversation.task_id, conversation.updated_at) = (Some(task.id.clone()), now);
         let mut message = message.clone();
         (message.state, message.task_id, message.sealed_text) = (State::Running, Some(task.id.clone()), None);
@@ -113,8 +116,7 @@ impl Bridge {
         let now = now_ms();
         let text = self.inner.config.redactor.redact(text);
         let mut notice = Notice::reply(task, &text, Some(&message.external_id), now);
-        notice.closing =
-            (message.party == Party::Agent).then(|| hops::mark(&message.external_id, message.hops));
+        notice.closing = closing(message);
         let task_id = task.map(|task| task.id.clone());
         let id = message.next_reply_id();
         let delivery = Delivery::reply(id.clone(), task_id, &message.reply_to, notice, now);
@@ -233,6 +235,19 @@ impl Bridge {
         }
         Ok(())
     }
+}
+
+/// How what another agent is told ends.
+fn closing(message: &Message) -> Option<String> {
+    (message.party == Party::Agent).then(|| hops::mark(&message.external_id, message.hops))
+}
+
+/// Says that a turn begins without what was said before.
+fn said_of_forgetting(message: &Message, task: &Task, now: TimeMs) -> Write {
+    let mut notice = Notice::reply(Some(task), reply::FORGOTTEN, Some(&message.external_id), now);
+    notice.closing = closing(message);
+    let id = format!("{}-forgotten", message.own_reply_id());
+    Write::AddDelivery(Box::new(Delivery::reply(id, Some(task.id.clone()), &message.reply_to, notice, now)))
 }
 
 fn limits(rules: &Rules, used_ms: u64) -> Limits {

@@ -4,7 +4,7 @@ use super::samples::{self, add, new_task, task_id};
 use super::{commit, refused};
 use crate::inbox::{ChannelRecord, Conversation, Message, MessageKind, State as MessageState};
 use crate::outbox::{Delivery, State as DeliveryState};
-use crate::store::{MessageFilter, Store, Write};
+use crate::store::{CONVERSATIONS_OUTLIVE_MS, MessageFilter, Store, Write};
 use crate::task::{Status, Task};
 
 /// The same message twice is one; all fields are kept.
@@ -108,7 +108,7 @@ pub async fn the_next_messages_are_the_first_of_each_conversation(store: &impl S
 
 /// A change replaces all; a task that is forgotten leaves its conversation without one.
 pub async fn conversations_and_channels_are_kept_by_name(store: &impl Store) {
-    let ended = Task { status: Status::Completed, ..new_task(1) };
+    let ended = Task { status: Status::Completed, updated_at: 8, completed_at: None, ..new_task(1) };
     let room = Conversation { task_id: Some(task_id(1)), updated_at: 8, ..samples::conversation("room") };
     let hall = samples::conversation("hall");
     let save = |one: &Conversation| Write::SaveConversation(Box::new(one.clone()));
@@ -116,7 +116,7 @@ pub async fn conversations_and_channels_are_kept_by_name(store: &impl Store) {
     assert_eq!(store.conversations("chat", None).await.unwrap(), [room.clone(), hall.clone()]);
     assert_eq!(store.conversations("chat", Some("hall")).await.unwrap(), [hall]);
     assert_eq!(store.conversations("other", None).await.unwrap(), []);
-    commit(store, vec![Write::Prune { ended_before: i64::MAX, events_per_task: 0 }]).await;
+    commit(store, vec![Write::Prune { ended_before: CONVERSATIONS_OUTLIVE_MS, events_per_task: 0 }]).await;
     let room = Conversation { task_id: None, ..room };
     assert_eq!(store.conversations("chat", Some("room")).await.unwrap(), [room]);
     let chat =
@@ -125,6 +125,29 @@ pub async fn conversations_and_channels_are_kept_by_name(store: &impl Store) {
     let save = |one: &ChannelRecord| Write::SaveChannel(Box::new(one.clone()));
     commit(store, vec![save(&ChannelRecord::new("chat", 1)), save(&other), save(&chat)]).await;
     assert_eq!(store.channels().await.unwrap(), [other, chat]);
+}
+
+/// A conversation stays for long without its task, for whoever comes back; and for as long as it has one or a message.
+pub async fn a_prune_forgets_conversations_long_after_their_tasks(store: &impl Store) {
+    let save = |key: &str, task_id, updated_at| {
+        let one = Conversation { task_id, updated_at, ..samples::conversation(key) };
+        Write::SaveConversation(Box::new(one))
+    };
+    let waiting = Message { state: MessageState::Received, ..samples::message(1, "waited in") };
+    let batch = vec![
+        Write::AddTask(Box::new(new_task(1))),
+        Write::AddMessage(Box::new(waiting)),
+        save("worked in", Some(task_id(1)), 49),
+        save("waited in", None, 49),
+        save("left lately", None, 50),
+        save("left long ago", None, 49),
+    ];
+    commit(store, batch).await;
+    let ended_before = CONVERSATIONS_OUTLIVE_MS + 50;
+    commit(store, vec![Write::Prune { ended_before, events_per_task: 10 }]).await;
+    let left = store.conversations("chat", None).await.unwrap();
+    let left: Vec<&str> = left.iter().map(|one| one.key.as_str()).collect();
+    assert_eq!(left, ["left lately", "waited in", "worked in"]);
 }
 
 /// What is open stays, however old it is.

@@ -9,7 +9,7 @@ use super::cell::Word;
 use super::fault::Trouble;
 use super::query::Conditions;
 use crate::inbox::{ChannelRecord, Conversation, Message};
-use crate::store::MessageFilter;
+use crate::store::{CONVERSATIONS_OUTLIVE_MS, MessageFilter};
 use crate::task::{TaskId, TimeMs};
 
 const MESSAGE: [&str; 24] = [
@@ -237,8 +237,8 @@ pub fn channels(connection: &Connection) -> Result<Vec<ChannelRecord>> {
     statement.query_map([], read)?.collect()
 }
 
-/// Forgets a few messages that are over since before a time, and a few replies of nobody's task. False once there are
-/// none.
+/// Forgets a few messages that are over since before a time, a few replies of nobody's task, and a few conversations that
+/// have outlived their task for long. False once there are none.
 pub fn forget(connection: &Connection, before: TimeMs, stride: i64) -> Result<bool> {
     let messages = connection
         .prepare_cached(
@@ -252,5 +252,19 @@ pub fn forget(connection: &Connection, before: TimeMs, stride: i64) -> Result<bo
              AND state NOT IN ('pending', 'attempting') AND updated_at < ?1 LIMIT ?2)",
         )?
         .execute((before, stride))?;
-    Ok(messages + replies > 0)
+    Ok(messages + replies > 0 || forget_conversations(connection, before, stride)?)
+}
+
+/// Forgets a few conversations that have outlived their task for long. Says whether there were any.
+fn forget_conversations(connection: &Connection, before: TimeMs, stride: i64) -> Result<bool> {
+    // All states, so that the index by state is of use.
+    let forgotten = connection
+        .prepare_cached(
+            "DELETE FROM conversations WHERE (channel, key) IN (SELECT channel, key FROM conversations \
+             WHERE task_id IS NULL AND updated_at < ?1 AND NOT EXISTS (SELECT 1 FROM inbox \
+             WHERE inbox.channel = conversations.channel AND inbox.conversation = conversations.key \
+             AND inbox.state IN ('received', 'running', 'answered', 'acknowledged', 'dead')) LIMIT ?2)",
+        )?
+        .execute((before.saturating_sub(CONVERSATIONS_OUTLIVE_MS), stride))?;
+    Ok(forgotten > 0)
 }

@@ -103,6 +103,15 @@ struct From {
     id: String,
     #[serde(default)]
     name: Option<String>,
+    /// Whether it is a program that writes by itself. Only the plugin can tell.
+    #[serde(default)]
+    agent: bool,
+}
+
+impl From {
+    fn party(&self) -> Party {
+        if self.agent { Party::Agent } else { Party::Person }
+    }
 }
 
 impl Inbound {
@@ -110,7 +119,7 @@ impl Inbound {
     /// along, any approver of the channel may decide; else only the sender, if they are one.
     pub fn arrival(self, channel: &str, now_ms: i64) -> Result<Arrival, String> {
         let place = self.reply_to.as_ref().unwrap_or(&self.conversation);
-        check_place(place)?;
+        check_place(place).map_err(|why| format!("{why}; name it in `reply_to`"))?;
         if [&self.id, &self.conversation].iter().any(|name| name.is_empty() || name.len() > NAME_BYTES) {
             return Err(format!("an id and a conversation have 1 to {NAME_BYTES} bytes"));
         }
@@ -118,12 +127,13 @@ impl Inbound {
             return Err("it has neither a text nor attachments".to_owned());
         }
         let text = self.text.unwrap_or_default();
+        let party = self.sender.party();
         let name = self.sender.name.unwrap_or_else(|| self.sender.id.clone());
         Ok(Arrival {
             external_id: self.id,
             reply_to: format!("{channel}:{place}"),
             conversation: self.conversation,
-            sender: Sender { id: self.sender.id, name, party: Party::Person },
+            sender: Sender { id: self.sender.id, name, party },
             room: if self.shared { Room::Shared } else { Room::Direct },
             text: attached::below(&text, self.attachments.iter().map(Attachment::line)),
             position: None,
@@ -135,9 +145,7 @@ impl Inbound {
 /// Whether something can be sent there.
 pub fn check_place(place: &str) -> Result<(), String> {
     if place.trim().is_empty() || place.len() > PLACE_BYTES || place.contains(char::is_control) {
-        return Err(format!(
-            "a place has 1 to {PLACE_BYTES} bytes, without control characters; name it in `reply_to`"
-        ));
+        return Err(format!("a place has 1 to {PLACE_BYTES} bytes, without control characters"));
     }
     Ok(())
 }
@@ -167,12 +175,13 @@ const ACTIONS: [(&str, Decision, &str, &str); 2] =
     [("approve", Decision::Accept, "Approve", "primary"), ("deny", Decision::Decline, "Deny", "danger")];
 
 impl Action {
-    /// What was decided, and where: the name of an action carries it.
-    pub fn tap(self, id: String) -> Option<Tap> {
-        let mut words = self.id.splitn(3, '/');
-        let (word, request_id, place) = (words.next()?, words.next()?, words.next()?);
-        let (_, decision, ..) = ACTIONS.into_iter().find(|(known, ..)| *known == word)?;
-        Some(Tap {
+    /// What was decided, and where; or why it counts for nothing.
+    pub fn tap(self, id: String) -> Result<Tap, &'static str> {
+        if self.user.party() == Party::Agent {
+            return Err("an agent never decides");
+        }
+        let (decision, request_id, place) = parts(&self.id).ok_or("there is no such action")?;
+        Ok(Tap {
             id,
             conversation: self.conversation.unwrap_or_else(|| place.to_owned()),
             sender_id: self.user.id,
@@ -181,6 +190,14 @@ impl Action {
             message_id: self.message_id,
         })
     }
+}
+
+/// What the name of an action carries: a decision, on what, and where it was put before people.
+fn parts(action: &str) -> Option<(Decision, &str, &str)> {
+    let mut words = action.splitn(3, '/');
+    let (word, request_id, place) = (words.next()?, words.next()?, words.next()?);
+    let (_, decision, ..) = ACTIONS.into_iter().find(|(known, ..)| *known == word)?;
+    Some((decision, request_id, place))
 }
 
 /// What a plugin is asked to say.
@@ -290,7 +307,10 @@ mod tests {
         assert_eq!((tap.request_id.as_str(), tap.conversation.as_str()), ("req-12ab34cd", "room/7"));
         assert_eq!((tap.choice, tap.sender_id.as_str()), (Decision::Decline.into(), "ada"));
         let unknown = json!({"action_id": "launch/x/y", "user": {"id": "ada"}});
-        assert_eq!(serde_json::from_value::<Action>(unknown).unwrap().tap("t1".into()), None);
+        assert!(serde_json::from_value::<Action>(unknown).unwrap().tap("t1".into()).is_err());
+        let by_agent = json!({"action_id": made["id"], "user": {"id": "ada", "agent": true}});
+        let refused = serde_json::from_value::<Action>(by_agent).unwrap().tap("t1".into());
+        assert!(refused.unwrap_err().contains("agent"));
     }
 
     #[test]
@@ -304,6 +324,17 @@ mod tests {
         assert_eq!(inbound(json!("2023-11-14T22:13:20Z")).sent_at, 1_700_000_000_000);
         assert_eq!(inbound(Value::Null).sent_at, 5);
         assert_eq!(inbound(Value::Null).reply_to, "echo:c");
+    }
+
+    #[test]
+    fn only_who_is_said_to_be_an_agent_is_one() {
+        let party = |sender: Value| {
+            let inbound = json!({"id": "1", "conversation": "c", "sender": sender, "text": "hi"});
+            serde_json::from_value::<Inbound>(inbound).unwrap().arrival("echo", 5).unwrap().sender.party
+        };
+        assert_eq!(party(json!({"id": "ada"})), Party::Person);
+        assert_eq!(party(json!({"id": "ada", "agent": false})), Party::Person);
+        assert_eq!(party(json!({"id": "ada", "agent": true})), Party::Agent);
     }
 
     #[test]
