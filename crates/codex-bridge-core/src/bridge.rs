@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use codex_session::SteerOutcome;
 use serde_json::{Map, Value, json};
@@ -57,6 +57,8 @@ pub use receiving::{Choice, Knock, Pending, Verdict};
 pub(crate) use resuming::GO_ON;
 pub use telling::{Telling, TellingOutcome, Told};
 
+/// How long Codex may take to take something that is added to a turn, before the caller is told that it has not yet.
+const STEER_LIMIT: Duration = Duration::from_secs(30);
 /// The longest name that a caller may have for a request: what doors take, and who it is of, which some put before it.
 const NAME_MAX_CHARS: usize = 255 + 65;
 
@@ -247,7 +249,11 @@ impl Bridge {
         let steer = runner::Steer { text: text.to_owned(), client_id, by: by.to_owned(), reply };
         runner.send(runner::Command::Steer(steer)).await.map_err(|_| wrong("its turn has just ended"))?;
         // Not even given to Codex: the turn was over before.
-        Ok(outcome.await.unwrap_or(SteerOutcome::NoActiveTurn))
+        match tokio::time::timeout(STEER_LIMIT, outcome).await {
+            Ok(outcome) => Ok(outcome.unwrap_or(SteerOutcome::NoActiveTurn)),
+            // Its thread may wait for a host. It is added when that is open.
+            Err(_) => Ok(SteerOutcome::Failed("it is not added yet; it is once Codex takes it".to_owned())),
+        }
     }
 
     /// Stops a task: its turn if one runs, its wait if it is queued. Returns when Codex has confirmed it. The runner of
@@ -255,9 +261,11 @@ impl Bridge {
     pub async fn interrupt(&self, id: &str) -> Result<TaskView, Error> {
         let inner = &self.inner;
         let task = self.find(id).await?;
-        let waits = task.id.clone();
-        if task.status == Status::Queued
-            && self.to_its_end(|bridge| async move { bridge.cancel_queued(&waits).await }).await?
+        let (waits, queued) = (task.id.clone(), task.id.clone());
+        let is_parked = task.status == Status::Paused && task.parked.is_some();
+        if (is_parked && self.to_its_end(|bridge| async move { bridge.cancel_parked(&waits).await }).await?)
+            || (task.status == Status::Queued
+                && self.to_its_end(|bridge| async move { bridge.cancel_queued(&queued).await }).await?)
         {
             return self.view(self.find(id).await?).await;
         }
@@ -271,6 +279,20 @@ impl Bridge {
             let _ = done.await;
         }
         self.view(self.find(task.id.as_str()).await?).await
+    }
+
+    /// One that would have gone on by itself does not.
+    async fn cancel_parked(&self, id: &TaskId) -> Result<bool, Error> {
+        let inner = &self.inner;
+        let _changing = inner.changing.lock().await;
+        let mut task = self.find(id.as_str()).await?;
+        if task.status != Status::Paused || task.parked.take().is_none() {
+            // It goes on already.
+            return Ok(false);
+        }
+        (task.status, task.reason) = (Status::Cancelled, Some("cancelled before it went on".to_owned()));
+        inner.save_state(&mut task).await?;
+        Ok(true)
     }
 
     async fn cancel_queued(&self, id: &TaskId) -> Result<bool, Error> {

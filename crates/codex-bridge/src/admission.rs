@@ -60,9 +60,9 @@ impl Rules {
         })
     }
 
-    /// Whether a remote caller could have begun a task with these settings, and so may go on with it.
-    pub fn admit_again(&self, settings: &Settings) -> Result<(), Failure> {
-        if self.file.roots.is_none() {
+    /// Whether an agent or a remote caller could have begun a task with these settings, and so may go on with it.
+    pub fn admit_again(&self, settings: &Settings, door: Door) -> Result<(), Failure> {
+        if door == Door::Remote && self.file.roots.is_none() {
             return Err(no_roots());
         }
         self.check_roots(&settings.cwd, None)?;
@@ -76,7 +76,7 @@ impl Rules {
         if (is_confined && asks) || for_agents.any(gives) {
             return Ok(());
         }
-        let message = "this task may do more than remote callers can ask for";
+        let message = "this task may do more than its callers can ask for";
         let hint = "an approver can go on with it, or its owner on the machine itself";
         Err(Failure::new("beyond_reach", message).hint(hint))
     }

@@ -26,6 +26,7 @@ use bytes::BytesMut;
 use codex_session::Decision;
 use http_body_util::BodyExt;
 use hyper::client::conn::http1;
+use hyper::header::HeaderValue;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
@@ -36,8 +37,8 @@ use tower::ServiceExt;
 
 use crate::calls;
 use crate::failure::{Failure, Wrapped};
-use crate::http::Caller;
 use crate::http::problem::Problem;
+use crate::http::{Caller, Role};
 use crate::paths::Paths;
 use crate::view;
 
@@ -45,11 +46,15 @@ pub use autostart::Report;
 
 /// The header in which the daemon says which CODEX_HOME its tasks use.
 pub const HOME_HEADER: &str = "x-codex-home";
+/// The header in which the user of this machine says that somebody acts for them who may do no more than this role.
+pub const LENT_HEADER: &str = "x-codex-bridge-lent";
 
 /// A way to the daemon's routes.
 #[derive(Debug)]
 pub struct Client {
     way: Way,
+    /// What whoever uses it may do at most.
+    lent: Option<Role>,
 }
 
 #[derive(Debug)]
@@ -72,12 +77,17 @@ pub enum Autostart {
 impl Client {
     /// A way to the daemon of a state directory. Nothing is opened yet.
     pub fn new(paths: Paths, autostart: Autostart) -> Self {
-        Self { way: Way::Socket { paths, autostart, has_warned: AtomicBool::new(false) } }
+        Self { way: Way::Socket { paths, autostart, has_warned: AtomicBool::new(false) }, lent: None }
+    }
+
+    /// The same for somebody who may do no more than this role.
+    pub fn lent(self, role: Role) -> Self {
+        Self { lent: Some(role), ..self }
     }
 
     /// A way within the daemon: what this caller may do, through the very same routes.
     pub fn within(router: Router, caller: Caller) -> Self {
-        Self { way: Way::Within { router, caller } }
+        Self { way: Way::Within { router, caller }, lent: None }
     }
 
     /// Hands over work. It is durable when this returns.
@@ -294,6 +304,9 @@ impl Client {
             .header("content-type", "application/json")
             .body(Body::from(body.unwrap_or_default()))
             .map_err(Failure::internal)?;
+        if let Some(role) = self.lent {
+            request.headers_mut().insert(LENT_HEADER, HeaderValue::from_static(role.as_str()));
+        }
         match &self.way {
             Way::Socket { paths, autostart, has_warned } => {
                 let response = by_socket(paths, *autostart, request).await?;

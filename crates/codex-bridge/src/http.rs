@@ -42,7 +42,7 @@ use tokio::sync::watch;
 
 use crate::admission::Rules;
 use crate::channel::registry::Registry;
-use crate::client::HOME_HEADER;
+use crate::client::{HOME_HEADER, LENT_HEADER};
 use crate::daemon::End;
 use crate::paths::Paths;
 use crate::peer::{self, Peer, Standing};
@@ -142,6 +142,12 @@ pub fn on_socket(router: Router, app: App) -> Router {
     router.layer(middleware::from_fn_with_state((app, shares), only_people))
 }
 
+/// What the user of this machine lets somebody do who acts for them; a word that is none lets them do the least.
+fn lent(request: &Request) -> Role {
+    let Some(word) = request.headers().get(LENT_HEADER) else { return Role::Approver };
+    word.to_str().ok().and_then(|word| word.parse().ok()).unwrap_or(Role::Viewer)
+}
+
 /// Lets in whom the socket is for, and says in every answer which home the tasks use.
 async fn only_people(
     State((app, shares)): State<(App, Arc<Shares>)>,
@@ -153,7 +159,7 @@ async fn only_people(
     let processes: Vec<u32> =
         hosts.iter().flat_map(|host| [host.record().codex.pid, host.record().keeper.pid]).collect();
     let caller = match peer.standing(&processes) {
-        Ok(Standing::Outside) => Caller::local(),
+        Ok(Standing::Outside) => Caller::local().lent_to(lent(&request)),
         Ok(Standing::BelowAHost) if app.rules.file.allow_nested_mcp => Caller::nested(),
         Ok(Standing::BelowAHost) => return Refusal::from(peer::started_by_codex()).into_response(),
         Err(failure) => return Refusal::from(failure).into_response(),

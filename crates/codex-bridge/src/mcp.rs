@@ -42,7 +42,7 @@ const INSTRUCTIONS: &str = "Hands work to OpenAI Codex as durable tasks. `codex`
 
 /// Serves whoever started us on stdin and stdout, until stdin ends.
 pub async fn serve_stdio(client: Client, role: Role) -> Result<(), Failure> {
-    let server = Server { way: Way::Socket(Arc::new(client), role) };
+    let server = Server { way: Way::Socket(Arc::new(client.lent(role)), role) };
     let broken = |error: String| Failure::new("mcp", format!("the MCP connection broke: {error}"));
     match server.serve(stdio_pipes()).await {
         Ok(running) => running.waiting().await.map(drop).map_err(|error| broken(error.to_string())),
@@ -124,9 +124,6 @@ impl ServerHandler for Server {
         match request.name.as_ref() {
             tools::BRIDGE => {
                 let asked = Value::Object(request.arguments.unwrap_or_default());
-                if asked["action"] == "respond" && !access.may_decide {
-                    return Ok(result::reply(crate::tool::refusal(may_not_decide())).into());
-                }
                 let reply = tokio::select! {
                     reply = access.client.tool(asked) => reply,
                     () = context.ct.cancelled() => return Err(call::cancelled()),

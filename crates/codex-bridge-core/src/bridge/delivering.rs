@@ -372,9 +372,12 @@ pub(crate) fn letters_of_rest(task: &Task, turn: TurnFacts<'_>, now: TimeMs) -> 
 pub(crate) fn letters(task: &Task, notice: &Notice, now: TimeMs) -> Vec<Write> {
     let subscriptions = Subscription::of(task);
     let wanted = subscriptions.iter().filter(|one| !one.is_local() && one.wants(notice.occasion));
-    wanted
-        .map(|one| Write::AddDelivery(Box::new(Delivery::new(&task.id, &one.target, notice.clone(), now))))
-        .collect()
+    let letter = |one: &Subscription| {
+        let is_of_conversation = task.asks_in.as_ref() == Some(&one.target);
+        let notice = Notice { is_of_conversation, ..notice.clone() };
+        Write::AddDelivery(Box::new(Delivery::new(&task.id, &one.target, notice, now)))
+    };
+    wanted.map(letter).collect()
 }
 
 impl Bridge {

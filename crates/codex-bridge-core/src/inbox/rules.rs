@@ -38,10 +38,10 @@ pub struct Rules {
     pub attempts: u32,
     /// What has passed this many of us is not answered.
     pub max_hops: u32,
-    /// So many messages may wait in one conversation; what is handed over beyond is refused or put off.
+    /// So many messages may wait in one conversation; what is handed over beyond is put off.
     pub most_waiting: u32,
-    /// So many may wait in all of them: what is handed over beyond is refused or put off, too, and a source that is read
-    /// is read on when there is room again.
+    /// So many may wait in all of them: what is handed over beyond is put off, too, and a source that is read is
+    /// read on when there is room again.
     pub most_waiting_in_all: u32,
     /// What becomes of messages for which there is no room.
     pub when_full: WhenFull,

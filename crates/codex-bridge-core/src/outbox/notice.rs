@@ -135,6 +135,9 @@ pub struct Notice {
     /// How many more there are.
     #[serde(default)]
     pub more_requests: usize,
+    /// Whether it asks in the conversation that the task is of.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_of_conversation: bool,
     /// What stands at the very end, however much of the answer is cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closing: Option<String>,
@@ -199,6 +202,7 @@ impl Notice {
             more_files: 0,
             requests: Vec::new(),
             more_requests: 0,
+            is_of_conversation: false,
             closing: None,
             in_reply_to: None,
             at,

@@ -37,6 +37,26 @@ async fn a_usage_limit_parks_the_task_until_it_is_renewed() {
 }
 
 #[tokio::test]
+async fn a_parked_task_that_is_interrupted_does_not_go_on() {
+    let bench = Workbench::new().await;
+    bench.model.script("work", Scenario::new().respond(Response::unauthorized()));
+    bench.model.script("other", Scenario::new().respond(Response::unauthorized()));
+    bench.model.script_containing(GO_ON, Scenario::new().say("finished"));
+    let bridge = bench.open().await;
+    let id = bridge.start(bench.task("work")).await.unwrap().task.id;
+    let other = bridge.start(bench.task("other")).await.unwrap().task.id;
+    for id in [&id, &other] {
+        assert!(at_rest(&bridge, id.as_str()).await.task.parked.is_some());
+    }
+    let stopped = bridge.interrupt(id.as_str()).await.unwrap().task;
+    assert_eq!((stopped.status, stopped.parked), (Status::Cancelled, None));
+    bench.log_in("{}");
+    until(&bridge, other.as_str(), Status::Completed).await;
+    assert_eq!(bridge.show(id.as_str()).await.unwrap().task.status, Status::Cancelled);
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
 async fn a_dead_login_parks_the_task_until_somebody_logs_in() {
     let bench = Workbench::new().await;
     bench.model.script("work", Scenario::new().respond(Response::unauthorized()));

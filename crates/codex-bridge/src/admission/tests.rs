@@ -152,8 +152,11 @@ fn a_remote_caller_goes_on_only_with_what_it_could_have_begun() {
     };
     let plain = settings("/usr/lib", Sandbox::WorkspaceWrite, ApprovalMode::OnRequest);
     let free = settings("/usr/lib", Sandbox::DangerFullAccess, ApprovalMode::Never);
-    let code = |rules: &Rules, settings: &Settings| rules.admit_again(settings).err().map(|it| it.code);
+    let code = |rules: &Rules, settings: &Settings| {
+        rules.admit_again(settings, Door::Remote).err().map(|it| it.code)
+    };
     assert_eq!(code(&rules(File::default()), &plain).as_deref(), Some("no_roots"));
+    assert!(rules(File::default()).admit_again(&plain, Door::Agent).is_ok(), "below the user's home");
     let mut file = File { roots: Some(vec!["/usr".into()]), ..File::default() };
     assert_eq!(code(&rules(file.clone()), &plain), None);
     let elsewhere = settings("/etc", Sandbox::ReadOnly, ApprovalMode::Untrusted);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::outbox::sender::{Refusal, Seen, Unknown};
-use codex_bridge_core::outbox::{Attempt, Occasion, Outcome, Repeats, Sender};
+use codex_bridge_core::outbox::{Attempt, Notice, Occasion, Outcome, Repeats, Sender};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -33,10 +33,10 @@ impl Outgoing {
 
     /// Which way it goes. The same target may be a channel's and one that is configured: what is said in a conversation
     /// goes out by its channel if that reaches the place, everything else if the place is one of the channel's own.
-    fn way<'a>(&self, target: &'a str, occasion: Occasion) -> Way<'a> {
+    fn way<'a>(&self, target: &'a str, notice: &Notice) -> Way<'a> {
         let Some((name, place)) = parts(target) else { return Way::Others };
         let Some(guide) = self.channels.guide(name) else { return Way::Others };
-        let is_said_there = occasion == Occasion::Reply || occasion.asks();
+        let is_said_there = notice.occasion == Occasion::Reply || notice.is_of_conversation;
         let is_of_channel = match guide {
             Ok(channel) if is_said_there => channel.reaches(place),
             Ok(channel) => channel.check_place(place).is_ok(),
@@ -98,7 +98,7 @@ impl Sender for Outgoing {
     }
 
     fn repeats(&self, attempt: &Attempt) -> Repeats {
-        match self.way(&attempt.target, attempt.notice.occasion) {
+        match self.way(&attempt.target, &attempt.notice) {
             Way::Channel(channel, place) => channel.repeats(place),
             // Nothing is sent before it is served again.
             Way::Resting => Repeats::MayDouble,
@@ -108,7 +108,7 @@ impl Sender for Outgoing {
 
     fn send(&self, attempt: Attempt) -> BoxFuture<'_, Outcome> {
         async move {
-            match self.way(&attempt.target, attempt.notice.occasion) {
+            match self.way(&attempt.target, &attempt.notice) {
                 Way::Channel(channel, place) => channel.send(place, &attempt).await,
                 // It goes out when the channel is served again.
                 Way::Resting => {
@@ -124,7 +124,7 @@ impl Sender for Outgoing {
     fn look(&self, attempt: &Attempt) -> BoxFuture<'_, Result<Seen, String>> {
         let attempt = attempt.clone();
         async move {
-            match self.way(&attempt.target, attempt.notice.occasion) {
+            match self.way(&attempt.target, &attempt.notice) {
                 Way::Channel(channel, place) => channel.look(place, &attempt).await,
                 Way::Resting | Way::Others => self.others.look(&attempt).await,
             }
@@ -168,9 +168,16 @@ mod tests {
         let bot = Telegram::new("telegram", &settings, &["42".to_owned()], &|_| None).unwrap();
         let rules = Rules::new("telegram", Vec::new(), BTreeMap::new());
         let channels = Arc::new(Registry::default());
-        let opened = Opened { channel: Arc::new(bot), rules, mark: Mark::default() };
+        let opened = Opened { channel: Arc::new(bot), rules, mark: Mark::default(), works_here: false };
         channels.configured("telegram", Ok(opened));
         Outgoing::new(channels, Arc::new(Configured(&["telegram:@ops", "telegram:-5", "exec:mail"])))
+    }
+
+    fn notice(occasion: Occasion) -> Notice {
+        let fields = json!({
+            "event": occasion, "task_id": "codex-0123456789ab", "status": "working", "prompt": "", "cwd": "/", "at": 0,
+        });
+        serde_json::from_value(fields).unwrap()
     }
 
     #[test]
@@ -178,7 +185,7 @@ mod tests {
         let outgoing = outgoing();
         let check = |target: &str, occasion: Occasion, is_of_channel: bool| {
             assert_eq!(outgoing.check(target), Ok(()), "{target}");
-            let way = outgoing.way(target, occasion);
+            let way = outgoing.way(target, &notice(occasion));
             assert_eq!(matches!(way, Way::Resting), is_of_channel, "{target} {occasion:?}");
         };
         check("telegram:42", Occasion::Completed, true);
@@ -188,14 +195,16 @@ mod tests {
         check("telegram:@ops", Occasion::Approval, false);
         check("telegram:@ops", Occasion::Reply, false);
         check("telegram:-5", Occasion::Completed, false);
+        check("telegram:-5", Occasion::Approval, false);
         check("exec:mail", Occasion::Completed, false);
     }
 
     #[test]
     fn whoever_wrote_is_answered_by_the_channel_wherever_they_wrote() {
         let outgoing = outgoing();
-        for (target, occasion) in [("telegram:-5", Occasion::Reply), ("telegram:-1001", Occasion::Question)] {
-            assert!(matches!(outgoing.way(target, occasion), Way::Resting), "{target}");
+        let asked = Notice { is_of_conversation: true, ..notice(Occasion::Question) };
+        for (target, notice) in [("telegram:-5", notice(Occasion::Reply)), ("telegram:-1001", asked)] {
+            assert!(matches!(outgoing.way(target, &notice), Way::Resting), "{target}");
         }
         assert!(outgoing.check("telegram:-1001").is_err(), "and nobody else may name that place");
     }

@@ -9,11 +9,11 @@ mod memory;
 mod process;
 mod saying;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use codex_bridge_core::bridge::Verdict;
 use codex_bridge_core::inbox::{Receipt, Received};
@@ -47,6 +47,8 @@ const LISTEN: Duration = Duration::from_secs(30);
 const FULL: &str = "too many messages wait here already";
 /// So many messages are remembered that were put off.
 const MOST_PUT_OFF: usize = 1024;
+/// How long it is waited for what was put off to be offered again.
+const PUT_OFF_FOR: Duration = Duration::from_mins(2);
 /// When a message is to be offered again for which there is no room.
 const OFFER_AGAIN: Duration = Duration::from_secs(2);
 /// The same while it shows buttons, which may have to go.
@@ -125,7 +127,7 @@ struct State {
     /// What was written down last.
     noted: Option<String>,
     /// Messages that were put off: until they are offered again, no place beyond them is remembered.
-    put_off: BTreeSet<String>,
+    put_off: BTreeMap<String, Instant>,
     /// The place before what was heard last.
     place_before: Option<String>,
 }
@@ -138,6 +140,8 @@ impl State {
 
     /// How far the plugin has read, if nothing before that was put off.
     fn move_to(&mut self, place: Option<String>) {
+        // What is not offered again in time is waited for no longer, as with all that is put off.
+        self.put_off.retain(|_, at| at.elapsed() < PUT_OFF_FOR);
         if self.put_off.is_empty() {
             self.memory.cursor = place.or(self.memory.cursor.take());
         }
@@ -149,7 +153,7 @@ impl State {
         self.noted = None;
         // What is not among them is held back by those that are.
         if self.put_off.len() < MOST_PUT_OFF {
-            self.put_off.insert(external_id);
+            self.put_off.insert(external_id, Instant::now());
         }
     }
 }

@@ -257,8 +257,12 @@ impl Registry {
     }
 
     /// One that is served, as it is opened now: other rules hold at once, another way to the platform has to be asked for.
-    async fn serve_otherwise(&self, bridge: &Bridge, opened: Opened) -> Result<(), Failure> {
+    async fn serve_otherwise(&self, bridge: &Bridge, mut opened: Opened) -> Result<(), Failure> {
         let name = opened.rules.channel.clone();
+        if let Some(served) = self.served().get(&name).filter(|_| opened.works_here) {
+            // Whoever only looks on from elsewhere moves no conversation there.
+            opened.rules.workspaces.clone_from(&served.rules.workspaces);
+        }
         let is_as = |served: &Served| (served.mark == opened.mark, served.rules == opened.rules);
         match self.served().get(&name).map(is_as) {
             Some((true, true)) | None => return Ok(()),

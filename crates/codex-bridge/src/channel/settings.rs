@@ -72,6 +72,8 @@ pub struct Opened {
     pub rules: Rules,
     /// What tells its platform's settings from others, secrets included, and gives none of them away.
     pub mark: Mark,
+    /// Whether it works where whoever ran it was, for want of a workspace.
+    pub works_here: bool,
 }
 
 /// The same for the same settings of a platform.
@@ -101,7 +103,8 @@ impl Settings {
             value
         };
         let (channel, rules) = self.open_with(name, Surroundings { env: &env, ..around })?;
-        Ok(Opened { channel, rules, mark: self.mark(&read.borrow()) })
+        let works_here = around.file.workspaces.is_empty();
+        Ok(Opened { channel, rules, mark: self.mark(&read.borrow()), works_here })
     }
 
     /// Of the settings of its platform, and of what was read from the environment for them.

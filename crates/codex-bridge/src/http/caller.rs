@@ -48,6 +48,11 @@ impl Caller {
         Self { name: LOCAL_USER.to_owned(), role: Role::Approver, way: Way::Socket }
     }
 
+    /// The same with no more than this role.
+    pub fn lent_to(self, role: Role) -> Self {
+        Self { role: self.role.min(role), ..self }
+    }
+
     /// An agent that a host of ours has started: it may hand over work and can approve nothing.
     pub fn nested() -> Self {
         Self { name: NESTED_AGENT.to_owned(), role: Role::Operator, way: Way::Nested }

@@ -1,5 +1,6 @@
 //! Whether the daemon would take work now. Found out by writing to the store, at most about once a second, however many ask.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -23,10 +24,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What was found out last, and when. Whoever comes meanwhile waits for the same answer.
 #[derive(Debug, Default)]
-pub struct Readiness(Mutex<Option<(Instant, Result<(), Failure>)>>);
+pub struct Readiness(Arc<Mutex<Option<Found>>>);
+
+type Found = (Instant, Result<(), Failure>);
 
 impl Readiness {
     async fn of(&self, bridge: &Bridge) -> Result<(), Failure> {
+        // To its end, whoever hangs up: otherwise each of them would have it begin anew.
+        let found = tokio::spawn(Self(Arc::clone(&self.0)).find_out(bridge.clone())).await;
+        found.map_err(Failure::internal)?
+    }
+
+    async fn find_out(self, bridge: Bridge) -> Result<(), Failure> {
         let mut last = self.0.lock().await;
         if let Some((at, found)) = last.as_ref()
             && at.elapsed() < FRESH

@@ -14,7 +14,7 @@ use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::{Status, TaskId};
 
 use super::{App, Body, Caller, Path, Query, Refusal, Reply, Role, page};
-use crate::calls;
+use crate::calls::{self, Door};
 use crate::failure::Failure;
 use crate::view::{self, Diff, Outcome, ShortTask, Task, TaskResult, Turn};
 
@@ -217,7 +217,7 @@ pub async fn within_reach(app: &App, caller: &Caller, id: &str) -> Result<(), Fa
         return Ok(());
     }
     let task = app.bridge.find(id).await?;
-    app.rules.admit_again(&task.settings)
+    app.rules.admit_again(&task.settings, caller.door(Door::Agent))
 }
 
 /// Puts on the record who commands what, before it is done.

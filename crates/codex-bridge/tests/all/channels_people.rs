@@ -154,7 +154,8 @@ async fn a_yes_in_words_does_not_count_for_what_the_words_left_out() {
     channel.molecule.say("make it");
     channel.start().await;
     let told = channel.notices(1).await.remove(0);
-    assert!(told.contains("touch 0.txt") && !told.contains("touch 5.txt"), "{}", told.len());
+    // In whatever order they came.
+    assert!((0..6).any(|number| !told.contains(&command(number))), "{}", told.len());
     channel.until_told().await;
     let id = told.rsplit("/deny ").next().unwrap().split(' ').next().unwrap().to_owned();
     channel.molecule.say(&format!("/approve {id}"));

@@ -148,6 +148,13 @@ async fn a_stop_of_the_hosts_too_comes_to_its_end_when_its_caller_hangs_up() {
     let stop = "POST /v1/stop HTTP/1.1\r\nhost: daemon\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\r\n{\"hosts\":true}";
     let mut caller = UnixStream::connect(shell.home.dir().join("st/daemon.sock")).unwrap();
     caller.write_all(stop.as_bytes()).unwrap();
+    // Who leaves before anything was begun has asked for nothing.
+    let ended = || {
+        let hosts = fs::read_dir(shell.home.dir().join("st/hosts")).into_iter().flatten().flatten();
+        let mut left = hosts.map(|host| host.path().join("exit.json").exists()).peekable();
+        (left.peek().is_none() || left.any(|has_ended| has_ended)).then_some(())
+    };
+    until("the host to end", ended).await;
     drop(caller);
     shell.until_dead_at("a stop").await;
     shell.home.assert_no_processes().await;

@@ -193,10 +193,36 @@ async fn a_server_that_was_lent_to_an_operator_decides_nothing() {
         "action": "respond", "task_id": told["taskId"],
         "request_id": told["pendingRequests"][0]["request_id"], "decision": "accept",
     });
-    let refused = mcp.tool("codex_bridge", respond).await;
-    assert_eq!(refused["structuredContent"]["code"], "forbidden", "{refused:#}");
+    for word in ["respond", " Respond"] {
+        let mut respond = respond.clone();
+        respond["action"] = word.into();
+        let refused = mcp.tool("codex_bridge", respond).await;
+        assert_eq!(refused["structuredContent"]["code"], "forbidden", "{refused:#}");
+    }
     assert_eq!(shell.run(&["--json", "requests"]).await.ok().json().as_array().unwrap().len(), 1);
     assert!(!was_made(&shell));
     mcp.end().await;
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn a_server_that_was_lent_to_an_operator_goes_on_with_no_task_beyond_its_reach() {
+    let shell = Shell::new().await;
+    let config = shell.home.dir().join("config.toml");
+    let open = "[profiles.open]\nsandbox = \"danger-full-access\"\napproval_policy = \"never\"\n";
+    std::fs::write(&config, std::fs::read_to_string(&config).unwrap() + open).unwrap();
+    let started =
+        shell.run(&["--json", "run", "-d", "--profile", "open", "look [play] say Seen."]).await.ok().json();
+    let id = started["task_id"].as_str().unwrap();
+    shell.ended(id).await;
+    let mut mcp = shell.mcp_with(&["--role", "operator"], json!({})).await;
+    let more = json!({"threadId": id, "prompt": "escape [play] exec touch made.txt => say Out."});
+    let refused = mcp.tool("codex-reply", more.clone()).await;
+    assert_eq!(refused["structuredContent"]["code"], "beyond_reach", "{refused:#}");
+    assert!(!was_made(&shell));
+    mcp.end().await;
+    let mut owner = shell.mcp(json!({})).await;
+    assert_eq!(owner.tool("codex-reply", more).await["structuredContent"]["content"], "Out.");
+    owner.end().await;
     shell.end().await;
 }

@@ -138,7 +138,9 @@ impl Bridge {
 
     /// It waits its turn, since the one that runs takes nothing; whoever wanted it added hears so.
     async fn queue_instead(&self, message: Message, task_id: TaskId) -> Result<(), Error> {
-        if let Some(task) = self.inner.store.task(&task_id).await? {
+        // An agent would answer it.
+        let is_told = message.party == Party::Person;
+        if let Some(task) = self.inner.store.task(&task_id).await?.filter(|_| is_told) {
             let id = format!("{}-queued", message.own_reply_id());
             self.say_in(id, &message.reply_to, &task, WAITS_INSTEAD, None).await?;
         }

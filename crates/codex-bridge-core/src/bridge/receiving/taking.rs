@@ -139,6 +139,17 @@ struct Intake<'a> {
 
 impl Intake<'_> {
     async fn take(&mut self, arrival: Arrival) -> Result<Received, Error> {
+        let line = (self.rules.channel.clone(), arrival.conversation.clone());
+        let external_id = arrival.external_id.clone();
+        let received = self.receive(arrival).await?;
+        if received != Received::NoRoom {
+            // Whatever becomes of it, nothing waits for it any more.
+            self.put_off.take(&line, &external_id);
+        }
+        Ok(received)
+    }
+
+    async fn receive(&mut self, arrival: Arrival) -> Result<Received, Error> {
         if let Some(id) = self.known.get(&arrival.external_id) {
             return Ok(Received::Known { id: id.clone() });
         }
@@ -180,7 +191,6 @@ impl Intake<'_> {
         let (line, now) = ((message.channel.clone(), message.conversation.clone()), Instant::now());
         let is_next = self.put_off.is_next(&line, &message.external_id, now);
         if is_next && !self.is_full(message).await? {
-            self.put_off.take(&line, &message.external_id);
             return Ok(true);
         }
         self.put_off.put_off(&line, &message.external_id, now);
