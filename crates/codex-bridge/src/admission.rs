@@ -62,10 +62,12 @@ impl Rules {
 
     /// Whether an agent or a remote caller could have begun a task with these settings, and so may go on with it.
     pub fn admit_again(&self, settings: &Settings, door: Door) -> Result<(), Failure> {
-        if door == Door::Remote && self.file.roots.is_none() {
-            return Err(no_roots());
+        match (&self.file.roots, door) {
+            (Some(_), _) => self.check_roots(&settings.cwd, None)?,
+            (None, Door::Remote) => return Err(no_roots()),
+            // By default an agent works also where it runs, which it need not say again.
+            (None, _) => {}
         }
-        self.check_roots(&settings.cwd, None)?;
         let is_confined = settings.sandbox != Sandbox::DangerFullAccess;
         let asks = settings.approval_policy != ApprovalMode::Never;
         let gives = |profile: &Profile| {
