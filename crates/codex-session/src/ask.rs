@@ -16,6 +16,7 @@ use codex_wire::request::ServerRequest;
 use redact::Redactor;
 use serde::Serialize;
 
+use crate::projection::call_id::{command_call_id, patch_call_id};
 use draft::Draft;
 
 /// A decision that a person is asked for.
@@ -25,6 +26,9 @@ pub struct Ask {
     pub kind: Kind,
     /// The question in one line.
     pub title: String,
+    /// The call that waits for the decision, for commands and changes of files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
     /// What the decision covers, in order.
     pub details: Vec<Detail>,
     /// The files that would change, for [`Kind::FileChange`]; none if Codex did not say which.
@@ -175,7 +179,7 @@ impl Ask {
     /// What a person is asked; none for a request that is no person's business.
     pub fn new(request: &ServerRequest, context: &Context<'_>, redactor: &Redactor) -> Option<Self> {
         let draft = Draft::new(*context, redactor, request.thread_id());
-        Some(match request {
+        let ask = match request {
             ServerRequest::Command(it) => draft.command(it),
             ServerRequest::FileChange(it) => draft.file_change(it),
             ServerRequest::Permissions(it) => draft.permissions(it),
@@ -188,7 +192,13 @@ impl Ask {
             | ServerRequest::Attestation
             | ServerRequest::CurrentTime
             | ServerRequest::Unknown { .. } => return None,
-        })
+        };
+        let call_id = match request {
+            ServerRequest::Command(it) => Some(command_call_id(&it.item_id)),
+            ServerRequest::FileChange(it) => Some(patch_call_id(&it.item_id)),
+            _ => None,
+        };
+        Some(Self { call_id, ..ask })
     }
 
     /// Cuts the diffs to so many bytes together, for a list; gives the changes as they were if that took any away.

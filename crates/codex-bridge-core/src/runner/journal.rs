@@ -232,8 +232,7 @@ impl Work {
             expires_at: limit.and_then(|limit| now.checked_add(i64::try_from(limit.as_millis()).ok()?)),
             closed_at: None,
         };
-        let body = json!({ "request_id": record.request_id, "title": ask.title, "asks": ask.kind });
-        let event = append(&self.task.id, now, "request", object(body));
+        let event = append(&self.task.id, now, "request", asked_body(&record.request_id, &ask));
         failpoint::hit("request.before_record");
         let letters = letters(&self.task, &Notice::of_request(&self.task, &record), now);
         let mut batch = vec![Write::SaveRequest(Box::new(record)), event];
@@ -281,10 +280,9 @@ impl Work {
         let now = now_ms();
         (request.state, request.sealed_decision) = (RequestState::Open, None);
         (request.decision, request.decided_by, request.decided_at) = (None, None, None);
-        let body = json!({
-            "request_id": request.request_id, "title": ask.title, "asks": ask.kind, "asked_again": true,
-        });
-        let mut batch = vec![append(&self.task.id, now, "request", object(body))];
+        let mut body = asked_body(&request.request_id, ask);
+        body.insert("asked_again".to_owned(), true.into());
+        let mut batch = vec![append(&self.task.id, now, "request", body)];
         batch.extend(letters(&self.task, &Notice::of_request(&self.task, &request), now));
         batch.push(Write::SaveRequest(Box::new(request)));
         inner.commit(batch).await?;
@@ -369,6 +367,13 @@ fn logged_words(name: &str, words: &str) -> Map<String, Value> {
         told.insert(format!("{name}_cut_bytes"), (words.len() - kept).into());
     }
     told
+}
+
+/// What a line of the log says of something that is asked.
+fn asked_body(request_id: &str, ask: &Ask) -> Map<String, Value> {
+    let mut body = object(json!({ "request_id": request_id, "title": ask.title, "asks": ask.kind }));
+    body.extend(ask.call_id.clone().map(|call_id| ("call_id".to_owned(), call_id.into())));
+    body
 }
 
 /// The line that tells how a request ended.

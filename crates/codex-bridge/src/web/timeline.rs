@@ -107,7 +107,7 @@ pub struct Prompt {
 /// A command or another tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// `running`, `good` or `bad`.
+    /// `waiting` (for an answer), `running`, `good` or `bad`.
     pub state: &'static str,
     /// What is to be done in one line.
     pub head: String,
@@ -127,6 +127,8 @@ pub struct Timeline {
     entries: Vec<Entry>,
     /// Where the entry of a call or a request is.
     places: HashMap<String, usize>,
+    /// The calls that wait for an answer, by their requests.
+    asked_by: HashMap<String, String>,
     prompts: HashMap<String, (u32, String)>,
     last_message: String,
 }
@@ -241,14 +243,31 @@ impl Timeline {
     fn asked(&mut self, event: &Event, body: &Value) {
         let request_id = text(body, "request_id").to_owned();
         let key = format!("asked-{request_id}");
+        let call = format!("call-{}", text(body, "call_id"));
+        self.turn_call(event, &call, "running", "waiting");
+        self.asked_by.insert(request_id.clone(), call);
         let what = What::Asked { title: plain(text(body, "title")).into_owned(), request_id, outcome: None };
         self.push(event, Some(key), what);
+    }
+
+    /// A call that was so is so now.
+    fn turn_call(&mut self, event: &Event, key: &str, from: &str, to: &'static str) {
+        let Some(place) = self.places.get(key) else { return };
+        let entry = &mut self.entries[*place];
+        if let What::Call(call) = &mut entry.what
+            && call.state == from
+        {
+            (call.state, entry.last) = (to, event.seq);
+        }
     }
 
     fn answered(&mut self, event: &Event, body: &Value) {
         let request_id = text(body, "request_id").to_owned();
         let key = format!("asked-{request_id}");
         let said = outcome(body);
+        if let Some(call) = self.asked_by.remove(&request_id) {
+            self.turn_call(event, &call, "waiting", "running");
+        }
         let Some(place) = self.places.get(&key) else {
             let title = "Codex asked something".to_owned();
             return self.push(event, Some(key), What::Asked { title, request_id, outcome: Some(said) });

@@ -62,6 +62,7 @@ impl<'a> Draft<'a> {
         Ask {
             kind,
             title: title.into(),
+            call_id: None,
             details: self.details,
             changes: Vec::new(),
             questions: Vec::new(),

@@ -37,6 +37,7 @@ impl CallIds {
                 Item::McpToolCall(call) => mcp_call_id(&call.server, &call.tool, id),
                 Item::DynamicToolCall(call) => dynamic_call_id(&call.tool, id),
                 Item::CommandExecution(_) => command_call_id(id),
+                Item::FileChange(_) => patch_call_id(id),
                 _ => format!("codex_{kind}_{id}"),
             });
         }
@@ -61,6 +62,11 @@ fn kind(item: &Item) -> Option<&'static str> {
 /// The call id of a command, for those who know only its item's id.
 pub(crate) fn command_call_id(item_id: &str) -> String {
     format!("codex_exec_{item_id}")
+}
+
+/// The same of a change of files.
+pub(crate) fn patch_call_id(item_id: &str) -> String {
+    format!("codex_apply_patch_{item_id}")
 }
 
 fn mcp_call_id(server: &str, tool: &str, item_id: &str) -> String {

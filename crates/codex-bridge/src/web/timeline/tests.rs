@@ -140,3 +140,19 @@ fn what_deceives_the_eye_is_taken_out() {
     assert_eq!(call.head, "$ echo evil");
     assert!(matches!(&shown[1].what, What::Note { text, .. } if !text.contains(char::is_control)));
 }
+
+#[test]
+fn a_call_that_waits_for_an_answer_does_not_seem_to_run() {
+    let asked =
+        json!({"request_id": "r1", "title": "Let Codex run a command?", "asks": "command", "call_id": "c1"});
+    let closed =
+        json!({"request_id": "r1", "outcome": "resolved", "decision": "accept", "decided_by": "anna"});
+    let events = [started(1, "make"), event(2, "request", asked), event(3, "request_closed", closed)];
+    let state = |count: usize| match &entries(&events[..count])[0].what {
+        What::Call(call) => call.state,
+        _ => panic!("no call"),
+    };
+    assert_eq!([1, 2, 3].map(state), ["running", "waiting", "running"]);
+    let changed: Vec<_> = entries(&events).iter().map(|entry| entry.last).collect();
+    assert_eq!(changed[0], 3, "the page is told that it runs");
+}
