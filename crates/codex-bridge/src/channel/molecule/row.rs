@@ -171,7 +171,7 @@ impl Row {
     /// What of the platform's passed it on, if it is not what a person wrote on the canvas.
     fn passed_on_by(&self, request: &Value) -> Option<String> {
         // A body that cannot be read does not say that it is a person's.
-        let is_closed = self.is_unreadable || (self.request_body.is_string() && request.is_null());
+        let is_closed = self.request_body.is_string() && request.is_null();
         let params = &request["params"];
         let places = [&params["metadata"], &params["message"]["metadata"], &request["metadata"]].map(opened);
         let told =
