@@ -82,6 +82,8 @@ pub struct Turn {
     reading_back: bool,
     /// When it is to be read back, unless it shows signs of life before.
     read_back_at: Option<Millis>,
+    /// Whether an end that was read back was looked at once more.
+    doubted_end: bool,
     /// Set while nothing was heard of a turn since it was taken up on this connection.
     unheard: Unheard,
     held: Held,
@@ -115,6 +117,7 @@ impl Turn {
             detached_since: None,
             reading_back: false,
             read_back_at: None,
+            doubted_end: false,
             unheard: Unheard::default(),
             held: Held::default(),
             told: HashSet::new(),

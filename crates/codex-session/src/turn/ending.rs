@@ -119,7 +119,7 @@ impl Turn {
         })));
     }
 
-    fn ends_with_abort_marker(&self) -> bool {
+    pub(super) fn ends_with_abort_marker(&self) -> bool {
         self.projector.final_text().is_some_and(is_abort_marker)
     }
 }

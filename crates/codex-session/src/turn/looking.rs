@@ -175,9 +175,22 @@ impl Turn {
 
     fn on_read_back(&mut self, turns: Vec<WireTurn>, now: Millis, effects: &mut Vec<Effect>) {
         match turns.into_iter().find(|turn| Some(&turn.id) == self.turn_id()) {
+            Some(turn) if self.is_in_doubt(&turn) => {
+                self.doubted_end = true;
+                self.read_back_at = Some(now + SECOND_LOOK_AFTER);
+                self.release_held(now, effects);
+            }
             Some(turn) => self.take_read_back(&turn, now, effects),
             None => self.on_not_read_back("it is not among the latest turns of its thread", now, effects),
         }
+    }
+
+    /// Whether a turn may only just be beginning: a living host lists it as interrupted for a moment (codex 0.166). The
+    /// second look is believed.
+    fn is_in_doubt(&self, turn: &WireTurn) -> bool {
+        let has_begun = turn.items.iter().any(|item| !matches!(item, Item::UserMessage(_)));
+        let is_explained = has_begun || self.stop.is_some() || self.ends_with_abort_marker();
+        turn.status == TurnStatus::Interrupted && !is_explained && !self.doubted_end
     }
 
     /// What was missed stays unknown, and the end may be among it: asked again unless the turn is heard of.

@@ -47,6 +47,33 @@ fn an_end_that_was_missed_is_read_back() {
 }
 
 #[test]
+fn a_turn_that_may_only_be_beginning_is_looked_at_twice_before_it_counts_as_interrupted() {
+    let listed = |status| turns(vec![wire_turn("u", status, vec![prompt_item("c1")])]);
+    let cut = || listed(TurnStatus::Interrupted);
+    let story = |second, told| {
+        [
+            (2, lost(), "reconnect"),
+            (3, attached("e1"), "list"),
+            (4, cut(), ""),
+            (1_003, Input::Time, ""),
+            (1_004, Input::Time, "list"),
+            (1_005, second, told),
+        ]
+    };
+    check_active(prompt(), story(cut(), "end Interrupted"));
+    let bench = check_active(prompt(), story(listed(TurnStatus::InProgress), ""));
+    assert!(!bench.turn.has_ended());
+    // Who hears of it need not look again.
+    let heard = [
+        (2, lost(), "reconnect"),
+        (3, attached("e1"), "list"),
+        (4, cut(), ""),
+        (5, completed(), "end Completed"),
+    ];
+    check_active(prompt(), heard);
+}
+
+#[test]
 fn taken_and_over_while_reading_back_is_taken() {
     let over = || turns(vec![wire_turn("u", TurnStatus::Completed, vec![])]);
     check_active(
