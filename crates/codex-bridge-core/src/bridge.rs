@@ -15,6 +15,7 @@ use crate::accounts::Accounts;
 use crate::config::Config;
 use crate::decisions::Decisions;
 use crate::event::NewEvent;
+use crate::host_rules::HostRules;
 use crate::hosts::Hosts;
 use crate::outbox;
 use crate::outbox::notice::TurnFacts;
@@ -193,8 +194,9 @@ pub enum Error {
 impl Bridge {
     /// Opens the bridge: takes over the hosts that live, and sets right every task that was under way.
     pub async fn open(config: Config, store: Arc<dyn Store>, key: seal::Key) -> Result<Self, Error> {
+        let rules = HostRules::new(&config).map_err(|failure| Error::Hosts(failure.message))?;
         let (hosts, changes) =
-            Hosts::attach(&config).await.map_err(|error| Error::Hosts(error.to_string()))?;
+            Hosts::attach(&config, rules).await.map_err(|error| Error::Hosts(error.to_string()))?;
         let tokens = store.tokens().await?;
         let inner = Inner {
             queue: Mutex::new(Queue::new(config.max_running)),

@@ -10,7 +10,11 @@ use codex_wire::host::retirement::Limits as HostLimits;
 use codex_wire::host::{EnvPolicy, KeeperCommand};
 use redact::Redactor;
 
+use crate::login;
 use crate::outbox::Sender;
+use crate::place::Grounds;
+use crate::task::Settings;
+use crate::trust::{Trust, TrustedRoots};
 
 /// What every thread is told first, unless the operator replaces it.
 pub const DEVELOPER_INSTRUCTIONS: &str = "You run under codex-bridge. Nobody watches this conversation as it \
@@ -37,6 +41,12 @@ pub struct Config {
     pub codex_home: Option<PathBuf>,
     /// Other homes that callers may name.
     pub other_homes: Vec<PathBuf>,
+    /// Paths that no command of a task may read or write: the bridge's own directories.
+    pub denied: Vec<PathBuf>,
+    /// Directories in which no task may write.
+    pub grounds: Grounds,
+    /// The directories that the operator has decided to trust, or not to.
+    pub trusted_roots: TrustedRoots,
     /// How many tasks work at once.
     pub max_running: usize,
     /// When hosts are full and when they go.
@@ -57,6 +67,19 @@ pub struct Config {
     pub sender: Arc<dyn Sender>,
     /// Hides secrets in all that is stored or told.
     pub redactor: Redactor,
+}
+
+impl Config {
+    /// How far the directory of a task is trusted now.
+    pub fn trust_of(&self, settings: &Settings) -> Trust {
+        self.trusted_roots.level(&settings.cwd).unwrap_or(settings.trust)
+    }
+
+    /// The bridge's own directories, and every home of Codex that a task could name.
+    pub(crate) fn denied_paths(&self) -> Vec<PathBuf> {
+        let homes = self.other_homes.iter().cloned().chain([login::home(self, None)]);
+        self.denied.iter().cloned().chain([self.hosts_dir.clone()]).chain(homes).collect()
+    }
 }
 
 /// What happens to a task whose host died under it.

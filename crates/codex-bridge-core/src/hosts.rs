@@ -15,6 +15,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
 
 use crate::config::Config;
+use crate::host_rules::HostRules;
 use crate::login;
 use crate::task::{Task, TaskId};
 
@@ -32,29 +33,43 @@ pub(crate) struct Hosts {
     template: Arc<Launch>,
     /// The home of tasks that name none.
     default_home: PathBuf,
+    /// What every host is started with.
+    rules: HostRules,
     /// Whether they are being ended for good.
     closed: Arc<AtomicBool>,
 }
 
 impl Hosts {
     /// Takes over the hosts that live, and says what became of the others.
-    pub(crate) async fn attach(config: &Config) -> Result<(Self, Vec<Change>), codex_wire::host::Error> {
-        let (pool, changes) = Pool::attach(&config.hosts_dir, config.host_limits).await?;
+    pub(crate) async fn attach(
+        config: &Config,
+        rules: HostRules,
+    ) -> Result<(Self, Vec<Change>), codex_wire::host::Error> {
+        let (pool, mut changes) = Pool::attach(&config.hosts_dir, config.host_limits).await?;
+        // Their threads are taken up by hosts with the rules of today.
+        for host in pool.hosts().filter(|host| !rules.are_of(host)) {
+            changes.extend(host.stop(Stop::Now).await.err().map(Change::Failed));
+        }
         let template = Launch {
             keeper: config.keeper.clone(),
             codex: config.codex.clone(),
             version: config.codex_version.clone(),
-            identity: Identity { codex_home: config.codex_home.clone(), ..Identity::default() },
+            identity: Identity {
+                codex_home: config.codex_home.clone(),
+                environment: rules.name(),
+                ..Identity::default()
+            },
             dir: PathBuf::new(),
             parent_env: config.parent_env.clone(),
             env: config.env.clone(),
-            config: Vec::new(),
+            config: rules.overrides(),
             ready_timeout: READY_LIMIT,
         };
         let hosts = Self {
             pool: Arc::new(Mutex::new(pool)),
             template: Arc::new(template),
             default_home: login::home(config, None),
+            rules,
             closed: Arc::default(),
         };
         Ok((hosts, changes))
@@ -171,7 +186,14 @@ impl Dial for HostDial {
                 None => self.hosts.place(self.codex_home.as_ref(), self.alone.as_ref()).await?,
             };
             *prefer = Some(host.epoch().clone());
-            link::connect(host, initialize_limit).await
+            let link = link::connect(host.clone(), initialize_limit).await?;
+            if let Err(error) = self.hosts.rules.prove(&host, &link.connection).await {
+                // A host that lets its commands read everything serves nobody.
+                let _ = link.leave().await;
+                let _ = host.stop(Stop::Now).await;
+                return Err(error);
+            }
+            Ok(link)
         }
         .boxed()
     }

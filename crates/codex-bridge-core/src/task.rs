@@ -9,6 +9,9 @@ use codex_wire::thread::{TokenCount, TokenUsage};
 use codex_wire::{Epoch, ThreadId, TurnId};
 use serde::{Deserialize, Serialize};
 
+use crate::place::Place;
+use crate::trust::Trust;
+
 /// With less time than this nothing is done: the limit counts as reached.
 const LEAST_WORK_MS: u64 = 1_000;
 
@@ -190,6 +193,48 @@ pub struct Settings {
     pub codex_home: Option<PathBuf>,
     /// Instructions above the prompt.
     pub developer_instructions: Option<String>,
+    /// Whether its commands reach the network. Only the operator's file can say so.
+    #[serde(default)]
+    pub network: bool,
+    /// Directories beside `cwd` that its commands may write. Only the operator's file can name them.
+    #[serde(default)]
+    pub writable_roots: Vec<PathBuf>,
+    /// How far `cwd` is trusted where the operator has not decided about it.
+    #[serde(default)]
+    pub trust: Trust,
+    /// Which directory `cwd` led to when the task was handed over; none for tasks from before this was kept.
+    #[serde(default)]
+    pub place: Option<Place>,
+    /// Why it may do less than was asked for.
+    #[serde(default)]
+    pub narrowed: Option<String>,
+}
+
+impl Settings {
+    /// The safe defaults: read-only, every command asks, nothing is taken from the directory.
+    pub fn new(cwd: impl Into<PathBuf>) -> Self {
+        Self {
+            cwd: cwd.into(),
+            sandbox: Sandbox::ReadOnly,
+            approval_policy: ApprovalMode::Untrusted,
+            model: None,
+            effort: None,
+            codex_home: None,
+            developer_instructions: None,
+            network: false,
+            writable_roots: Vec::new(),
+            trust: Trust::Hostile,
+            place: None,
+            narrowed: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Whether a caller asked for the same. Which directory the path leads to is found out later for some tasks.
+    pub(crate) fn asks_the_same(&self, other: &Self) -> bool {
+        Self { place: None, ..self.clone() } == Self { place: None, ..other.clone() }
+    }
 }
 
 /// What makes a paused task go on by itself.

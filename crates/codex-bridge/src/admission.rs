@@ -3,12 +3,16 @@
 //! Turns the words of a call into settings, or refuses with a code and what to do instead. Nothing here can be widened
 //! by a caller: only the operator's file can.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use codex_bridge_core::NewTask;
+use codex_bridge_core::place::{Grounds, Overlap, Place};
 use codex_bridge_core::task::{Limits, Settings};
+use codex_bridge_core::trust::{Trust, TrustedRoots};
 use codex_session::{ApprovalMode, Sandbox};
 use redact::Redactor;
+use rustix::process::geteuid;
 
 use crate::calls::{Door, Start};
 use crate::config::{File, Profile};
@@ -24,8 +28,10 @@ pub struct Rules {
     pub file: File,
     /// The CODEX_HOME of tasks; none leaves it to Codex.
     pub codex_home: Option<PathBuf>,
-    /// The user's home.
-    pub user_home: Option<PathBuf>,
+    /// Directories in which no task may write, and in which no remote task may work.
+    pub grounds: Grounds,
+    /// The directories that the operator has decided to trust, or not to.
+    pub trusted_roots: TrustedRoots,
 }
 
 impl Rules {
@@ -35,9 +41,17 @@ impl Rules {
             return Err(Failure::new("empty_prompt", "the prompt is empty").hint("say what Codex shall do"));
         }
         let profile = self.profile(start.profile.as_deref(), start.door)?;
+        let cwd = self.directory(&start)?;
+        let sandbox = sandbox(start.sandbox.as_deref())?.or(profile.sandbox).unwrap_or(Sandbox::ReadOnly);
+        let (sandbox, narrowed) = self.sandbox_for(&cwd, sandbox, start.door)?;
         let settings = Settings {
-            cwd: self.directory(&start)?,
-            sandbox: sandbox(start.sandbox.as_deref())?.or(profile.sandbox).unwrap_or(Sandbox::ReadOnly),
+            sandbox,
+            narrowed,
+            network: profile.network,
+            writable_roots: profile.writable_roots,
+            trust: default_trust(&cwd, start.door),
+            place: Some(Place::of(&cwd).map_err(|error| Failure::new("bad_cwd", error.to_string()))?),
+            cwd,
             approval_policy: approval_policy(start.approval_policy.as_deref())?
                 .or(profile.approval_policy)
                 .unwrap_or(ApprovalMode::Untrusted),
@@ -58,6 +72,30 @@ impl Rules {
             notify_target: said(start.notify_target.as_deref()).map(str::to_owned),
             by: by.to_owned(),
         })
+    }
+
+    /// The sandbox that may hold in a directory, and why it is less than was asked for.
+    fn sandbox_for(
+        &self,
+        cwd: &Path,
+        wanted: Sandbox,
+        door: Door,
+    ) -> Result<(Sandbox, Option<String>), Failure> {
+        let Some(overlap) = self.grounds.overlap(cwd) else { return Ok((wanted, None)) };
+        let refused = |what: &str| {
+            let message = format!("{what} in {}: {overlap}", cwd.display());
+            Failure::new("cwd_protected", message).hint("name a directory of the project's own")
+        };
+        match (&overlap, door, wanted) {
+            (Overlap::Inside(_), ..) => Err(refused("no task may work")),
+            (_, Door::Remote, _) => Err(refused("no task of a remote caller may work")),
+            (_, _, Sandbox::ReadOnly) => Ok((wanted, None)),
+            (_, Door::Cli, _) => {
+                let why = format!("read-only, since {} is no place to write: {overlap}", cwd.display());
+                Ok((Sandbox::ReadOnly, Some(why)))
+            }
+            (_, Door::Agent, _) => Err(refused("no task may write")),
+        }
     }
 
     /// Whether an agent or a remote caller could have begun a task with these settings, and so may go on with it.
@@ -145,9 +183,14 @@ impl Rules {
     fn check_roots(&self, cwd: &Path, caller: Option<&Path>) -> Result<(), Failure> {
         let roots: Vec<PathBuf> = match &self.file.roots {
             Some(roots) => roots.clone(),
-            None => {
-                self.user_home.iter().map(PathBuf::as_path).chain(caller).map(Path::to_path_buf).collect()
-            }
+            None => self
+                .grounds
+                .user_home
+                .iter()
+                .map(PathBuf::as_path)
+                .chain(caller)
+                .map(Path::to_path_buf)
+                .collect(),
         };
         let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| cwd.starts_with(root));
         if roots.iter().any(is_below) {
@@ -172,6 +215,13 @@ impl Rules {
             .hint("the operator lists it as `other_homes` in the configuration file")
         })
     }
+}
+
+/// How far a directory is trusted where the operator has not decided about it: the instructions in a person's own
+/// directory are theirs.
+fn default_trust(cwd: &Path, door: Door) -> Trust {
+    let is_theirs = || cwd.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw());
+    if door == Door::Cli && is_theirs() { Trust::Instructions } else { Trust::Hostile }
 }
 
 fn not_named() -> Failure {

@@ -12,6 +12,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use codex_bridge_core::trust::Trust;
 use codex_session::{ApprovalMode, Sandbox};
 use serde::Deserialize;
 
@@ -30,6 +31,8 @@ pub struct File {
     pub other_homes: Vec<PathBuf>,
     /// Where agents may work; by default the user's home and the directory that the agent runs in.
     pub roots: Option<Vec<PathBuf>>,
+    /// How far directories are trusted; docs/security.md says what each level means.
+    pub trust: BTreeMap<PathBuf, Trust>,
     /// How many tasks work at once.
     pub max_running: usize,
     /// What happens to a task whose host died.
@@ -75,6 +78,7 @@ impl Default for File {
             codex_home: None,
             other_homes: Vec::new(),
             roots: None,
+            trust: BTreeMap::new(),
             max_running: 8,
             on_host_loss: OnHostLoss::Ask,
             developer_instructions: None,
@@ -141,6 +145,10 @@ pub struct Profile {
     pub model: Option<String>,
     /// The reasoning effort.
     pub effort: Option<String>,
+    /// Whether commands reach the network.
+    pub network: bool,
+    /// Directories beside the task's own that commands may write.
+    pub writable_roots: Vec<PathBuf>,
     /// Whether agents may use it too, and not only people at the command line.
     pub agents: bool,
 }
@@ -189,12 +197,21 @@ fn check(file: &File) -> Result<(), String> {
     }
     let homes = file.codex_home.iter().chain(&file.other_homes);
     let roots = file.roots.iter().flatten();
-    for path in homes.chain(roots).chain(file.workspaces.values()) {
+    let writable = file.profiles.values().flat_map(|profile| &profile.writable_roots);
+    for path in homes.chain(roots).chain(file.workspaces.values()).chain(writable).chain(file.trust.keys()) {
         if !path.is_absolute() {
             return Err(format!("{} must be a whole path, from / on", path.display()));
         }
     }
     Ok(())
+}
+
+impl File {
+    /// The operator's decisions about directories, by their real paths.
+    pub fn trusted_roots(&self) -> BTreeMap<PathBuf, Trust> {
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        self.trust.iter().map(|(path, level)| (real(path), *level)).collect()
+    }
 }
 
 #[cfg(test)]

@@ -12,14 +12,17 @@ use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use codex_binary::{Codex, Support};
 use codex_bridge_core::config::DEVELOPER_INSTRUCTIONS;
+use codex_bridge_core::place::Grounds;
 use codex_bridge_core::seal;
 use codex_bridge_core::store::Store;
 use codex_bridge_core::store::sqlite::Sqlite;
+use codex_bridge_core::trust::TrustedRoots;
 use codex_bridge_core::{Bridge, Config, OnHostLoss, failpoint};
 use codex_session::ApprovalPolicy;
 use codex_wire::host::environment::of_this_process;
@@ -139,7 +142,7 @@ async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     let file = config::load(paths)?;
     let port = Port::open(&orders, &file.http).await?;
     let codex = codex::for_daemon(file.codex_bin.clone())?;
-    let rules = rules(file);
+    let rules = rules(paths, file)?;
     let about = about(paths, &codex, &rules, port.as_ref());
     let channels = Arc::new(Registry::default());
     let bridge = open_bridge(paths, &rules, &codex, &channels).await?;
@@ -251,9 +254,17 @@ fn report(report: &Report) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-fn rules(file: File) -> Rules {
+fn rules(paths: &Paths, file: File) -> Result<Rules, Failure> {
     let own_home = std::env::var_os("CODEX_HOME").filter(|home| !home.is_empty()).map(Into::into);
-    Rules { codex_home: file.codex_home.clone().or(own_home), user_home: std::env::home_dir(), file }
+    let codex_home: Option<PathBuf> = file.codex_home.clone().or(own_home);
+    let user_home = std::env::home_dir();
+    let default_home = codex_home.clone().or(user_home.as_ref().map(|home| home.join(".codex")));
+    let package = codex::data_dir().map_err(|error| Failure::new("no_home", error))?;
+    let ours = paths.own().into_iter().chain([package]).chain(default_home).chain(file.other_homes.clone());
+    let grounds = Grounds { ours: ours.collect(), user_home };
+    let trusted_roots = TrustedRoots::default();
+    trusted_roots.replace(file.trusted_roots());
+    Ok(Rules { file, codex_home, grounds, trusted_roots })
 }
 
 fn about(paths: &Paths, codex: &Codex, rules: &Rules, port: Option<&Port>) -> view::About {
@@ -288,6 +299,9 @@ fn core_config(paths: &Paths, rules: &Rules, codex: &Codex) -> Result<Config, Fa
         env: EnvPolicy { pass: file.env.pass.clone(), set: file.env.set.clone() },
         codex_home: rules.codex_home.clone(),
         other_homes: file.other_homes.clone(),
+        denied: paths.own(),
+        grounds: rules.grounds.clone(),
+        trusted_roots: rules.trusted_roots.clone(),
         max_running: file.max_running,
         host_limits: retirement::Limits::default(),
         on_host_loss: match file.on_host_loss {

@@ -75,6 +75,18 @@ impl Paths {
         self.sockets_dir().join("hosts")
     }
 
+    /// All paths that hold what no command of a task may read or write. A configuration file that somebody named may lie
+    /// beside their work: then the file alone counts.
+    pub fn own(&self) -> Vec<PathBuf> {
+        let config = match self.config_file.parent() {
+            Some(dir) if !self.is_config_named => dir.to_owned(),
+            _ => self.config_file.clone(),
+        };
+        let mut own = vec![self.state_dir.clone(), config, self.sockets_dir()];
+        own.dedup();
+        own
+    }
+
     /// Makes the state directory, and the short one if it is needed, for its owner alone.
     pub fn prepare(&self) -> Result<(), Failure> {
         make_private(&self.state_dir)?;

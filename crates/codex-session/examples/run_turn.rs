@@ -167,10 +167,10 @@ fn report(result: &TurnResult) -> Result<(), Failed> {
 
 async fn open(args: &Args) -> Result<Session, Failed> {
     let mut config = SessionConfig::new(args.cwd.canonicalize()?);
-    config.sandbox = Some(match args.sandbox {
+    config.sandbox = match args.sandbox {
         Writable::Nothing => Sandbox::ReadOnly,
         Writable::Workspace => Sandbox::WorkspaceWrite,
-    });
+    };
     let accept_all = args.approve == Approve::All;
     config.approvals = ApprovalPolicy {
         accept_commands: accept_all,

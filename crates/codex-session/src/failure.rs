@@ -30,6 +30,8 @@ pub struct Failure {
 pub enum FailureKind {
     /// Codex could not be started, or did not open the thread.
     Startup,
+    /// The thread is not, or no longer, within the bounds that were set for it.
+    Breach,
     /// Another process has the thread open for writing.
     ThreadBusy {
         /// That process, if it could be found.
@@ -108,6 +110,7 @@ impl Failure {
     pub fn retires_session(&self) -> bool {
         match self.kind {
             FailureKind::Startup
+            | FailureKind::Breach
             | FailureKind::ThreadBusy { .. }
             | FailureKind::Auth
             | FailureKind::Timeout

@@ -68,6 +68,12 @@ pub enum Error {
     /// Others were starting Codex on the same home all the while.
     #[error(transparent)]
     Boot(#[from] boot_lock::Error),
+    /// A host does not keep its commands within bounds.
+    #[error("this codex cannot be used: {why}")]
+    Unconfined {
+        /// What was seen.
+        why: String,
+    },
     /// The transport did not come up.
     #[error(transparent)]
     Transport(#[from] codex_wire::transport::Error),

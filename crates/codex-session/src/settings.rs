@@ -1,11 +1,13 @@
 //! How a session and its turns are set up.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use codex_wire::call::{ThreadOpened, ThreadSettings};
+use codex_wire::call::ThreadSettings;
+use codex_wire::confinement::{Access, Confinement, ProjectTrust};
+use codex_wire::user_config::UserConfig;
 use redact::Redactor;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -20,15 +22,28 @@ use crate::turn::{Limits, Millis};
 /// A turn may work this long unless told otherwise.
 const DEFAULT_WORK_LIMIT: Duration = Duration::from_mins(10);
 
+/// Where the administrator of a machine configures Codex for everyone.
+const SYSTEM_CONFIG: &str = "/etc/codex";
+
 /// How a session is set up.
 #[derive(Clone)]
 pub struct SessionConfig {
     /// Where Codex works.
     pub cwd: PathBuf,
-    /// What commands may touch; none leaves it to Codex's own config.
-    pub sandbox: Option<Sandbox>,
-    /// When Codex asks; none leaves it to Codex's own config.
-    pub approval_mode: Option<ApprovalMode>,
+    /// What commands may touch.
+    pub sandbox: Sandbox,
+    /// Whether commands reach the network.
+    pub network: bool,
+    /// Directories beside `cwd` that commands may write under [`Sandbox::WorkspaceWrite`].
+    pub writable_roots: Vec<PathBuf>,
+    /// Paths that no command may read or write. Codex's own home is always among them.
+    pub denied: Vec<PathBuf>,
+    /// Variables that commands see beside the core of an environment.
+    pub command_variables: Vec<String>,
+    /// Whether Codex takes configuration, MCP servers and instructions from `cwd`.
+    pub project: ProjectTrust,
+    /// When Codex asks.
+    pub approval_mode: ApprovalMode,
     /// The model; none leaves it to Codex's own config.
     pub model: Option<String>,
     /// Instructions above the user's.
@@ -56,8 +71,13 @@ impl SessionConfig {
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self {
             cwd: cwd.into(),
-            sandbox: Some(Sandbox::ReadOnly),
-            approval_mode: Some(ApprovalMode::Untrusted),
+            sandbox: Sandbox::ReadOnly,
+            network: false,
+            writable_roots: Vec::new(),
+            denied: Vec::new(),
+            command_variables: Vec::new(),
+            project: ProjectTrust::Untrusted,
+            approval_mode: ApprovalMode::Untrusted,
             model: None,
             developer_instructions: None,
             config: Map::new(),
@@ -71,54 +91,75 @@ impl SessionConfig {
         }
     }
 
-    /// What is sent with the thread. The reviewer is always named: the user's config could otherwise turn on
-    /// automatic review (codex 0.166).
-    pub(crate) fn thread_settings(&self) -> ThreadSettings {
-        ThreadSettings {
-            cwd: Some(self.cwd.to_string_lossy().into_owned()),
-            sandbox: self.sandbox.map(|sandbox| sandbox.as_str().to_owned()),
-            approval_policy: self.approval_mode.map(|mode| mode.as_str().to_owned()),
-            approvals_reviewer: Some("user".to_owned()),
+    /// What is sent with the thread.
+    pub(crate) fn thread_settings(&self, confinement: &Confinement) -> ThreadSettings {
+        let mut settings = ThreadSettings {
             model: self.model.clone(),
             developer_instructions: self.developer_instructions.clone(),
-            config: (!self.config.is_empty()).then(|| self.config.clone()),
-        }
+            config: Some(self.config.clone()),
+            ..ThreadSettings::default()
+        };
+        confinement.apply(&mut settings);
+        settings
     }
 
-    /// Whether Codex took the settings that keep the user safe.
-    pub(crate) fn check_echo(&self, opened: &ThreadOpened) -> Result<(), Failure> {
-        let nothing = || "nothing".to_owned();
-        let sandbox = opened.sandbox.as_ref().and_then(|sandbox| sandbox["type"].as_str());
-        if let Some(wanted) = self.sandbox.filter(|wanted| sandbox != Some(wanted.echo())) {
-            let got = opened.sandbox.as_ref().map_or_else(nothing, ToString::to_string);
-            return Err(not_taken("sandbox", wanted.as_str(), &got));
-        }
-        let policy = opened.approval_policy.as_ref();
-        if let Some(wanted) =
-            self.approval_mode.filter(|wanted| policy.and_then(Value::as_str) != Some(wanted.as_str()))
-        {
-            return Err(not_taken(
-                "approval policy",
-                wanted.as_str(),
-                &policy.map_or_else(nothing, ToString::to_string),
-            ));
-        }
-        let reviewer = opened.approvals_reviewer.as_deref().unwrap_or("nobody");
-        if reviewer != "user" {
-            return Err(not_taken("approvals reviewer", "user", reviewer));
-        }
-        let wanted = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
-        let is_same = |cwd: &str| PathBuf::from(cwd).canonicalize().unwrap_or_else(|_| cwd.into()) == wanted;
-        let cwd = opened.cwd.as_deref().unwrap_or("nothing");
-        if is_same(cwd) { Ok(()) } else { Err(not_taken("directory", &wanted.to_string_lossy(), cwd)) }
+    /// The bounds of a thread on a server with this home. Codex compares real paths, so every path is resolved here.
+    pub fn confinement(&self, codex_home: Option<&str>) -> Result<Confinement, Failure> {
+        let cwd = self.cwd.canonicalize().map_err(|error| {
+            let message = format!("the directory {} cannot be used: {error}", self.cwd.display());
+            Failure::new(FailureKind::Startup, message)
+        })?;
+        let codex_home = codex_home.map(|home| real_path(Path::new(home)));
+        let users = codex_home.as_deref().map(UserConfig::read).unwrap_or_default();
+        let denied: Vec<PathBuf> =
+            self.denied.iter().map(|path| real_path(path)).chain(codex_home.clone()).collect();
+        // One that lies in another is denied with it; named by itself it makes every command fail (codex 0.166).
+        let is_outermost =
+            |path: &&PathBuf| !denied.iter().any(|other| other != *path && path.starts_with(other));
+        let variables = self.command_variables.iter().cloned();
+        Ok(Confinement {
+            cwd: text(&cwd),
+            access: self.sandbox.access(),
+            network: self.network,
+            writable_roots: self.writable_roots.iter().map(|path| text(&real_path(path))).collect(),
+            denied: denied.iter().filter(is_outermost).map(|path| text(path)).collect(),
+            project: self.project,
+            approval_policy: self.approval_mode.as_str().to_owned(),
+            variables: variables.chain(users.command_variables).collect(),
+            codex_home: codex_home.as_deref().map(text),
+        })
     }
 }
 
-fn not_taken(what: &str, wanted: &str, got: &str) -> Failure {
-    Failure::new(
-        FailureKind::Startup,
-        format!("codex did not take the {what}: asked for {wanted}, got {got}"),
-    )
+impl SessionConfig {
+    /// Why an MCP server that Codex starts should not run: neither the user nor the program has set it up. Its code runs
+    /// outside of any sandbox.
+    pub(crate) fn unknown_mcp_server(&self, name: &str, confinement: &Confinement) -> Option<String> {
+        let of_program = self.config.get("mcp_servers").and_then(|servers| servers.get(name)).is_some();
+        let of_user = || {
+            let home = confinement.codex_home.as_deref().map(Path::new);
+            home.into_iter()
+                .chain([Path::new(SYSTEM_CONFIG)])
+                .any(|home| UserConfig::read(home).mcp_servers.contains(name))
+        };
+        let is_known = confinement.project == ProjectTrust::Trusted || of_program || of_user();
+        (!is_known).then(|| {
+            format!("codex started the MCP server {name:?}, which is not in the user's own configuration")
+        })
+    }
+}
+
+/// The real path of a file or directory, also of one that does not exist yet: then of what exists above it.
+fn real_path(path: &Path) -> PathBuf {
+    match (path.canonicalize(), path.parent(), path.file_name()) {
+        (Ok(real), ..) => real,
+        (Err(_), Some(parent), Some(name)) => real_path(parent).join(name),
+        (Err(_), ..) => path.to_path_buf(),
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 /// What commands may touch.
@@ -143,12 +184,11 @@ impl Sandbox {
         }
     }
 
-    /// As Codex echoes it.
-    fn echo(self) -> &'static str {
+    fn access(self) -> Access {
         match self {
-            Self::ReadOnly => "readOnly",
-            Self::WorkspaceWrite => "workspaceWrite",
-            Self::DangerFullAccess => "dangerFullAccess",
+            Self::ReadOnly => Access::Read,
+            Self::WorkspaceWrite => Access::Workspace,
+            Self::DangerFullAccess => Access::Everything,
         }
     }
 }

@@ -181,6 +181,7 @@ impl Turn {
             Input::ProgramAnswered { key, answer } => self.on_program_answer(&key, answer, effects),
             Input::Steer { token, input, client_id } => self.on_steer(token, input, client_id, effects),
             Input::Interrupt => self.stop(StopCause::User, now, effects),
+            Input::Breach(message) => self.stop(StopCause::Breach(message), now, effects),
             Input::Lost(loss) => self.on_lost(loss, now, effects),
             Input::Attached { epoch } => self.on_attached(epoch, now, effects),
             Input::Time => {}

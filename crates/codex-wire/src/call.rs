@@ -38,6 +38,7 @@ pub const METHODS: &[&str] = &[
     ThreadRead::METHOD,
     CompactStart::METHOD,
     CleanBackgroundTerminals::METHOD,
+    CommandExec::METHOD,
     TurnStart::METHOD,
     TurnSteer::METHOD,
     TurnInterrupt::METHOD,
@@ -92,9 +93,15 @@ pub struct ThreadSettings {
     /// The working directory; Codex does not check that it exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// `read-only`, `workspace-write`, `danger-full-access`.
+    /// `danger-full-access`. Every other sandbox is a permission profile; Codex refuses both together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
+    /// The name of a permission profile of `config`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<String>,
+    /// The directories that count as the workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtime_workspace_roots: Option<Vec<String>>,
     /// `untrusted`, `on-request`, `never`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_policy: Option<String>,
@@ -188,10 +195,23 @@ pub struct ThreadOpened {
     pub approval_policy: Option<Value>,
     /// The reviewer that holds.
     pub approvals_reviewer: Option<String>,
+    /// The permission profile that holds; none where a plain sandbox does.
+    pub active_permission_profile: Option<ActivePermissionProfile>,
+    /// The directories that count as the workspace.
+    pub runtime_workspace_roots: Option<Vec<String>>,
+    /// The files that instructions were read from.
+    pub instruction_sources: Vec<String>,
     /// The model that holds.
     pub model: Option<String>,
     /// The newest turns, if a resume asked for them.
     pub initial_turns_page: Option<Page<Turn>>,
+}
+
+/// A permission profile that holds. What it denies is not told (codex 0.166).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ActivePermissionProfile {
+    /// Its name.
+    pub id: String,
 }
 
 impl ThreadOpened {
@@ -289,6 +309,33 @@ pub struct CleanBackgroundTerminals {
 }
 call!(CleanBackgroundTerminals, "thread/backgroundTerminals/clean", Value);
 
+/// `command/exec`: runs a command of ours, under a permission profile of the process's own configuration.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandExec {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Where it runs.
+    pub cwd: String,
+    /// The name of the profile.
+    pub permission_profile: String,
+    /// How long it may take.
+    pub timeout_ms: u64,
+}
+call!(CommandExec, "command/exec", CommandExecuted);
+
+/// How a command of ours ended.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandExecuted {
+    /// Its exit code.
+    pub exit_code: i32,
+    /// What it wrote.
+    pub stdout: String,
+    /// What it wrote on stderr.
+    pub stderr: String,
+}
+
 /// `turn/start`. While a turn runs this is a *steer* for Codex: the caller must know that none does.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -309,9 +356,9 @@ pub struct TurnStart {
     /// As in [`ThreadSettings`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approvals_reviewer: Option<String>,
-    /// The sandbox in the turn's own spelling, `{"type": "readOnly"}`.
+    /// As in [`ThreadSettings`]. A sandbox by itself would replace the profile (codex 0.166).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox_policy: Option<Value>,
+    pub permissions: Option<String>,
     /// The model, from this turn on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,

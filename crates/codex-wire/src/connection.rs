@@ -24,7 +24,6 @@ const UNUSED_NOTIFICATIONS: &[&str] = &[
     "thread/name/updated",
     "thread/queue/changed",
     "thread/readState/changed",
-    "thread/settings/updated",
     "turn/plan/updated",
 ];
 

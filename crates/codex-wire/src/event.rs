@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::id::RequestId;
 use crate::item::Item;
-use crate::thread::{RateLimits, Thread, ThreadStatus, TokenUsage, Turn, TurnError};
+use crate::thread::{RateLimits, Thread, ThreadLimits, ThreadStatus, TokenUsage, Turn, TurnError};
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +16,13 @@ pub enum Event {
     ThreadStarted(Thread),
     /// A thread works, waits or failed.
     ThreadStatus(ThreadStatus),
+    /// The settings of a thread changed.
+    ThreadSettings(Box<ThreadLimits>),
+    /// An MCP server is being started, or was.
+    McpServer {
+        /// Its name.
+        name: String,
+    },
     /// A turn became active. Interrupts are refused before this (codex 0.166).
     TurnStarted(Turn),
     /// A turn ended. The only proof of it.
@@ -75,6 +82,8 @@ pub enum DeltaKind {
 pub const METHODS: &[&str] = &[
     "thread/started",
     "thread/status/changed",
+    "thread/settings/updated",
+    "mcpServer/startupStatus/updated",
     "turn/started",
     "turn/completed",
     "item/started",
@@ -117,6 +126,10 @@ impl Event {
             "turn/completed" => Self::TurnCompleted(source.read::<WithTurn>()?.turn),
             "thread/started" => Self::ThreadStarted(source.read::<WithThread>()?.thread),
             "thread/status/changed" => Self::ThreadStatus(source.read::<WithStatus>()?.status),
+            "thread/settings/updated" => {
+                Self::ThreadSettings(Box::new(source.read::<WithSettings>()?.thread_settings))
+            }
+            "mcpServer/startupStatus/updated" => Self::McpServer { name: source.read::<WithName>()?.name },
             "thread/tokenUsage/updated" => Self::TokenUsage(source.read::<WithUsage>()?.token_usage),
             "turn/diff/updated" => Self::DiffUpdated(source.read::<WithDiff>()?.diff),
             "serverRequest/resolved" => Self::RequestResolved(source.read::<WithRequest>()?.request_id),
@@ -195,6 +208,17 @@ struct WithThread {
 #[derive(Deserialize)]
 struct WithStatus {
     status: ThreadStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WithSettings {
+    thread_settings: ThreadLimits,
+}
+
+#[derive(Deserialize)]
+struct WithName {
+    name: String,
 }
 
 #[derive(Deserialize)]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::call::ActivePermissionProfile;
 use crate::id::{ThreadId, TurnId};
 use crate::item::Item;
 
@@ -22,6 +23,22 @@ pub struct Thread {
     pub path: Option<String>,
     /// Some or all turns, as the call asked for.
     pub turns: Vec<Turn>,
+}
+
+/// The settings of a thread that keep it within bounds, as `thread/settings/updated` tells them.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ThreadLimits {
+    /// The directory.
+    pub cwd: Option<String>,
+    /// The approval policy: a string, or an object for granular ones.
+    pub approval_policy: Option<Value>,
+    /// Who reviews approvals.
+    pub approvals_reviewer: Option<String>,
+    /// The sandbox, `{"type": "readOnly", …}`.
+    pub sandbox_policy: Option<Value>,
+    /// The permission profile.
+    pub active_permission_profile: Option<ActivePermissionProfile>,
 }
 
 /// Whether a thread works or waits.

@@ -82,7 +82,7 @@ impl Bridge {
     /// Opens the trunk, branches it, and leaves both.
     async fn forked(&self, trunk: &Task, thread_id: ThreadId) -> Result<Standing, Failure> {
         let inner = &self.inner;
-        let config = session_config(&inner.config, &trunk.settings);
+        let config = session_config(&inner.config, &trunk.settings)?;
         let dial = inner.hosts.dial(trunk);
         let session = Session::resume(config, dial, None, thread_id).await?;
         let branch = session.fork().await;

@@ -18,8 +18,8 @@ impl Bridge {
         check_name(new.client_request_id.as_deref())?;
         let _changing = inner.changing.lock().await;
         if let Some(task) = self.started_by(new.client_request_id.as_ref()).await? {
-            let is_same =
-                task.settings == new.settings && inner.has_first_prompt(&task.id, &new.prompt).await?;
+            let is_same = task.settings.asks_the_same(&new.settings)
+                && inner.has_first_prompt(&task.id, &new.prompt).await?;
             return if is_same { self.view(task).await } else { Err(Error::KeyReused(task.id)) };
         }
         check_prompt(&new.prompt)?;

@@ -24,6 +24,10 @@ pub struct Rules {
     pub sandbox: Sandbox,
     /// When Codex asks.
     pub approval_policy: ApprovalMode,
+    /// Whether commands reach the network.
+    pub network: bool,
+    /// Directories beside the workspace that commands may write.
+    pub writable_roots: Vec<PathBuf>,
     /// The model, if not Codex's own choice.
     pub model: Option<String>,
     /// The reasoning effort, if not Codex's own choice.
@@ -128,6 +132,8 @@ impl Rules {
             sandbox: Sandbox::ReadOnly,
             // Under `untrusted` every `ls` would ask.
             approval_policy: ApprovalMode::OnRequest,
+            network: false,
+            writable_roots: Vec::new(),
             model: None,
             effort: None,
             while_running: WhileRunning::Queue,

@@ -53,6 +53,7 @@ impl Work {
         });
         batch.push(append(&self.task.id, now, "turn_ended", object(body)));
         batch.extend(notice);
+        batch.extend(result.error.as_ref().and_then(|error| self.alarm(error, now)));
         let goes_on = resume.is_some() || self.task.parked.is_some();
         batch.push(append(&self.task.id, now, "state", state_of(&self.task, goes_on)));
         // In one piece: a crash between the two would leave it `lost` for a person to find. A prompt that cannot be
@@ -67,6 +68,17 @@ impl Work {
             self.inner.line_up_to_resume(&self.task);
         }
         Ok(())
+    }
+
+    /// A thread that left its bounds is on the operator's record.
+    fn alarm(&self, error: &Failure, now: TimeMs) -> Option<Write> {
+        (error.kind == FailureKind::Breach).then(|| Write::Audit {
+            at: now,
+            actor: "codex-bridge".to_owned(),
+            action: "alarm".to_owned(),
+            task_id: Some(self.task.id.clone()),
+            detail: error.message.clone(),
+        })
     }
 
     /// Of all tasks that wait for one login, the first carries the notice; the others say what they wait for.

@@ -1,18 +1,24 @@
 //! Opening a task's thread: the one it has, or a new one.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use codex_session::{
-    Failure, FailureKind, Session, SessionConfig, SessionEvent, SteerOutcome, TurnOutcome, TurnResult,
+    Failure, FailureKind, Sandbox, Session, SessionConfig, SessionEvent, SteerOutcome, TurnOutcome,
+    TurnResult,
 };
+use codex_wire::confinement::ProjectTrust;
+use codex_wire::user_config::UserConfig;
 use tokio::sync::mpsc;
 
 use super::approver::People;
 use super::{COMMANDS, Command, Mode, Runner, Work};
 use crate::config::Config;
+use crate::place::{self, Overlap, Place};
 use crate::store;
 use crate::task::{Settings, Task, TurnProgress};
+use crate::trust::{Trust, instructions_of};
 
 /// A prompt that was on its way when we died makes its thread durable within so long, if it arrived.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
@@ -26,8 +32,13 @@ impl Runner {
         journal: mpsc::Sender<SessionEvent>,
         mode: Mode,
     ) -> Result<Option<Session>, store::Error> {
-        let mut config = session_config(&work.inner.config, &work.task.settings);
+        let mut config = match session_config(&work.inner.config, &work.task.settings) {
+            Ok(config) => config,
+            Err(failure) => return work.end_with(failure).await.map(|()| None),
+        };
         config.journal = Some(journal);
+        let home = work.inner.login_home(&work.task);
+        let users_before = UserConfig::read(&home);
         let opening = open_thread(work, config, mode);
         tokio::pin!(opening);
         let opened = loop {
@@ -48,12 +59,35 @@ impl Runner {
         };
         // The thread's opening itself is recorded by the caller, with more detail.
         while told.try_recv().is_ok() {}
-        match opened {
+        let checked = opened.and_then(|session| {
+            check_trust(&users_before, &home, &work.task.settings)?;
+            work.task.settings.place = Some(check_place(&work.task.settings)?);
+            Ok(session)
+        });
+        match checked {
             Ok(session) => Ok(Some(session)),
-            Err(failure) => {
-                work.end(TurnResult { error: Some(failure), ..TurnResult::default() }).await?;
-                Ok(None)
-            }
+            Err(failure) => work.end_with(failure).await.map(|()| None),
+        }
+    }
+}
+
+impl Work {
+    async fn end_with(&mut self, failure: Failure) -> Result<(), store::Error> {
+        self.end(TurnResult { error: Some(failure), ..TurnResult::default() }).await
+    }
+}
+
+/// Whether Codex has taken the directory for trusted by itself, which it writes to the user's own file.
+fn check_trust(before: &UserConfig, home: &Path, settings: &Settings) -> Result<(), Failure> {
+    match UserConfig::read(home).new_project_above(&settings.cwd, before) {
+        None => Ok(()),
+        Some(path) => {
+            let message = format!(
+                "{} got an entry for {path} while the thread was opened. If that was you, continue the task; if not, \
+                 remove the entry: with it Codex runs what {path}/.codex says",
+                home.join("config.toml").display(),
+            );
+            Err(Failure::new(FailureKind::Breach, message))
         }
     }
 }
@@ -62,18 +96,53 @@ fn stopped() -> TurnResult {
     TurnResult { outcome: TurnOutcome::Interrupted, interrupted: true, ..TurnResult::default() }
 }
 
-/// How the sessions of a task are set up.
-pub(crate) fn session_config(config: &Config, settings: &Settings) -> SessionConfig {
+/// How the sessions of a task are set up; or why its directory cannot be used. Reads files of the directory.
+pub(crate) fn session_config(config: &Config, settings: &Settings) -> Result<SessionConfig, Failure> {
+    check_place(settings)?;
+    check_grounds(config, settings)?;
+    let trust = config.trust_of(settings);
     let mut session = SessionConfig::new(&settings.cwd);
-    session.sandbox = Some(settings.sandbox);
-    session.approval_mode = Some(settings.approval_policy);
+    session.sandbox = settings.sandbox;
+    session.network = settings.network;
+    session.writable_roots.clone_from(&settings.writable_roots);
+    session.approval_mode = settings.approval_policy;
+    session.denied = config.denied_paths();
+    session.command_variables = config.env.pass.iter().chain(config.env.set.keys()).cloned().collect();
+    session.project = if trust == Trust::Trusted { ProjectTrust::Trusted } else { ProjectTrust::Untrusted };
     session.model.clone_from(&settings.model);
     session.approvals = config.approvals.clone();
     session.redactor = config.redactor.clone();
     let ours = Some(config.developer_instructions.clone()).filter(|text| !text.is_empty());
-    let instructions: Vec<String> = ours.into_iter().chain(settings.developer_instructions.clone()).collect();
+    let of_directory = if trust == Trust::Instructions { instructions_of(&settings.cwd) } else { None };
+    let of_caller = settings.developer_instructions.clone();
+    let instructions: Vec<String> = ours.into_iter().chain(of_directory).chain(of_caller).collect();
     session.developer_instructions = (!instructions.is_empty()).then(|| instructions.join("\n\n"));
-    session
+    Ok(session)
+}
+
+/// Whether the task may work in its directory at all. Tasks from before this was asked are refused here.
+fn check_grounds(config: &Config, settings: &Settings) -> Result<(), Failure> {
+    match config.grounds.overlap(&settings.cwd) {
+        None => Ok(()),
+        Some(Overlap::Holds(_) | Overlap::HoldsHome(_)) if settings.sandbox == Sandbox::ReadOnly => Ok(()),
+        Some(overlap) => {
+            let cwd = settings.cwd.display();
+            let message =
+                format!("no task may write in {cwd}: {overlap}; start it again in a directory of its own");
+            Err(Failure::new(FailureKind::Configuration, message))
+        }
+    }
+}
+
+/// Whether the directory is still the one that the task was handed over for.
+pub(super) fn check_place(settings: &Settings) -> Result<Place, Failure> {
+    Place::check(&settings.cwd, settings.place).map_err(|error| {
+        let kind = match error {
+            place::Error::Unusable { .. } => FailureKind::Startup,
+            place::Error::Link { .. } | place::Error::Swapped { .. } => FailureKind::Breach,
+        };
+        Failure::new(kind, error.to_string())
+    })
 }
 
 /// Everything is taken out of `work` before the first wait, so that the task can be changed meanwhile.

@@ -170,6 +170,8 @@ fn rules(bench: &Workbench) -> Rules {
         workspace: "home".to_owned(),
         sandbox: Sandbox::ReadOnly,
         approval_policy: ApprovalMode::Untrusted,
+        network: false,
+        writable_roots: Vec::new(),
         model: None,
         effort: None,
         while_running: WhileRunning::Queue,

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codex_bridge_core::config::DEVELOPER_INSTRUCTIONS;
+use codex_bridge_core::place::Grounds;
 use codex_bridge_core::seal::Key;
 use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::task::{Limits, Settings, Status};
+use codex_bridge_core::trust::TrustedRoots;
 use codex_bridge_core::{Bridge, Config, NewTask, OnHostLoss, TaskView};
-use codex_session::{ApprovalMode, ApprovalPolicy, Sandbox};
+use codex_session::{ApprovalPolicy, Sandbox};
 use codex_wire::host::{EnvPolicy, KeeperCommand};
 use redact::Redactor;
 use scripted_model::ScriptedModel;
@@ -43,6 +45,9 @@ impl Workbench {
             },
             codex_home: Some(self.home.codex_home()),
             other_homes: Vec::new(),
+            denied: Vec::new(),
+            grounds: Grounds::default(),
+            trusted_roots: TrustedRoots::default(),
             max_running: 8,
             host_limits: codex_wire::host::retirement::Limits::default(),
             on_host_loss: OnHostLoss::Ask,
@@ -85,15 +90,7 @@ impl Workbench {
     pub fn task(&self, prompt: &str) -> NewTask {
         NewTask {
             prompt: prompt.to_owned(),
-            settings: Settings {
-                cwd: self.home.workspace(),
-                sandbox: Sandbox::ReadOnly,
-                approval_policy: ApprovalMode::Untrusted,
-                model: None,
-                effort: None,
-                codex_home: None,
-                developer_instructions: None,
-            },
+            settings: Settings::new(self.home.workspace()),
             limits: Limits::default(),
             client_request_id: None,
             notify_target: None,

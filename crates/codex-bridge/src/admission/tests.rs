@@ -1,6 +1,8 @@
 use std::path::PathBuf;
 
+use codex_bridge_core::place::Grounds;
 use codex_bridge_core::task::Settings;
+use codex_bridge_core::trust::TrustedRoots;
 use codex_session::{ApprovalMode, Sandbox};
 
 use super::Rules;
@@ -8,7 +10,8 @@ use crate::calls::{Door, Start};
 use crate::config::{File, Profile};
 
 fn rules(file: File) -> Rules {
-    Rules { file, codex_home: Some("/usr".into()), user_home: Some("/usr".into()) }
+    let grounds = Grounds { ours: Vec::new(), user_home: Some("/usr".into()) };
+    Rules { file, codex_home: Some("/usr".into()), grounds, trusted_roots: TrustedRoots::default() }
 }
 
 fn start(door: Door) -> Start {

@@ -208,6 +208,8 @@ impl Settings {
                 .approval_policy
                 .or(profile.approval_policy)
                 .unwrap_or(rules.approval_policy),
+            network: profile.network,
+            writable_roots: profile.writable_roots,
             model: self.model.clone().or(profile.model),
             effort: self.effort.clone().or(profile.effort),
             while_running: self.while_running,

@@ -367,8 +367,10 @@ impl Actor {
             Delivery::Notification(note) => {
                 if self.running.is_none() {
                     self.watch_unjoined(&note);
+                    self.watch_bounds(note.thread_id.as_ref(), &note.event()).await;
                 } else {
                     let event = note.event();
+                    self.watch_bounds(note.thread_id.as_ref(), &event).await;
                     let (thread_id, turn_id) = (note.thread_id.clone(), note.turn_id.clone());
                     drop(note);
                     self.step(Input::Event { thread_id, turn_id, event }).await;
@@ -381,6 +383,27 @@ impl Actor {
                 }
             }
             Delivery::Closed(reason) => self.on_closed(&reason).await,
+        }
+    }
+
+    /// Stops the turn when the thread has left its bounds. Without a turn the connection is left: the next turn opens the
+    /// thread again, with everything that keeps it within bounds.
+    async fn watch_bounds(&mut self, thread_id: Option<&ThreadId>, event: &Event) {
+        let Some(opened) = &self.opened else { return };
+        let is_ours = thread_id.is_none_or(|thread_id| *thread_id == opened.thread_id);
+        let breach = match event {
+            Event::ThreadSettings(limits) if is_ours => {
+                opened.confinement.check_limits(limits).err().map(|difference| difference.to_string())
+            }
+            Event::McpServer { name } => self.config.unknown_mcp_server(name, &opened.confinement),
+            _ => None,
+        };
+        let Some(message) = breach else { return };
+        if self.running.is_some() {
+            self.step(Input::Breach(message)).await;
+        } else {
+            self.tell(SessionEvent::Warning { message }).await;
+            self.leave_link();
         }
     }
 
@@ -576,9 +599,7 @@ fn turn_start(
     input: Vec<UserInput>,
     options: &TurnOptions,
 ) -> TurnStart {
-    let settings = config.thread_settings();
-    // The sandbox as it was echoed, so that roots and network of the operator's config stay as they are.
-    let sandbox_policy = config.sandbox.and(opened.sandbox.clone());
+    let settings = config.thread_settings(&opened.confinement);
     TurnStart {
         thread_id: opened.thread_id.0.clone(),
         input,
@@ -586,7 +607,7 @@ fn turn_start(
         cwd: settings.cwd,
         approval_policy: settings.approval_policy,
         approvals_reviewer: settings.approvals_reviewer,
-        sandbox_policy,
+        permissions: settings.permissions,
         model: options.model.clone(),
         effort: options.effort.clone(),
         output_schema: options.output_schema.clone(),

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use codex_wire::call::{
-    InitialTurnsPage, ThreadFork, ThreadOpened, ThreadResume, ThreadStart, ThreadTurnsList,
+    CleanBackgroundTerminals, InitialTurnsPage, ThreadArchive, ThreadFork, ThreadLoadedList, ThreadOpened,
+    ThreadResume, ThreadSettings, ThreadStart, ThreadTurnsList, ThreadUnarchive, TurnInterrupt,
 };
+use codex_wire::confinement::{Confinement, Difference};
 use codex_wire::host::holder::{Holder, holder_of};
 use codex_wire::item::Item;
 use codex_wire::peer::{self, CallError, Inbox, InboxSender, Peer};
 use codex_wire::thread::{Turn, TurnStatus};
 use codex_wire::{ThreadId, TurnId};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Failure, FailureKind};
@@ -30,8 +31,8 @@ pub(super) struct Opened {
     pub(super) running_turn: Option<TurnId>,
     /// What that turn has begun.
     pub(super) under_way: Option<UnderWay>,
-    /// The sandbox that holds, in the turn's own spelling.
-    pub(super) sandbox: Option<Value>,
+    /// The bounds within which it was opened.
+    pub(super) confinement: Confinement,
 }
 
 /// Items that had begun and not ended when the thread was taken up: nothing else tells of them.
@@ -75,13 +76,12 @@ pub(super) async fn open(
         () = unwanted.cancelled() => Err(no_longer_wanted()),
     };
     let opened = match opened {
-        Ok((opened, inbox, inbox_sender)) => {
+        Ok((opened, confinement, inbox, inbox_sender)) => {
             let running = running_turn(&config, &link, &opened).await;
             let Some(thread_id) = opened.id() else { return Err(no_thread_id()) };
             let running_turn = running.as_ref().map(|turn| turn.id.clone());
             let under_way = running.map(UnderWay::of);
-            let sandbox = opened.sandbox;
-            Ok(Opened { link, inbox, inbox_sender, thread_id, running_turn, under_way, sandbox })
+            Ok(Opened { link, inbox, inbox_sender, thread_id, running_turn, under_way, confinement })
         }
         Err(mut failure) => {
             failure.stderr_tail = link.connection.stderr_tail(config.stderr_tail_lines);
@@ -111,21 +111,59 @@ fn no_longer_wanted() -> Failure {
 
 fn dial_failure(error: DialError) -> Failure {
     let message = format!("codex app-server startup failed: {error}");
-    let stderr_tail = match error {
-        DialError::Handshake { stderr_tail, .. } => stderr_tail,
-        DialError::Spawn(_) | DialError::Host(_) | DialError::Boot(_) | DialError::Transport(_) => Vec::new(),
+    let (kind, stderr_tail) = match error {
+        DialError::Handshake { stderr_tail, .. } => (FailureKind::Startup, stderr_tail),
+        DialError::Unconfined { .. } => (FailureKind::Breach, Vec::new()),
+        DialError::Spawn(_) | DialError::Host(_) | DialError::Boot(_) | DialError::Transport(_) => {
+            (FailureKind::Startup, Vec::new())
+        }
     };
-    Failure { stderr_tail, ..Failure::new(FailureKind::Startup, message) }
+    Failure { stderr_tail, ..Failure::new(kind, message) }
 }
 
 async fn open_on(
     config: &SessionConfig,
     link: &Link,
     source: &Source,
-) -> Result<(ThreadOpened, Inbox, InboxSender), Failure> {
+) -> Result<(ThreadOpened, Confinement, Inbox, InboxSender), Failure> {
     let (sender, inbox) = peer::inbox();
-    let peer = &link.connection.peer;
-    let settings = config.thread_settings();
+    let confinement = config.confinement(link.connection.server.codex_home.as_deref())?;
+    let settings = config.thread_settings(&confinement);
+    let first =
+        if is_loaded(config, link, source).await { ThreadSettings::default() } else { settings.clone() };
+    let opened = request_open(config, link, source, &first, &sender).await?;
+    let opened = match (confinement.check_opened(&opened), source) {
+        (Ok(()), _) => opened,
+        (Err(difference), Source::Resume(thread_id)) => {
+            unload(config, &link.connection.peer, thread_id, &opened)
+                .await
+                .map_err(|()| breach(&difference))?;
+            let again = request_open(config, link, source, &settings, &sender).await?;
+            confinement.check_opened(&again).map_err(|difference| breach(&difference))?;
+            again
+        }
+        (Err(difference), _) => return Err(breach(&difference)),
+    };
+    Ok((opened, confinement, inbox, sender))
+}
+
+/// Whether the thread to resume is loaded there. Such a thread keeps the settings of its last opening, whatever is sent;
+/// and settings that are sent all the same cut off a turn that is just beginning (codex 0.166).
+async fn is_loaded(config: &SessionConfig, link: &Link, source: &Source) -> bool {
+    let Source::Resume(thread_id) = source else { return false };
+    let loaded = link.connection.peer.call(&ThreadLoadedList {}, config.call_limits.thread_start).await;
+    loaded.is_ok_and(|page| page.data.contains(thread_id))
+}
+
+/// Has Codex open the thread, and checks that it is the right one.
+async fn request_open(
+    config: &SessionConfig,
+    link: &Link,
+    source: &Source,
+    settings: &ThreadSettings,
+    sender: &InboxSender,
+) -> Result<ThreadOpened, Failure> {
+    let (peer, settings) = (&link.connection.peer, settings.clone());
     let (what, opened) = match source {
         Source::New => {
             let dynamic_tools = (!config.dynamic_tools.is_empty()).then(|| config.dynamic_tools.clone());
@@ -163,8 +201,33 @@ async fn open_on(
         let message = format!("codex opened thread {got} when asked for {wanted}");
         return Err(Failure::new(FailureKind::Protocol, message));
     }
-    config.check_echo(&opened)?;
-    Ok((opened, inbox, sender))
+    Ok(opened)
+}
+
+/// Unloads a thread, so that the next resume takes its settings. One that works outside its bounds is interrupted
+/// instead, and not used.
+async fn unload(
+    config: &SessionConfig,
+    peer: &Peer,
+    thread_id: &ThreadId,
+    opened: &ThreadOpened,
+) -> Result<(), ()> {
+    let (thread_id, limit) = (thread_id.clone(), config.call_limits.interrupt);
+    if opened.thread.status.kind == "active" {
+        let interrupt = TurnInterrupt { thread_id: thread_id.clone(), turn_id: String::new() };
+        // Whatever comes of it, the thread is not used.
+        let _ = peer.call(&interrupt, limit).await;
+        let _ = peer.call(&CleanBackgroundTerminals { thread_id }, limit).await;
+        return Err(());
+    }
+    let archived = peer.call(&ThreadArchive { thread_id: thread_id.clone() }, limit).await;
+    let restored = peer.call(&ThreadUnarchive { thread_id }, limit).await;
+    archived.and(restored).map(drop).map_err(drop)
+}
+
+/// The settings that hold are not those that were sent.
+pub(super) fn breach(difference: &Difference) -> Failure {
+    Failure::new(FailureKind::Breach, difference.to_string())
 }
 
 fn no_thread_id() -> Failure {

@@ -18,7 +18,6 @@ use crate::decision::RequestKey;
 use crate::failure::FailureKind;
 use crate::link::Link;
 use crate::narration::SessionEvent;
-use crate::settings::{ApprovalMode, Sandbox};
 use crate::turn::{Effect, Input, Outgoing};
 
 /// Pauses between tries to reach a living host again.
@@ -141,8 +140,8 @@ impl Actor {
         let context = Context {
             thread_id: thread_id.as_str(),
             cwd: &self.config.cwd.to_string_lossy(),
-            sandbox: self.config.sandbox.map(Sandbox::as_str),
-            approval_policy: self.config.approval_mode.map(ApprovalMode::as_str),
+            sandbox: Some(self.config.sandbox.as_str()),
+            approval_policy: Some(self.config.approval_mode.as_str()),
             patch,
             allow_permanent_rules: self.config.approvals.allow_permanent_rules,
         };

@@ -111,6 +111,8 @@ pub enum Input {
     },
     /// Stop the turn.
     Interrupt,
+    /// The thread has left its bounds, in these words: stop the turn.
+    Breach(String),
     /// The connection ended.
     Lost(Loss),
     /// A new connection to the thread stands.

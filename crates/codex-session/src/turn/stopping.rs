@@ -12,7 +12,7 @@ const CONFIRM_LIMIT: Millis = 5_000;
 const DRAIN_LIMIT: Millis = 10_000;
 
 /// Why a turn is being stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopCause {
     /// Someone asked for it.
     User,
@@ -20,6 +20,8 @@ pub enum StopCause {
     WorkLimit(Millis),
     /// It was silent this many milliseconds.
     IdleLimit(Millis),
+    /// The thread left its bounds, in these words.
+    Breach(String),
 }
 
 #[derive(Debug)]
@@ -50,19 +52,20 @@ impl Stop {
 
 impl StopCause {
     /// What the caller is told; a person's own wish is no failure.
-    pub(super) fn failure(self) -> Option<Failure> {
+    pub(super) fn failure(&self) -> Option<Failure> {
         let message = match self {
             Self::User => return None,
-            Self::WorkLimit(limit) => format!("the turn timed out after {} s of work", seconds(limit)),
+            Self::WorkLimit(limit) => format!("the turn timed out after {} s of work", seconds(*limit)),
             Self::IdleLimit(limit) => {
-                format!("the turn was inactive for {} s; task incomplete", seconds(limit))
+                format!("the turn was inactive for {} s; task incomplete", seconds(*limit))
             }
+            Self::Breach(message) => return Some(Failure::new(FailureKind::Breach, message)),
         };
         Some(Failure::new(FailureKind::Timeout, message))
     }
 
     /// What the caller is told when Codex never said that the turn has stopped.
-    fn unconfirmed(self) -> Failure {
+    fn unconfirmed(&self) -> Failure {
         let message = "codex did not confirm the interrupt; its host is ended unless others work on it";
         self.failure().unwrap_or_else(|| Failure::new(FailureKind::Unresponsive, message))
     }

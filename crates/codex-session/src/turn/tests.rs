@@ -283,7 +283,7 @@ pub(super) fn turn_start() -> Box<TurnStart> {
         cwd: None,
         approval_policy: None,
         approvals_reviewer: None,
-        sandbox_policy: None,
+        permissions: None,
         model: None,
         effort: None,
         output_schema: None,

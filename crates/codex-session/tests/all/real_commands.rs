@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex_session::projection::Message;
 use codex_session::turn::Closing;
 use codex_session::{
     ApprovalMode, Ask, Decider, Decision, Sandbox, Session, SessionConfig, SessionEvent, TurnOptions,
@@ -56,37 +55,19 @@ async fn an_accepted_command_runs_as_it_was_shown() {
     codex.end(session).await;
 }
 
-/// Codex tries an accepted command in the sandbox and, when it sees it blocked there, repeats it outside. On a busy
-/// machine it may not see it, so several tries are made until one was repeated.
 #[tokio::test]
-async fn a_command_that_the_sandbox_blocks_is_repeated_outside_as_the_question_said() {
+async fn an_accepted_command_that_the_sandbox_blocks_is_never_run_outside_of_it() {
     let codex = RealCodex::new().await;
-    let command = "echo one >> runs.txt";
-    codex.model.script("make it", Scenario::new().exec(command).then_say("done"));
+    codex.model.script("make it", Scenario::new().exec("echo one >> runs.txt").then_say("done"));
     let person = Person::silent();
     let session = codex.start(person.approver()).await;
-    for tries in 1..=20 {
+    for tries in 1..=5 {
         person.say(Decision::Accept);
-        let result = completed(soon(session.run_turn("make it", TurnOptions::default())).await);
-        let [Message::Assistant { tool_calls, .. }, ..] = result.projected_messages.as_slice() else {
-            panic!("{result:#?}")
-        };
-        assert!(tool_calls[0].function.arguments.contains(command), "{tool_calls:?}");
-        let text = person.asked(tries).await.text();
-        assert_eq!(person.texts().len(), tries, "it is asked once, repeated or not");
-        for part in [
-            command,
-            "read-only. If it blocks the command, Codex may run it again outside, without asking again.",
-        ] {
-            assert!(text.contains(part), "{part:?} is not in\n{text}");
-        }
-        if codex.made("runs.txt") {
-            assert_eq!(codex.lines_of("runs.txt"), ["one"]);
-            return codex.end(session).await;
-        }
-        assert!(codex.tool_output("make it").contains("Read-only file system"));
+        completed(soon(session.run_turn("make it", TurnOptions::default())).await);
+        assert_eq!(person.texts().len(), tries);
+        assert!(!codex.made("runs.txt"), "{}", codex.tool_output("make it"));
     }
-    panic!("no command was repeated");
+    codex.end(session).await;
 }
 
 // peer: S1, S32
@@ -274,7 +255,7 @@ async fn a_command_that_wants_out_of_the_sandbox_says_why() {
     codex.model.script("try it", touch("tried.txt"));
     let person = Person::saying([Decision::Accept]);
     let on_request = |config: &mut SessionConfig| {
-        (config.sandbox, config.approval_mode) = (Some(Sandbox::ReadOnly), Some(ApprovalMode::OnRequest));
+        (config.sandbox, config.approval_mode) = (Sandbox::ReadOnly, ApprovalMode::OnRequest);
     };
     let session = with_config(&codex, &person, on_request).await;
     assert_eq!(answer_to(&session, "make it").await, "went on");

@@ -100,7 +100,7 @@ impl RealCodex {
     /// A session whose commands may write in the work directory, so that nothing but the answers decides whether they
     /// do. (What a sandbox blocks, Codex repeats outside or not, depending on how busy the machine is.)
     pub fn writing(&self) -> SessionConfig {
-        SessionConfig { sandbox: Some(Sandbox::WorkspaceWrite), ..self.config() }
+        SessionConfig { sandbox: Sandbox::WorkspaceWrite, ..self.config() }
     }
 
     /// A session of [`Self::writing`] with a Codex of its own.

@@ -44,7 +44,7 @@ fn made(dirs: &[String; 2]) -> [bool; 2] {
 
 async fn on_request(codex: &RealCodex, person: Option<&Person>) -> Session {
     let mut config = codex.config();
-    config.approval_mode = Some(ApprovalMode::OnRequest);
+    config.approval_mode = ApprovalMode::OnRequest;
     Session::start(config, codex.stdio(), person.and_then(Person::approver)).await.unwrap()
 }
 

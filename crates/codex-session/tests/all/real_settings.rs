@@ -1,4 +1,4 @@
-//! Which settings hold on the real Codex: those of the session, or Codex's own where the session leaves them to it.
+//! Which settings hold on the real Codex: those of the session, whatever the user's own config says.
 
 use codex_session::{ApprovalMode, Decision, FailureKind, Sandbox, Session};
 use scripted_model::{CodexConfig, Scenario, ToolCall};
@@ -30,7 +30,7 @@ async fn a_careless_config_neither_stops_the_questions_nor_lifts_the_sandbox() {
 
     // Asked nothing, but held by the sandbox.
     let mut config = codex.config();
-    config.approval_mode = Some(ApprovalMode::Never);
+    config.approval_mode = ApprovalMode::Never;
     let session = Session::start(config, codex.stdio(), None).await.unwrap();
     assert_eq!(answer_to(&session, "make it").await, "went on");
     assert!(!codex.made("made.txt"), "{}", codex.tool_output("make it"));
@@ -38,27 +38,14 @@ async fn a_careless_config_neither_stops_the_questions_nor_lifts_the_sandbox() {
 }
 
 #[tokio::test]
-async fn what_the_session_leaves_open_codexs_own_config_decides() {
-    let codex = RealCodex::configured(careless).await;
-    touch(&codex);
-    let person = Person::silent();
-    let mut config = codex.config();
-    (config.sandbox, config.approval_mode) = (None, None);
-    let session = Session::start(config, codex.stdio(), person.approver()).await.unwrap();
-    assert_eq!(answer_to(&session, "make it").await, "went on");
-    assert!(codex.made("made.txt") && person.texts().is_empty());
-    codex.end(session).await;
-}
-
-#[tokio::test]
-async fn the_reviewer_is_a_person_even_if_all_else_is_left_open() {
+async fn the_reviewer_is_a_person_whatever_the_users_config_says() {
     let reviewed = "approvals_reviewer = \"auto_review\"\napproval_policy = \"on-request\"\n";
     let codex = RealCodex::configured(|config| config.extra(reviewed)).await;
     let call = ToolCall::exec_escalated("touch made.txt", "it is needed");
     codex.model.script("make it", Scenario::new().call(call).then_say("went on"));
     let person = Person::saying([Decision::Accept]);
     let mut config = codex.config();
-    (config.sandbox, config.approval_mode) = (None, None);
+    config.approval_mode = ApprovalMode::OnRequest;
     let session = Session::start(config, codex.stdio(), person.approver()).await.unwrap();
     assert_eq!(answer_to(&session, "make it").await, "went on");
     assert!(codex.made("made.txt") && person.texts().len() == 1);
@@ -69,14 +56,13 @@ async fn the_reviewer_is_a_person_even_if_all_else_is_left_open() {
 async fn the_workspace_may_be_written_if_the_session_says_so() {
     let codex = RealCodex::new().await;
     touch(&codex);
-    let outside = codex.home.user_home().join("outside.txt");
+    // The homes of tests lie in the temporary directory, which commands may write.
+    let elsewhere = tempfile::tempdir_in("/var/tmp").unwrap();
+    let outside = elsewhere.path().join("outside.txt");
     let escape = Scenario::new().exec(format!("touch {}; true", outside.display())).then_say("went on");
     codex.model.script("escape", escape);
     let mut config = codex.config();
-    (config.sandbox, config.approval_mode) = (Some(Sandbox::WorkspaceWrite), Some(ApprovalMode::OnRequest));
-    // The homes of tests are in the temporary directory, which is writable otherwise.
-    config.config.insert("sandbox_workspace_write.exclude_slash_tmp".to_owned(), true.into());
-    config.config.insert("sandbox_workspace_write.exclude_tmpdir_env_var".to_owned(), true.into());
+    (config.sandbox, config.approval_mode) = (Sandbox::WorkspaceWrite, ApprovalMode::OnRequest);
     let session = Session::start(config, codex.stdio(), None).await.unwrap();
     for prompt in ["make it", "escape"] {
         assert_eq!(answer_to(&session, prompt).await, "went on");

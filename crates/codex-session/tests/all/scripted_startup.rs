@@ -52,34 +52,15 @@ async fn the_settings_that_keep_the_user_safe_are_sent_with_thread_and_turn() {
     let cwd = json!(codex.server.dir());
     let thread = codex.server.wait_for_method("thread/start").await["params"].clone();
     assert_eq!(thread["cwd"], cwd);
-    assert_eq!(thread["sandbox"], "read-only");
+    let profile = &thread["config"]["permissions"][thread["permissions"].as_str().unwrap()];
+    assert_eq!((thread.get("sandbox"), &profile["extends"]), (None, &json!(":read-only")));
     assert_eq!(thread["approvalPolicy"], "untrusted");
     assert_eq!(thread["approvalsReviewer"], "user");
-    assert_eq!(thread.get("permissions"), None);
     let turn = codex.server.wait_for_method("turn/start").await["params"].clone();
     assert_eq!(turn["cwd"], cwd);
-    assert_eq!(turn["sandboxPolicy"]["type"], "readOnly");
+    assert_eq!((turn.get("sandboxPolicy"), &turn["permissions"]), (None, &thread["permissions"]));
     assert_eq!(turn["approvalPolicy"], "untrusted");
     assert_eq!(turn["approvalsReviewer"], "user");
-    session.close().await;
-}
-
-#[tokio::test]
-async fn what_is_left_to_codex_is_not_sent() {
-    let codex = Scripted::new(Script::new());
-    let mut config = codex.config();
-    (config.sandbox, config.approval_mode) = (None, None);
-    let session = Session::start(config, codex.stdio(), None).await.unwrap();
-    soon(session.run_turn("go", TurnOptions::default())).await;
-    for (method, fields) in [
-        ("thread/start", ["sandbox", "approvalPolicy", "model"]),
-        ("turn/start", ["sandboxPolicy", "approvalPolicy", "model"]),
-    ] {
-        let params = codex.server.wait_for_method(method).await["params"].clone();
-        for field in fields {
-            assert_eq!(params.get(field), None, "{method} {field}");
-        }
-    }
     session.close().await;
 }
 
@@ -122,17 +103,13 @@ async fn a_thread_refused_for_its_login_tells_to_log_in() {
 #[tokio::test]
 async fn the_thread_id_is_found_wherever_servers_have_put_it() {
     let places = [
-        json!({"thread": {"id": "t-1"}}),
-        json!({"thread": {"sessionId": "t-1"}}),
-        json!({"sessionId": "t-1"}),
-        json!({"threadId": "t-1"}),
+        ("/thread", json!({"id": "t-1"})),
+        ("/thread", json!({"sessionId": "t-1"})),
+        ("/sessionId", json!("t-1")),
+        ("/threadId", json!("t-1")),
     ];
-    for place in places {
-        let reply = script::reply(place.clone())
-            .with("/cwd", "$cwd")
-            .with("/sandbox", json!({"type": "readOnly"}))
-            .with("/approvalPolicy", "untrusted")
-            .with("/approvalsReviewer", "user");
+    for (place, id) in places {
+        let reply = script::reply_thread().with("/thread", json!({})).with(place, id);
         let codex = Scripted::new(opening(reply));
         let session = codex.start().await;
         assert_eq!(session.open().await.unwrap(), ThreadId("t-1".to_owned()), "{place}");
@@ -145,13 +122,16 @@ async fn the_thread_id_is_found_wherever_servers_have_put_it() {
 
 #[tokio::test]
 async fn settings_that_are_not_echoed_count_as_not_taken() {
-    for missing in ["/sandbox", "/approvalPolicy", "/approvalsReviewer", "/cwd"] {
-        let reply = script::reply(json!({
-            "thread": {"id": "t-1"}, "cwd": "$cwd", "sandbox": {"type": "readOnly"},
-            "approvalPolicy": "untrusted", "approvalsReviewer": "user",
-        }));
-        let failure = refusal(opening(reply.without(missing))).await;
-        assert_eq!(failure.kind, FailureKind::Startup, "{missing}");
+    for missing in [
+        "/sandbox",
+        "/approvalPolicy",
+        "/approvalsReviewer",
+        "/activePermissionProfile",
+        "/runtimeWorkspaceRoots",
+        "/cwd",
+    ] {
+        let failure = refusal(opening(script::reply_thread().with(missing, Value::Null))).await;
+        assert_eq!(failure.kind, FailureKind::Breach, "{missing}");
         assert!(failure.message.contains("did not take the"), "{failure}");
     }
 }
@@ -173,6 +153,9 @@ async fn settings_that_codex_did_not_take_stop_the_session() {
     let other = |pointer: &str, value: Value| opening(script::reply_thread().with(pointer, value));
     let cases = [
         (other("/sandbox", json!({"type": "dangerFullAccess"})), "sandbox"),
+        (other("/sandbox/networkAccess", json!(true)), "sandbox"),
+        (other("/activePermissionProfile/id", json!(":read-only")), "permission profile"),
+        (other("/runtimeWorkspaceRoots", json!(["/"])), "workspace roots"),
         (other("/approvalPolicy", json!("never")), "approval policy"),
         (other("/approvalPolicy", json!({"granular": {"rules": true}})), "approval policy"),
         (other("/approvalsReviewer", json!("auto_review")), "approvals reviewer"),
@@ -180,7 +163,7 @@ async fn settings_that_codex_did_not_take_stop_the_session() {
     ];
     for (script, what) in cases {
         let failure = refusal(script).await;
-        assert_eq!(failure.kind, FailureKind::Startup);
+        assert_eq!(failure.kind, FailureKind::Breach);
         assert!(failure.message.contains(&format!("did not take the {what}")), "{failure}");
     }
 }
@@ -189,13 +172,16 @@ async fn settings_that_codex_did_not_take_stop_the_session() {
 async fn settings_of_ones_own_are_checked_as_they_were_asked() {
     let codex = Scripted::new(Script::new());
     let mut config = codex.config();
-    (config.sandbox, config.approval_mode) = (Some(Sandbox::WorkspaceWrite), Some(ApprovalMode::OnRequest));
+    (config.sandbox, config.approval_mode) = (Sandbox::WorkspaceWrite, ApprovalMode::OnRequest);
     let session = Session::start(config, codex.stdio(), None).await.unwrap();
     soon(session.run_turn("go", TurnOptions::default())).await;
+    let thread = codex.server.wait_for_method("thread/start").await["params"].clone();
+    let profile = &thread["config"]["permissions"][thread["permissions"].as_str().unwrap()];
+    assert_eq!(profile["extends"], ":workspace");
     let turn = codex.server.wait_for_method("turn/start").await["params"].clone();
     assert_eq!(
-        (&turn["sandboxPolicy"]["type"], &turn["approvalPolicy"]),
-        (&json!("workspaceWrite"), &json!("on-request"))
+        (&turn["permissions"], &turn["approvalPolicy"]),
+        (&thread["permissions"], &json!("on-request"))
     );
     session.close().await;
 }
@@ -272,7 +258,7 @@ async fn a_thread_is_taken_up_without_its_turns_and_no_new_one_is_started() {
     assert_eq!(session.open().await.unwrap(), thread_id);
     let resume = codex.server.wait_for_method("thread/resume").await["params"].clone();
     assert_eq!((&resume["threadId"], &resume["excludeTurns"]), (&json!("an-old-thread"), &json!(true)));
-    assert_eq!(resume["sandbox"], "read-only");
+    assert!(resume["permissions"].as_str().is_some_and(|id| id.starts_with("codex_bridge_")), "{resume}");
     assert!(codex.server.calls("thread/start").is_empty());
     session.close().await;
 }

@@ -44,7 +44,7 @@ fn a_prompt_is_sent_in_the_wires_own_spelling() {
         ],
         client_user_message_id: Some("m".into()),
         approvals_reviewer: Some("user".into()),
-        sandbox_policy: Some(json!({"type": "readOnly"})),
+        permissions: Some("ours".into()),
         ..TurnStart::default()
     };
     let expected = json!({
@@ -54,7 +54,7 @@ fn a_prompt_is_sent_in_the_wires_own_spelling() {
             {"type": "image", "url": "data:x"},
             {"type": "localImage", "path": "/a.png"},
         ],
-        "clientUserMessageId": "m", "approvalsReviewer": "user", "sandboxPolicy": {"type": "readOnly"},
+        "clientUserMessageId": "m", "approvalsReviewer": "user", "permissions": "ours",
     });
     check(&start, "turn/start", expected);
 }

@@ -141,7 +141,7 @@ fn every_method_of_the_contract_is_read() {
     let params = json!({
         "itemId": "i", "delta": "d", "item": {"type": "plan"}, "turn": {"id": "u"}, "thread": {"id": "t"},
         "status": {"type": "idle"}, "tokenUsage": {}, "diff": "d", "requestId": 1, "error": {}, "message": "m",
-        "rateLimits": {},
+        "rateLimits": {}, "threadSettings": {}, "name": "docs",
     });
     for method in METHODS {
         assert_ne!(parse(method, &params), Event::Other, "{method}");

@@ -31,7 +31,11 @@ const PROVIDER_KEYS: [&str; 2] = ["OPENAI_API_KEY", "CODEX_API_KEY"];
 
 /// Names that the operator's list cannot set: they have a place of their own, and HOME is never rewritten since the
 /// commands that Codex runs need the user's real configuration of git, ssh and the like.
-const NOT_SETTABLE: [&str; 3] = ["HOME", "CODEX_HOME", MARKER];
+const NOT_SETTABLE: [&str; 4] = ["HOME", "CODEX_HOME", NO_GIT.0, MARKER];
+
+/// A variable that makes Codex's own git find no repository. codex 0.166 runs `git status` in the directory of a thread,
+/// outside of any sandbox, and a repository's filters are programs that git runs. Commands do not see the variable.
+pub const NO_GIT: (&str, &str) = ("GIT_DIR", "/nonexistent");
 
 /// What the operator adds to the allow-list.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -76,7 +80,7 @@ pub fn child_env(
 ) -> BTreeMap<String, String> {
     let wanted = |name: &str| passes(name) || policy.pass.contains(name) || host.config_names.contains(name);
     // A home in our own environment is not one that the operator's configuration gave.
-    let ours = |name: &str| name == "CODEX_HOME" || name == MARKER;
+    let ours = |name: &str| name == "CODEX_HOME" || name == NO_GIT.0 || name == MARKER;
     let mut env: BTreeMap<String, String> =
         parent.into_iter().filter(|(name, _)| wanted(name) && !ours(name)).collect();
     env.insert("RUST_LOG".to_owned(), "warn".to_owned());
@@ -86,6 +90,7 @@ pub fn child_env(
     if let Some(home) = host.codex_home {
         env.insert("CODEX_HOME".to_owned(), home.to_string_lossy().into_owned());
     }
+    env.insert(NO_GIT.0.to_owned(), NO_GIT.1.to_owned());
     env.insert(MARKER.to_owned(), host.host_id.to_owned());
     env
 }

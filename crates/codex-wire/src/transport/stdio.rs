@@ -24,6 +24,7 @@ use self::input::Input;
 use super::line::LineCodec;
 use super::{DEFAULT_MESSAGE_LIMIT, Transport};
 use crate::backing::Backing;
+use crate::host::environment::NO_GIT;
 use crate::host::proc::{self, Process};
 
 /// Lines of stderr that are kept.
@@ -80,6 +81,7 @@ pub fn spawn(spawn: &Spawn) -> Result<(Transport, Arc<StdioChild>), Error> {
         .args(&spawn.args)
         .env_clear()
         .envs(&spawn.env)
+        .env(NO_GIT.0, NO_GIT.1)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use codex_wire::answer::{Answer, CommandDecision, ElicitationAction, GrantScope, Verdict};
 use codex_wire::call::{
-    self, Call, CleanBackgroundTerminals, CompactStart, InitialTurnsPage, ThreadFork, ThreadLoadedList,
-    ThreadOpened, ThreadRead, ThreadResume, ThreadSettings, ThreadStart, ThreadTurnsList, ThreadUnsubscribe,
-    TurnInterrupt, TurnStart, TurnSteer, UserInput,
+    self, Call, CleanBackgroundTerminals, CommandExec, CompactStart, InitialTurnsPage, ThreadFork,
+    ThreadLoadedList, ThreadOpened, ThreadRead, ThreadResume, ThreadSettings, ThreadStart, ThreadTurnsList,
+    ThreadUnsubscribe, TurnInterrupt, TurnStart, TurnSteer, UserInput,
 };
 use codex_wire::connection::{Connection, Handshake};
 use codex_wire::event::{self, Event};
@@ -32,7 +32,9 @@ fn line_of<C: Call>(call: &C) -> Value {
 fn full_settings() -> ThreadSettings {
     ThreadSettings {
         cwd: Some("/ws".into()),
-        sandbox: Some("workspace-write".into()),
+        sandbox: Some("danger-full-access".into()),
+        permissions: Some("ours".into()),
+        runtime_workspace_roots: Some(vec!["/ws".into()]),
         approval_policy: Some("untrusted".into()),
         approvals_reviewer: Some("user".into()),
         model: Some("gpt-5.5".into()),
@@ -58,7 +60,7 @@ fn every_call() -> Vec<Value> {
         cwd: Some("/ws".into()),
         approval_policy: Some("on-request".into()),
         approvals_reviewer: Some("user".into()),
-        sandbox_policy: Some(json!({"type": "readOnly"})),
+        permissions: Some("ours".into()),
         model: Some("gpt-5.5".into()),
         effort: Some("high".into()),
         output_schema: Some(json!({"type": "object"})),
@@ -90,6 +92,12 @@ fn every_call() -> Vec<Value> {
         line_of(&ThreadRead { thread_id: thread_id(), include_turns: false }),
         line_of(&CompactStart { thread_id: thread_id() }),
         line_of(&CleanBackgroundTerminals { thread_id: thread_id() }),
+        line_of(&CommandExec {
+            command: vec!["cat".into(), "/state".into()],
+            cwd: "/".into(),
+            permission_profile: "ours".into(),
+            timeout_ms: 1000,
+        }),
         line_of(&start),
         line_of(&TurnStart { thread_id: "t".into(), ..TurnStart::default() }),
         line_of(&TurnSteer {
@@ -262,7 +270,7 @@ async fn real_session() -> (Vec<Value>, BTreeSet<String>) {
         "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}});
     let settings = ThreadSettings {
         cwd: home.workspace().to_str().map(Into::into),
-        sandbox: Some("workspace-write".into()),
+        sandbox: Some("danger-full-access".into()),
         approval_policy: Some("untrusted".into()),
         ..ThreadSettings::default()
     };

@@ -98,7 +98,13 @@ fn plain(method: &str) -> Vec<Step> {
         "thread/loaded/list" => json!({ "data": ["$thread"], "nextCursor": null }),
         "thread/unsubscribe" => json!({ "status": "unsubscribed" }),
         "account/read" => json!({ "account": null, "requiresOpenaiAuth": false, "workspaceRouting": null }),
-        "thread/archive" | "thread/delete" | "thread/name/set" | "thread/backgroundTerminals/clean" => {
+        // What the sandbox of the real one does with a path that is denied.
+        "command/exec" => json!({ "exitCode": 1, "stdout": "", "stderr": "Permission denied" }),
+        "thread/archive"
+        | "thread/unarchive"
+        | "thread/delete"
+        | "thread/name/set"
+        | "thread/backgroundTerminals/clean" => {
             json!({})
         }
         unknown => {

@@ -184,22 +184,33 @@ impl Names<'_> {
     }
 }
 
-/// The sandbox as results name it.
+/// The sandbox as results name it: the one that was asked for, or what the permission profile comes to.
 fn sandbox(settings: &BTreeMap<String, Value>) -> Value {
-    match settings.get("sandbox").and_then(Value::as_str) {
-        Some("workspace-write") => json!({
-            "type": "workspaceWrite", "writableRoots": [], "networkAccess": false,
+    let named = profile_of(settings);
+    let network = named["network"]["enabled"] == true;
+    match (settings.get("sandbox").and_then(Value::as_str), named["extends"].as_str()) {
+        (Some("danger-full-access"), _) => json!({ "type": "dangerFullAccess" }),
+        (Some("workspace-write"), _) | (None, Some(":workspace")) => json!({
+            "type": "workspaceWrite", "writableRoots": [], "networkAccess": network,
             "excludeTmpdirEnvVar": false, "excludeSlashTmp": false,
         }),
-        Some("danger-full-access") => json!({ "type": "dangerFullAccess" }),
-        _ => json!({ "type": "readOnly", "networkAccess": false }),
+        _ => json!({ "type": "readOnly", "networkAccess": network }),
     }
+}
+
+/// The permission profile that the settings name.
+fn profile_of(settings: &BTreeMap<String, Value>) -> Value {
+    let id = settings.get("permissions").and_then(Value::as_str).unwrap_or_default();
+    settings.get("config").map(|config| config["permissions"][id].clone()).unwrap_or_default()
 }
 
 /// codex 0.166: a profile is named only where the sandbox was left to it.
 fn profile(settings: &BTreeMap<String, Value>) -> Value {
+    if settings.contains_key("sandbox") {
+        return Value::Null;
+    }
     let named = settings.get("permissions").cloned().unwrap_or_else(|| json!(":read-only"));
-    if settings.contains_key("sandbox") { Value::Null } else { json!({ "id": named, "extends": null }) }
+    json!({ "id": named, "extends": profile_of(settings)["extends"] })
 }
 
 fn prompt(input: &Value) -> String {

@@ -8,6 +8,7 @@ use super::deciding::NOBODY_MAY;
 use crate::failpoint;
 use crate::inbox::{Command, Conversation, Message, MessageKind, Party, Rules, State, hops, reply};
 use crate::outbox::{Delivery, Notice};
+use crate::place::{self, Place};
 use crate::request::RequestState;
 use crate::store::{MessageFilter, Write};
 use crate::task::{Limits, Settings, Task, TaskId, TimeMs, Waived};
@@ -263,14 +264,18 @@ fn settings(rules: &Rules, conversation: &Conversation, party: Party) -> Result<
         // It may not be mounted yet.
         return Err(Error::NotThere(format!("workspace {name} is not there")));
     }
+    let there = |error: place::Error| Error::NotThere(error.to_string());
+    let cwd = cwd.canonicalize().map_err(|error| Error::NotThere(format!("workspace {name}: {error}")))?;
     Ok(Settings {
-        cwd,
         sandbox: rules.sandbox,
         approval_policy: rules.approval_policy,
         model: rules.model.clone(),
         effort: rules.effort.clone(),
-        codex_home: None,
+        network: rules.network,
+        writable_roots: rules.writable_roots.clone(),
+        place: Some(Place::of(&cwd).map_err(there)?),
         developer_instructions: (party == Party::Agent).then(|| OF_AN_AGENT.to_owned()),
+        ..Settings::new(cwd)
     })
 }
 

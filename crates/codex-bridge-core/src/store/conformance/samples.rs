@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::event::NewEvent;
 use crate::inbox::{Conversation, Message, MessageKind, Party, Room, State as MessageState};
 use crate::outbox::{Delivery, Notice};
+use crate::place::Place;
 use crate::request::{RequestRecord, RequestState};
 use crate::store::Write;
 use crate::task::{
@@ -14,6 +15,7 @@ use crate::task::{
     TurnRecord, Usage, Used, Waived,
 };
 use crate::token::{Role, Token};
+use crate::trust::Trust;
 
 /// The id of the sample task with this number.
 pub fn task_id(number: u32) -> TaskId {
@@ -28,15 +30,7 @@ pub fn new_task(number: u32) -> Task {
         status: Status::Queued,
         reason: None,
         prompt_summary: format!("prompt {number}"),
-        settings: Settings {
-            cwd: "/srv/here".into(),
-            sandbox: Sandbox::ReadOnly,
-            approval_policy: ApprovalMode::Untrusted,
-            model: None,
-            effort: None,
-            codex_home: None,
-            developer_instructions: None,
-        },
+        settings: Settings::new("/srv/here"),
         parked: None,
         limits: Limits::default(),
         used: Used::default(),
@@ -72,6 +66,11 @@ pub fn full_task(number: u32) -> Task {
             effort: Some("high".into()),
             codex_home: Some("/home/someone/.codex".into()),
             developer_instructions: Some("be brief".into()),
+            network: true,
+            writable_roots: vec!["/srv/more".into()],
+            trust: Trust::Instructions,
+            place: Some(Place { device: 64_512, inode: 7 }),
+            narrowed: Some("as asked".into()),
         },
         parked: Some(Parked::UsageLimit { resume_at: 1_700_000_500_000, is_known: true }),
         limits: Limits { turns: Some(3), work_ms: Some(600_000), tokens: Some(u64::MAX) },

@@ -294,18 +294,13 @@ fn changes(args: &Value) -> String {
     if named.is_empty() { "change files".to_owned() } else { named.join("\n") }
 }
 
-/// A command without the shell that Codex wraps around it: codex 0.166 reports `/bin/bash -lc 'ls'` for `ls`.
+/// A command without the shell that Codex wraps around it: codex 0.166 reports `/bin/bash -c 'ls'` for `ls`, and `-lc` for
+/// a login shell.
 pub fn bare_command(command: &str) -> String {
-    let inner = [
-        "/bin/bash -lc ",
-        "/usr/bin/bash -lc ",
-        "bash -lc ",
-        "/bin/sh -lc ",
-        "/usr/bin/zsh -lc ",
-        "/bin/zsh -lc ",
-    ]
-    .into_iter()
-    .find_map(|shell| command.strip_prefix(shell));
+    let inner = ["/bin/bash", "/usr/bin/bash", "bash", "/bin/sh", "/usr/bin/zsh", "/bin/zsh"]
+        .into_iter()
+        .filter_map(|shell| command.strip_prefix(shell))
+        .find_map(|rest| rest.strip_prefix(" -c ").or_else(|| rest.strip_prefix(" -lc ")));
     let Some(inner) = inner else { return command.to_owned() };
     let unquoted = |quote: char| inner.strip_prefix(quote)?.strip_suffix(quote);
     match (unquoted('\''), unquoted('"')) {

@@ -64,7 +64,7 @@ fn secrets_of_other_programs_are_not_passed_on() {
     let mut parent: Vec<(&str, &str)> = secrets.iter().map(|name| (*name, "s3cret")).collect();
     parent.push(("PATH", "/bin"));
     let env = child(&parent, &EnvPolicy::default(), None);
-    assert_eq!(keys(&env), ["CODEX_BRIDGE_HOST", "NO_COLOR", "PATH", "RUST_LOG"]);
+    assert_eq!(keys(&env), ["CODEX_BRIDGE_HOST", "GIT_DIR", "NO_COLOR", "PATH", "RUST_LOG"]);
 }
 
 // peer: C17
@@ -106,6 +106,16 @@ fn the_operator_can_pass_and_set_more_but_not_forge_the_mark() {
     assert_eq!(env["RUST_LOG"], "info");
     assert_eq!(env[MARKER], "h1");
     assert!(!env.contains_key("CODEX_HOME"));
+}
+
+#[test]
+fn the_git_of_codex_itself_finds_no_repository_whatever_the_operator_lists() {
+    let policy = EnvPolicy {
+        pass: names(&["GIT_DIR"]),
+        set: BTreeMap::from([("GIT_DIR".into(), "/srv/repo/.git".into())]),
+    };
+    let env = child(&[("GIT_DIR", "/home/ada/.git")], &policy, None);
+    assert_eq!(env["GIT_DIR"], "/nonexistent");
 }
 
 #[test]

@@ -1,0 +1,100 @@
+//! What every host is started with, and the proof that it holds.
+//!
+//! The echo of a thread does not tell which paths are denied to its commands (codex 0.166). So each host is started with a
+//! permission profile that denies the same paths, and has to fail once to read a file in one of them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use codex_session::link::Error;
+use codex_session::{Failure, SessionConfig};
+use codex_wire::Epoch;
+use codex_wire::call::CommandExec;
+use codex_wire::confinement::Confinement;
+use codex_wire::connection::Connection;
+use codex_wire::host::Host;
+use codex_wire::host::record::Files;
+
+use crate::config::Config;
+
+/// How long the command of the proof may take; a sandbox starts in 0.1 s.
+const PROOF_LIMIT: Duration = Duration::from_secs(20);
+/// How much longer the call may take than its command.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// Proofs that are remembered; there are fewer hosts than this.
+const MOST_PROOFS: usize = 1024;
+
+/// The rules of every host of this bridge.
+#[derive(Clone)]
+pub(crate) struct HostRules {
+    confinement: Arc<Confinement>,
+    /// The hosts that have shown that they keep them.
+    proven: Arc<Mutex<BTreeSet<Epoch>>>,
+}
+
+impl HostRules {
+    pub(crate) fn new(config: &Config) -> Result<Self, Failure> {
+        // A directory that is always there: the proof reads by whole paths.
+        let mut session = SessionConfig::new("/");
+        session.denied = config.denied_paths();
+        Ok(Self { confinement: Arc::new(session.confinement(None)?), proven: Arc::default() })
+    }
+
+    /// Names the rules. A host that was started with others has another name for them.
+    pub(crate) fn name(&self) -> String {
+        self.confinement.profile_id().unwrap_or_default()
+    }
+
+    /// What the rules add to the command line of the app-server.
+    pub(crate) fn overrides(&self) -> Vec<String> {
+        self.confinement.as_process_overrides()
+    }
+
+    /// Whether a host was started with these rules.
+    pub(crate) fn are_of(&self, host: &Host) -> bool {
+        host.record().identity.environment == self.name()
+    }
+
+    /// Has a host show, once in its life, that its commands cannot read what is denied to them.
+    pub(crate) async fn prove(&self, host: &Host, connection: &Connection) -> Result<(), Error> {
+        if self.proven().contains(host.epoch()) {
+            return Ok(());
+        }
+        let record = Files(host.dir()).record();
+        let command = CommandExec {
+            command: vec!["cat".to_owned(), text(&record)],
+            cwd: self.confinement.cwd.clone(),
+            permission_profile: self.name(),
+            timeout_ms: u64::try_from(PROOF_LIMIT.as_millis()).unwrap_or(u64::MAX),
+        };
+        let ran = connection.peer.call(&command, PROOF_LIMIT + ANSWER_LIMIT).await;
+        let ran =
+            ran.map_err(|error| unproven(format!("the command that has to fail did not run: {error}")))?;
+        if ran.exit_code == 0 || !ran.stdout.is_empty() {
+            return Err(unproven(format!(
+                "its commands can read {}, which is denied to them",
+                record.display()
+            )));
+        }
+        let mut proven = self.proven();
+        if proven.len() >= MOST_PROOFS {
+            proven.clear();
+        }
+        proven.insert(host.epoch().clone());
+        Ok(())
+    }
+
+    fn proven(&self) -> std::sync::MutexGuard<'_, BTreeSet<Epoch>> {
+        self.proven.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unproven(why: String) -> Error {
+    Error::Unconfined { why }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,169 @@
+//! The directory of a task, pinned: the same directory, not only the same name.
+//!
+//! A command of a task may swap its directory for a link, or for another directory, between two turns. Codex works by
+//! path, so the path is compared with what it led to when the task was handed over, at each open and before each turn.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+/// Which directory a path led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The device that holds it.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+}
+
+/// Why a directory is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is not there, or cannot be entered.
+    #[error("the directory {} cannot be used: {source}", path.display())]
+    Unusable {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A link stands in its place.
+    #[error("the directory {} has become a link to {}: it was swapped after the task was handed over", path.display(), now.display())]
+    Link {
+        /// Which.
+        path: PathBuf,
+        /// Where it leads.
+        now: PathBuf,
+    },
+    /// Another directory stands in its place.
+    #[error("the directory {} is not the one that the task was handed over for: another one stands in its place", path.display())]
+    Swapped {
+        /// Which.
+        path: PathBuf,
+    },
+}
+
+impl Place {
+    /// Where a real path leads now.
+    pub fn of(path: &Path) -> Result<Self, Error> {
+        let unusable = |source: std::io::Error| Error::Unusable { path: path.to_owned(), source };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let real = path.canonicalize().map_err(unusable)?;
+        if real != path {
+            return Err(Error::Link { path: path.to_owned(), now: real });
+        }
+        let dir = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| unusable(error.into()))?;
+        let found = std::fs::File::from(dir).metadata().map_err(unusable)?;
+        Ok(Self { device: found.dev(), inode: found.ino() })
+    }
+
+    /// Whether the path still leads to the directory that it led to; `pinned` is none for tasks from before places were
+    /// kept.
+    pub fn check(path: &Path, pinned: Option<Self>) -> Result<Self, Error> {
+        let now = Self::of(path)?;
+        match pinned {
+            Some(pinned) if pinned != now => Err(Error::Swapped { path: path.to_owned() }),
+            _ => Ok(now),
+        }
+    }
+}
+
+/// Directories in which tasks must not write: the bridge's own and Codex's homes, and the user's home as a whole. Whoever
+/// writes there decides what runs next, without being asked.
+#[derive(Debug, Clone, Default)]
+pub struct Grounds {
+    /// State, configuration, sockets, packages, homes of Codex.
+    pub ours: Vec<PathBuf>,
+    /// The user's home.
+    pub user_home: Option<PathBuf>,
+}
+
+/// How a directory touches the [`Grounds`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Overlap {
+    /// It lies in one of ours.
+    #[error("it lies in {}, where codex-bridge or Codex keeps its own files", .0.display())]
+    Inside(PathBuf),
+    /// It holds one of ours.
+    #[error("it holds {}, where codex-bridge or Codex keeps its own files", .0.display())]
+    Holds(PathBuf),
+    /// It is the user's home, or lies above it.
+    #[error("it holds the whole home directory {}, with the files that shells and programs run", .0.display())]
+    HoldsHome(PathBuf),
+}
+
+impl Grounds {
+    /// How a directory touches them, by its real path.
+    pub fn overlap(&self, dir: &Path) -> Option<Overlap> {
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        let ours: Vec<PathBuf> = self.ours.iter().map(real).collect();
+        let inside = ours.iter().find(|own| dir.starts_with(own)).cloned().map(Overlap::Inside);
+        let home = self.user_home.iter().map(real).find(|home| home.starts_with(dir));
+        let holds = ours.iter().find(|own| own.starts_with(dir)).cloned().map(Overlap::Holds);
+        inside.or_else(|| home.map(Overlap::HoldsHome)).or(holds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_was_swapped_is_told_from_the_one_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let (work, other) = (top.join("work"), top.join("other"));
+        fs::create_dir(&work).unwrap();
+        fs::create_dir(&other).unwrap();
+        let place = Place::of(&work).unwrap();
+        assert_eq!(Place::check(&work, Some(place)).unwrap(), place);
+        assert_eq!(Place::check(&work, None).unwrap(), place, "a task from before");
+
+        fs::rename(&work, top.join("away")).unwrap();
+        let gone = Place::check(&work, Some(place)).unwrap_err();
+        assert!(matches!(gone, Error::Unusable { .. }), "{gone}");
+        symlink(&other, &work).unwrap();
+        let linked = Place::check(&work, Some(place)).unwrap_err().to_string();
+        assert!(linked.contains("has become a link to") && linked.contains("other"), "{linked}");
+        assert!(Place::check(&work, None).is_err(), "a link is never followed");
+        fs::remove_file(&work).unwrap();
+        fs::rename(&other, &work).unwrap();
+        let swapped = Place::check(&work, Some(place)).unwrap_err();
+        assert!(matches!(swapped, Error::Swapped { .. }), "{swapped}");
+    }
+
+    #[test]
+    fn a_directory_may_neither_hold_what_is_ours_nor_lie_in_it() {
+        let grounds = Grounds {
+            ours: vec!["/home/ada/.local/state/codex-bridge".into(), "/srv/codex".into()],
+            user_home: Some("/home/ada".into()),
+        };
+        let overlap = |dir: &str| grounds.overlap(Path::new(dir));
+        for free in ["/home/ada/project", "/home/ada/.local/state/other", "/srv/other", "/srv/codex2"] {
+            assert_eq!(overlap(free), None, "{free}");
+        }
+        let state = PathBuf::from("/home/ada/.local/state/codex-bridge");
+        assert_eq!(overlap("/home/ada/.local/state"), Some(Overlap::Holds(state.clone())));
+        assert_eq!(overlap("/home/ada/.local/state/codex-bridge/hosts"), Some(Overlap::Inside(state)));
+        assert_eq!(overlap("/srv"), Some(Overlap::Holds("/srv/codex".into())));
+        for home in ["/home/ada", "/home", "/"] {
+            assert_eq!(overlap(home), Some(Overlap::HoldsHome("/home/ada".into())), "{home}");
+        }
+    }
+
+    #[test]
+    fn a_link_above_the_directory_counts_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("a/work")).unwrap();
+        let place = Place::of(&top.join("a/work")).unwrap();
+        fs::rename(top.join("a"), top.join("b")).unwrap();
+        symlink(top.join("b"), top.join("a")).unwrap();
+        assert!(matches!(Place::check(&top.join("a/work"), Some(place)), Err(Error::Link { .. })));
+    }
+}

@@ -1,0 +1,98 @@
+//! How far the directory of a task is trusted: what Codex may take from it.
+//!
+//! The operator says it per directory. Where the operator has said nothing, it depends on who handed the task over.
+
+mod instructions;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use instructions::instructions_of;
+
+/// What Codex may take from a directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// Nothing: its files are data.
+    #[default]
+    Hostile,
+    /// The text of its `AGENTS.md` files, which the bridge itself reads.
+    Instructions,
+    /// All that Codex takes from a project that the user trusts: configuration, MCP servers, rules, skills.
+    Trusted,
+}
+
+impl Trust {
+    /// All levels, from the least.
+    pub const ALL: [Self; 3] = [Self::Hostile, Self::Instructions, Self::Trusted];
+
+    /// As it is written everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hostile => "hostile",
+            Self::Instructions => "instructions",
+            Self::Trusted => "trusted",
+        }
+    }
+
+    /// What it means, in a few words.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Hostile => "nothing of the directory configures Codex",
+            Self::Instructions => "its AGENTS.md is read, nothing else of it configures Codex",
+            Self::Trusted => "its .codex/ is in effect: configuration, MCP servers and rules run unasked",
+        }
+    }
+}
+
+impl fmt::Display for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Trust {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let unknown = || format!("unknown trust level {text:?}: use hostile, instructions or trusted");
+        Self::ALL.into_iter().find(|level| level.as_str() == text).ok_or_else(unknown)
+    }
+}
+
+/// The directories that the operator has decided about. Cheap to clone; all clones see the same decisions.
+///
+/// ```
+/// use codex_bridge_core::trust::{Trust, TrustedRoots};
+///
+/// let roots = TrustedRoots::default();
+/// roots.replace([("/srv/app".into(), Trust::Trusted), ("/srv/app/vendor".into(), Trust::Hostile)].into());
+/// assert_eq!(roots.level("/srv/app/web".as_ref()), Some(Trust::Trusted));
+/// assert_eq!(roots.level("/srv/app/vendor/x".as_ref()), Some(Trust::Hostile));
+/// assert_eq!(roots.level("/srv".as_ref()), None);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct TrustedRoots(Arc<RwLock<BTreeMap<PathBuf, Trust>>>);
+
+impl TrustedRoots {
+    /// The level of the nearest directory that holds `dir` and that the operator has decided about.
+    pub fn level(&self, dir: &Path) -> Option<Trust> {
+        let roots = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        dir.ancestors().find_map(|above| roots.get(above).copied())
+    }
+
+    /// Puts these decisions in the place of all others. Paths are real paths.
+    pub fn replace(&self, roots: BTreeMap<PathBuf, Trust>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = roots;
+    }
+
+    /// All decisions.
+    pub fn all(&self) -> BTreeMap<PathBuf, Trust> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,271 @@
+//! What keeps a thread within bounds: the settings that go with every start, resume and fork, and the echo that must
+//! come back before a turn may begin.
+//!
+//! codex 0.166 forgets all of it on a resume by a new process and on a fork, and ignores it on the resume of a thread
+//! that is loaded. So everything is sent each time, and the echo is compared each time. Which directories are denied,
+//! and whether a repository is trusted, is decided elsewhere.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::call::{ActivePermissionProfile, ThreadOpened, ThreadSettings};
+use crate::thread::ThreadLimits;
+
+/// The only reviewer of approvals. The user's config could otherwise turn on automatic review.
+pub const REVIEWER: &str = "user";
+
+/// Variables that every command sees, if the host has them: what Codex itself calls the core of an environment.
+const CORE_VARIABLES: [&str; 12] = [
+    "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
+    "USERNAME",
+];
+
+/// How much of the disk commands may write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing.
+    Read,
+    /// The directory of the thread.
+    Workspace,
+    /// Everything, with no sandbox at all.
+    Everything,
+}
+
+/// Whether Codex takes configuration, MCP servers, rules and instructions from the directory of the thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProjectTrust {
+    /// It takes nothing.
+    Untrusted,
+    /// It behaves as it does for a project that the user trusts.
+    Trusted,
+}
+
+/// The bounds of one thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confinement {
+    /// The directory of the thread: its real path, since Codex compares the entry of a project by that.
+    pub cwd: String,
+    /// How much of the disk commands may write.
+    pub access: Access,
+    /// Whether commands reach the network.
+    pub network: bool,
+    /// Directories beside `cwd` that commands may write, by their real paths.
+    pub writable_roots: BTreeSet<String>,
+    /// Paths that no command may read or write, by their real paths: one that is a link makes every command fail
+    /// (codex 0.166).
+    pub denied: BTreeSet<String>,
+    /// Whether the directory is trusted.
+    pub project: ProjectTrust,
+    /// When Codex asks.
+    pub approval_policy: String,
+    /// Variables that commands see beside the core of an environment.
+    pub variables: BTreeSet<String>,
+    /// The home of Codex. Instructions in it are the user's own.
+    pub codex_home: Option<String>,
+}
+
+/// A setting that Codex did not take as it was sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("codex did not take the {what}: asked for {wanted}, got {got}")]
+pub struct Difference {
+    /// Which setting.
+    pub what: &'static str,
+    /// What was sent.
+    pub wanted: String,
+    /// What holds.
+    pub got: String,
+}
+
+impl Confinement {
+    /// The name of the permission profile; none where there is no sandbox.
+    ///
+    /// The name is a digest of the profile, the directory and its trust. A profile of the same name in the user's config would be merged with ours
+    /// (codex 0.166), and this is a name that nobody else has. The echo tells the name, and neither the denied paths nor the
+    /// trust: the right name tells that they are in effect, also for a thread that was loaded earlier.
+    pub fn profile_id(&self) -> Option<String> {
+        let profile = self.profile()?;
+        let digest = Sha256::digest(json!([profile, self.cwd, self.project.as_str()]).to_string());
+        let start = digest.iter().take(8).fold(0_u64, |start, byte| start << 8 | u64::from(*byte));
+        Some(format!("codex_bridge_{start:016x}"))
+    }
+
+    /// The permission profile; none where there is no sandbox. With one denied path or more, codex 0.166 runs no command
+    /// without a sandbox: not after an accept, not by a rule, not by an escalation.
+    fn profile(&self) -> Option<Value> {
+        let base = match self.access {
+            Access::Read => ":read-only",
+            Access::Workspace => ":workspace",
+            Access::Everything => return None,
+        };
+        let writable = self.writable_roots.iter().filter(|_| self.access == Access::Workspace);
+        let mut filesystem: Map<String, Value> =
+            writable.map(|path| (path.clone(), json!("write"))).collect();
+        filesystem.extend(self.denied.iter().map(|path| (path.clone(), json!("deny"))));
+        let network = json!({"enabled": self.network});
+        Some(json!({"extends": base, "filesystem": filesystem, "network": network}))
+    }
+
+    /// The profile as an override on the command line of the app-server, under the name that [`Self::profile_id`] gives.
+    pub fn as_process_overrides(&self) -> Vec<String> {
+        let (Some(id), Some(profile)) = (self.profile_id(), self.profile()) else { return Vec::new() };
+        let profiles = json!({ id.as_str(): profile });
+        vec![format!("default_permissions={}", json!(id)), format!("permissions={}", inline_toml(&profiles))]
+    }
+
+    /// Adds all of it to what is sent with a thread. Where `settings` say something else, this wins.
+    pub fn apply(&self, settings: &mut ThreadSettings) {
+        settings.cwd = Some(self.cwd.clone());
+        settings.approval_policy = Some(self.approval_policy.clone());
+        settings.approvals_reviewer = Some(REVIEWER.to_owned());
+        settings.permissions = self.profile_id();
+        settings.sandbox = settings.permissions.is_none().then(|| "danger-full-access".to_owned());
+        settings.runtime_workspace_roots = Some(vec![self.cwd.clone()]);
+        merge(settings.config.get_or_insert_default(), self.config());
+    }
+
+    fn config(&self) -> Map<String, Value> {
+        let mut config = self.rules();
+        if let (Some(id), Some(profile)) = (self.profile_id(), self.profile()) {
+            config.insert("default_permissions".to_owned(), json!(id));
+            config.insert("permissions".to_owned(), json!({ id: profile }));
+        }
+        config
+    }
+
+    /// All of Codex's configuration that keeps a thread within bounds, but the permission profile.
+    fn rules(&self) -> Map<String, Value> {
+        let variables: BTreeSet<&str> =
+            CORE_VARIABLES.into_iter().chain(self.variables.iter().map(String::as_str)).collect();
+        let mut features = json!({"shell_snapshot": false, "write_stdin_approval": true});
+        let mut rules = Map::new();
+        rules.insert(
+            "projects".to_owned(),
+            json!({ self.cwd.as_str(): {"trust_level": self.project.as_str()} }),
+        );
+        rules.insert("allow_login_shell".to_owned(), json!(false));
+        // The operator may name variables that look like secrets, and means it.
+        let policy = json!({"inherit": "all", "ignore_default_excludes": true, "include_only": variables});
+        rules.insert("shell_environment_policy".to_owned(), policy);
+        if self.project == ProjectTrust::Untrusted {
+            for feature in ["hooks", "plugins", "apps"] {
+                features[feature] = json!(false);
+            }
+            // Without it the configuration of every directory from the project's root down would count.
+            rules.insert("project_root_markers".to_owned(), json!([]));
+            // Names and descriptions of the repository's skills would reach the model.
+            rules.insert("skills".to_owned(), json!({"include_instructions": false}));
+        }
+        rules.insert("features".to_owned(), features);
+        rules
+    }
+
+    /// Whether a thread was opened within these bounds.
+    pub fn check_opened(&self, opened: &ThreadOpened) -> Result<(), Difference> {
+        self.check_limits(&ThreadLimits {
+            cwd: opened.cwd.clone(),
+            approval_policy: opened.approval_policy.clone(),
+            approvals_reviewer: opened.approvals_reviewer.clone(),
+            sandbox_policy: opened.sandbox.clone(),
+            active_permission_profile: opened.active_permission_profile.clone(),
+        })?;
+        let roots = json!([self.cwd]);
+        let found = opened.runtime_workspace_roots.as_ref().map_or(Value::Null, |roots| json!(roots));
+        same("workspace roots", &roots, &found)?;
+        if self.project == ProjectTrust::Trusted {
+            return Ok(());
+        }
+        // The user's own instructions lie in their home, and only theirs may count.
+        let is_users = |source: &&String| {
+            self.codex_home.as_ref().is_some_and(|home| Path::new(source).starts_with(home))
+        };
+        match opened.instruction_sources.iter().find(|source| !is_users(source)) {
+            Some(source) => Err(difference("instructions", "none of the repository", source)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the settings that hold now are these.
+    pub fn check_limits(&self, limits: &ThreadLimits) -> Result<(), Difference> {
+        let reviewer = limits.approvals_reviewer.as_deref().unwrap_or("nobody");
+        if reviewer != REVIEWER {
+            return Err(difference("approvals reviewer", REVIEWER, reviewer));
+        }
+        let policy = limits.approval_policy.clone().unwrap_or_default();
+        same("approval policy", &json!(self.approval_policy), &policy)?;
+        let id =
+            limits.active_permission_profile.as_ref().map(|profile: &ActivePermissionProfile| &profile.id);
+        same("permission profile", &json!(self.profile_id()), &json!(id))?;
+        let mut sandbox = limits.sandbox_policy.clone().unwrap_or_default();
+        if let Some(roots) = sandbox.get_mut("writableRoots").and_then(Value::as_array_mut) {
+            roots.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
+        }
+        same("sandbox", &self.sandbox_echo(), &sandbox)?;
+        let cwd = limits.cwd.as_deref().unwrap_or("nothing");
+        if cwd == self.cwd { Ok(()) } else { Err(difference("directory", &self.cwd, cwd)) }
+    }
+
+    /// The sandbox as Codex says it, with every field.
+    fn sandbox_echo(&self) -> Value {
+        match self.access {
+            Access::Everything => json!({"type": "dangerFullAccess"}),
+            Access::Read => json!({"type": "readOnly", "networkAccess": self.network}),
+            Access::Workspace => json!({
+                "type": "workspaceWrite", "writableRoots": self.writable_roots, "networkAccess": self.network,
+                "excludeTmpdirEnvVar": false, "excludeSlashTmp": false,
+            }),
+        }
+    }
+}
+
+impl ProjectTrust {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Untrusted => "untrusted",
+            Self::Trusted => "trusted",
+        }
+    }
+}
+
+fn same(what: &'static str, wanted: &Value, got: &Value) -> Result<(), Difference> {
+    if wanted == got { Ok(()) } else { Err(difference(what, &words(wanted), &words(got))) }
+}
+
+fn difference(what: &'static str, wanted: &str, got: &str) -> Difference {
+    Difference { what, wanted: wanted.to_owned(), got: got.to_owned() }
+}
+
+fn words(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Adds `more` to a table; where both say something, `more` wins.
+fn merge(table: &mut Map<String, Value>, more: Map<String, Value>) {
+    for (key, value) in more {
+        match (table.get_mut(&key), value) {
+            (Some(Value::Object(known)), Value::Object(more)) => merge(known, more),
+            (_, value) => drop(table.insert(key, value)),
+        }
+    }
+}
+
+/// A value as TOML in one line. Strings are written as in JSON, which TOML reads alike.
+fn inline_toml(value: &Value) -> String {
+    match value {
+        Value::Object(table) => {
+            let pairs: Vec<String> =
+                table.iter().map(|(key, value)| format!("{}={}", json!(key), inline_toml(value))).collect();
+            format!("{{{}}}", pairs.join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
