@@ -12,15 +12,17 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::call::{ActivePermissionProfile, ThreadOpened, ThreadSettings};
+use crate::host::record::MARKER;
 use crate::thread::ThreadLimits;
 
 /// The only reviewer of approvals. The user's config could otherwise turn on automatic review.
 pub const REVIEWER: &str = "user";
 
-/// Variables that every command sees, if the host has them: what Codex itself calls the core of an environment.
-const CORE_VARIABLES: [&str; 12] = [
+/// Variables that every command sees, if the host has them: what Codex itself calls the core of an environment, and the
+/// mark by which a command that left its host's session is still found and ended.
+const CORE_VARIABLES: [&str; 13] = [
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
-    "USERNAME",
+    "USERNAME", MARKER,
 ];
 
 /// How much of the disk commands may write.

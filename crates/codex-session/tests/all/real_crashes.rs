@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codex_session::turn::Closing;
-use codex_session::{Decision, FailureKind, SessionEvent, TurnOptions, TurnOutcome};
+use codex_session::{Decision, FailureKind, Sandbox, SessionEvent, TurnOptions, TurnOutcome};
 use codex_wire::ThreadId;
 use scripted_model::{Scenario, ToolCall};
 use testkit::wait_until;
@@ -211,6 +211,29 @@ async fn the_death_of_a_host_is_told_with_what_was_seen_and_the_thread_goes_on_e
     let told = codex.last_input();
     assert!(told.contains("my name is Ada") && told.contains("touch made.txt"), "{told}");
     assert_eq!(codex.turns_asking("work").len(), 1, "nothing was run again");
+    session.close().await;
+    codex.end_host().await;
+}
+
+#[tokio::test]
+async fn a_command_that_left_its_session_is_ended_after_the_death_of_its_host() {
+    let codex = RealCodex::new().await;
+    let sleep = format!("sleep 97{}", std::process::id());
+    codex.model.script("work", Scenario::new().exec(format!("setsid -f {sleep} >&- 2>&-")).stall("gate"));
+    // No sandbox, whose end would end the command too.
+    let mut config = codex.config();
+    config.sandbox = Sandbox::DangerFullAccess;
+    config.approvals.accept_commands = true;
+    let session = codex_session::Session::start(config, codex.on_host(), None).await.unwrap();
+    let death = async {
+        wait_until(LONG, "the command to run", || runs(&sleep)).await;
+        kill_host(&codex.host()).await;
+        assert!(runs(&sleep), "nobody has ended it yet");
+    };
+    let (result, ()) = tokio::join!(soon(session.run_turn("work", TurnOptions::default())), death);
+    assert_eq!(result.outcome, TurnOutcome::Lost, "{result:#?}");
+    assert_eq!(answer_to(&session, "hello").await, "You said: hello");
+    assert!(!runs(&sleep));
     session.close().await;
     codex.end_host().await;
 }
