@@ -49,12 +49,12 @@ use delivering::Outbox;
 use news::Newsroom;
 use receiving::Inbox;
 
-pub use answering::{DecisionOutcome, DecisionReport};
+pub use answering::{DecisionOutcome, DecisionReport, Which};
 pub use counting::{Standing, Tally, Watchdog};
 pub(crate) use delivering::{letters, letters_of_rest};
 pub use forking::NewBranch;
 pub use news::{News, OpenText};
-pub use receiving::{Choice, Knock, Pending, Verdict};
+pub use receiving::{Button, Choice, Knock, Pending, Verdict};
 pub(crate) use resuming::GO_ON;
 pub use telling::{Telling, TellingOutcome, Told};
 
@@ -136,6 +136,12 @@ pub enum Error {
     /// A question takes no yes: nobody would have answered it.
     #[error("{0} is a question, which takes no yes")]
     IsQuestion(String),
+    /// Nobody can agree to what they were not shown.
+    #[error("request {0} can be agreed to only by who says what they were shown: its digest is missing")]
+    NotShown(String),
+    /// What was shown is not what is asked.
+    #[error("request {0} is not the one that was shown: its digest is another one")]
+    AnotherRequest(String),
     /// The task is in the wrong state for it.
     #[error("task {task_id} is {status}: {message}")]
     WrongState {
@@ -464,7 +470,7 @@ fn changed_task(write: &Write) -> Option<TaskId> {
         Write::AddTask(task) | Write::SaveTask(task) => Some(task.id.clone()),
         Write::SaveRequest(request) => Some(request.task_id.clone()),
         Write::SaveTurn(_)
-        | Write::AddWholeChanges(_)
+        | Write::SaveWholeChanges(_)
         | Write::Append { .. }
         | Write::AddDelivery(_)
         | Write::SaveDelivery(_)

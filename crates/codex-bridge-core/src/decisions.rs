@@ -1,4 +1,7 @@
 //! Hands decisions to whoever waits for them. A decision that comes first waits for its asker.
+//!
+//! A decision and its asker find each other by the name of the request and by its digest: a decision never reaches
+//! another request that has the same name.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,8 +12,11 @@ use tokio::sync::oneshot;
 /// Decisions on their way.
 #[derive(Default)]
 pub(crate) struct Decisions {
-    slots: Mutex<HashMap<RequestKey, Slot>>,
+    slots: Mutex<HashMap<Asked, Slot>>,
 }
+
+/// Names what was asked: which request, and its digest.
+type Asked = (RequestKey, String);
 
 enum Slot {
     Asked(oneshot::Sender<(Decision, Decider)>),
@@ -20,32 +26,34 @@ enum Slot {
 }
 
 impl Decisions {
-    fn slots(&self) -> MutexGuard<'_, HashMap<RequestKey, Slot>> {
+    fn slots(&self) -> MutexGuard<'_, HashMap<Asked, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives a decision to its asker, now or when it asks.
-    pub(crate) fn put(&self, key: &RequestKey, decision: Decision, by: Decider) {
+    pub(crate) fn put(&self, key: &RequestKey, digest: &str, decision: Decision, by: Decider) {
         let mut slots = self.slots();
-        let kept = match slots.remove(key) {
+        let name = (key.clone(), digest.to_owned());
+        let kept = match slots.remove(&name) {
             Some(Slot::Asked(asker)) => asker.send((decision, by)),
             _ => Err((decision, by)),
         };
         // For whoever asks next, if the one that asked has gone.
         let slot = kept.map_or_else(|(decision, by)| Slot::Decided(decision, by), |()| Slot::Given);
-        slots.insert(key.clone(), slot);
+        slots.insert(name, slot);
     }
 
     /// Waits for the decision on a request.
-    pub(crate) async fn wait(&self, key: RequestKey) -> (Decision, Decider) {
+    pub(crate) async fn wait(&self, key: RequestKey, digest: String) -> (Decision, Decider) {
         let receiver = {
             let mut slots = self.slots();
-            if let Some(Slot::Decided(decision, by)) = slots.remove(&key) {
-                slots.insert(key, Slot::Given);
+            let asked = (key, digest);
+            if let Some(Slot::Decided(decision, by)) = slots.remove(&asked) {
+                slots.insert(asked, Slot::Given);
                 return (decision, by);
             }
             let (sender, receiver) = oneshot::channel();
-            slots.insert(key, Slot::Asked(sender));
+            slots.insert(asked, Slot::Asked(sender));
             receiver
         };
         // Forgotten: the request was closed, and this future is dropped in a moment.
@@ -53,21 +61,19 @@ impl Decisions {
     }
 
     /// Whether a decision waits for its asker, or was given to it.
-    pub(crate) fn has(&self, key: &RequestKey) -> bool {
-        matches!(self.slots().get(key), Some(Slot::Decided(..) | Slot::Given))
+    pub(crate) fn has(&self, key: &RequestKey, digest: &str) -> bool {
+        let slots = self.slots();
+        matches!(slots.get(&(key.clone(), digest.to_owned())), Some(Slot::Decided(..) | Slot::Given))
     }
 
     /// Whoever asked is gone, with what it was given.
     pub(crate) fn asker_left(&self, key: &RequestKey) {
-        let mut slots = self.slots();
-        if !matches!(slots.get(key), Some(Slot::Decided(..))) {
-            slots.remove(key);
-        }
+        self.slots().retain(|(of, _), slot| of != key || matches!(slot, Slot::Decided(..)));
     }
 
     /// The request is closed: nothing is waited for any more.
     pub(crate) fn forget(&self, key: &RequestKey) {
-        self.slots().remove(key);
+        self.slots().retain(|(of, _), _| of != key);
     }
 }
 
@@ -89,27 +95,44 @@ mod tests {
     #[test]
     fn a_decision_is_had_until_its_request_is_closed_whoever_came_first() {
         let (decisions, key) = decided();
-        decisions.put(&key, Decision::Accept, ada());
-        assert!(decisions.has(&key));
-        assert_eq!(decisions.wait(key.clone()).now_or_never(), Some((Decision::Accept, ada())));
-        assert!(decisions.has(&key), "it is with its asker");
+        decisions.put(&key, "d", Decision::Accept, ada());
+        assert!(decisions.has(&key, "d"));
+        assert_eq!(
+            decisions.wait(key.clone(), "d".to_owned()).now_or_never(),
+            Some((Decision::Accept, ada()))
+        );
+        assert!(decisions.has(&key, "d"), "it is with its asker");
         decisions.forget(&key);
-        let mut asker = Box::pin(decisions.wait(key.clone()));
+        let mut asker = Box::pin(decisions.wait(key.clone(), "d".to_owned()));
         assert_eq!(asker.as_mut().now_or_never(), None);
-        assert!(!decisions.has(&key));
-        decisions.put(&key, Decision::Decline, ada());
-        assert!(decisions.has(&key));
+        assert!(!decisions.has(&key, "d"));
+        decisions.put(&key, "d", Decision::Decline, ada());
+        assert!(decisions.has(&key, "d"));
         assert_eq!(asker.now_or_never(), Some((Decision::Decline, ada())));
     }
 
     #[test]
     fn what_an_asker_that_left_was_given_is_gone_with_it_and_nothing_else() {
         let (decisions, key) = decided();
-        assert_eq!(decisions.wait(key.clone()).now_or_never(), None);
-        decisions.put(&key, Decision::Accept, ada());
+        assert_eq!(decisions.wait(key.clone(), "d".to_owned()).now_or_never(), None);
+        decisions.put(&key, "d", Decision::Accept, ada());
         decisions.asker_left(&key);
-        assert_eq!(decisions.wait(key.clone()).now_or_never(), Some((Decision::Accept, ada())));
+        assert_eq!(
+            decisions.wait(key.clone(), "d".to_owned()).now_or_never(),
+            Some((Decision::Accept, ada()))
+        );
         decisions.asker_left(&key);
-        assert!(!decisions.has(&key));
+        assert!(!decisions.has(&key, "d"));
+    }
+
+    #[test]
+    fn a_decision_does_not_reach_another_request_of_the_same_name() {
+        let (decisions, key) = decided();
+        decisions.put(&key, "what was shown", Decision::Accept, ada());
+        assert_eq!(decisions.wait(key.clone(), "something else".to_owned()).now_or_never(), None);
+        let asker = decisions.wait(key.clone(), "what was shown".to_owned());
+        assert_eq!(asker.now_or_never(), Some((Decision::Accept, ada())));
+        decisions.forget(&key);
+        assert!(!decisions.has(&key, "what was shown"));
     }
 }

@@ -18,12 +18,17 @@ pub struct RequestRecord {
     pub task_id: TaskId,
     /// The name that people and programs use: unique over all tasks and hosts.
     pub request_id: String,
+    /// Names what Codex asked, before anything was redacted; empty for what was recorded before there were digests.
+    #[serde(default)]
+    pub digest: String,
     /// Codex's method.
     pub method: String,
     /// What is shown.
     pub ask: Value,
     /// Where it stands.
     pub state: RequestState,
+    /// What is asked with nothing hidden, sealed, as long as it can be answered; none if nothing is hidden.
+    pub sealed_ask: Option<Vec<u8>>,
     /// What was decided, sealed while it must still be acted on; answers to secret questions are never kept.
     pub sealed_decision: Option<Vec<u8>>,
     /// What was decided, for people.

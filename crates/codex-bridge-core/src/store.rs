@@ -128,8 +128,8 @@ pub enum Write {
     SaveTurn(Box<TurnRecord>),
     /// A request, new or changed.
     SaveRequest(Box<RequestRecord>),
-    /// The changes of a request whose own diffs are cut. Refused if it has some already.
-    AddWholeChanges(Box<WholeChanges>),
+    /// The changes of a request whose own diffs are cut, new or changed.
+    SaveWholeChanges(Box<WholeChanges>),
     /// Lines for a task's log.
     Append {
         /// Whose.

@@ -261,7 +261,7 @@ async fn listen(door: Door, task: String, tally: Arc<Tally>) {
                 Some(line) => line,
                 None => answers.insert(door.open().await),
             };
-            line.post(&path, &json!({ "decision": "accept" })).await;
+            line.post(&path, &json!({ "decision": "accept", "digest": event["digest"] })).await;
         }
     }
 }

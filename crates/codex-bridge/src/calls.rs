@@ -221,17 +221,24 @@ pub struct News {
     pub limit: Option<NonZeroU32>,
 }
 
+/// Stands for the only open request of a task.
+pub const ONLY_REQUEST: &str = "-";
+
 /// `POST /v1/tasks/{id}/requests/{request}/decision`, where `-` stands for the only open request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Decide {
     /// `"accept"`, `"acceptForSession"`, `"acceptAlways"`, `"decline"`, `"cancel"`, `{"answers":{…}}`, `{"form":…}` or
     /// `{"grant":{"permissions":…,"scope":"turn"|"session"}}`.
     pub decision: Value,
+    /// The `digest` of the request as it was shown to whoever decides. Callers with a token always send it; on the socket
+    /// a no needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 impl Decide {
     /// As it is sent.
-    pub fn new(decision: &Decision) -> Self {
+    pub fn new(decision: &Decision, digest: Option<&str>) -> Self {
         let decision = match decision {
             Decision::Accept => "accept".into(),
             Decision::AcceptForSession => "acceptForSession".into(),
@@ -240,7 +247,7 @@ impl Decide {
             Decision::Cancel => "cancel".into(),
             other => serde_json::to_value(other).unwrap_or_default(),
         };
-        Self { decision }
+        Self { decision, digest: digest.map(str::to_owned) }
     }
 
     /// What was decided. A word or a shape that is not known is refused.

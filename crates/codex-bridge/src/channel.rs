@@ -184,6 +184,8 @@ pub struct Tap {
     pub sender_id: String,
     /// On what.
     pub request_id: String,
+    /// How the digest of what was shown begins; empty where the platform has none.
+    pub digest: String,
     /// What was chosen.
     pub choice: Choice,
     /// The message that carries the button, as the platform calls it.

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::Router;
 use axum::body::Body;
 use bytes::BytesMut;
+use codex_bridge_core::bridge::Which;
 use codex_session::Decision;
 use http_body_util::BodyExt;
 use hyper::client::conn::http1;
@@ -166,15 +167,25 @@ impl Client {
         self.get(&task_path(id, &format!("/requests/{}/changes", encoded(request)))).await
     }
 
-    /// Decides on a request, or on the only open one of the task. Returns when Codex has taken it.
+    /// One request of a task, closed or not.
+    pub async fn request(&self, id: &str, request: &str) -> Result<view::Request, Failure> {
+        self.get(&task_path(id, &format!("/requests/{}", encoded(request)))).await
+    }
+
+    /// Decides on a request. Returns when Codex has taken it.
     pub async fn decide(
         &self,
         id: &str,
-        request: Option<&str>,
+        which: Which<'_>,
         decision: &Decision,
     ) -> Result<view::Decided, Failure> {
-        let path = task_path(id, &format!("/requests/{}/decision", encoded(request.unwrap_or("-"))));
-        self.post(&path, &calls::Decide::new(decision)).await
+        let (request, digest) = match which {
+            Which::Shown { request_id, digest } => (request_id, Some(digest)),
+            Which::Named(request_id) => (request_id, None),
+            Which::Only => (calls::ONLY_REQUEST, None),
+        };
+        let path = task_path(id, &format!("/requests/{}/decision", encoded(request)));
+        self.post(&path, &calls::Decide::new(decision, digest)).await
     }
 
     /// One call of the tool; refusals are replies too.

@@ -77,6 +77,10 @@ impl From<bridge::Error> for Failure {
             }
             bridge::Error::IsQuestion(_) => Self::new("is_question", message)
                 .hint("answer it: `codex-bridge answer`, or `answers` by the door you came by"),
+            bridge::Error::NotShown(_) => Self::new("digest_missing", message)
+                .hint("send `request_id` and `digest` as the request that you were shown has them"),
+            bridge::Error::AnotherRequest(_) => Self::new("digest_mismatch", message)
+                .hint("look at the request again, and decide on what it asks now"),
             bridge::Error::WrongState { .. } => Self::new("wrong_state", message),
             bridge::Error::Refused(_) => Self::new("refused", message),
             bridge::Error::NotThere(_) => Self::new("not_there", message),

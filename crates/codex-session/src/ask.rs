@@ -22,6 +22,8 @@ use draft::Draft;
 /// A decision that a person is asked for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ask {
+    /// Names what was asked, before anything was redacted: a decision counts only for the request that was shown.
+    pub digest: String,
     /// What it is about.
     pub kind: Kind,
     /// The question in one line.
@@ -198,7 +200,7 @@ impl Ask {
             ServerRequest::FileChange(it) => Some(patch_call_id(&it.item_id)),
             _ => None,
         };
-        Some(Self { call_id, ..ask })
+        Some(Self { call_id, digest: request.digest(context.patch), ..ask })
     }
 
     /// Cuts the diffs to so many bytes together, for a list; gives the changes as they were if that took any away.

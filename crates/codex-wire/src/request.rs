@@ -2,13 +2,15 @@
 //!
 //! Shapes seen on codex 0.166 (the two legacy ones from its schema). Fields that we only pass on stay raw.
 
+mod digest;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::{ThreadId, TurnId};
 
-/// A request from Codex, by method.
-#[derive(Debug, Clone, PartialEq)]
+/// A request from Codex, by method. Written as it is read, for a digest of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum ServerRequest {
     /// May this command run?
     Command(CommandApproval),
@@ -42,7 +44,7 @@ pub enum ServerRequest {
 }
 
 /// `item/commandExecution/requestApproval`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CommandApproval {
     /// Thread that asks; a child thread's id for sub-agents.
@@ -86,7 +88,7 @@ impl CommandApproval {
 }
 
 /// `item/fileChange/requestApproval`. The change itself came earlier, with the item.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FileChangeApproval {
     /// Thread that asks.
@@ -102,7 +104,7 @@ pub struct FileChangeApproval {
 }
 
 /// `item/permissions/requestApproval`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PermissionsApproval {
     /// Thread that asks.
@@ -156,7 +158,7 @@ pub struct NetworkPermissions {
 }
 
 /// `item/tool/requestUserInput`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UserInputRequest {
     /// Thread that asks.
@@ -170,7 +172,7 @@ pub struct UserInputRequest {
 }
 
 /// One question of a [`UserInputRequest`].
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Question {
     /// The key of its answer.
@@ -188,7 +190,7 @@ pub struct Question {
 }
 
 /// One choice of a [`Question`].
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QuestionOption {
     /// What is answered.
@@ -198,7 +200,7 @@ pub struct QuestionOption {
 }
 
 /// `mcpServer/elicitation/request`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ElicitationRequest {
     /// Thread that asks.
@@ -229,7 +231,7 @@ impl ElicitationRequest {
 }
 
 /// `item/tool/call`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DynamicToolCall {
     /// Thread that calls.
@@ -247,7 +249,7 @@ pub struct DynamicToolCall {
 }
 
 /// `account/chatgptAuthTokens/refresh`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TokenRefresh {
     /// Why, `unauthorized` so far.
@@ -257,7 +259,7 @@ pub struct TokenRefresh {
 }
 
 /// `execCommandApproval`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LegacyCommandApproval {
     /// The thread under its old name.
@@ -273,7 +275,7 @@ pub struct LegacyCommandApproval {
 }
 
 /// `applyPatchApproval`.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LegacyPatchApproval {
     /// The thread under its old name.

@@ -17,6 +17,22 @@ use crate::task::{TaskId, TimeMs};
 /// How long Codex may take to take an answer before the caller is told that it is on its way.
 const TAKEN_LIMIT: Duration = Duration::from_secs(30);
 
+/// Which request a decision is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which<'a> {
+    /// The one with this name and this digest, which somebody was shown. Nothing else can be agreed to.
+    Shown {
+        /// Its name.
+        request_id: &'a str,
+        /// Names what was shown.
+        digest: &'a str,
+    },
+    /// The one with this name, whatever it asks: to say no.
+    Named(&'a str),
+    /// The only one of the task that is open, whatever it asks: to say no.
+    Only,
+}
+
 /// What came of a decision.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DecisionReport {
@@ -55,27 +71,26 @@ impl Bridge {
     pub async fn decide(
         &self,
         task: &str,
-        request_id: Option<&str>,
+        which: Which<'_>,
         decision: Decision,
         by: &str,
     ) -> Result<DecisionReport, Error> {
-        self.begin_to_decide(task, request_id, decision, by).await?.await
+        self.begin_to_decide(task, which, decision, by).await?.await
     }
 
     /// Records a decision; what it gives waits for what Codex makes of it.
     pub(super) async fn begin_to_decide(
         &self,
         task: &str,
-        request_id: Option<&str>,
+        which: Which<'_>,
         decision: Decision,
         by: &str,
     ) -> Result<BoxFuture<'static, Result<DecisionReport, Error>>, Error> {
         let task_id = self.find(task).await?.id;
         let mut watch = self.watch(&task_id);
-        let (of, named, by) = (task_id.clone(), request_id.map(str::to_owned), by.to_owned());
-        let recorded = self.to_its_end(|bridge| async move {
-            bridge.record_decision(&of, named.as_deref(), decision, &by).await
-        });
+        let (of, about, by) = (task_id.clone(), About::from(which), by.to_owned());
+        let recorded =
+            self.to_its_end(|bridge| async move { bridge.record_decision(&of, &about, decision, &by).await });
         let request = match recorded.await? {
             Recorded::First(request) => request,
             Recorded::TooLate(request) => {
@@ -107,19 +122,20 @@ impl Bridge {
     async fn record_decision(
         &self,
         task_id: &TaskId,
-        request_id: Option<&str>,
+        about: &About,
         decision: Decision,
         by: &str,
     ) -> Result<Recorded, Error> {
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
-        let mut request = match request_id {
+        let mut request = match &about.request_id {
             Some(request_id) => self.request(task_id, request_id).await?,
             None => self.only_open_request(task_id).await?,
         };
         if request.state != RequestState::Open {
             return Ok(Recorded::TooLate(request));
         }
+        about.check(&request, &decision)?;
         if request.is_question() && is_yes(&decision) {
             return Err(Error::IsQuestion(request.request_id));
         }
@@ -144,7 +160,7 @@ impl Bridge {
         failpoint::hit("decision.before_record");
         inner.commit(vec![Write::SaveRequest(Box::new(request.clone())), audit]).await?;
         failpoint::hit("decision.recorded");
-        inner.decisions.put(&request.key, decision, Decider::Person(by.to_owned()));
+        inner.decisions.put(&request.key, &request.digest, decision, Decider::Person(by.to_owned()));
         failpoint::hit("decision.given");
         Ok(Recorded::First(request))
     }
@@ -168,6 +184,37 @@ impl Bridge {
             1 => Ok(open.remove(0)),
             0 => Err(Error::UnknownRequest(format!("is open on task {task_id}"))),
             _ => Err(Error::Refused(format!("task {task_id} has several open requests: say which one"))),
+        }
+    }
+}
+
+/// The same as [`Which`], for as long as it takes.
+struct About {
+    request_id: Option<String>,
+    digest: Option<String>,
+}
+
+impl From<Which<'_>> for About {
+    fn from(which: Which<'_>) -> Self {
+        let (request_id, digest) = match which {
+            Which::Shown { request_id, digest } => (Some(request_id), Some(digest)),
+            Which::Named(request_id) => (Some(request_id), None),
+            Which::Only => (None, None),
+        };
+        Self { request_id: request_id.map(str::to_owned), digest: digest.map(str::to_owned) }
+    }
+}
+
+impl About {
+    /// Whether this decision can be about this request. A no harms nothing, whatever it is about.
+    fn check(&self, request: &RequestRecord, decision: &Decision) -> Result<(), Error> {
+        match &self.digest {
+            // What was recorded before there were digests matches none.
+            Some(digest) if request.digest.is_empty() || *digest != request.digest => {
+                Err(Error::AnotherRequest(request.request_id.clone()))
+            }
+            None if !is_no(decision) => Err(Error::NotShown(request.request_id.clone())),
+            _ => Ok(()),
         }
     }
 }
@@ -215,6 +262,11 @@ fn in_words(decision: &Decision) -> &'static str {
         Decision::Answers(_) => "answers",
         Decision::Form(_) => "form",
     }
+}
+
+/// Whether this lets nothing happen.
+pub(super) fn is_no(decision: &Decision) -> bool {
+    matches!(decision, Decision::Decline | Decision::Cancel)
 }
 
 /// Whether this is a yes without a word.

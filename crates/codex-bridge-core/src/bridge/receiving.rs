@@ -27,7 +27,7 @@ mod steering;
 mod taking;
 mod turning;
 
-pub use deciding::{Choice, Pending, Verdict};
+pub use deciding::{Button, Choice, Pending, Verdict};
 pub use keeping::Knock;
 
 use keeping::Knocks;

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::bridge::Button;
 use crate::request::{RequestRecord, is_question};
 use crate::task::{Parked, Status, Task, TaskError, TaskId, TimeMs};
 
@@ -153,6 +154,9 @@ pub struct Notice {
 pub struct Asked {
     /// Its name.
     pub request_id: String,
+    /// Names what is asked: a decision counts for nothing else. Empty in what was told before there were digests.
+    #[serde(default)]
+    pub digest: String,
     /// What is shown to whoever decides: kind, title, details, questions, offers.
     pub ask: Value,
     /// Whether it says more than people are shown in a chat, where nobody can agree to it then. Its diffs are left out.
@@ -170,6 +174,12 @@ impl Asked {
     /// Whether a person is asked for words rather than for a yes.
     pub fn is_question(&self) -> bool {
         is_question(&self.ask)
+    }
+
+    /// Its name with the beginning of its digest, as buttons carry it: [`Button::named`] reads it.
+    pub fn name(&self) -> String {
+        let digest = self.digest.get(..Button::DIGEST_CHARS).unwrap_or(&self.digest);
+        format!("{}.{digest}", self.request_id)
     }
 }
 
@@ -251,6 +261,7 @@ impl Notice {
             .into_iter()
             .map(|request| Asked {
                 request_id: request.request_id.clone(),
+                digest: request.digest.clone(),
                 is_long: !request.fits_a_chat(),
                 was_shown: false,
                 ask: if request.fits_a_chat() { request.ask.clone() } else { without_diffs(&request.ask) },

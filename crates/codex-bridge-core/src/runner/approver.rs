@@ -17,8 +17,8 @@ impl Approver for People {
         std::future::ready(Decision::Decline).boxed()
     }
 
-    fn decide_request(&self, key: RequestKey, _: Ask) -> BoxFuture<'static, (Decision, Decider)> {
+    fn decide_request(&self, key: RequestKey, ask: Ask) -> BoxFuture<'static, (Decision, Decider)> {
         let inner = Arc::clone(&self.0);
-        async move { inner.decisions.wait(key).await }.boxed()
+        async move { inner.decisions.wait(key, ask.digest).await }.boxed()
     }
 }

@@ -206,10 +206,13 @@ impl Work {
 
     /// Records a request before anyone can see it. One that an earlier life of ours has recorded keeps its decision.
     async fn asked(&mut self, key: RequestKey, mut ask: Ask) -> Result<(), store::Error> {
-        if let Some(known) = self.request(&key).await? {
-            return self.asked_again(known, &ask).await;
-        }
-        let request_id = format!("req-{}", random_hex(8));
+        // What was recorded under this name may be another request: then nothing that was decided on it counts.
+        let known = match self.request(&key).await? {
+            Some(known) if known.digest == ask.digest => return self.asked_again(known, &ask).await,
+            known => known,
+        };
+        let is_known = known.is_some();
+        let request_id = known.map_or_else(|| format!("req-{}", random_hex(8)), |known| known.request_id);
         let whole_bytes = self.keep_whole_changes(&request_id, &mut ask).await?;
         let now = now_ms();
         let limit = self.inner.config.approvals.answer_limit;
@@ -221,9 +224,11 @@ impl Work {
             request_id,
             key,
             task_id: self.task.id.clone(),
+            digest: ask.digest.clone(),
             method: method_of(&ask).to_owned(),
             ask: shown,
             state: RequestState::Open,
+            sealed_ask: None,
             sealed_decision: None,
             decision: None,
             decided_by: None,
@@ -234,6 +239,9 @@ impl Work {
         };
         let event = append(&self.task.id, now, "request", asked_body(&record.request_id, &ask));
         failpoint::hit("request.before_record");
+        // Decisions are made under this lock: none on what was recorded before undoes this.
+        let inner = Arc::clone(&self.inner);
+        let _changing = if is_known { Some(inner.changing.lock().await) } else { None };
         let letters = letters(&self.task, &Notice::of_request(&self.task, &record), now);
         let mut batch = vec![Write::SaveRequest(Box::new(record)), event];
         batch.extend(letters);
@@ -251,7 +259,7 @@ impl Work {
     ) -> Result<Option<usize>, store::Error> {
         let Some(whole) = ask.cut_diffs_to(LISTED_DIFF_BYTES) else { return Ok(None) };
         let bytes = whole.iter().map(|change| change.diff.len()).sum();
-        let write = Write::AddWholeChanges(Box::new(WholeChanges {
+        let write = Write::SaveWholeChanges(Box::new(WholeChanges {
             request_id: request_id.to_owned(),
             task_id: self.task.id.clone(),
             changes: serde_json::to_value(whole).unwrap_or_default(),
@@ -267,14 +275,14 @@ impl Work {
     /// cannot be read any more, is asked again.
     async fn asked_again(&mut self, known: RequestRecord, ask: &Ask) -> Result<(), store::Error> {
         if let Some((decision, by)) = self.recorded_decision(&known) {
-            self.inner.decisions.put(&known.key, decision, by);
+            self.inner.decisions.put(&known.key, &known.digest, decision, by);
             return Ok(());
         }
         // A decision is recorded and handed on under this lock: so it is here or with its asker, or it is lost.
         let inner = Arc::clone(&self.inner);
         let _changing = inner.changing.lock().await;
         let Some(mut request) = self.request(&known.key).await? else { return Ok(()) };
-        if request.state != RequestState::Decided || inner.decisions.has(&request.key) {
+        if request.state != RequestState::Decided || inner.decisions.has(&request.key, &request.digest) {
             return Ok(());
         }
         let now = now_ms();
@@ -336,7 +344,7 @@ impl Work {
             Closing::AnsweredElsewhere => request.state = RequestState::AnsweredElsewhere,
             Closing::Orphaned { .. } => request.state = RequestState::Orphaned,
         }
-        request.sealed_decision = None;
+        (request.sealed_decision, request.sealed_ask) = (None, None);
         request.closed_at = Some(now);
         let event = closed_event(&request, now);
         failpoint::hit("closing.before_record");
@@ -371,7 +379,9 @@ fn logged_words(name: &str, words: &str) -> Map<String, Value> {
 
 /// What a line of the log says of something that is asked.
 fn asked_body(request_id: &str, ask: &Ask) -> Map<String, Value> {
-    let mut body = object(json!({ "request_id": request_id, "title": ask.title, "asks": ask.kind }));
+    let mut body = object(json!({
+        "request_id": request_id, "digest": ask.digest, "title": ask.title, "asks": ask.kind,
+    }));
     body.extend(ask.call_id.clone().map(|call_id| ("call_id".to_owned(), call_id.into())));
     body
 }

@@ -62,7 +62,7 @@ impl Memory {
                 Write::SaveTask(task) => changed.save_task(*task)?,
                 Write::SaveTurn(turn) => changed.save_turn(*turn)?,
                 Write::SaveRequest(request) => changed.save_request(*request)?,
-                Write::AddWholeChanges(whole) => changed.add_whole_changes(*whole)?,
+                Write::SaveWholeChanges(whole) => changed.add_whole_changes(*whole)?,
                 Write::Append { task_id, events } => {
                     committed.events.extend(changed.append(&task_id, events)?);
                 }
@@ -168,10 +168,8 @@ impl State {
         if !self.has(&whole.task_id) {
             return Err(unknown(&whole.task_id));
         }
-        match self.whole_changes.insert(whole.request_id.clone(), whole) {
-            None => Ok(()),
-            Some(_) => Err(refused("that request has its changes already")),
-        }
+        self.whole_changes.insert(whole.request_id.clone(), whole);
+        Ok(())
     }
 
     fn counts(&self) -> Counts {

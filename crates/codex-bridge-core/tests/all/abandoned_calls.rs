@@ -15,7 +15,7 @@ use scripted_model::Scenario;
 use tokio::sync::broadcast;
 
 use crate::stubborn_store::Stubborn;
-use crate::workbench::{PATIENCE, Workbench, asked, at_rest};
+use crate::workbench::{PATIENCE, Workbench, asked, at_rest, decide};
 
 async fn bench() -> (Workbench, Bridge, Arc<Stubborn>) {
     let bench = Workbench::new().await;
@@ -72,7 +72,7 @@ async fn a_decision_whose_caller_hung_up_reaches_codex() {
     let id = bridge.start(bench.writing_task("make x")).await.unwrap().task.id.to_string();
     asked(&bridge, &id).await;
     let (caller, of) = (bridge.clone(), id.clone());
-    store.hang_up_on(async move { caller.decide(&of, None, Decision::Accept, "ada").await }).await;
+    store.hang_up_on(async move { decide(&caller, &of, Decision::Accept, "ada").await }).await;
     assert_eq!(at_rest(&bridge, &id).await.task.status, Status::Completed);
     assert!(bench.home.workspace().join("x.txt").exists());
     bench.tidy(bridge).await;

@@ -10,7 +10,7 @@ use codex_wire::host::Stop;
 use scripted_model::{Scenario, Usage};
 
 use crate::stubborn_store::Stubborn;
-use crate::workbench::{PATIENCE, Workbench, asked, at_rest};
+use crate::workbench::{PATIENCE, Workbench, asked, at_rest, decide};
 
 /// Tokens as the model counts them for one answer.
 fn cost(input: u64) -> Usage {
@@ -59,7 +59,7 @@ async fn a_branch_that_waits_for_a_host_keeps_nobody_waiting_but_its_trunk() {
     let early = tokio::time::timeout(Duration::from_secs(1), &mut branch).await;
     assert!(early.is_err(), "there was room: {early:?}");
 
-    let decided = bridge.decide(&other, None, Decision::Accept, "ada");
+    let decided = decide(&bridge, &other, Decision::Accept, "ada");
     let decided = tokio::time::timeout(PATIENCE, decided).await.expect("the branch holds it up").unwrap();
     assert_eq!(decided.outcome, DecisionOutcome::Resolved);
     let continued = tokio::time::timeout(PATIENCE, bridge.continue_task(&trunk, "more")).await;

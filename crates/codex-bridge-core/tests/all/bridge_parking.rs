@@ -8,7 +8,7 @@ use codex_bridge_core::{Bridge, TaskView};
 use codex_session::Decision;
 use scripted_model::{Response, Scenario, Step};
 
-use crate::workbench::{PATIENCE, Workbench, at_rest};
+use crate::workbench::{PATIENCE, Workbench, at_rest, decide};
 
 /// Words of the prompt that a parked task goes on with.
 const GO_ON: &str = "account limit or login";
@@ -289,7 +289,7 @@ async fn a_probe_that_waits_for_an_approval_has_got_through_and_the_others_follo
     begun.sort_unstable();
     assert!(begun.windows(2).all(|pair| pair[1] - pair[0] >= 1_900), "{begun:?}");
     for id in &ids {
-        bridge.decide(id.as_str(), None, Decision::Decline, "ada").await.unwrap();
+        decide(&bridge, id.as_str(), Decision::Decline, "ada").await.unwrap();
         at_rest(&bridge, id.as_str()).await;
     }
     bench.tidy(bridge).await;

@@ -13,7 +13,7 @@ use codex_wire::host::Stop;
 use scripted_model::Scenario;
 
 use crate::stubborn_store::Stubborn;
-use crate::workbench::{PATIENCE, Workbench, asked, at_rest, eventually};
+use crate::workbench::{PATIENCE, Workbench, asked, at_rest, decide, eventually};
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 /// Words of the prompt that a task goes on with after its host died.
@@ -56,9 +56,38 @@ async fn a_decision_that_was_not_kept_is_asked_again_after_a_crash() {
     let told = of_kind(&bridge, &id, "request").await;
     assert_eq!(told.len(), 2, "{told:?}");
     assert_eq!(told[1].body["asked_again"], true, "{told:?}");
-    let report = bridge.decide(id.as_str(), None, Decision::Accept, "bob").await.unwrap();
+    let report = decide(&bridge, id.as_str(), Decision::Accept, "bob").await.unwrap();
     assert_eq!((report.outcome, report.decided_by.as_deref()), (DecisionOutcome::Resolved, Some("bob")));
     assert_eq!(at_rest(&bridge, id.as_str()).await.task.status, Status::Completed);
+    bench.tidy(bridge).await;
+}
+
+/// What was recorded under the name of a request is not what Codex asks: the yes was to something else.
+#[tokio::test]
+async fn a_recorded_yes_does_not_go_to_another_request() {
+    let bench = Workbench::new().await;
+    bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("not made"));
+    let bridge = bench.open().await;
+    let id = bridge.start(bench.writing_task("make x")).await.unwrap().task.id;
+    asked(&bridge, id.as_str()).await;
+    bridge.abandon().await;
+    let rows = bench.store().await;
+    let mut request = rows.requests(&RequestFilter::default()).await.unwrap().remove(0);
+    let digest = std::mem::replace(&mut request.digest, "what somebody was shown".to_owned());
+    request.state = RequestState::Decided;
+    request.decision = Some("accept".to_owned());
+    let yes = serde_json::to_vec(&Decision::Accept).unwrap();
+    request.sealed_decision = Some(bench.key().seal(&yes, &request.request_id).unwrap());
+    rows.commit(vec![Write::SaveRequest(Box::new(request.clone()))]).await.unwrap();
+    drop(rows);
+
+    let bridge = bench.open().await;
+    let again = asked(&bridge, id.as_str()).await.open_requests.remove(0);
+    assert_eq!((again.request_id.as_str(), again.digest), (request.request_id.as_str(), digest));
+    assert_eq!((again.decision, again.sealed_decision), (None, None));
+    decide(&bridge, id.as_str(), Decision::Decline, "bob").await.unwrap();
+    at_rest(&bridge, id.as_str()).await;
+    assert!(!bench.home.workspace().join("x.txt").exists(), "it ran");
     bench.tidy(bridge).await;
 }
 
@@ -78,8 +107,7 @@ async fn a_decision_that_is_made_while_its_request_is_put_again_keeps_its_words(
     tokio::time::timeout(PATIENCE, held.wait_for(|held| *held == 1)).await.expect("it is put again").unwrap();
     // The runner knows it as open, and does not yet know that Codex has the answer.
     let (deciding, of) = (bridge.clone(), id.clone());
-    let decision =
-        tokio::spawn(async move { deciding.decide(of.as_str(), None, Decision::Accept, "ada").await });
+    let decision = tokio::spawn(async move { decide(&deciding, of.as_str(), Decision::Accept, "ada").await });
     let file = bench.home.workspace().join("x.txt");
     eventually(async || file.exists(), |is_there| *is_there).await;
     store.holds_requests.send_replace(false);

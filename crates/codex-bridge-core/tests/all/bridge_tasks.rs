@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use codex_bridge_core::NewTask;
-use codex_bridge_core::bridge::{DecisionOutcome, Error};
+use codex_bridge_core::bridge::{DecisionOutcome, Error, Which};
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::Status;
 use codex_session::{Decision, SteerOutcome};
 use scripted_model::Scenario;
 
-use crate::workbench::{PATIENCE, Workbench, asked, at_rest};
+use crate::workbench::{PATIENCE, Workbench, asked, at_rest, decide};
 
 #[tokio::test]
 async fn a_task_is_taken_done_and_remembered() {
@@ -38,13 +38,40 @@ async fn an_approval_waits_for_a_person_and_is_reported_when_codex_took_it() {
     let task = bridge.start(bench.writing_task("make x")).await.unwrap().task;
     let view = asked(&bridge, task.id.as_str()).await;
     assert_eq!(view.task.status, Status::WaitingForApproval);
-    let report = bridge.decide(task.id.as_str(), None, Decision::Accept, "ada").await.unwrap();
+    let report = decide(&bridge, task.id.as_str(), Decision::Accept, "ada").await.unwrap();
     assert_eq!((report.outcome, report.decided_by.as_deref()), (DecisionOutcome::Resolved, Some("ada")));
-    let late =
-        bridge.decide(task.id.as_str(), Some(&report.request_id), Decision::Decline, "bob").await.unwrap();
+    let late = bridge
+        .decide(task.id.as_str(), Which::Named(&report.request_id), Decision::Decline, "bob")
+        .await
+        .unwrap();
     assert_eq!((late.outcome, late.decided_by.as_deref()), (DecisionOutcome::AlreadyResolved, Some("ada")));
     assert_eq!(at_rest(&bridge, task.id.as_str()).await.task.status, Status::Completed);
     assert!(bench.home.workspace().join("x.txt").exists());
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_yes_needs_the_digest_of_what_was_shown_and_a_no_does_not() {
+    let bench = Workbench::new().await;
+    bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("not made"));
+    let bridge = bench.open().await;
+    let task = bridge.start(bench.writing_task("make x")).await.unwrap().task;
+    let open = asked(&bridge, task.id.as_str()).await.open_requests.remove(0);
+    let (of, id) = (task.id.as_str(), open.request_id.as_str());
+    assert_eq!(open.digest.len(), 32, "{open:?}");
+    let other = Which::Shown { request_id: id, digest: "0123456789abcdef0123456789abcdef" };
+    for which in [Which::Only, Which::Named(id)] {
+        let refused = bridge.decide(of, which, Decision::Accept, "ada").await;
+        assert!(matches!(&refused, Err(Error::NotShown(named)) if named == id), "{refused:?}");
+    }
+    for decision in [Decision::Accept, Decision::AcceptForSession, Decision::Decline] {
+        let refused = bridge.decide(of, other, decision, "ada").await;
+        assert!(matches!(&refused, Err(Error::AnotherRequest(named)) if named == id), "{refused:?}");
+    }
+    let report = bridge.decide(of, Which::Only, Decision::Decline, "ada").await.unwrap();
+    assert_eq!((report.outcome, report.decision.as_deref()), (DecisionOutcome::Resolved, Some("decline")));
+    at_rest(&bridge, of).await;
+    assert!(!bench.home.workspace().join("x.txt").exists());
     bench.tidy(bridge).await;
 }
 
@@ -91,7 +118,7 @@ async fn a_bridge_that_comes_back_takes_up_the_turn_and_its_open_approval() {
 
     let bridge = bench.open().await;
     asked(&bridge, task.id.as_str()).await;
-    let report = bridge.decide(task.id.as_str(), None, Decision::Accept, "ada").await.unwrap();
+    let report = decide(&bridge, task.id.as_str(), Decision::Accept, "ada").await.unwrap();
     assert_eq!(report.outcome, DecisionOutcome::Resolved);
     assert_eq!(at_rest(&bridge, task.id.as_str()).await.task.status, Status::Completed);
     assert_eq!(std::fs::read_to_string(bench.home.workspace().join("y.txt")).unwrap(), "run\n");
@@ -312,7 +339,7 @@ async fn a_patch_waits_for_a_person_with_its_diff() {
     let diff = change["diff"].as_str().unwrap();
     assert!(diff.contains("@@ -0,0 +1,2 @@\n+hello\n+key "), "{diff}");
     assert!(!diff.contains("a1B2a1B2"), "{diff}");
-    bridge.decide(id.as_str(), None, Decision::Accept, "ada").await.unwrap();
+    decide(&bridge, id.as_str(), Decision::Accept, "ada").await.unwrap();
     at_rest(&bridge, id.as_str()).await;
     assert!(std::fs::read_to_string(bench.home.workspace().join("new.txt")).unwrap().contains(&secret));
     bench.tidy(bridge).await;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use codex_bridge_core::bridge::Which;
 use codex_bridge_core::inbox::{
     Allowed, Arrival, Message, Party, Received, Role, Room, Rules, Sender, State, WhenFull,
 };
@@ -18,7 +19,7 @@ use scripted_model::{Response, Scenario};
 
 use crate::outbox::{Stage, config, deliveries, until};
 use crate::stubborn_store::Stubborn;
-use crate::workbench::{PATIENCE, Workbench, asked, eventually};
+use crate::workbench::{PATIENCE, Workbench, asked, decide, eventually};
 
 /// Ada may decide, Bob may write, and so may an agent.
 pub fn rules(bench: &Workbench) -> Rules {
@@ -214,7 +215,7 @@ async fn whether_anyone_may_decide_is_fixed_for_a_turn() {
     receive(&bridge, [room("bob", "m-2", "/status"), room("bob", "m-3", "make x")]).await;
     messages(&bridge, |all| all.len() == 3 && is_over(&all[1])).await;
     assert_eq!(asked(&bridge, id.as_str()).await.open_requests.len(), 1);
-    bridge.decide(id.as_str(), None, Decision::Accept, "a test").await.unwrap();
+    decide(&bridge, id.as_str(), Decision::Accept, "a test").await.unwrap();
     // Bob's own turn has nobody to ask, though Ada wrote last.
     receive(&bridge, [room("ada", "m-4", "/status")]).await;
     let all = messages(&bridge, |all| all.iter().all(is_over)).await;
@@ -255,7 +256,7 @@ async fn a_reminder_tells_only_of_what_is_open_when_it_goes_out() {
     let bridge = serving(&bench, &stage).await;
     until(|| stage.attempts().len() == 1).await;
     let id = bridge.list(&TaskFilter::default()).await.unwrap()[0].task.id.clone();
-    bridge.decide(id.as_str(), None, Decision::Accept, "a test").await.unwrap();
+    decide(&bridge, id.as_str(), Decision::Accept, "a test").await.unwrap();
     until(|| stage.attempts().len() == 2).await;
     let all = bridge.deliveries(&DeliveryFilter::default()).await.unwrap();
     let reminder = all.iter().find(|one| one.id.contains("-again-")).unwrap();
@@ -407,7 +408,9 @@ async fn a_reminder_that_is_sent_again_says_what_it_said() {
     until(|| stage.attempts().len() == 1).await;
     let requests = stage.attempts().remove(0).notice.requests;
     let id = bridge.list(&TaskFilter::default()).await.unwrap()[0].task.id.clone();
-    bridge.decide(id.as_str(), Some(&requests[0].request_id), Decision::Accept, "a test").await.unwrap();
+    let asked = &requests[0];
+    let which = Which::Shown { request_id: &asked.request_id, digest: &asked.digest };
+    bridge.decide(id.as_str(), which, Decision::Accept, "a test").await.unwrap();
     until(|| stage.attempts().len() == 2).await;
     assert_eq!((requests.len(), &stage.attempts()[1].notice.requests), (2, &requests));
     bench.tidy(bridge).await;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use codex_bridge_core::bridge::Which;
 use codex_bridge_core::outbox::sender::{Refusal, Seen, Unknown};
 use codex_bridge_core::outbox::{Attempt, Delivery, Outcome, Repeats, Sender, State};
 use codex_bridge_core::store::{DeliveryFilter, Write};
@@ -13,7 +14,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use scripted_model::Scenario;
 
-use crate::workbench::{PATIENCE, Workbench, asked, at_rest, eventually};
+use crate::workbench::{PATIENCE, Workbench, asked, at_rest, decide, eventually};
 
 /// What the sender does with an attempt.
 type Play = Box<dyn FnOnce() -> BoxFuture<'static, Outcome> + Send>;
@@ -145,7 +146,7 @@ async fn the_files_that_a_turn_changed_are_named() {
     new.settings.sandbox = Sandbox::WorkspaceWrite;
     let id = bridge.start(new).await.unwrap().task.id;
     while !asked_or_at_rest(&bridge, id.as_str()).await {
-        bridge.decide(id.as_str(), None, Decision::Accept, "a test").await.unwrap();
+        decide(&bridge, id.as_str(), Decision::Accept, "a test").await.unwrap();
     }
     let told = deliveries(&bridge, all_are(State::Delivered, 1)).await.remove(0).notice;
     assert_eq!((told.files.as_slice(), told.more_files), (&["new.txt".to_owned()][..], 0));
@@ -174,8 +175,9 @@ async fn requests_that_come_together_are_told_together_and_later_ones_apart() {
             stage.attempts()[round].notice.requests.iter().map(|asked| asked.request_id.clone()).collect();
         let names: Vec<String> = open.iter().map(|request| request.request_id.clone()).collect();
         assert_eq!((told.len(), &told), (together, &names), "{:#?}", stage.attempts());
-        for request in &names {
-            bridge.decide(id.as_str(), Some(request), Decision::Accept, "a test").await.unwrap();
+        for request in &open {
+            let which = Which::Shown { request_id: &request.request_id, digest: &request.digest };
+            bridge.decide(id.as_str(), which, Decision::Accept, "a test").await.unwrap();
         }
     }
     at_rest(&bridge, id.as_str()).await;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use codex_bridge_core::bridge::{DecisionReport, Error, Which};
 use codex_bridge_core::config::DEVELOPER_INSTRUCTIONS;
 use codex_bridge_core::place::Grounds;
 use codex_bridge_core::seal::Key;
@@ -11,7 +12,7 @@ use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::task::{Limits, Settings, Status};
 use codex_bridge_core::trust::TrustedRoots;
 use codex_bridge_core::{Bridge, Config, NewTask, OnHostLoss, TaskView};
-use codex_session::{ApprovalPolicy, Sandbox};
+use codex_session::{ApprovalPolicy, Decision, Sandbox};
 use codex_wire::host::{EnvPolicy, KeeperCommand};
 use redact::Redactor;
 use scripted_model::ScriptedModel;
@@ -154,4 +155,17 @@ fn keeper() -> KeeperCommand {
     let test = std::env::current_exe().unwrap();
     let program: PathBuf = test.parent().unwrap().parent().unwrap().join("examples/core_keeper");
     KeeperCommand { program, args: Vec::new() }
+}
+
+/// Decides on the only open request of a task, as somebody who was shown it.
+pub async fn decide(
+    bridge: &Bridge,
+    task: &str,
+    decision: Decision,
+    by: &str,
+) -> Result<DecisionReport, Error> {
+    let open = bridge.show(task).await?.open_requests;
+    let [request] = open.as_slice() else { panic!("not one request is open: {open:?}") };
+    let which = Which::Shown { request_id: &request.request_id, digest: &request.digest };
+    bridge.decide(task, which, decision, by).await
 }

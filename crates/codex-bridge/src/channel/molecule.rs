@@ -13,6 +13,7 @@ mod row;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use codex_bridge_core::bridge::Button;
 use codex_bridge_core::bridge::Verdict;
 use codex_bridge_core::inbox::{Allowed, Message, Role};
 use codex_bridge_core::outbox::sender::{LOOK_BACK_MS, Refusal, Seen};
@@ -349,7 +350,7 @@ impl Channel for Molecule {
     }
 
     fn asked(&self) -> Vec<String> {
-        self.asked.all().into_iter().map(|(_, request_id)| request_id).collect()
+        self.asked.all().iter().map(|(_, name)| Button::named(name).request_id.to_owned()).collect()
     }
 
     fn close_asked<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use codex_bridge_core::Bridge;
-use codex_bridge_core::bridge::{Error, Pending, Verdict};
+use codex_bridge_core::bridge::{Button, Error, Pending, Verdict};
 use codex_bridge_core::inbox::{Received, State};
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::{MessageFilter, RequestFilter};
@@ -161,7 +161,8 @@ impl Work {
     async fn decide(&self, tap: &Tap) -> Result<Pending, Error> {
         let (name, choice) = (self.name(), tap.choice.clone());
         let (conversation, sender_id) = (&tap.conversation, &tap.sender_id);
-        let begun = self.bridge.decide_in_chat(name, conversation, sender_id, &tap.request_id, choice).await;
+        let button = Button { request_id: &tap.request_id, digest: &tap.digest };
+        let begun = self.bridge.decide_in_chat(name, conversation, sender_id, button, choice).await;
         match begun {
             Err(error @ Error::Store(_)) => Err(error),
             // A tap that cannot be decided on must not come again and again.

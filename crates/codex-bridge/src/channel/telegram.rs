@@ -156,7 +156,7 @@ impl Telegram {
             memory.note_move(&update["message"]);
             let home = |chat| memory.home(chat);
             batch.arrivals.extend(update::arrival(&self.name, &memory.username, &update["message"], home));
-            match update::tapped(&update["callback_query"], home) {
+            match update::tapped(self.bot.id(), &update["callback_query"], home) {
                 // One that comes twice is decided on once.
                 Some(tapped) if memory.taps.contains_key(&tapped.tap.id) => {}
                 Some(tapped) => {

@@ -30,7 +30,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let open = globals.client()?.show(&args.id).await?.pending_requests;
     let asked = open.iter().find(|request| request.request_id == args.request);
     let decision = decision(asked, &args.answers)?;
-    answering::decide(globals, &args.id, Some(&args.request), &decision).await
+    answering::agree(globals, &args.id, Some(&args.request), &decision).await
 }
 
 fn decision(asked: Option<&Request>, given: &[String]) -> Result<Decision, Failure> {

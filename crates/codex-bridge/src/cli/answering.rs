@@ -1,22 +1,27 @@
 //! What `approve`, `decline` and `answer` share: sending a decision and telling what came of it.
 
+use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
+use codex_bridge_core::bridge::Which;
 use codex_session::Decision;
 
+use super::render::request::whole_request;
 use super::render::story::decided;
-use super::{Globals, exit, output};
+use super::terminal::Terminal;
+use super::{Globals, exit, output, requests};
+use crate::client::Client;
 use crate::failure::Failure;
-use crate::view::Decided;
+use crate::view::{Decided, Request};
 
 /// Sends a decision; returns when Codex took it.
 pub async fn decide(
     globals: &Globals,
     id: &str,
-    request: Option<&str>,
+    which: Which<'_>,
     decision: &Decision,
 ) -> Result<ExitCode, Failure> {
-    let report = globals.client()?.decide(id, request, decision).await?;
+    let report = globals.client()?.decide(id, which, decision).await?;
     if globals.json {
         output::json(&report)?;
     } else {
@@ -28,6 +33,58 @@ pub async fn decide(
         // Who comes too late has not decided anything.
         _ => exit::FAILED,
     }))
+}
+
+/// Sends a yes to what the person was shown: the request that they name, or the only one of the task, which is shown to
+/// them now.
+pub async fn agree(
+    globals: &Globals,
+    id: &str,
+    request: Option<&str>,
+    decision: &Decision,
+) -> Result<ExitCode, Failure> {
+    let client = globals.client()?;
+    let shown = match request {
+        Some(request) => client.request(id, request).await?,
+        None => match only(&client, id).await? {
+            Some(request) if confirmed(&client, &request).await? => request,
+            Some(_) => return Ok(ExitCode::from(exit::FAILED)),
+            // The daemon says that nothing is open.
+            None => return decide(globals, id, Which::Only, decision).await,
+        },
+    };
+    decide(globals, id, shown.shown(), decision).await
+}
+
+/// The only open request of a task; none if there is none.
+async fn only(client: &Client, id: &str) -> Result<Option<Request>, Failure> {
+    let mut open = client.show(id).await?.pending_requests;
+    if open.len() > 1 {
+        let message = format!("{} requests are open: say which one", open.len());
+        let hint = format!("`codex-bridge requests {id}` shows them");
+        return Err(Failure::new("refused", message).hint(hint));
+    }
+    Ok(open.pop())
+}
+
+/// Shows a request to the person at this terminal, and asks them. Nobody else can agree to what they do not name.
+async fn confirmed(client: &Client, request: &Request) -> Result<bool, Failure> {
+    let terminal = Terminal::of_stdout();
+    let Request { task_id, request_id, .. } = request;
+    if !terminal.is_terminal || !std::io::stdin().is_terminal() {
+        let message = format!("nobody was shown {request_id}: without a terminal its name is needed");
+        let hint = format!(
+            "`codex-bridge requests {task_id}` shows it, `codex-bridge approve {task_id} {request_id}` approves it"
+        );
+        return Err(Failure::new("usage", message).hint(hint));
+    }
+    let whole = requests::with_whole_changes(client, request.clone()).await?;
+    output::lines(&whole_request(&whole, terminal.paint, terminal.columns()))?;
+    let mut stdout = std::io::stdout();
+    write!(stdout, "  Approve {request_id}? [y/N] ").and_then(|()| stdout.flush()).map_err(output::failed)?;
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).map_err(output::failed)?;
+    Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 /// What came of a decision, in a sentence.

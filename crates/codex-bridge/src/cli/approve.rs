@@ -11,7 +11,7 @@ use crate::failure::Failure;
 pub struct Args {
     /// The task; any unique beginning of its id
     id: String,
-    /// The request; not needed if only one is open
+    /// The request; without it the only open one is shown, and you are asked
     request: Option<String>,
     /// Also to the same again, as long as this thread lives
     #[arg(long)]
@@ -21,5 +21,5 @@ pub struct Args {
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let decision = if args.session { Decision::AcceptForSession } else { Decision::Accept };
-    answering::decide(globals, &args.id, args.request.as_deref(), &decision).await
+    answering::agree(globals, &args.id, args.request.as_deref(), &decision).await
 }

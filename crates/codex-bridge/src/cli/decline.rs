@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use codex_bridge_core::bridge::Which;
 use codex_session::Decision;
 
 use super::{Globals, answering};
@@ -21,5 +22,6 @@ pub struct Args {
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let decision = if args.cancel { Decision::Cancel } else { Decision::Decline };
-    answering::decide(globals, &args.id, args.request.as_deref(), &decision).await
+    let which = args.request.as_deref().map_or(Which::Only, Which::Named);
+    answering::decide(globals, &args.id, which, &decision).await
 }

@@ -72,7 +72,8 @@ async fn play(stage: &Stage) -> Result<(), Failed> {
     stage.read(&["wait", task_id]).await?;
     stage.done(&["requests"]).await?;
     say("(no terminal here: the demo answers by itself)")?;
-    stage.done(&["approve", task_id]).await?;
+    let request_id = only_request(stage, task_id).await?;
+    stage.done(&["approve", task_id, &request_id]).await?;
     stage.done(&["attach", task_id]).await
 }
 
@@ -81,8 +82,14 @@ async fn play_quietly(stage: &Stage) -> Result<Value, Failed> {
     let task = stage.read(&["run", "--detach", "--sandbox", "workspace-write", PROMPT]).await?;
     let task_id = task["task_id"].as_str().ok_or("no task was started")?;
     stage.read(&["wait", task_id]).await?;
-    stage.read(&["approve", task_id]).await?;
+    let request_id = only_request(stage, task_id).await?;
+    stage.read(&["approve", task_id, &request_id]).await?;
     stage.read(&["wait", task_id]).await
+}
+
+async fn only_request(stage: &Stage, task_id: &str) -> Result<String, Failed> {
+    let open = stage.read(&["requests", task_id]).await?;
+    Ok(open[0]["request_id"].as_str().ok_or("nothing is asked")?.to_owned())
 }
 
 /// What is where, and how to do the same in earnest.

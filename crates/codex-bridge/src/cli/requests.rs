@@ -6,6 +6,7 @@ use super::render::paint::Paint;
 use super::render::request::{request as folded, whole_request};
 use super::terminal::Terminal;
 use super::{Globals, output};
+use crate::client::Client;
 use crate::failure::Failure;
 use crate::view::Request;
 
@@ -24,10 +25,8 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     };
     let terminal = Terminal::of_stdout();
     // A list has only the beginning of long diffs.
-    let is_cut = |request: &&mut Request| request.whole_changes_bytes.is_some();
-    for request in requests.iter_mut().filter(is_cut).filter(|_| args.id.is_some()) {
-        request.changes = Some(client.changes(&request.task_id, &request.request_id).await?);
-        request.whole_changes_bytes = None;
+    for request in requests.iter_mut().filter(|_| args.id.is_some()) {
+        *request = with_whole_changes(&client, request.clone()).await?;
     }
     if globals.json {
         output::json(&requests)?;
@@ -41,6 +40,14 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         output::lines(&blocks.collect::<Vec<_>>().join(&String::new()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The same request with diffs that are whole.
+pub async fn with_whole_changes(client: &Client, mut request: Request) -> Result<Request, Failure> {
+    if request.whole_changes_bytes.take().is_some() {
+        request.changes = Some(client.changes(&request.task_id, &request.request_id).await?);
+    }
+    Ok(request)
 }
 
 /// A request with the command that answers it.

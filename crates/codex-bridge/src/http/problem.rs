@@ -123,9 +123,8 @@ pub fn status(code: &str) -> StatusCode {
         | "unknown_channel" | "unknown_message" | "unknown_session" => StatusCode::NOT_FOUND,
         "wrong_method" => StatusCode::METHOD_NOT_ALLOWED,
         "not_acceptable" => StatusCode::NOT_ACCEPTABLE,
-        "wrong_state" | "ambiguous_task" | "duplicate" | "not_finished" | "token_exists" => {
-            StatusCode::CONFLICT
-        }
+        "wrong_state" | "ambiguous_task" | "duplicate" | "not_finished" | "token_exists"
+        | "digest_mismatch" => StatusCode::CONFLICT,
         "undelivered" => StatusCode::BAD_GATEWAY,
         "too_slow" => StatusCode::REQUEST_TIMEOUT,
         "too_large" => StatusCode::PAYLOAD_TOO_LARGE,
@@ -136,7 +135,7 @@ pub fn status(code: &str) -> StatusCode {
         "store_full" => StatusCode::INSUFFICIENT_STORAGE,
         "internal" | "hosts" | "store" | "store_corrupt" | "store_locked" | "store_read_only"
         | "store_too_new" => StatusCode::INTERNAL_SERVER_ERROR,
-        "bad_call" => StatusCode::BAD_REQUEST,
+        "bad_call" | "digest_missing" => StatusCode::BAD_REQUEST,
         // Well said, but nothing that may be or that there is.
         _ => StatusCode::UNPROCESSABLE_ENTITY,
     }

@@ -5,13 +5,13 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 
+use codex_bridge_core::bridge::Which;
+
 use super::tasks::{as_diff, wants_diff};
 use super::{App, Body, Caller, Path, Refusal, Reply};
 use crate::calls;
+use crate::failure::Failure;
 use crate::view::{Change, Decided, Request, diff_of};
-
-/// Stands for the only open request of a task.
-const ONLY: &str = "-";
 
 pub async fn list(State(app): State<App>) -> Reply<Vec<Request>> {
     let open = app.bridge.open_requests(None).await?;
@@ -48,7 +48,24 @@ pub async fn decide(
     Path((id, request)): Path<(String, String)>,
     Body(decide): Body<calls::Decide>,
 ) -> Reply<Decided> {
-    let request = Some(request.as_str()).filter(|request| *request != ONLY);
-    let report = app.bridge.decide(&id, request, decide.read()?, &caller.name).await?;
+    let which = which(&caller, &request, decide.digest.as_deref())?;
+    let report = app.bridge.decide(&id, which, decide.read()?, &caller.name).await?;
     Ok(Json(report.into()))
+}
+
+/// Which request a caller decides on. Whoever answers for others says what these were shown.
+pub fn which<'a>(
+    caller: &Caller,
+    request_id: &'a str,
+    digest: Option<&'a str>,
+) -> Result<Which<'a>, Failure> {
+    match (request_id, digest) {
+        (calls::ONLY_REQUEST, _) | (_, None) if !caller.is_local() => {
+            let message = "a decision names the request that was shown, by its `request_id` and its `digest`";
+            Err(Failure::new("digest_missing", message).hint("take both from the request as it is listed"))
+        }
+        (calls::ONLY_REQUEST, _) => Ok(Which::Only),
+        (request_id, Some(digest)) => Ok(Which::Shown { request_id, digest }),
+        (request_id, None) => Ok(Which::Named(request_id)),
+    }
 }

@@ -101,13 +101,18 @@ pub fn form(request: &Request) -> Option<ElicitRequestParams> {
     })
 }
 
-/// The forms for all requests that can be asked by one, under their ids.
+/// The forms for all requests that can be asked by one, under the names that their answers come back with.
 pub fn input_requests(open: &[Request]) -> InputRequests {
     let asked = |request: &Request| {
         let form = InputRequest::Elicitation(ElicitRequest::new(form(request)?));
-        Some((request.request_id.clone(), form))
+        Some((name(request), form))
     };
     open.iter().filter_map(asked).collect()
+}
+
+/// What a form is about: an answer under this name is to what was shown, and to nothing else.
+pub fn name(request: &Request) -> String {
+    format!("{}.{}", request.request_id, request.digest)
 }
 
 fn offers(request: &Request, decision: &str) -> bool {
@@ -218,7 +223,7 @@ fn chosen(request: &Request, content: &Value) -> Option<Decision> {
 
 /// How someone else can answer, to the letter, and what it is about, if that is long only in part.
 pub fn how_to_answer(request: &Request) -> String {
-    let Request { task_id, request_id, .. } = request;
+    let Request { task_id, request_id, digest, .. } = request;
     let by_hand = if offers(request, "answers") || offers(request, "form") {
         format!("codex-bridge answer {task_id} {request_id} KEY=ANSWER")
     } else {
@@ -235,7 +240,8 @@ pub fn how_to_answer(request: &Request) -> String {
     };
     format!(
         "{asked} Answer with `{by_hand}`, or pass a person's decision on by the codex_bridge tool: \
-         {{\"action\": \"respond\", \"task_id\": \"{task_id}\", \"request_id\": \"{request_id}\", …}}."
+         {{\"action\": \"respond\", \"task_id\": \"{task_id}\", \"request_id\": \"{request_id}\", \
+         \"digest\": \"{digest}\", …}}."
     )
 }
 

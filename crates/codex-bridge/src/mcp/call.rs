@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use codex_bridge_core::bridge::Button;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -56,7 +57,8 @@ pub async fn answer(
     let mut answers = request.input_responses.unwrap_or_default();
     let mut unasked = HashSet::new();
     if !answers.is_empty() && state.as_ref().is_some_and(State::is_too_soon) {
-        unasked = std::mem::take(&mut answers).into_keys().collect();
+        let of = |name: String| Button::named(&name).request_id.to_owned();
+        unasked = std::mem::take(&mut answers).into_keys().map(of).collect();
         asked.notes.push("an answer that came at once was not a person's, and decided nothing".to_owned());
     }
     let begun = match state {

@@ -29,7 +29,7 @@ pub async fn elicit(
     let undecided = match answered(&peer, &request, taken_back).await {
         Answered::By(answer) => match asking::decision(&request, &answer) {
             Some(decision) => {
-                let decided = client.decide(&request.task_id, Some(&request.request_id), &decision).await;
+                let decided = client.decide(&request.task_id, request.shown(), &decision).await;
                 decided.err().map(|failure| failure.to_string())
             }
             None => Some("nothing was chosen, so nothing is decided".to_owned()),

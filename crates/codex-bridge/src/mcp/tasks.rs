@@ -103,18 +103,18 @@ pub async fn decide(
     let task = access.client.show(task_id).await?;
     let mut undecided = HashSet::new();
     let mut failed = None;
-    for (id, answer) in responses {
-        let Some(request) = task.pending_requests.iter().find(|open| open.request_id == *id) else {
+    for (name, answer) in responses {
+        let Some(request) = task.pending_requests.iter().find(|open| asking::name(open) == *name) else {
             continue;
         };
         let answer: Option<ElicitResult> = serde_json::from_value(answer.clone()).ok();
         match answer.and_then(|answer| asking::decision(request, &answer)) {
             Some(decision) => {
-                let decided = access.client.decide(task_id, Some(id), &decision).await;
+                let decided = access.client.decide(task_id, request.shown(), &decision).await;
                 failed = failed.or(decided.err());
             }
             None => {
-                undecided.insert(id.clone());
+                undecided.insert(request.request_id.clone());
             }
         }
     }
@@ -158,7 +158,7 @@ mod tests {
     fn asking_daemon(decided: Arc<Mutex<Vec<String>>>) -> Router {
         let request = |id: &str| {
             json!({
-                "task_id": "codex-1", "request_id": id, "kind": "command", "title": "Run this?", "reason": null,
+                "task_id": "codex-1", "request_id": id, "digest": "d", "kind": "command", "title": "Run this?", "reason": null,
                 "details": [], "hidden_secrets": 0, "decisions": ["accept", "decline"], "method": "m",
                 "created_at": "", "state": "open",
             })
@@ -187,12 +187,14 @@ mod tests {
         let client = Client::within(asking_daemon(Arc::clone(&asked)), Caller::local());
         let access = Access { client: Arc::new(client), may_decide: true, cwd: None };
         let yes = json!({ "action": "accept", "content": { "decision": "accept" } });
-        // One that was answered before is sent again, as clients do that do not know whether it was heard.
-        let answers = ["a", "answered before", "b", "c"].map(|id| (id.to_owned(), yes.clone()));
+        // One that was answered before is sent again, as clients do that do not know whether it was heard; and one is to
+        // something that is not asked any more.
+        let answers =
+            ["a.d", "answered.d", "b.d", "b.other", "c.d"].map(|name| (name.to_owned(), yes.clone()));
         let failure = decide(&access, "codex-1", &answers.into()).await.unwrap_err();
         assert_eq!(failure.code, "store_full");
         assert_eq!(*asked.lock().unwrap(), ["a", "b", "c"]);
-        let only_good = ["answered before", "b"].map(|id| (id.to_owned(), yes.clone()));
+        let only_good = ["answered.d", "b.d"].map(|name| (name.to_owned(), yes.clone()));
         assert_eq!(decide(&access, "codex-1", &only_good.into()).await.unwrap(), HashSet::new());
     }
 }

@@ -14,7 +14,7 @@ use super::call::{Action, Call};
 use super::reply;
 use crate::calls::{Door, Limits, Start, answers_of, decision_word};
 use crate::failure::Failure;
-use crate::http::{App, Caller, tasks};
+use crate::http::{App, Caller, requests, tasks};
 use crate::view;
 
 /// How many events `status` shows.
@@ -146,7 +146,8 @@ pub async fn respond(app: &App, caller: &Caller, call: &Call) -> Reply {
     let named = call.request_id.as_deref().or(call.instruction.as_deref());
     let request_id = call.needs("request_id", named)?;
     let decision = decision(call)?;
-    let report = app.bridge.decide(call.task_id()?, Some(request_id), decision, name(caller)).await?;
+    let which = requests::which(caller, request_id, call.digest.as_deref())?;
+    let report = app.bridge.decide(call.task_id()?, which, decision, name(caller)).await?;
     if !matches!(report.outcome, DecisionOutcome::Resolved | DecisionOutcome::Sent) {
         return Err(too_late(report));
     }

@@ -114,6 +114,9 @@ pub struct Call {
     /// respond: which request, from pending_requests.
     #[serde(default)]
     pub request_id: Option<String>,
+    /// respond: the digest of that request, from pending_requests. Needed for everything but a no.
+    #[serde(default)]
+    pub digest: Option<String>,
     /// respond: the answer to an approval. Default decline.
     #[serde(default)]
     #[schemars(with = "Option<DecisionName>")]

@@ -71,6 +71,7 @@ fn request(record: &RequestRecord) -> Value {
     let shown = view::Request::from(record.clone());
     json!({
         "request_id": record.request_id,
+        "digest": record.digest,
         "method": record.method,
         "payload": shown,
         "status": "pending",

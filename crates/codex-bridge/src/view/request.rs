@@ -1,5 +1,6 @@
 //! A request as callers see it: what is asked, and the answers on offer in the words that are sent back.
 
+use codex_bridge_core::bridge::Which;
 use codex_bridge_core::request::{RequestRecord, RequestState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,9 @@ pub struct Request {
     pub task_id: String,
     /// Its name, unique over all tasks.
     pub request_id: String,
+    /// Names what is asked, before anything was redacted: a decision says it again, and counts for nothing else.
+    #[serde(default)]
+    pub digest: String,
     /// `command`, `file_change`, `permissions`, `question` or `elicitation`.
     pub kind: String,
     /// The question in one line.
@@ -86,6 +90,13 @@ pub struct Change {
     pub cut_bytes: u64,
 }
 
+impl Request {
+    /// What somebody decides on who was shown this.
+    pub fn shown(&self) -> Which<'_> {
+        Which::Shown { request_id: &self.request_id, digest: &self.digest }
+    }
+}
+
 impl Change {
     /// The changes as a request has them.
     pub fn of(changes: &Value) -> Vec<Self> {
@@ -154,6 +165,7 @@ impl From<RequestRecord> for Request {
             details,
             task_id: record.task_id.0,
             request_id: record.request_id,
+            digest: record.digest,
             method: record.method,
             created_at: time(record.created_at),
             expires_at: record.expires_at.map(time),

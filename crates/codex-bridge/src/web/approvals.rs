@@ -179,6 +179,8 @@ mod tests {
             method: String::new(),
             ask: json!({}),
             state: RequestState::Open,
+            digest: "d".into(),
+            sealed_ask: None,
             sealed_decision: None,
             decision: None,
             decided_by: None,

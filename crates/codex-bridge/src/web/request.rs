@@ -264,7 +264,8 @@ pub fn decision(record: &RequestRecord, fields: &Fields) -> Result<Decide, Failu
         "form" => json!({ "form": filled(record, fields)? }),
         word => word.into(),
     };
-    Ok(Decide { decision })
+    let digest = fields.said("digest").map(str::to_owned);
+    Ok(Decide { decision, digest })
 }
 
 fn answers(ask: &Value, fields: &Fields) -> Result<Value, Failure> {

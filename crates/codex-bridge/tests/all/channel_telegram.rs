@@ -209,7 +209,7 @@ async fn what_was_answered_at_another_door_loses_its_buttons_and_a_tap_is_told_s
     let chat = Chat::new().await;
     let asked = chat.asked().await;
     let task = chat.inbox().await[0]["task_id"].as_str().unwrap().to_owned();
-    chat.shell.run(&["approve", &task]).await.ok();
+    chat.shell.approve(&task).await.ok();
     chat.server.until_said(ADA, "Made.").await;
     let is_closed = |server: &Server| {
         let said = server.said().into_iter().find(|said| said.message_id == asked.message_id)?;

@@ -100,7 +100,7 @@ async fn a_request_is_listed_in_full_and_an_approval_returns_once_codex_took_it(
     assert!(request["command"].as_str().unwrap().contains("touch made.txt"), "{request:#}");
     assert_eq!(request["cwd"], shell.home.workspace().to_str().unwrap());
 
-    let decided = shell.run(&["--json", "approve", &id]).await.ok().json();
+    let decided = shell.approve(&id).await.ok().json();
     assert_has(&decided, &["task_id", "request_id", "decision", "outcome", "decided_by", "decided_at"]);
     assert_eq!((&decided["outcome"], &decided["decision"]), (&json!("resolved"), &json!("accept")));
     assert_eq!(decided["request_id"], request["request_id"]);
@@ -132,9 +132,13 @@ async fn a_declined_command_does_not_run_and_the_task_goes_on() {
 #[tokio::test]
 async fn an_approval_for_the_session_covers_the_same_command_again() {
     let shell = Shell::new().await;
-    let (id, _) =
+    let (id, request) =
         shell.start_asking("go [play] exec touch made.txt => exec touch made.txt => say Twice.").await;
-    let decided = shell.run(&["--json", "approve", &id, "--session"]).await.ok().json();
+    let decided = shell
+        .run(&["--json", "approve", &id, request["request_id"].as_str().unwrap(), "--session"])
+        .await
+        .ok()
+        .json();
     assert_eq!(decided["decision"], "acceptForSession");
     let task = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await.ok().json();
     assert_eq!(task["final_text"], "Twice.");
@@ -279,7 +283,7 @@ async fn a_patch_that_waits_can_be_read_as_a_diff() {
     );
     let whole = shell.run(&["requests", &id]).await.ok().out;
     assert!(whole.contains("+line 60"), "{whole}");
-    shell.run(&["approve", &id]).await.ok();
+    shell.approve(&id).await.ok();
     shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
     shell.end().await;
 }

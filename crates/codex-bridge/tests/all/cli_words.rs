@@ -65,7 +65,7 @@ async fn a_changed_file_is_summed_up() {
     let shell = Shell::new().await;
     let id = shell.start("go [play] write note.txt hello => say Noted.").await;
     shell.run(&["wait", &id]).await;
-    shell.run(&["approve", &id]).await.ok();
+    shell.approve(&id).await.ok();
     shell.run(&["wait", &id]).await.ok();
     let logged = shell.run(&["logs", &id]).await.ok().out;
     // Codex names the file from the root of the repository that it finds, if there is one above.

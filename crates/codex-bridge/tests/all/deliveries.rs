@@ -215,7 +215,7 @@ async fn an_approval_is_told_in_full_once_and_not_after_it_was_answered() {
     assert!(text.contains("touch asked.txt"), "{text}");
     assert!(text.contains(&shell.home.workspace().display().to_string()), "{text}");
     assert!(text.contains(&format!("codex-bridge approve {id} {request}")), "{text}");
-    shell.run(&["approve", &id]).await.ok();
+    shell.approve(&id).await.ok();
     let told = hook.until_taken(2).await;
     assert_eq!(told[1].body["data"]["event"], "completed");
     shell.deliveries(|all| all.len() == 2 && all.iter().all(|one| one["state"] == "delivered")).await;
@@ -223,7 +223,7 @@ async fn an_approval_is_told_in_full_once_and_not_after_it_was_answered() {
     // Answered at once: by the time it would be told there is nothing to tell.
     let id = shell.run_for("webhook:ci", "again [play] exec touch again.txt; say Done.").await;
     shell.run(&["--json", "wait", &id, "--timeout", "30"]).await;
-    shell.run(&["approve", &id]).await.ok();
+    shell.approve(&id).await.ok();
     let all = shell.deliveries(|all| all.len() == 4 && all[1]["state"] == "withdrawn").await;
     assert_eq!((&all[1]["event"], &all[0]["event"]), (&json!("approval"), &json!("completed")), "{all:#?}");
     assert_eq!(hook.until_taken(3).await.len(), 3, "{all:#?}");

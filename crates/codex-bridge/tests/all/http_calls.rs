@@ -249,8 +249,7 @@ async fn a_task_tells_its_turns_its_result_and_its_diff() {
     let mut task = port.wait(&token, &id).await;
     if task["status"] == "waiting_for_approval" {
         assert_eq!(get("result").await.problem(), (409, "not_finished".into()));
-        let path = format!("/v1/tasks/{id}/requests/-/decision");
-        port.post(&path, &json!({"decision": "accept"})).token(&token).send().await.ok();
+        port.decide(&token, &id, "accept").await.ok();
         task = port.wait(&token, &id).await;
     }
     assert_eq!(task["status"], "completed", "{task:#}");
@@ -289,8 +288,7 @@ async fn the_numbers_are_those_of_what_happened() {
         assert!(waiting.contains(line), "{line} in\n{waiting}");
     }
     assert!(waiting.contains("codex_bridge_app_server_rss_bytes{host="), "{waiting}");
-    let path = format!("/v1/tasks/{id}/requests/-/decision");
-    port.post(&path, &json!({"decision": "accept"})).token(&token).send().await.ok();
+    port.decide(&token, &id, "accept").await.ok();
     assert_eq!(port.wait(&token, &id).await["status"], "completed");
     let wanted = [
         "codex_bridge_tasks{state=\"completed\"} 1",

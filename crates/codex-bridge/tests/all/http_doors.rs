@@ -200,18 +200,30 @@ async fn an_operator_hands_over_work_that_only_an_approver_can_approve() {
     assert_eq!(task["status"], "waiting_for_approval", "{task:#}");
     let request = task["pending_requests"][0]["request_id"].as_str().unwrap();
     let decision = format!("/v1/tasks/{id}/requests/{request}/decision");
-    let accept = json!({"decision": "accept"});
+    let digest = &task["pending_requests"][0]["digest"];
+    let accept = json!({"decision": "accept", "digest": digest});
     let refused = port.post(&decision, &accept).token(&agent).send().await;
     assert_eq!(refused.problem(), (403, "forbidden".into()));
-    let by_tool =
-        json!({"call": {"action": "respond", "task_id": id, "request_id": request, "decision": "accept"}});
+    let by_tool = json!({"call": {"action": "respond", "task_id": id, "request_id": request, "digest": task["pending_requests"][0]["digest"], "decision": "accept"}});
     let refused = port.post("/v1/tool", &by_tool).token(&agent).send().await.ok().json();
     assert_eq!((&refused["success"], &refused["code"]), (&json!(false), &json!("forbidden")));
     assert!(!port.shell.home.workspace().join("made.txt").exists());
 
+    // Whoever answers for others says what these were shown.
+    let nameless = format!("/v1/tasks/{id}/requests/-/decision");
+    for (path, body, status, code) in [
+        (&decision, json!({"decision": "accept"}), 400, "digest_missing"),
+        (&decision, json!({"decision": "decline"}), 400, "digest_missing"),
+        (&nameless, accept.clone(), 400, "digest_missing"),
+        (&decision, json!({"decision": "accept", "digest": "0123456789abcdef"}), 409, "digest_mismatch"),
+    ] {
+        let refused = port.post(path, &body).token(&person).send().await;
+        assert_eq!(refused.problem(), (status, code.into()), "{path} {body}");
+    }
     let taken = port.post(&decision, &accept).token(&person).send().await.ok().json();
     assert_eq!((&taken["outcome"], &taken["decided_by"]), (&json!("resolved"), &json!("token phone")));
-    let late = port.post(&decision, &json!({"decision": "decline"})).token(&person).send().await.ok().json();
+    let no = json!({"decision": "decline", "digest": digest});
+    let late = port.post(&decision, &no).token(&person).send().await.ok().json();
     assert_eq!((&late["outcome"], &late["decision"]), (&json!("already_resolved"), &json!("accept")));
     let shown =
         port.get(&format!("/v1/tasks/{id}/requests/{request}")).token(&agent).send().await.ok().json();

@@ -84,8 +84,7 @@ async fn a_list_hears_of_every_task() {
     assert_eq!(asked.last().unwrap().data["total"], 1);
     let told = |event: &Event| event.data["task_id"] == id.as_str() && event.data["open_requests"] == 1;
     assert!(asked.iter().any(told), "{asked:#?}");
-    let path = format!("/v1/tasks/{id}/requests/-/decision");
-    port.post(&path, &json!({"decision": "decline"})).token(&token).send().await.ok();
+    port.decide(&token, &id, "decline").await.ok();
     let rest = news.until("the end", |event| event.data["status"] == "completed").await;
     let is_none_open = |event: &Event| event.name == "open_requests" && event.data["total"] == 0;
     assert!(rest.iter().any(is_none_open), "{rest:#?}");
@@ -106,8 +105,7 @@ async fn a_request_that_outlives_the_daemon_is_told_to_be_closed() {
     port.shell.run(&["ps"]).await.ok();
     let mut news = port.get("/v1/events").token(&token).events().await;
     assert_eq!(news.next().await.unwrap().data["total"], 1);
-    let path = format!("/v1/tasks/{id}/requests/-/decision");
-    port.post(&path, &json!({"decision": "decline"})).token(&token).send().await.ok();
+    port.decide(&token, &id, "decline").await.ok();
     let rest = news.until("the end", |event| event.data["status"] == "completed").await;
     let is_none_open = |event: &Event| event.name == "open_requests" && event.data["total"] == 0;
     assert!(rest.iter().any(is_none_open), "{rest:#?}");

@@ -90,6 +90,15 @@ impl Port {
         serde_json::json!({ "prompt": prompt, "cwd": cwd, "sandbox": "workspace-write" })
     }
 
+    /// Decides on the only open request of a task, as somebody who was shown it.
+    pub async fn decide(&self, token: &str, id: &str, decision: &str) -> Answer {
+        let task = self.get(&format!("/v1/tasks/{id}")).token(token).send().await.ok().json();
+        let asked = &task["pending_requests"][0];
+        let name = asked["request_id"].as_str().unwrap_or_else(|| panic!("nothing is open: {task:#}"));
+        let body = serde_json::json!({ "decision": decision, "digest": asked["digest"] });
+        self.post(&format!("/v1/tasks/{id}/requests/{name}/decision"), &body).token(token).send().await
+    }
+
     /// Waits until a task is at rest or asks for something.
     pub async fn wait(&self, token: &str, id: &str) -> Value {
         let path = format!("/v1/tasks/{id}/wait?timeout_s=30");

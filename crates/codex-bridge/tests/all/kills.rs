@@ -46,7 +46,7 @@ async fn see_it_through(shell: &Shell) -> Value {
         match waited.code {
             // A command that starts the daemon as it is killed says so, and has no task to show.
             0 | 1 | 130 if !waited.out.is_empty() => return waited.json(),
-            3 => drop(shell.run(&["--json", "approve", &id]).await),
+            3 => drop(shell.approve(&id).await),
             _ => {}
         }
     }

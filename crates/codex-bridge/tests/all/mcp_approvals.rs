@@ -90,7 +90,7 @@ async fn a_form_that_nobody_answered_decides_nothing() {
         let open = shell.run(&["--json", "requests"]).await.ok().json();
         assert_eq!(open[0]["task_id"], task, "it is still open: {open:#}");
         assert!(!was_made(&shell), "{reply}");
-        shell.run(&["approve", task]).await.ok();
+        shell.approve(task).await.ok();
         shell.run(&["wait", task, "--timeout", "30"]).await.ok();
         assert!(was_made(&shell));
         mcp.end().await;
@@ -103,7 +103,7 @@ async fn a_form_is_taken_back_when_someone_else_was_first() {
     let shell = Shell::new().await;
     let (mut mcp, id, form) = asking(&shell, touching()).await;
     let open = shell.run(&["--json", "requests"]).await.ok().json();
-    shell.run(&["approve", open[0]["task_id"].as_str().unwrap()]).await.ok();
+    shell.approve(open[0]["task_id"].as_str().unwrap()).await.ok();
     let back = mcp.until("the form to be taken back", |it| it["method"] == "notifications/cancelled").await;
     assert_eq!(back["params"]["requestId"], form["id"], "{back:#}");
     assert_eq!(mcp.result(id).await["structuredContent"]["content"], "Done.");
@@ -167,7 +167,7 @@ async fn who_cannot_be_asked_is_told_what_is_open_and_finds_the_answer_later() {
     // A person says yes to the agent, which passes it on.
     let respond = json!({
         "action": "respond", "task_id": told["taskId"], "request_id": told["pendingRequests"][0]["request_id"],
-        "decision": "accept",
+        "digest": told["pendingRequests"][0]["digest"], "decision": "accept",
     });
     assert_eq!(mcp.tool("codex_bridge", respond).await["structuredContent"]["success"], true);
     let done = mcp.tool("codex", call).await;
@@ -191,7 +191,8 @@ async fn a_server_that_was_lent_to_an_operator_decides_nothing() {
     assert_eq!(told["status"], "waiting_for_approval", "{pending:#}");
     let respond = json!({
         "action": "respond", "task_id": told["taskId"],
-        "request_id": told["pendingRequests"][0]["request_id"], "decision": "accept",
+        "request_id": told["pendingRequests"][0]["request_id"],
+        "digest": told["pendingRequests"][0]["digest"], "decision": "accept",
     });
     for word in ["respond", " Respond"] {
         let mut respond = respond.clone();

@@ -237,7 +237,7 @@ async fn a_codex_that_says_no_without_asking_anyone_declines_nothing() {
     codex_exec(&shell, &format!("outer [play] mcp bridge codex {arguments} => say Outer done.")).await.ok();
     let open = shell.run(&["--json", "requests"]).await.ok().json();
     assert_eq!(open.as_array().unwrap().len(), 1, "{open:#}");
-    shell.run(&["approve", open[0]["task_id"].as_str().unwrap()]).await.ok();
+    shell.approve(open[0]["task_id"].as_str().unwrap()).await.ok();
     until("the file", || shell.home.workspace().join("made.txt").exists().then_some(())).await;
     shell.end().await;
 }

@@ -87,7 +87,9 @@ async fn input_that_is_no_choice_or_no_persons_leaves_the_request_open() {
         let pending = mcp.result(id).await;
         let told = &pending["structuredContent"];
         assert_eq!(told["status"], "waiting_for_approval", "{pending:#}");
-        assert_eq!(told["pendingRequests"][0]["request_id"], key);
+        let open = &told["pendingRequests"][0];
+        let named = [&open["request_id"], &open["digest"]].map(|word| word.as_str().unwrap()).join(".");
+        assert_eq!(named, key, "{pending:#}");
         assert_eq!(told["notes"].is_array(), is_at_once, "{pending:#}");
     }
     assert!(!shell.home.workspace().join("made.txt").exists());

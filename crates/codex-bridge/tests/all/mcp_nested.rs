@@ -72,7 +72,7 @@ async fn where_the_operator_allows_it_a_task_starts_a_task_and_approves_nothing(
     assert!(heard(&shell, &outside).contains("cwd_outside_roots"), "{}", heard(&shell, &outside));
     let respond =
         json!({"action": "respond", "task_id": waiting.0, "request_id": waiting.1, "decision": "accept"});
-    let approve = calls("codex_bridge", &respond);
+    let approve = calls("codex_bridge", &shell.seen(respond).await);
     run(&shell, &approve).await;
     assert!(heard(&shell, &approve).contains("forbidden"), "{}", heard(&shell, &approve));
     let open = shell.run(&["--json", "requests"]).await.ok().json();

@@ -39,7 +39,7 @@ async fn permissions_that_were_accepted_are_granted_and_others_are_not() {
         let waited = shell.told(json!({"action": "wait", "task_id": id})).await;
         let request = waited["task"]["pending_requests"][0].clone();
         assert_eq!(request["method"], "item/permissions/requestApproval", "{waited:#}");
-        let call = respond(&id, request["request_id"].as_str().unwrap(), decision);
+        let call = shell.seen(respond(&id, request["request_id"].as_str().unwrap(), decision)).await;
         assert_eq!(shell.told(call).await["response"]["outcome"], "resolved");
         assert_eq!(shell.ended(&id).await["final_text"], "went on");
         assert_eq!(dir.join("x").exists(), granted, "{decision}");
@@ -267,7 +267,7 @@ async fn no_secret_is_kept_or_shown() {
         files(&state).into_iter().filter(holds).collect()
     };
     assert_eq!(holders(), Vec::<PathBuf>::new(), "while it is asked");
-    shell.told(respond(&id, &request, "accept")).await;
+    shell.told(shell.seen(respond(&id, &request, "accept")).await).await;
     shell.ended(&id).await;
     let told_model = shell.model.requests().iter().any(|request| format!("{request:?}").contains(SECRET));
     assert!(told_model, "Codex itself gets everything as it is");

@@ -61,6 +61,7 @@ async fn an_answer_reaches_codex_under_the_very_id_that_it_asked_with() {
         let (id, request_id) = shell.begin_asking("go").await;
         let call =
             json!({"action": "respond", "task_id": id, "request_id": request_id, "decision": "accept"});
+        let call = shell.seen(call).await;
         assert_eq!(shell.told(call).await["response"]["outcome"], "resolved");
         assert_eq!(server.answers(), [json!({"id": request, "result": {"decision": "accept"}})]);
         assert_eq!(shell.ended(&id).await["status"], "completed");

@@ -30,9 +30,8 @@ async fn a_prompt_that_approves_itself_fails() {
     let approve = calls_the_daemon(&shell, &format!("approve {}", waiting.0));
     let prompt = format!("go [play] exec {approve} => say Tried.");
     let (id, request) = shell.begin_asking(&prompt).await;
-    shell
-        .told(json!({"action": "respond", "task_id": id, "request_id": request, "decision": "accept"}))
-        .await;
+    let yes = json!({"action": "respond", "task_id": id, "request_id": request, "decision": "accept"});
+    shell.told(shell.seen(yes).await).await;
     shell.ended(&id).await;
     let printed = printed(&shell, &prompt);
     assert!(printed.contains("peer_refused") || printed.contains("daemon_not_running"), "{printed}");
@@ -77,6 +76,7 @@ async fn a_sandboxed_command_with_network_access_does_not_reach_the_daemon() {
     let waiting = shell.begin_asking("wait [play] exec touch made.txt => say Done.").await;
     let call =
         json!({"action": "respond", "task_id": waiting.0, "request_id": waiting.1, "decision": "accept"});
+    let call = shell.seen(call).await;
     fs::write(shell.home.workspace().join("call.json"), call.to_string()).unwrap();
     let tool = calls_the_daemon(&shell, "tool - < call.json");
     let prompt = format!("go [play] exec {tool} => say Tried.");

@@ -60,6 +60,13 @@ impl Shell {
         self.output(move || command.output().unwrap()).await
     }
 
+    /// Approves the only open request of a task, as somebody who read it.
+    pub async fn approve(&self, id: &str) -> Said {
+        let open = self.run(&["--json", "requests", id]).await.ok().json();
+        let request_id = open[0]["request_id"].as_str().unwrap_or_else(|| panic!("nothing is open: {open}"));
+        self.run(&["--json", "approve", id, request_id]).await
+    }
+
     /// The same with something on its stdin.
     pub async fn run_with_input(&self, args: &[&str], input: &str) -> Said {
         let mut command = self.command(args);

@@ -79,7 +79,8 @@ async fn a_question_is_answered_by_its_id_and_the_answer_reaches_the_model() {
         status["pending_requests"][0]["payload"]["questions"][0]["id"].as_str().unwrap().to_owned();
     let answers = json!({question: {"answers": ["yes"]}});
     let call = json!({"action": "respond", "task_id": id, "request_id": request_id, "answers": answers});
-    assert_eq!(shell.told(call).await["response"]["decision"], "answers");
+    assert_eq!(shell.refused(call.clone()).await.0, "digest_missing");
+    assert_eq!(shell.told(shell.seen(call).await).await["response"]["decision"], "answers");
     assert_eq!(shell.ended(&id).await["final_text"], "So be it.");
     let said_yes = |request: &scripted_model::ReceivedRequest| format!("{request:?}").contains("yes");
     assert!(shell.model.requests().last().is_some_and(|request| said_yes(request)));

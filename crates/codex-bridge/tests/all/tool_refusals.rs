@@ -99,7 +99,12 @@ async fn who_responds_second_is_told_what_was_decided_by_whom_and_when() {
     let unknown = json!({"action": "respond", "task_id": id, "request_id": "req-none", "decision": "accept"});
     assert_eq!(shell.refused(unknown).await.0, "unknown_request");
 
-    assert_eq!(shell.told(respond("accept")).await["response"]["outcome"], "resolved");
+    assert_eq!(shell.refused(respond("accept")).await.0, "digest_missing");
+    let mut other = respond("accept");
+    other["digest"] = "0123456789abcdef0123456789abcdef".into();
+    assert_eq!(shell.refused(other).await.0, "digest_mismatch");
+    let accept = shell.seen(respond("accept")).await;
+    assert_eq!(shell.told(accept).await["response"]["outcome"], "resolved");
     let (code, error) = shell.refused(respond("decline")).await;
     assert_eq!(code, "already_resolved");
     assert!(error.contains("accept, by agent, at 20"), "{error}");

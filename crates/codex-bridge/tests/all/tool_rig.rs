@@ -30,6 +30,15 @@ impl Shell {
         (text("code"), text("error"))
     }
 
+    /// The same answer by a caller that was shown what it is about: with the digest of the request that it names.
+    pub async fn seen(&self, mut call: Value) -> Value {
+        let status = self.told(json!({"action": "status", "task_id": call["task_id"]})).await;
+        let open = status["task"]["pending_requests"].as_array().unwrap();
+        let asked = open.iter().find(|asked| asked["request_id"] == call["request_id"]);
+        call["digest"] = asked.unwrap_or_else(|| panic!("not open: {call}"))["digest"].clone();
+        call
+    }
+
     /// Starts a task by the tool.
     pub async fn begin(&self, prompt: &str) -> String {
         let reply = self.told(json!({"action": "start", "prompt": prompt})).await;

@@ -38,7 +38,7 @@ async fn furnish(site: &Site) -> Vec<String> {
     let done = site.shell.run(&run).await.ok().json()["task_id"].as_str().unwrap().to_owned();
     let mut asked = site.shell.run(&["--json", "wait", &done, "--timeout", "30"]).await;
     while asked.code == 3 {
-        site.shell.run(&["approve", &done]).await.ok();
+        site.shell.approve(&done).await.ok();
         asked = site.shell.run(&["--json", "wait", &done, "--timeout", "30"]).await;
     }
     let (push, _) = site.shell.start_asking("Publish the fix of the parser").await;

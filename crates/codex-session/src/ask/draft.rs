@@ -60,6 +60,7 @@ impl<'a> Draft<'a> {
 
     pub(super) fn finish(self, kind: Kind, title: impl Into<String>, offers: Vec<Offer>) -> Ask {
         Ask {
+            digest: String::new(),
             kind,
             title: title.into(),
             call_id: None,

@@ -55,6 +55,8 @@ pub(super) struct Requests {
 #[derive(Debug)]
 struct Open {
     request: Box<ServerRequest>,
+    /// Names what a decision covers.
+    digest: String,
     deadline: Option<Millis>,
     given: Option<Given>,
 }
@@ -114,13 +116,15 @@ impl Requests {
 
     /// Closes all that is open, for the end of the turn.
     pub(super) fn orphan_all(&mut self, effects: &mut Vec<Effect>) {
-        for (key, open) in std::mem::take(&mut self.open) {
-            if !open.request.is_for_a_person() {
-                continue;
-            }
-            let decision = open.given.and_then(|given| given.decided).map(|(decision, _)| decision);
-            effects.push(Effect::RequestClosed { key, closing: Closing::Orphaned { decision } });
+        for key in self.open.keys().cloned().collect::<Vec<_>>() {
+            self.orphan(&key, effects);
         }
+    }
+
+    fn orphan(&mut self, key: &RequestKey, effects: &mut Vec<Effect>) {
+        let Some(open) = self.open.remove(key).filter(|open| open.request.is_for_a_person()) else { return };
+        let decision = open.given.and_then(|given| given.decided).map(|(decision, _)| decision);
+        effects.push(Effect::RequestClosed { key: key.clone(), closing: Closing::Orphaned { decision } });
     }
 }
 
@@ -136,9 +140,13 @@ impl Turn {
         self.tool_result_at = None;
         self.unheard = Unheard::default();
         let key = RequestKey { epoch: self.epoch.clone(), id };
-        if self.requests.open.contains_key(&key) {
+        let digest = request.digest(self.requests.patch_of(&request).as_deref());
+        match self.requests.open.get(&key) {
             // The same host asks again after a reconnect: the same answer, or still the same question.
-            return self.send_answer(&key, effects);
+            Some(open) if open.digest == digest => return self.send_answer(&key, effects),
+            // Something else under a name that was used: what was decided was decided on something else.
+            Some(_) => self.requests.orphan(&key, effects),
+            None => {}
         }
         if let ServerRequest::Unknown { method, .. } = &*request {
             warn(format!("refused an unknown request of Codex: {method}"), effects);
@@ -147,7 +155,8 @@ impl Turn {
         let limit_ms =
             self.policy.answer_limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
         let deadline = limit_ms.filter(|_| request.is_for_a_person()).map(|limit| now.saturating_add(limit));
-        self.requests.open.insert(key.clone(), Open { request: request.clone(), deadline, given: None });
+        let open = Open { request: request.clone(), digest, deadline, given: None };
+        self.requests.open.insert(key.clone(), open);
         self.ask_or_decide(key, request, effects);
     }
 

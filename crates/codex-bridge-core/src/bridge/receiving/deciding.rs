@@ -4,7 +4,7 @@ use codex_session::Decision;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
-use super::super::{Bridge, DecisionOutcome, DecisionReport, Error, answering, now_ms};
+use super::super::{Bridge, DecisionOutcome, DecisionReport, Error, Which, answering, now_ms};
 use super::keeping::Knock;
 use super::showing::Sight;
 use crate::inbox::{Message, Party, Role, State, answer};
@@ -64,6 +64,37 @@ impl From<Decision> for Choice {
     }
 }
 
+/// What a button, or what a platform has in its place, is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Button<'a> {
+    /// The request.
+    pub request_id: &'a str,
+    /// How the digest of what was shown with it begins; empty where none was told.
+    pub digest: &'a str,
+}
+
+impl<'a> Button<'a> {
+    /// How much of a digest a button has: some platforms leave room for little more.
+    pub const DIGEST_CHARS: usize = 16;
+
+    /// Reads `REQUEST.DIGEST`, which is how a request is named where people can see the name; or `REQUEST` alone.
+    pub fn named(name: &'a str) -> Self {
+        let (request_id, digest) = name.split_once('.').unwrap_or((name, ""));
+        Self { request_id, digest }
+    }
+
+    /// What is said of one that stands below something else.
+    fn objection(&self) -> String {
+        let id = self.request_id;
+        format!("{id} is not approved: this does not belong to what {id} asks now. /deny {id} denies it.")
+    }
+
+    /// Whether it stands below what this request asks.
+    fn is_of(&self, request: &RequestRecord) -> bool {
+        self.digest.len() >= Self::DIGEST_CHARS && request.digest.starts_with(self.digest)
+    }
+}
+
 /// A choice that is recorded, if it counts: what came of it is still to come.
 pub type Pending = BoxFuture<'static, Result<Verdict, Error>>;
 
@@ -75,13 +106,20 @@ impl Bridge {
         channel: &str,
         conversation: &str,
         sender_id: &str,
-        request_id: &str,
+        button: Button<'_>,
         choice: Choice,
     ) -> Result<Pending, Error> {
         if let Some(verdict) = self.unheard(channel, conversation, sender_id).await? {
             return Ok(at_once(verdict));
         }
-        let found = self.request_of(channel, conversation, request_id).await?;
+        let mut found = self.request_of(channel, conversation, button.request_id).await?;
+        if let Ok(request) = &found
+            && request.state == RequestState::Open
+            && !is_no(&choice)
+            && !button.is_of(request)
+        {
+            found = Err(button.objection());
+        }
         self.decide_found(found, choice, format!("{channel}:{sender_id}")).await
     }
 
@@ -97,8 +135,12 @@ impl Bridge {
         if let Some(verdict) = self.unheard(channel, conversation, &message.sender_id).await? {
             return Ok(at_once(verdict));
         }
-        let mut found = match request_id {
-            Some(request_id) => self.request_of(channel, conversation, request_id).await?,
+        let mut found = match request_id.map(Button::named) {
+            Some(named) => {
+                let found = self.request_of(channel, conversation, named.request_id).await?;
+                let is_it = |request: &RequestRecord| named.digest.is_empty() || named.is_of(request);
+                found.and_then(|request| if is_it(&request) { Ok(request) } else { Err(named.objection()) })
+            }
             None => self.only_request(message, &decision).await?,
         };
         if let Ok(request) = &found
@@ -144,7 +186,9 @@ impl Bridge {
             Err(text) => return Ok(at_once(Verdict::Forbidden { text })),
         };
         let task_id = request.task_id.as_str();
-        let pending = self.begin_to_decide(task_id, Some(&request.request_id), decision, &by).await?;
+        let which = Which::Shown { request_id: &request.request_id, digest: &request.digest };
+        let which = if answering::is_no(&decision) { Which::Named(&request.request_id) } else { which };
+        let pending = self.begin_to_decide(task_id, which, decision, &by).await?;
         Ok(async move { Ok(verdict(&request, &pending.await?)) }.boxed())
     }
 
@@ -323,6 +367,10 @@ impl Bridge {
 
 fn at_once(verdict: Verdict) -> Pending {
     ready(Ok(verdict)).boxed()
+}
+
+fn is_no(choice: &Choice) -> bool {
+    matches!(choice, Choice::Decision(decision) if answering::is_no(decision))
 }
 
 fn is_yes(choice: &Choice) -> bool {

@@ -3,7 +3,7 @@
 
 use super::super::{Bridge, Error};
 use crate::inbox::Message;
-use crate::outbox::{Delivery, State};
+use crate::outbox::{Asked, Delivery, State};
 use crate::request::RequestRecord;
 use crate::store::DeliveryFilter;
 use crate::task::TimeMs;
@@ -57,8 +57,9 @@ impl Bridge {
 
 /// What a notice that was delivered has shown of a request until then.
 fn sight(delivery: &Delivery, request: &RequestRecord, until: TimeMs) -> Sight {
-    let asked = delivery.notice.requests.iter().find(|asked| asked.request_id == request.request_id);
-    match asked {
+    // Under the same name something else may have been asked.
+    let is_it = |asked: &&Asked| asked.request_id == request.request_id && asked.digest == request.digest;
+    match delivery.notice.requests.iter().find(is_it) {
         // What was delivered changes no more.
         Some(asked) if asked.was_shown && delivery.updated_at <= until => Sight::Whole,
         Some(asked) if asked.was_shown => Sight::After,
@@ -98,6 +99,8 @@ mod tests {
         assert_eq!(at(&notice, 5, 9), Sight::Part);
         notice.note_shown(std::slice::from_ref(&request.request_id));
         assert_eq!((at(&notice, 5, 5), at(&notice, 5, 4)), (Sight::Whole, Sight::After));
+        notice.requests[0].digest = "another".to_owned();
+        assert_eq!(at(&notice, 5, 9), Sight::None);
         notice.requests.clear();
         assert_eq!(at(&notice, 5, 9), Sight::None);
     }

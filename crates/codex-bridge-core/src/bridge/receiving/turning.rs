@@ -2,7 +2,7 @@
 
 use codex_session::Decision;
 
-use super::super::{Bridge, Error, NewTask, audit, check_prompt, now_ms};
+use super::super::{Bridge, Error, NewTask, Which, audit, check_prompt, now_ms};
 use super::InHand;
 use super::deciding::NOBODY_MAY;
 use crate::failpoint;
@@ -201,8 +201,9 @@ impl Bridge {
             self.inner.tasks.spawn(async move {
                 let task_id = request.task_id.as_str();
                 // A request that has gone meanwhile needs no answer.
-                let _ =
-                    bridge.decide(task_id, Some(&request.request_id), Decision::Decline, NOBODY_MAY).await;
+                let _ = bridge
+                    .decide(task_id, Which::Named(&request.request_id), Decision::Decline, NOBODY_MAY)
+                    .await;
                 drop(in_hand);
             });
         }

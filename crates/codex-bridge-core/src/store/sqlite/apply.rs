@@ -50,14 +50,16 @@ const TURN: [&str; 9] = [
     "created_at",
     "ended_at",
 ];
-const REQUEST: [&str; 14] = [
+const REQUEST: [&str; 16] = [
     "request_id",
+    "digest",
     "epoch",
     "wire_id",
     "task_id",
     "method",
     "ask",
     "state",
+    "sealed_ask",
     "sealed_decision",
     "decision",
     "decided_by",
@@ -102,7 +104,7 @@ pub fn batch(connection: &Connection, writes: &[Write], bodies: &[String]) -> Re
             Write::SaveTask(task) => save_task(connection, task)?,
             Write::SaveTurn(turn) => save_turn(connection, turn)?,
             Write::SaveRequest(request) => save_request(connection, request)?,
-            Write::AddWholeChanges(whole) => add_whole_changes(connection, whole)?,
+            Write::SaveWholeChanges(whole) => add_whole_changes(connection, whole)?,
             Write::Append { task_id, events } => {
                 let (own, rest) = bodies.split_at(events.len());
                 firsts.push(append(connection, task_id, events, own)?);
@@ -191,12 +193,14 @@ fn save_turn(connection: &Connection, turn: &TurnRecord) -> Result<(), Trouble> 
 fn save_request(connection: &Connection, request: &RequestRecord) -> Result<(), Trouble> {
     connection.prepare_cached(&SAVE_REQUEST)?.execute(named_params! {
         ":request_id": request.request_id,
+        ":digest": request.digest,
         ":epoch": request.key.epoch.as_str(),
         ":wire_id": Json(&request.key.id),
         ":task_id": request.task_id.as_str(),
         ":method": request.method,
         ":ask": Json(&request.ask),
         ":state": request.state.as_str(),
+        ":sealed_ask": request.sealed_ask,
         ":sealed_decision": request.sealed_decision,
         ":decision": request.decision,
         ":decided_by": request.decided_by,
@@ -210,7 +214,10 @@ fn save_request(connection: &Connection, request: &RequestRecord) -> Result<(), 
 
 fn add_whole_changes(connection: &Connection, whole: &WholeChanges) -> Result<(), Trouble> {
     connection
-        .prepare_cached("INSERT INTO whole_changes (request_id, task_id, changes) VALUES (?1, ?2, ?3)")?
+        .prepare_cached(
+            "INSERT INTO whole_changes (request_id, task_id, changes) VALUES (?1, ?2, ?3) \
+             ON CONFLICT (request_id) DO UPDATE SET changes = excluded.changes",
+        )?
         .execute((&whole.request_id, whole.task_id.as_str(), Json(&whole.changes)))?;
     Ok(())
 }

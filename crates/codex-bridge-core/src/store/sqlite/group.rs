@@ -46,8 +46,9 @@ pub fn commit(
 /// New work is refused, and so are events alone: Codex has their items, and they can be read back later. What is large
 /// would leave no space for the others, the whole diffs of a request first of all.
 fn is_let_through(job: &Job) -> bool {
-    let is_new =
-        |write: &Write| matches!(write, Write::AddTask(_) | Write::AddMessage(_) | Write::AddWholeChanges(_));
+    let is_new = |write: &Write| {
+        matches!(write, Write::AddTask(_) | Write::AddMessage(_) | Write::SaveWholeChanges(_))
+    };
     let adds = job.writes.iter().any(is_new);
     let only_tells = job.writes.iter().all(|write| matches!(write, Write::Append { .. }));
     !adds && !only_tells && job.bytes() <= SCARCE_BYTES

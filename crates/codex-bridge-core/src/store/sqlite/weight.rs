@@ -18,7 +18,7 @@ fn of_write(write: &Write) -> usize {
         Write::AddTask(task) | Write::SaveTask(task) => ROW + task.final_text.as_ref().map_or(0, String::len),
         Write::SaveTurn(turn) => ROW + turn.sealed_prompt.as_ref().map_or(0, Vec::len),
         Write::SaveRequest(request) => ROW + of_json(&request.ask),
-        Write::AddWholeChanges(whole) => ROW + of_json(&whole.changes),
+        Write::SaveWholeChanges(whole) => ROW + of_json(&whole.changes),
         Write::AddDelivery(delivery) | Write::SaveDelivery(delivery) => {
             let asked: usize = delivery.notice.requests.iter().map(|asked| of_json(&asked.ask)).sum();
             2 * ROW + delivery.notice.answer.as_ref().map_or(0, String::len) + asked

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use codex_bridge_core::bridge::Button;
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Asked as Request, Attempt, Notice, Outcome};
 use codex_session::Decision;
@@ -12,7 +13,8 @@ use super::LIMIT;
 use super::api::{self, Api, said};
 use crate::deliver::text;
 
-/// The requests of the platform that are open: its name for each, and ours.
+/// The requests of the platform that are open: its name for each, and ours with the beginning of the digest of what it
+/// shows.
 #[derive(Debug, Default)]
 pub struct Asked {
     open: Mutex<Vec<(String, String)>>,
@@ -60,22 +62,20 @@ impl Asked {
 
     /// It is answered.
     pub fn forget(&self, request_id: &str) {
-        self.open().retain(|(_, known)| known != request_id);
+        self.open().retain(|(_, known)| Button::named(known).request_id != request_id);
     }
 
     /// The platform's names for the requests of a notice, as far as they are open there.
     pub fn ids_of(&self, attempt: &Attempt) -> Option<String> {
-        let is_of =
-            |request_id: &String| attempt.notice.requests.iter().any(|one| one.request_id == *request_id);
-        let ids = self.all().into_iter().filter(|(_, request_id)| is_of(request_id)).map(|(id, _)| id);
+        let is_of = |known: &String| attempt.notice.requests.iter().any(|one| one.name() == *known);
+        let ids = self.all().into_iter().filter(|(_, known)| is_of(known)).map(|(id, _)| id);
         Some(ids.collect::<Vec<_>>().join(",")).filter(|ids| !ids.is_empty())
     }
 
     /// Whether people see every request of a notice.
     pub fn has_all(&self, attempt: &Attempt) -> bool {
         let open = self.all();
-        let is_open = |request_id: &String| open.iter().any(|(_, known)| known == request_id);
-        attempt.notice.requests.iter().all(|asked| is_open(&asked.request_id))
+        attempt.notice.requests.iter().all(|asked| open.iter().any(|(_, known)| *known == asked.name()))
     }
 
     /// Puts each request of a notice before people; one that they see already is left as it is.
@@ -95,14 +95,14 @@ impl Asked {
             }
         }
         for asked in &attempt.notice.requests {
-            if self.all().iter().any(|(_, request_id)| *request_id == asked.request_id) {
+            if self.all().iter().any(|(_, known)| *known == asked.name()) {
                 continue;
             }
             let notice = alone(attempt, asked);
             let title = asked.ask["title"].as_str().unwrap_or("Codex asks");
             let body = json!({
                 "kind": "approval", "recipient_type": "user",
-                "title": format!("{title} [{}]", asked.request_id),
+                "title": format!("{title} [{}]", asked.name()),
                 "detail": text::chat(&notice, attempt.may_be_duplicate, LIMIT),
             });
             let reply = match api.post(&api.of_workspace("requests"), &body).await {
@@ -111,7 +111,7 @@ impl Asked {
             };
             match reply.body["request_id"].as_str() {
                 Some(id) if reply.is_success() => {
-                    self.know(vec![(id.to_owned(), asked.request_id.clone())]);
+                    self.know(vec![(id.to_owned(), asked.name())]);
                 }
                 _ if reply.status == 404 => return Put::NoWay,
                 _ if matches!(reply.status, 400 | 403) => {
@@ -137,13 +137,12 @@ impl Asked {
             _ if listed.status == 404 => return Ok(Adopted::NoWay),
             _ => return Err(api::later(&listed)),
         };
-        let is_wanted =
-            |request_id: &str| attempt.notice.requests.iter().any(|one| one.request_id == request_id);
+        let is_wanted = |known: &str| attempt.notice.requests.iter().any(|one| one.name() == known);
         let found = rows.iter().filter(|row| row["status"] != "cancelled").filter_map(ours);
         // The newest come first, and count.
-        for (id, request_id) in found.filter(|(_, request_id)| is_wanted(request_id)) {
-            if !self.all().iter().any(|(_, known)| *known == request_id) {
-                self.know(vec![(id, request_id)]);
+        for (id, ours) in found.filter(|(_, ours)| is_wanted(ours)) {
+            if !self.all().iter().any(|(_, known)| *known == ours) {
+                self.know(vec![(id, ours)]);
             }
         }
         Ok(Adopted::Those)
@@ -159,7 +158,8 @@ impl Asked {
         let Ok(listed) = api.get(&api.of_workspace("requests")).await else { return Vec::new() };
         let rows = listed.body.as_array().map(Vec::as_slice).unwrap_or_default();
         let mut taps = Vec::new();
-        for (id, request_id) in open {
+        for (id, ours) in open {
+            let Button { request_id, digest } = Button::named(&ours);
             let status = match rows.iter().find(|row| row["id"] == id.as_str()) {
                 Some(row) => row["status"].clone(),
                 None => match api.get(&api.of_workspace(&format!("requests/{id}"))).await {
@@ -171,18 +171,19 @@ impl Asked {
                 Some("approved") => Decision::Accept,
                 Some("rejected") => Decision::Decline,
                 Some("cancelled") => {
-                    self.forget(&request_id);
+                    self.forget(request_id);
                     continue;
                 }
                 _ => continue,
             };
             // It is brought once: what is written down knows it until the decision is, too.
-            self.forget(&request_id);
+            self.forget(request_id);
             taps.push(Tap {
                 id: id.clone(),
                 conversation: "canvas".to_owned(),
                 sender_id: "canvas".to_owned(),
-                request_id,
+                request_id: request_id.to_owned(),
+                digest: digest.to_owned(),
                 choice: decision.into(),
                 message_id: Some(id),
             });
@@ -192,7 +193,11 @@ impl Asked {
 
     /// Nobody needs to answer any more.
     pub async fn close(&self, api: &Api, request_id: &str) {
-        let closed: Vec<_> = self.all().into_iter().filter(|(_, known)| known == request_id).collect();
+        let closed: Vec<_> = self
+            .all()
+            .into_iter()
+            .filter(|(_, known)| Button::named(known).request_id == request_id)
+            .collect();
         self.forget(request_id);
         for (id, _) in closed {
             // Best effort: whoever answers it all the same is told that it was too late.
@@ -247,6 +252,6 @@ fn alone(attempt: &Attempt, asked: &Request) -> Notice {
 /// The platform's name for a request and ours, which its title ends with.
 fn ours(row: &Value) -> Option<(String, String)> {
     let (_, mark) = row["title"].as_str()?.rsplit_once('[')?;
-    let request_id = mark.strip_suffix(']').filter(|id| id.starts_with("req-"))?;
-    Some((row["id"].as_str()?.to_owned(), request_id.to_owned()))
+    let name = mark.strip_suffix(']').filter(|id| id.starts_with("req-"))?;
+    Some((row["id"].as_str()?.to_owned(), name.to_owned()))
 }

@@ -1,9 +1,10 @@
 //! What is said between us and a plugin, read and written. Pure. The same for every platform; `docs/channels.md` has it in
 //! words.
 
+use codex_bridge_core::bridge::Button;
 use codex_bridge_core::inbox::{Arrival, Party, Room, Sender};
 use codex_bridge_core::outbox::sender::Refusal;
-use codex_bridge_core::outbox::{Attempt, Occasion, Outcome};
+use codex_bridge_core::outbox::{Asked, Attempt, Occasion, Outcome};
 use codex_session::Decision;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -180,24 +181,42 @@ impl Action {
         if self.user.party() == Party::Agent {
             return Err("an agent never decides");
         }
-        let (decision, request_id, place) = parts(&self.id).ok_or("there is no such action")?;
+        let Parts { decision, request_id, digest, place } =
+            Parts::of(&self.id).ok_or("there is no such action")?;
         Ok(Tap {
             id,
             conversation: self.conversation.unwrap_or_else(|| place.to_owned()),
             sender_id: self.user.id,
             request_id: request_id.to_owned(),
+            digest: digest.to_owned(),
             choice: decision.into(),
             message_id: self.message_id,
         })
     }
 }
 
-/// What the name of an action carries: a decision, on what, and where it was put before people.
-fn parts(action: &str) -> Option<(Decision, &str, &str)> {
-    let mut words = action.splitn(3, '/');
-    let (word, request_id, place) = (words.next()?, words.next()?, words.next()?);
-    let (_, decision, ..) = ACTIONS.into_iter().find(|(known, ..)| *known == word)?;
-    Some((decision, request_id, place))
+/// What the name of an action carries: a decision, on what, and where that was put before people.
+struct Parts<'a> {
+    decision: Decision,
+    request_id: &'a str,
+    digest: &'a str,
+    place: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    /// Reads `approve/REQUEST.DIGEST/PLACE`.
+    fn of(action: &'a str) -> Option<Self> {
+        let mut words = action.splitn(3, '/');
+        let (word, asked, place) = (words.next()?, words.next()?, words.next()?);
+        let (_, decision, ..) = ACTIONS.into_iter().find(|(known, ..)| *known == word)?;
+        let Button { request_id, digest } = Button::named(asked);
+        Some(Self { decision, request_id, digest, place })
+    }
+}
+
+/// The request that an action is about.
+pub fn request_of(action: &str) -> Option<&str> {
+    Parts::of(action).map(|parts| parts.request_id)
 }
 
 /// What a plugin is asked to say.
@@ -210,7 +229,7 @@ pub fn send(place: &str, attempt: &Attempt, can: &Capabilities) -> Value {
         _ => "notice",
     };
     let decidable = notice.requests.iter().filter(|asked| !asked.is_question());
-    let actions = decidable.flat_map(|asked| actions(place, &asked.request_id));
+    let actions = decidable.flat_map(|asked| actions(place, asked));
     // Nobody is offered to agree to what they are not shown.
     let is_whole = text::is_whole(notice, can.limit());
     let actions = actions.filter(|action| is_whole || action["style"] != "primary");
@@ -232,8 +251,9 @@ pub fn progress(progress: &Progress, text: &str) -> Value {
     })
 }
 
-fn actions(place: &str, request_id: &str) -> Vec<Value> {
-    let action = |(word, _, label, style): &(&str, Decision, &str, &str)| json!({ "id": format!("{word}/{request_id}/{place}"), "label": label, "style": style });
+fn actions(place: &str, asked: &Asked) -> Vec<Value> {
+    let name = asked.name();
+    let action = |(word, _, label, style): &(&str, Decision, &str, &str)| json!({ "id": format!("{word}/{name}/{place}"), "label": label, "style": style });
     ACTIONS.iter().map(action).collect()
 }
 
@@ -301,10 +321,19 @@ mod tests {
 
     #[test]
     fn an_action_comes_back_as_what_it_was_made_for() {
-        let made = &actions("room/7", "req-12ab34cd")[1];
+        let asked = Asked {
+            request_id: "req-12ab34cd".to_owned(),
+            digest: "0123456789abcdef0123456789abcdef".to_owned(),
+            ask: Value::Null,
+            is_long: false,
+            was_shown: false,
+            expires_at: None,
+        };
+        let made = &actions("room/7", &asked)[1];
         let action = json!({"action_id": made["id"], "user": {"id": "ada"}, "message_id": "m1"});
         let tap = serde_json::from_value::<Action>(action).unwrap().tap("t1".into()).unwrap();
         assert_eq!((tap.request_id.as_str(), tap.conversation.as_str()), ("req-12ab34cd", "room/7"));
+        assert_eq!(tap.digest, "0123456789abcdef");
         assert_eq!((tap.choice, tap.sender_id.as_str()), (Decision::Decline.into(), "ada"));
         let unknown = json!({"action_id": "launch/x/y", "user": {"id": "ada"}});
         assert!(serde_json::from_value::<Action>(unknown).unwrap().tap("t1".into()).is_err());

@@ -21,9 +21,9 @@ impl Plugin {
         let all = self.state().memory.asking.clone();
         for mut asking in all.into_iter().filter(|asking| asking.requests.iter().any(|id| id == request_id)) {
             asking.requests.retain(|id| id != request_id);
-            asking.actions.retain(|action| {
-                action["id"].as_str().and_then(|id| id.split('/').nth(1)) != Some(request_id)
-            });
+            asking
+                .actions
+                .retain(|action| action["id"].as_str().and_then(envelope::request_of) != Some(request_id));
             if let Some((process, can)) = self.running().filter(|(_, can)| can.edit) {
                 asking.text = text::appended(&asking.text, note, can.limit());
                 let edit = json!({ "message_id": asking.message_id, "text": asking.text, "actions": asking.actions });

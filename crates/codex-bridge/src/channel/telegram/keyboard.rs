@@ -1,7 +1,8 @@
 //! The buttons under what Codex asks. What a button carries is the name of its request, which is short, random and bound
-//! by the bridge to its task, its conversation and those who may decide: nothing else could be believed. Pure.
+//! by the bridge to its task, its conversation and those who may decide; and the beginning of the digest of what stands
+//! above it. Pure.
 
-use codex_bridge_core::bridge::Choice;
+use codex_bridge_core::bridge::{Button, Choice};
 use codex_bridge_core::inbox::answer;
 use codex_session::Decision;
 use serde_json::{Value, json};
@@ -25,9 +26,10 @@ pub fn buttons(shown: &[Shown<'_>]) -> Value {
 
 fn rows(shown: Shown<'_>, is_one_of_many: bool) -> Vec<Value> {
     let (asked, id) = (shown.asked, &shown.asked.request_id);
+    let name = asked.name();
     let button = |start: &str, word: &str, end: &str| {
         let text = if is_one_of_many { format!("{word} {id}") } else { word.to_owned() };
-        json!({ "text": text, "callback_data": format!("{start}{id}{end}") })
+        json!({ "text": text, "callback_data": format!("{start}{name}{end}") })
     };
     if asked.is_question() {
         let options = answer::options(&asked.ask);
@@ -48,12 +50,28 @@ fn rows(shown: Shown<'_>, is_one_of_many: bool) -> Vec<Value> {
     vec![row.into()]
 }
 
-/// What a button says: on which request, what.
-pub fn meaning(data: &str) -> Option<(String, Choice)> {
-    let of = |start: &str, decision: Decision| Some((data.strip_prefix(start)?.to_owned(), decision.into()));
+/// What a button says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Meaning {
+    /// On which request.
+    pub request_id: String,
+    /// How the digest of what was shown begins.
+    pub digest: String,
+    /// What.
+    pub choice: Choice,
+}
+
+/// What a button says.
+pub fn meaning(data: &str) -> Option<Meaning> {
+    let about = |asked: &str, choice: Choice| {
+        // Buttons of earlier versions have no digest: they can still say no.
+        let Button { request_id, digest } = Button::named(asked);
+        Some(Meaning { request_id: request_id.to_owned(), digest: digest.to_owned(), choice })
+    };
+    let of = |start: &str, decision: Decision| about(data.strip_prefix(start)?, decision.into());
     let option = || {
-        let (id, number) = data.strip_prefix(OPTION)?.rsplit_once(':')?;
-        Some((id.to_owned(), Choice::Option(number.parse().ok()?)))
+        let (asked, number) = data.strip_prefix(OPTION)?.rsplit_once(':')?;
+        about(asked, Choice::Option(number.parse().ok()?))
     };
     of(APPROVE, Decision::Accept)
         .or_else(|| of(FOR_SESSION, Decision::AcceptForSession))
@@ -65,7 +83,7 @@ pub fn meaning(data: &str) -> Option<(String, Choice)> {
 pub fn without(buttons: &Value, request_id: &str) -> Value {
     let is_of = |button: &Value| {
         let data = button["callback_data"].as_str().and_then(meaning);
-        data.is_some_and(|(id, _)| id == request_id)
+        data.is_some_and(|it| it.request_id == request_id)
     };
     let rows = buttons.as_array().map(Vec::as_slice).unwrap_or_default().iter();
     let rows = rows.map(|row| {
@@ -81,8 +99,12 @@ mod tests {
 
     use super::*;
 
+    const DIGEST: &str = "0123456789abcdef0123456789abcdef";
+    const SHORT: &str = "0123456789abcdef";
+
     fn asked(id: &str, ask: Value) -> Asked {
-        Asked { request_id: id.into(), ask, is_long: false, was_shown: false, expires_at: None }
+        let digest = DIGEST.to_owned();
+        Asked { request_id: id.into(), digest, ask, is_long: false, was_shown: false, expires_at: None }
     }
 
     fn whole(asked: &Asked) -> Shown<'_> {
@@ -100,18 +122,23 @@ mod tests {
         let asked = asked("req-12ab34cd", offers);
         let buttons = buttons(&[whole(&asked)]);
         let data = data(&buttons);
-        assert_eq!(data, ["a:req-12ab34cd", "s:req-12ab34cd", "d:req-12ab34cd"]);
+        let expected = ["a:", "s:", "d:"].map(|start| format!("{start}req-12ab34cd.{SHORT}"));
+        assert_eq!(data, expected);
         assert!(data.iter().all(|data| data.len() <= 64));
-        let choices: Vec<Choice> = data.iter().map(|data| meaning(data).unwrap().1).collect();
+        let choices: Vec<Choice> = data.iter().map(|data| meaning(data).unwrap().choice).collect();
         let decisions = [Decision::Accept, Decision::AcceptForSession, Decision::Decline];
         assert_eq!(choices, decisions.map(Choice::from));
+        assert!(data.iter().all(|data| meaning(data).unwrap().digest == SHORT));
         assert_eq!(meaning("x:1"), None);
+        let early = meaning("a:req-12ab34cd").unwrap();
+        assert_eq!((early.request_id.as_str(), early.digest.as_str()), ("req-12ab34cd", ""));
     }
 
     #[test]
     fn what_was_not_shown_whole_can_only_be_denied() {
         let asked = asked("req-1", json!({"kind": "command", "offers": ["accept", "accept_for_session"]}));
-        assert_eq!(data(&buttons(&[Shown { asked: &asked, is_whole: false }])), ["d:req-1"]);
+        let buttons = buttons(&[Shown { asked: &asked, is_whole: false }]);
+        assert_eq!(data(&buttons), [format!("d:req-1.{SHORT}")]);
     }
 
     #[test]
@@ -122,11 +149,10 @@ mod tests {
         assert_eq!(buttons(&[whole(&free)]), json!([]));
         let choice = asked("req-1", question(json!([{"label": "Red"}, {"label": "Blue"}])));
         let buttons = buttons(&[whole(&choice)]);
-        assert_eq!(
-            (data(&buttons), &buttons[1][0]["text"]),
-            (vec!["q:req-1:0", "q:req-1:1"], &json!("Blue"))
-        );
-        assert_eq!(meaning("q:req-1:1"), Some(("req-1".to_owned(), Choice::Option(1))));
+        assert_eq!(data(&buttons), ["0", "1"].map(|number| format!("q:req-1.{SHORT}:{number}")));
+        assert_eq!(buttons[1][0]["text"], "Blue");
+        let blue = meaning(data(&buttons)[1]).unwrap();
+        assert_eq!((blue.request_id.as_str(), blue.choice), ("req-1", Choice::Option(1)));
         assert_eq!(without(&buttons, "req-1"), json!([]));
     }
 
@@ -136,7 +162,10 @@ mod tests {
         let both = buttons(&[whole(&one), whole(&two)]);
         assert_eq!(both[0][0]["text"], "Approve req-1");
         let one = without(&both, "req-1");
-        assert_eq!((one.as_array().unwrap().len(), &one[0][0]["callback_data"]), (1, &json!("a:req-2")));
+        assert_eq!(
+            (one.as_array().unwrap().len(), &one[0][0]["callback_data"]),
+            (1, &json!(format!("a:req-2.{SHORT}")))
+        );
         assert_eq!(without(&one, "req-2"), json!([]));
     }
 }

@@ -14,7 +14,7 @@ fn a_tap_that_could_not_be_decided_on_comes_again_when_the_channel_is_begun_agai
     let bot = bot();
     let tap = json!({ "update_id": 7, "callback_query": {
         "id": "77", "from": {"id": 42, "first_name": "Ada"}, "data": "a:req-12ab34cd",
-        "message": {"message_id": 9, "chat": {"id": 42}, "text": "Codex asks"},
+        "message": {"message_id": 9, "from": {"id": 4711}, "chat": {"id": 42}, "text": "Codex asks"},
     }});
     let taps = || bot.sort_out(None, std::slice::from_ref(&tap)).0.taps.len();
     // What happens at once when it is begun; the rest would reach the platform.

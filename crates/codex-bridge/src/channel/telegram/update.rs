@@ -3,7 +3,7 @@
 use codex_bridge_core::inbox::{Arrival, Party, Room, Sender};
 use serde_json::Value;
 
-use super::keyboard;
+use super::keyboard::{self, Meaning};
 use crate::channel::{Stranger, Tap, attached};
 
 /// What can come beside text; none of it can be read here.
@@ -68,15 +68,20 @@ pub fn number_in(external_id: &str, chat: i64) -> Option<i64> {
     number.parse().ok().filter(|_| of == chat.to_string())
 }
 
-/// A tap on one of our buttons.
-pub fn tapped(callback: &Value, home: impl Fn(i64) -> i64) -> Option<Tapped> {
+/// A tap on one of our buttons: one that stands on a message of our bot's, whose number is `bot`. Telegram no longer says
+/// of messages that are too old who sent them.
+pub fn tapped(bot: &str, callback: &Value, home: impl Fn(i64) -> i64) -> Option<Tapped> {
     let message = &callback["message"];
-    let (request_id, choice) = keyboard::meaning(callback["data"].as_str()?)?;
+    if message["from"]["id"].as_i64()?.to_string() != bot {
+        return None;
+    }
+    let Meaning { request_id, digest, choice } = keyboard::meaning(callback["data"].as_str()?)?;
     let tap = Tap {
         id: callback["id"].as_str()?.to_owned(),
         conversation: place(message, home)?,
         sender_id: callback["from"]["id"].as_i64()?.to_string(),
         request_id,
+        digest,
         choice,
         message_id: Some(message["message_id"].as_i64()?.to_string()),
     };
@@ -216,10 +221,12 @@ mod tests {
     #[test]
     fn a_tap_names_its_request_and_its_place() {
         let callback = json!({
-            "id": "77", "from": {"id": 42, "username": "ada"}, "data": "a:req-12ab34cd",
-            "message": {"message_id": 9, "chat": {"id": 42}, "text": "Codex asks"},
+            "id": "77", "from": {"id": 42, "username": "ada"}, "data": "a:req-12ab34cd.0123456789abcdef",
+            "message": {"message_id": 9, "from": {"id": 7}, "chat": {"id": 42}, "text": "Codex asks"},
         });
-        let tapped = tapped(&callback, same).unwrap();
+        assert_eq!(tapped("8", &callback, same), None, "on a message of somebody else");
+        let tapped = tapped("7", &callback, same).unwrap();
+        assert_eq!(tapped.tap.digest, "0123456789abcdef");
         assert_eq!(
             (tapped.tap.conversation.as_str(), tapped.tap.request_id.as_str()),
             ("42", "req-12ab34cd")

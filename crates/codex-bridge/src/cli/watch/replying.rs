@@ -61,7 +61,7 @@ impl Watch<'_> {
         if let Some(keyboard) = &mut self.keyboard {
             keyboard.unhide();
         }
-        let decided = self.client.decide(&self.task_id, Some(&inquiry.request.request_id), decision).await;
+        let decided = self.client.decide(&self.task_id, inquiry.request.shown(), decision).await;
         let said = match decided {
             // The log tells it.
             Ok(decided) if decided.outcome == "resolved" => None,

@@ -14,6 +14,8 @@ fn record(ask: Value, state: RequestState) -> RequestRecord {
         method: String::new(),
         ask,
         state,
+        digest: "d".into(),
+        sealed_ask: None,
         sealed_decision: None,
         decision: Some("accept".into()),
         decided_by: Some("token anna".into()),

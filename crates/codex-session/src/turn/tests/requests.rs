@@ -20,6 +20,22 @@ fn a_decision_counts_when_codex_took_it() {
     );
 }
 
+#[test]
+fn another_request_under_the_same_name_does_not_get_the_decision() {
+    let another = CommandApproval { command: Some("rm -r .".to_owned()), ..CommandApproval::default() };
+    let another = asks_as(RequestId::Number(0), ServerRequest::Command(another));
+    check_active(
+        prompt(),
+        [
+            (1, asks(0), "ask 0"),
+            (2, decides(0, Decision::Accept), "answer 0 Accept"),
+            (3, asks(0), "answer 0 Accept"),
+            (4, another, "closed 0 orphaned Some(Accept); ask 0"),
+            (5, decides(0, Decision::Decline), "answer 0 Decline"),
+        ],
+    );
+}
+
 // peer: T1
 #[test]
 fn ids_keep_their_type() {
