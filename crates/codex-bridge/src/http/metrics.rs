@@ -192,7 +192,7 @@ fn standing(standing: &Standing, registry: &mut Registry) {
 
 async fn hosts(bridge: &Bridge, registry: &mut Registry) {
     let rss = Family::<Labels, Gauge>::default();
-    for host in bridge.hosts().await.iter().filter(|host| host.is_alive()) {
+    for host in bridge.hosts().iter().filter(|host| host.is_alive()) {
         if let Some(bytes) = host.rss_bytes() {
             rss.get_or_create(&[("host", host.record().id.clone())]).set(whole(bytes));
         }

@@ -16,7 +16,8 @@ use super::{Error, Host, io_error, proc};
 pub enum Found {
     /// Codex and its keeper run.
     Alive(Host),
-    /// Codex runs, its keeper does not: somebody killed it. Turns go on; [`Host::stop`] ends it from here.
+    /// Codex runs, its keeper does not: somebody killed it. Turns go on; [`Host::stop`] ends it from here, and a
+    /// [`super::pool::Pool`] does so at once.
     KeeperGone(Host),
     /// Codex does not run. Children of it may: [`super::sweep`] ends them.
     Dead {
