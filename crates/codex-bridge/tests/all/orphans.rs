@@ -96,11 +96,14 @@ async fn what_is_left_of_a_host_whose_keeper_was_killed_makes_no_token() {
     // The host is ended with its tasks, and what could not be found is still not believed.
     let waited = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await;
     assert_eq!(waited.json()["status"], "lost", "{}", waited.out);
+    assert!(waited.out.contains("its keeper was killed"), "{}", waited.out);
     let codex = format!("/proc/{}", host["codex"]["pid"]);
     until("the end of codex", || (!fs::exists(&codex).unwrap()).then_some(())).await;
     let said = left.runs("later", &token).await;
     assert!(said.contains("peer_refused"), "{said}");
     assert_no_token(&shell).await;
+    let doctor = shell.run(&["--json", "doctor"]).await;
+    assert!(doctor.out.contains("1 lost their keeper"), "{}", doctor.out);
     end_orphan(&left);
     shell.end().await;
 }

@@ -33,6 +33,19 @@ pub enum Found {
     },
 }
 
+impl Found {
+    /// Whether its keeper was killed, so that processes may be left of it that nobody can tell from others.
+    pub fn has_lost_its_keeper(&self) -> bool {
+        match self {
+            Found::KeeperGone(_) => true,
+            Found::Dead { record, exit } => {
+                is_this_boot(record) && !exit.as_ref().is_some_and(Exit::is_clean)
+            }
+            Found::Alive(_) | Found::Unfinished { .. } => false,
+        }
+    }
+}
+
 /// Looks into one directory; `None` when it is not a host's. One that is not private is refused: whoever could have
 /// written the record would get our prompts.
 pub fn find(dir: &Path) -> Result<Option<Found>, Error> {

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use codex_wire::host::boot_lock::FILE_NAME;
 use codex_wire::host::pool::{Change, Placed, Pool};
+use codex_wire::host::proc::{self, Process};
+use codex_wire::host::record::{Files, write_json};
 use codex_wire::host::retirement::{Limits, Reason};
 use codex_wire::host::{Host, Identity, Launch};
 use rustix::process::Signal;
+use serde_json::json;
 use testkit::rig::Home;
 use testkit::wait_until;
 
@@ -190,6 +193,39 @@ async fn a_host_whose_keeper_was_killed_while_nobody_looked_is_not_taken_over() 
     assert!(!host.is_alive());
     assert!(pool.hosts().is_empty());
     home.assert_no_processes().await;
+}
+
+#[tokio::test]
+async fn a_host_of_which_something_may_be_left_is_remembered_until_nothing_can_be() {
+    let home = home_with("");
+    // What a host could have left: without parents, without a mark.
+    let orphan =
+        std::process::Command::new("sh").args(["-c", "sleep 60 >/dev/null & echo $!"]).output().unwrap();
+    let orphan: u32 = String::from_utf8(orphan.stdout).unwrap().trim().parse().unwrap();
+    let orphan = Process::with_pid(orphan).unwrap();
+    for (start_ticks, may_be_left) in [(orphan.start_ticks, true), (u64::MAX, false)] {
+        let dir = home.dir().join("p/h");
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::set_permissions(&dir, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let record = json!({
+            "id": "killed", "epoch": "e", "boot_id": proc::boot_id().unwrap(), "socket": dir.join("s"),
+            "keeper": Process { pid: 4_190_001, start_ticks },
+            "codex": Process { pid: 4_190_002, start_ticks },
+        });
+        write_json(&Files(&dir).record(), &record).unwrap();
+        // Each pool after the other remembers it.
+        for _ in 0..2 {
+            let (pool, changes) = pool_in(&home, Limits::default()).await;
+            let died = changes.iter().filter(|change| matches!(change, Change::Died { .. })).count();
+            assert_eq!((pool.origins().len(), died == 1), (usize::from(may_be_left), true), "{changes:?}");
+            pool.maintain("any").await;
+            assert_eq!((pool.origins().len(), dir.exists()), (usize::from(may_be_left), may_be_left));
+            if !may_be_left {
+                break;
+            }
+        }
+    }
+    orphan.signal(Signal::KILL).unwrap();
 }
 
 /// Somebody else starts Codex on the home, and does not come to an end.

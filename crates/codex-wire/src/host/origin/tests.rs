@@ -109,7 +109,7 @@ fn nothing_is_left_when_no_orphan_of_this_user_is_as_young_as_the_host() {
     assert!(!origin().may_be_left(&all, &[]), "we and what we have started are known");
     // A process that cannot be looked at may be this user's.
     let left = stat(4_000_050, 150, 1);
-    assert!(origin().may_be_left(&[left.clone()], &[]));
+    assert!(origin().may_be_left(std::slice::from_ref(&left), &[]));
     let other = Origin { keeper: left.process, ..origin() };
     assert!(!origin().may_be_left(&[left], &[other]), "it is known as another host's");
 }

@@ -136,8 +136,8 @@ impl Boot {
                 booting.origin = Some(Origin::booting(keeper, self.launch.dir.clone()));
             }
         };
-        let launcher = Launcher { on_keeper: &on_keeper, given_up: self.given_up.clone() };
-        let launched = launch_for(launcher, &self.launch).await;
+        let owner = Launcher { on_keeper: &on_keeper, given_up: self.given_up.clone() };
+        let launched = launch_for(owner, &self.launch).await;
         if let Some(shared) = self.pool.upgrade() {
             let pool = Pool { shared };
             let mut state = pool.state();
