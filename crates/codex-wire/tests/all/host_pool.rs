@@ -200,7 +200,7 @@ async fn a_host_of_which_something_may_be_left_is_remembered_until_nothing_can_b
     let home = home_with("");
     // What a host could have left: without parents, without a mark.
     let orphan =
-        std::process::Command::new("sh").args(["-c", "sleep 60 >/dev/null & echo $!"]).output().unwrap();
+        std::process::Command::new("sh").args(["-c", "sleep 60 >/dev/null 2>&1 & echo $!"]).output().unwrap();
     let orphan: u32 = String::from_utf8(orphan.stdout).unwrap().trim().parse().unwrap();
     let orphan = Process::with_pid(orphan).unwrap();
     for (start_ticks, may_be_left) in [(orphan.start_ticks, true), (u64::MAX, false)] {
