@@ -5,6 +5,7 @@ use crate::steps::Steps;
 
 /// Short name, package, bench target.
 const BENCHES: &[(&str, &str, &str)] = &[
+    ("boots", "codex-bridge", "boots"),
     ("channels", "codex-bridge", "channels"),
     ("doors", "codex-bridge", "doors"),
     ("idle", "codex-bridge", "idle"),
@@ -42,6 +43,6 @@ mod tests {
         let with = program("wire", &["--quick".to_owned()]).unwrap();
         assert_eq!(with.to_string(), "cargo bench -p codex-session --bench wire -- --quick");
         let unknown = program("wine", &[]).unwrap_err();
-        assert!(unknown.starts_with("there is no benchmark `wine`; there is `channels`, "), "{unknown}");
+        assert!(unknown.starts_with("there is no benchmark `wine`; there is `boots`, "), "{unknown}");
     }
 }

@@ -126,13 +126,8 @@ async fn memory_on_host(bench: &Workbench, bridge: &Bridge) -> u64 {
         ids.push(bridge.start(bench.task("together")).await.unwrap().task.id);
     }
     bench.model.wait_for_request(seen + TASKS - 1).await;
-    let heads = bridge
-        .hosts()
-        .await
-        .iter()
-        .map(|host| host.record().keeper.pid)
-        .chain([std::process::id()])
-        .collect();
+    let heads =
+        bridge.hosts().iter().map(|host| host.record().keeper.pid).chain([std::process::id()]).collect();
     let bytes = pss_of_trees(&heads);
     bench.model.release("together");
     for id in ids {

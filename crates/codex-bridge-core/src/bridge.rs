@@ -339,8 +339,14 @@ impl Bridge {
     }
 
     /// The hosts that run.
-    pub async fn hosts(&self) -> Vec<codex_wire::host::Host> {
-        self.inner.hosts.all().await
+    pub fn hosts(&self) -> Vec<codex_wire::host::Host> {
+        self.inner.hosts.all()
+    }
+
+    /// By what the processes of all hosts are known, also of those that boot and of those of which something may be left.
+    /// Waits for nobody.
+    pub fn origins(&self) -> Vec<codex_wire::host::origin::Origin> {
+        self.inner.hosts.origins()
     }
 
     /// Lets go of everything as a crash would, except that it is tidy: changes that were begun are carried out, turns
@@ -349,6 +355,8 @@ impl Bridge {
         self.inner.outbox.close().await;
         self.inner.changes.finish().await;
         self.inner.tasks.abort_all().await;
+        // A host that comes up now would be nobody's.
+        self.inner.hosts.start_none().await;
     }
 
     /// Ends every host, and what runs on them; nothing begins after that. What could not be ended is named.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use codex_session::link::{self, Link};
 use codex_session::{Dial, link::Error as DialError};
 use codex_wire::Epoch;
+use codex_wire::host::origin::Origin;
 use codex_wire::host::pool::{Change, Placed, Pool};
 use codex_wire::host::{Host, Identity, Launch, Stop};
 use futures_util::FutureExt;
@@ -29,7 +30,7 @@ const ROOM_PAUSE: Duration = Duration::from_millis(500);
 /// The hosts of this bridge.
 #[derive(Clone)]
 pub(crate) struct Hosts {
-    pool: Arc<Mutex<Pool>>,
+    pool: Pool,
     template: Arc<Launch>,
     /// The home of tasks that name none.
     default_home: PathBuf,
@@ -47,7 +48,7 @@ impl Hosts {
     ) -> Result<(Self, Vec<Change>), codex_wire::host::Error> {
         let (pool, mut changes) = Pool::attach(&config.hosts_dir, config.host_limits).await?;
         // Their threads are taken up by hosts with the rules of today.
-        for host in pool.hosts().filter(|host| !rules.are_of(host)) {
+        for host in pool.hosts().iter().filter(|host| !rules.are_of(host)) {
             changes.extend(host.stop(Stop::Now).await.err().map(Change::Failed));
         }
         let template = Launch {
@@ -66,7 +67,7 @@ impl Hosts {
             ready_timeout: READY_LIMIT,
         };
         let hosts = Self {
-            pool: Arc::new(Mutex::new(pool)),
+            pool,
             template: Arc::new(template),
             default_home: login::home(config, None),
             rules,
@@ -75,15 +76,19 @@ impl Hosts {
         Ok((hosts, changes))
     }
 
-    /// The living host of an epoch.
+    /// The living host of an epoch. One that is just being ended is waited for.
     pub(crate) async fn find(&self, epoch: &Epoch) -> Option<Host> {
-        let pool = self.pool.lock().await;
-        pool.hosts().find(|host| host.epoch() == epoch && host.is_alive()).cloned()
+        self.pool.find(epoch).await
     }
 
     /// All of them.
-    pub(crate) async fn all(&self) -> Vec<Host> {
-        self.pool.lock().await.hosts().cloned().collect()
+    pub(crate) fn all(&self) -> Vec<Host> {
+        self.pool.hosts()
+    }
+
+    /// By what the processes of all hosts are known. Waits for nobody.
+    pub(crate) fn origins(&self) -> Vec<Origin> {
+        self.pool.origins()
     }
 
     /// A way for one task to a host: the one that its thread is on, else any with room, else, if it saw too many of
@@ -98,21 +103,25 @@ impl Hosts {
         }
     }
 
-    pub(crate) async fn thread_opened(&self, host: &str, thread_id: &str) {
-        let mut pool = self.pool.lock().await;
-        pool.thread_opened(host, thread_id);
-        pool.turn_started(host);
+    pub(crate) fn thread_opened(&self, host: &str, thread_id: &str) {
+        self.pool.thread_opened(host, thread_id);
+        self.pool.turn_started(host);
     }
 
-    pub(crate) async fn thread_closed(&self, host: &str, thread_id: &str) {
-        let mut pool = self.pool.lock().await;
-        pool.turn_ended(host);
-        pool.thread_closed(host, thread_id);
+    pub(crate) fn thread_closed(&self, host: &str, thread_id: &str) {
+        self.pool.turn_ended(host);
+        self.pool.thread_closed(host, thread_id);
     }
 
     /// Looks after the hosts.
     pub(crate) async fn maintain(&self) -> Vec<Change> {
-        self.pool.lock().await.maintain(&self.template.version).await
+        self.pool.maintain(&self.template.version).await
+    }
+
+    /// Gives up every start that is under way, and starts none any more.
+    pub(crate) async fn start_none(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.pool.give_up_boots().await;
     }
 
     /// Whether no host is started any more.
@@ -122,9 +131,9 @@ impl Hosts {
 
     /// Ends all of them, and starts none any more.
     pub(crate) async fn stop_all(&self) -> Vec<String> {
-        self.closed.store(true, Ordering::SeqCst);
+        self.start_none().await;
         let mut failed = Vec::new();
-        for host in self.all().await {
+        for host in self.all() {
             if let Err(error) = host.stop(Stop::Now).await {
                 failed.push(error.to_string());
             }
@@ -145,16 +154,13 @@ impl Hosts {
             // One refresher of its tokens matters more there than who dies with whom.
             let alone = alone.filter(|_| !wanted.identity.exclusive_home);
             wanted.identity.alone = alone.map(|task_id| task_id.0.clone()).unwrap_or_default();
-            let mut pool = self.pool.lock().await;
-            if self.are_closed() {
+            let placed = if self.are_closed() { None } else { Some(self.pool.host_for(&wanted).await) };
+            let Some(placed) = placed.filter(|_| !self.are_closed()) else {
                 // Whoever waits here is given up with the bridge, unsent, and taken up by the next one.
-                drop(pool);
                 std::future::pending::<()>().await;
                 continue;
-            }
-            let placed = pool.host_for(&wanted).await?;
-            drop(pool);
-            match placed {
+            };
+            match placed? {
                 Placed::On(host) => return Ok(host),
                 // A home that may have one host only, and that one is full: its turn comes.
                 Placed::Wait => tokio::time::sleep(ROOM_PAUSE).await,

@@ -30,7 +30,7 @@ use codex_wire::host::retirement;
 use codex_wire::host::{EnvPolicy, Found, KeeperCommand, Stop, find_all};
 use redact::Redactor;
 use rustix::process::{Resource, getrlimit, setrlimit};
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -156,8 +156,8 @@ async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     let on_port = port.map(|port| port.answer(bridge.clone(), router.clone(), ended.clone()));
     let on_port = futures_util::future::OptionFuture::from(on_port);
     let router = http::on_socket(router, app);
-    let on_socket =
-        serving::answer(listener, router, Limits::default(), |stream, _| Peer::of(stream), ended.clone());
+    let who = |stream: &UnixStream, _: &_| Peer::of(stream, || bridge.origins());
+    let on_socket = serving::answer(listener, router, Limits::default(), who, ended.clone());
     tokio::join!(on_socket, on_port);
     notify::tell("STOPPING=1");
     bridge.abandon().await;

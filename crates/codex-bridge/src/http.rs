@@ -155,13 +155,11 @@ async fn only_people(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let hosts = app.bridge.hosts().await;
-    let processes: Vec<u32> =
-        hosts.iter().flat_map(|host| [host.record().codex.pid, host.record().keeper.pid]).collect();
-    let caller = match peer.standing(&processes) {
+    let caller = match peer.standing() {
         Ok(Standing::Outside) => Caller::local().lent_to(lent(&request)),
         Ok(Standing::BelowAHost) if app.rules.file.allow_nested_mcp => Caller::nested(),
         Ok(Standing::BelowAHost) => return Refusal::from(peer::started_by_codex()).into_response(),
+        Ok(Standing::Unknown) => return Refusal::from(peer::of_unknown_origin()).into_response(),
         Err(failure) => return Refusal::from(failure).into_response(),
     };
     let answering = match shares.answering(&caller, &request) {

@@ -98,7 +98,7 @@ pub struct Host {
     pub pid: u32,
     /// The keeper's process.
     pub keeper_pid: u32,
-    /// Whether the keeper runs; Codex works on without.
+    /// Whether the keeper runs; a host without one is about to be ended.
     pub has_keeper: bool,
     /// Codex's version.
     pub codex_version: String,

@@ -13,6 +13,8 @@ mod find;
 pub mod holder;
 pub mod keeper;
 mod launch;
+pub mod lineage;
+pub mod origin;
 pub mod placement;
 pub mod pool;
 pub mod proc;
@@ -69,6 +71,12 @@ pub enum Error {
         /// Who is there.
         id: String,
     },
+    /// The start was given up by those who wanted it.
+    #[error("the start of codex was given up")]
+    GivenUp,
+    /// The start that several waited for failed.
+    #[error(transparent)]
+    Boot(Arc<Error>),
     /// Others were starting Codex on the same home all the while.
     #[error(transparent)]
     BootLock(#[from] boot_lock::Error),
@@ -190,7 +198,8 @@ impl Host {
         find::is_this_boot(&self.record) && self.record.codex.is_alive()
     }
 
-    /// Whether its keeper runs. Without one, Codex works on; only its end would not be recorded.
+    /// Whether its keeper runs. Without one, Codex works on, but what it leaves behind cannot be told from anybody else's
+    /// processes: [`pool::Pool`] ends such a host at once.
     pub fn has_keeper(&self) -> bool {
         find::is_this_boot(&self.record) && self.record.keeper.is_alive()
     }

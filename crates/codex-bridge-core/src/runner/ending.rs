@@ -192,7 +192,7 @@ impl Work {
     pub(super) async fn leave(&self, session: &Session) {
         session.close().await;
         if let (Some(host), Some(thread_id)) = (&self.task.host, &self.task.thread_id) {
-            self.inner.hosts.thread_closed(host, thread_id.as_str()).await;
+            self.inner.hosts.thread_closed(host, thread_id.as_str());
         }
     }
 }

@@ -144,7 +144,7 @@ impl Work {
         self.task.host.clone_from(&standing.host);
         self.save().await?;
         if let (Some(host), Some(thread_id)) = (&self.task.host, &self.task.thread_id) {
-            self.inner.hosts.thread_opened(host, thread_id.as_str()).await;
+            self.inner.hosts.thread_opened(host, thread_id.as_str());
         }
         let body = json!({ "thread_id": self.task.thread_id, "host": self.task.host });
         self.log("thread_opened", body).await?;

@@ -49,7 +49,7 @@ async fn a_branch_that_waits_for_a_host_keeps_nobody_waiting_but_its_trunk() {
     let bridge = bench.open_with(config).await;
     let trunk = bridge.start(bench.task("root")).await.unwrap().task.id.to_string();
     at_rest(&bridge, &trunk).await;
-    for host in bridge.hosts().await {
+    for host in bridge.hosts() {
         host.stop(Stop::Now).await.unwrap();
     }
     let other = bridge.start(bench.task("ask")).await.unwrap().task.id.to_string();

@@ -25,7 +25,7 @@ async fn of_kind(bridge: &Bridge, id: &TaskId, kind: &str) -> Vec<Event> {
 }
 
 async fn end_hosts(bridge: &Bridge) {
-    for host in bridge.hosts().await {
+    for host in bridge.hosts() {
         if host.is_alive() {
             host.stop(Stop::Now).await.unwrap();
         }
@@ -221,7 +221,7 @@ async fn a_request_whose_host_died_while_nobody_looked_is_told_to_be_closed() {
     let bridge = bench.open().await;
     let id = bridge.start(bench.task("make x")).await.unwrap().task.id;
     asked(&bridge, id.as_str()).await;
-    let hosts = bridge.hosts().await;
+    let hosts = bridge.hosts();
     bridge.abandon().await;
     for host in hosts {
         host.stop(Stop::Now).await.unwrap();
@@ -256,7 +256,7 @@ async fn a_task_that_saw_two_hosts_die_gets_one_of_its_own() {
         let id = host.unwrap();
         hosts.iter().find(|host| host.id() == id).unwrap().record().identity.alone.clone()
     };
-    let hosts = bridge.hosts().await;
+    let hosts = bridge.hosts();
     let (mine, others) =
         (bridge.find(id.as_str()).await.unwrap().host, bridge.find(other.as_str()).await.unwrap().host);
     assert_eq!(host_of(mine, &hosts), id.as_str());

@@ -198,7 +198,7 @@ async fn a_task_whose_host_died_is_lost_and_can_be_continued_with_its_history() 
     let bridge = bench.open().await;
     let task = bridge.start(bench.task("first")).await.unwrap().task;
     bench.model.wait_for_stall("never").await;
-    for host in bridge.hosts().await {
+    for host in bridge.hosts() {
         host.stop(codex_wire::host::Stop::Now).await.unwrap();
     }
     let lost = at_rest(&bridge, task.id.as_str()).await.task;
@@ -257,7 +257,7 @@ async fn a_task_whose_host_died_in_its_last_turn_is_paused_until_it_is_given_ano
     new.limits.turns = Some(1);
     let id = bridge.start(new).await.unwrap().task.id;
     bench.model.wait_for_stall("never").await;
-    for host in bridge.hosts().await {
+    for host in bridge.hosts() {
         host.stop(codex_wire::host::Stop::Now).await.unwrap();
     }
     let paused = at_rest(&bridge, id.as_str()).await.task;
@@ -365,18 +365,18 @@ async fn a_home_with_a_chatgpt_login_has_one_host_and_what_does_not_fit_waits_fo
     let three = bridge.start(named).await.unwrap().task.id;
     let waiting = bridge.wait(three.as_str(), Duration::from_secs(2)).await.unwrap().task;
     assert_eq!(waiting.status, Status::Starting, "{waiting:?}");
-    assert_eq!(bridge.hosts().await.len(), 1);
+    assert_eq!(bridge.hosts().len(), 1);
     bench.model.release("first");
     assert_eq!(at_rest(&bridge, one.as_str()).await.task.status, Status::Completed);
     assert_eq!(at_rest(&bridge, three.as_str()).await.task.status, Status::Completed);
-    assert_eq!(bridge.hosts().await.len(), 1);
+    assert_eq!(bridge.hosts().len(), 1);
     // With a key there may be a second one; the first, started before the login, serves as ever.
     bench.log_in(r#"{"OPENAI_API_KEY": "k"}"#);
     let two = bridge.start(bench.task("two")).await.unwrap().task.id;
     bench.model.wait_for_stall("second").await;
     let third = bridge.start(bench.task("three")).await.unwrap().task.id;
     assert_eq!(at_rest(&bridge, third.as_str()).await.task.status, Status::Completed);
-    assert_eq!(bridge.hosts().await.len(), 2);
+    assert_eq!(bridge.hosts().len(), 2);
     bench.model.release("second");
     at_rest(&bridge, two.as_str()).await;
     bench.tidy(bridge).await;
@@ -390,7 +390,7 @@ async fn a_host_that_died_while_the_bridge_was_down_leaves_the_task_lost() {
     let bridge = bench.open().await;
     let task = bridge.start(bench.task("first")).await.unwrap().task;
     bench.model.wait_for_stall("never").await;
-    let hosts = bridge.hosts().await;
+    let hosts = bridge.hosts();
     bridge.abandon().await;
     for host in hosts {
         host.stop(codex_wire::host::Stop::Now).await.unwrap();
@@ -460,7 +460,7 @@ async fn every_task_on_a_host_that_dies_is_accounted_for() {
         bridge.start(bench.task("work")).await.unwrap();
     }
     tokio::time::timeout(PATIENCE, bench.model.wait_for_request(TASKS - 1)).await.unwrap();
-    let hosts = bridge.hosts().await;
+    let hosts = bridge.hosts();
     assert_eq!(hosts.len(), 1);
     hosts[0].stop(codex_wire::host::Stop::Now).await.unwrap();
     for view in bridge.list(&TaskFilter::default()).await.unwrap() {

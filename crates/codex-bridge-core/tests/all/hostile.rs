@@ -127,7 +127,7 @@ async fn a_hostile_repository_gets_nothing_at_start_continue_fork_and_on_a_new_h
         let branch = branch.await.unwrap().task.id.to_string();
         done(&bridge, &branch).await;
         repository.assert_got_nothing(&bench, &config, "fork");
-        for host in bridge.hosts().await {
+        for host in bridge.hosts() {
             host.stop(Stop::Now).await.unwrap();
         }
         bridge.continue_task(&id, "again").await.unwrap();

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::view::{About, Fine, Host, Stopping};
 
 pub async fn list(State(app): State<App>) -> Reply<Vec<Host>> {
-    let hosts = app.bridge.hosts().await;
+    let hosts = app.bridge.hosts();
     Ok(Json(hosts.iter().filter(|host| host.is_alive()).map(Host::from).collect()))
 }
 
@@ -35,7 +35,7 @@ async fn end(app: App, stop: calls::Stop) -> Stopping {
     } else {
         (End::LeaveHosts, Vec::new())
     };
-    let hosts_left = app.bridge.hosts().await.iter().filter(|host| host.is_alive()).count();
+    let hosts_left = app.bridge.hosts().iter().filter(|host| host.is_alive()).count();
     let _ = app.ending.send(end);
     Stopping { pid: app.about.pid, hosts_left, failed }
 }

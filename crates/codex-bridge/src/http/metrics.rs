@@ -138,7 +138,7 @@ pub async fn show(axum::extract::State(app): axum::extract::State<App>) -> Resul
     counted(&app.meter, &mut registry);
     tallied(app.bridge.tally(), &mut registry);
     standing(&app.bridge.standing().await?, &mut registry);
-    hosts(&app.bridge, &mut registry).await;
+    hosts(&app.bridge, &mut registry);
     let mut text = String::new();
     encode(&mut text, &registry).map_err(Failure::internal)?;
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
@@ -190,9 +190,9 @@ fn standing(standing: &Standing, registry: &mut Registry) {
     }
 }
 
-async fn hosts(bridge: &Bridge, registry: &mut Registry) {
+fn hosts(bridge: &Bridge, registry: &mut Registry) {
     let rss = Family::<Labels, Gauge>::default();
-    for host in bridge.hosts().await.iter().filter(|host| host.is_alive()) {
+    for host in bridge.hosts().iter().filter(|host| host.is_alive()) {
         if let Some(bytes) = host.rss_bytes() {
             rss.get_or_create(&[("host", host.record().id.clone())]).set(whole(bytes));
         }

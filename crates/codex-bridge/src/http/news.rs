@@ -78,7 +78,7 @@ pub async fn observe_hosts(bridge: Bridge, digest: Digest) {
             known = None;
             digest.is_heard().await;
         }
-        let hosts = bridge.hosts().await;
+        let hosts = bridge.hosts();
         let alive = hosts.iter().filter(|host| host.is_alive()).map(|host| host.record().epoch.clone());
         let alive: HashSet<_> = alive.collect();
         if known.as_ref() != Some(&alive) {

@@ -30,7 +30,7 @@ struct Shown {
 pub async fn show(State(app): State<App>, caller: Caller) -> Result<Response, Wrong> {
     let frame = Frame::new(&app, &caller, "hosts", "Hosts").await?;
     let now = words::now_ms();
-    let hosts = app.bridge.hosts().await;
+    let hosts = app.bridge.hosts();
     let shown = hosts.iter().filter(|host| host.is_alive()).map(|host| Shown {
         since: words::ago(i64::try_from(host.record().started_at_ms).unwrap_or_default(), now),
         memory: host.rss_bytes().map(|bytes| cut::size(usize::try_from(bytes).unwrap_or(usize::MAX))),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod audit;
+mod boots;
 mod channel_plugin;
 mod channel_plugin_told;
 mod channel_rig;
@@ -42,6 +43,7 @@ mod mcp_rig;
 mod midway;
 mod old_faults;
 mod old_faults_scripted;
+mod orphans;
 mod self_approval;
 mod shell;
 mod store;

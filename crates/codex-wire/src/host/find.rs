@@ -16,7 +16,8 @@ use super::{Error, Host, io_error, proc};
 pub enum Found {
     /// Codex and its keeper run.
     Alive(Host),
-    /// Codex runs, its keeper does not: somebody killed it. Turns go on; [`Host::stop`] ends it from here.
+    /// Codex runs, its keeper does not: somebody killed it. Turns go on; [`Host::stop`] ends it from here, and a
+    /// [`super::pool::Pool`] does so at once.
     KeeperGone(Host),
     /// Codex does not run. Children of it may: [`super::sweep`] ends them.
     Dead {
@@ -30,6 +31,19 @@ pub enum Found {
         /// The host's id.
         id: String,
     },
+}
+
+impl Found {
+    /// Whether its keeper was killed, so that processes may be left of it that nobody can tell from others.
+    pub fn has_lost_its_keeper(&self) -> bool {
+        match self {
+            Found::KeeperGone(_) => true,
+            Found::Dead { record, exit } => {
+                is_this_boot(record) && !exit.as_ref().is_some_and(Exit::is_clean)
+            }
+            Found::Alive(_) | Found::Unfinished { .. } => false,
+        }
+    }
 }
 
 /// Looks into one directory; `None` when it is not a host's. One that is not private is refused: whoever could have

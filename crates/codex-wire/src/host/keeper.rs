@@ -115,12 +115,13 @@ async fn keep(plan: &Plan) -> Result<Exit, Error> {
     // Whoever reads how it ended looks for its last words at once.
     drain.finish(LAST_WORDS);
     // A full disk must not keep us from clearing up, so nothing is returned before that is done.
-    let mut written = write(&files.exit(), &exit);
+    let written = write(&files.exit(), &exit);
     let own_pid = std::process::id();
-    if let Err(left) = end_all(&mut || adopted(own_pid), LEFT_BEHIND) {
-        exit.orphaned = left.iter().map(|process| process.pid).collect();
-        written = write(&files.exit(), &exit);
+    match end_all(&mut || adopted(own_pid), LEFT_BEHIND) {
+        Ok(()) => exit.cleared = Some(true),
+        Err(left) => exit.orphaned = left.iter().map(|process| process.pid).collect(),
     }
+    let written = written.and(write(&files.exit(), &exit));
     remove_socket(&files.socket());
     drain.finish(LAST_WORDS);
     recorded.and(written).map(|()| exit)
@@ -183,6 +184,8 @@ fn recorded(plan: &Plan, codex: Process) -> Result<Record, Error> {
         identity: plan.identity.clone(),
         started_at_ms: now_ms(),
         started_uptime_ms: proc::uptime_ms().unwrap_or_default(),
+        adopters: plan.adopters.clone(),
+        audit_session: proc::audit_session(keeper.pid),
     })
 }
 
@@ -211,6 +214,7 @@ async fn until_codex_ends(codex: Process, signals: &mut Signals) -> Exit {
                 code: status.exit_status(),
                 signal: status.terminating_signal(),
                 at_ms: now_ms(),
+                cleared: Some(false),
                 ..Exit::default()
             };
         }

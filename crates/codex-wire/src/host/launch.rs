@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tokio::process::{Child, Command};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::boot_lock::BootLock;
@@ -21,7 +22,7 @@ use super::keeper::{QUICK_END_IN_ALL, remove_socket};
 use super::placement::Identity;
 use super::proc::Process;
 use super::record::{Exit, Files, Plan, Record, SOCKET_PATH_MAX_BYTES, read_json, write_json};
-use super::{Error, Host, STDERR_TAIL_LINES, in_thread, io_error, proc, stderr_log, stop};
+use super::{Error, Host, STDERR_TAIL_LINES, in_thread, io_error, lineage, proc, stderr_log, stop};
 
 /// How often we look whether codex answers; it takes 50 to 400 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -73,17 +74,41 @@ impl fmt::Debug for Launch {
     }
 }
 
+/// Whoever has a host booted.
+pub(crate) struct Launcher<'a> {
+    /// Is told of the keeper as soon as there is one.
+    pub(crate) on_keeper: &'a (dyn Fn(Process) + Send + Sync),
+    /// Says when to give up; also when nobody is left to say it.
+    pub(crate) given_up: watch::Receiver<bool>,
+}
+
+impl Launcher<'_> {
+    async fn gives_up(&mut self) {
+        let _ = self.given_up.wait_for(|given_up| *given_up).await;
+    }
+}
+
+/// Starts a host for somebody who waits for nothing but that.
 pub(crate) async fn launch(launch: &Launch) -> Result<Host, Error> {
+    let (_patient, given_up) = watch::channel(false);
+    launch_for(Launcher { on_keeper: &|_| {}, given_up }, launch).await
+}
+
+pub(crate) async fn launch_for(mut launcher: Launcher<'_>, launch: &Launch) -> Result<Host, Error> {
     let launch = &absolute(launch)?;
     let files = Files(&launch.dir);
     if files.socket().as_os_str().len() > SOCKET_PATH_MAX_BYTES {
         return Err(Error::SocketPathTooLong { path: files.socket() });
     }
     let codex_home = effective_codex_home(launch)?;
-    let lock = BootLock::acquire(&codex_home, Instant::now() + launch.ready_timeout).await?;
+    let lock = tokio::select! {
+        lock = BootLock::acquire(&codex_home, Instant::now() + launch.ready_timeout) => lock?,
+        () = launcher.gives_up() => return Err(Error::GivenUp),
+    };
     // Under the lock: a start that somebody else has under way in this directory must not be taken for a broken one.
     let dir = launch.dir.clone();
-    in_thread("cannot prepare", &launch.dir, move || prepare_dir(&dir)).await?;
+    let prepare = move || prepare_dir(&dir).map(|()| lineage::adopters());
+    let adopters = in_thread("cannot prepare", &launch.dir, prepare).await?;
     let plan = Plan {
         id: proc::random_id().map_err(io_error("cannot make an id from", Path::new("/proc")))?,
         dir: launch.dir.clone(),
@@ -92,10 +117,17 @@ pub(crate) async fn launch(launch: &Launch) -> Result<Host, Error> {
         identity: launch.identity.clone(),
         codex_home,
         config: launch.config.clone(),
+        adopters,
     };
     write_json(&files.plan(), &plan).map_err(io_error("cannot write", &files.plan()))?;
     let mut keeper = start_keeper(launch, &plan)?;
-    let outcome = until_ready(launch, &mut keeper).await;
+    if let Some(process) = keeper.id().and_then(Process::with_pid) {
+        (launcher.on_keeper)(process);
+    }
+    let outcome = tokio::select! {
+        outcome = until_ready(launch, &mut keeper) => outcome,
+        () = launcher.gives_up() => Err(Unready::Failed(Error::GivenUp)),
+    };
     drop(lock);
     match outcome {
         Ok(host) => Ok(host),

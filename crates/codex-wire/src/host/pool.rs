@@ -1,23 +1,32 @@
 //! Keeps the hosts of one program: finds them at its start, places threads on them, retires and replaces them.
 //!
-//! One owner holds the pool and tells it what happens to threads and turns; it speaks no protocol and decides nothing
+//! One program holds the pool and tells it what happens to threads and turns; it speaks no protocol and decides nothing
 //! about turns. Where a thread goes is decided in [`super::placement`], when a host goes in [`super::retirement`].
+//!
+//! Who is in the pool is under a lock that is never held while anything is waited for: a host that boots, answers slowly
+//! or ends keeps nobody from reading. A host that boots has its place from the beginning, so that no second one is
+//! started for the same threads, and its processes are known from the moment that its keeper exists.
+
+mod booting;
+mod tending;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::find::{Found, find_all};
-use super::placement::{HostFacts, Placement, place};
+use tokio::sync::watch;
+
+use super::origin::Origin;
+use super::placement::HostFacts;
 use super::record::{Exit, Record};
-use super::retirement::{Facts, Limits, Reason, retire_reason};
-use super::stop::{sweep, sweep_unfinished};
-use super::{Error, Host, Launch, Stop, in_thread, io_error, proc};
+use super::retirement::{Limits, Reason};
+use super::{Error, Host, in_thread, io_error};
+use crate::Epoch;
+use booting::Booting;
 
-/// A quiet host has no turn to finish.
-const QUIET_GRACE: Duration = Duration::from_secs(2);
+/// What is kept of changes that nobody has asked for; there are fewer hosts than this.
+const MOST_CHANGES: usize = 256;
 
 /// Where a new thread goes, with the host at hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,8 +40,8 @@ pub enum Placed {
 /// What [`Pool::maintain`] and [`Pool::attach`] found out.
 #[derive(Debug)]
 pub enum Change {
-    /// A host does not run any more. Whatever it left behind has been ended and its directory removed, unless a
-    /// [`Change::Failed`] follows.
+    /// A host does not run any more, or has lost its keeper and was ended for that. Whatever is known to be left of it has
+    /// been ended and its directory removed, unless a [`Change::Failed`] follows or more may be left than is known.
     Died {
         /// What ran.
         record: Arc<Record>,
@@ -56,25 +65,59 @@ pub enum Change {
     Failed(Error),
 }
 
-/// The hosts under one root directory.
-#[derive(Debug)]
+/// The hosts under one root directory. Cheap to clone; all clones are the same pool.
+#[derive(Debug, Clone)]
 pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
     root: PathBuf,
     limits: Limits,
+    state: Mutex<State>,
+    /// Counts the ends of hosts, for those who wait for one.
+    ends: watch::Sender<u64>,
+    /// Says to the boots that are under way to give up.
+    given_up: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
     members: Vec<Member>,
+    booting: Vec<Booting>,
+    /// Hosts that have lost their keeper and were ended, and of which more may be left than could be found.
+    lost: Vec<Lost>,
+    /// What happened while nobody asked.
+    changes: Vec<Change>,
 }
 
 #[derive(Debug)]
 struct Member {
     host: Host,
+    origin: Origin,
     threads: BTreeSet<String>,
     active_turns: usize,
     retiring: bool,
+    /// Somebody ends it just now.
+    ending: bool,
+}
+
+#[derive(Debug)]
+struct Lost {
+    dir: PathBuf,
+    origin: Origin,
 }
 
 impl Member {
     fn new(host: Host) -> Member {
-        Member { host, threads: BTreeSet::new(), active_turns: 0, retiring: false }
+        let origin = Origin::of(host.record(), host.dir().to_owned());
+        Member { host, origin, threads: BTreeSet::new(), active_turns: 0, retiring: false, ending: false }
+    }
+
+    /// Whether threads may be on it: one that has lost its keeper is about to be ended.
+    fn serves(&self) -> bool {
+        !self.ending && self.host.is_alive() && self.host.has_keeper()
     }
 
     fn facts(&self) -> HostFacts {
@@ -88,151 +131,109 @@ impl Member {
 }
 
 impl Pool {
-    /// Takes over the hosts that live under `root` and clears away the dead ones. One pool per root at a time.
+    /// Takes over the hosts that live under `root` and clears away the dead ones. One pool per root at a time. To be
+    /// called within a runtime, in which the keepers are watched.
     pub async fn attach(root: &Path, limits: Limits) -> Result<(Pool, Vec<Change>), Error> {
         fs::create_dir_all(root).map_err(io_error("cannot make", root))?;
         let place = root.to_owned();
-        let (hosts, changes) = in_thread("cannot look into", root, move || Ok(take_over(&place))).await?;
-        let members = hosts.into_iter().map(Member::new).collect();
-        Ok((Pool { root: root.to_owned(), limits, members }, changes))
+        let found = in_thread("cannot look into", root, move || Ok(tending::take_over(&place))).await?;
+        let hosts = found.hosts.clone();
+        let state = State {
+            members: found.hosts.into_iter().map(Member::new).collect(),
+            lost: found.lost,
+            ..State::default()
+        };
+        let shared = Shared {
+            root: root.to_owned(),
+            limits,
+            state: Mutex::new(state),
+            ends: watch::Sender::default(),
+            given_up: watch::Sender::default(),
+        };
+        let pool = Pool { shared: Arc::new(shared) };
+        for host in hosts {
+            pool.watch_keeper(host);
+        }
+        Ok((pool, found.changes))
     }
 
     /// The hosts at hand.
-    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
-        self.members.iter().map(|member| &member.host)
+    pub fn hosts(&self) -> Vec<Host> {
+        self.state().members.iter().map(|member| member.host.clone()).collect()
     }
 
-    /// A host for one more thread, started if need be. The directory in `wanted` is chosen here.
-    pub async fn host_for(&mut self, wanted: &Launch) -> Result<Placed, Error> {
-        // The dead ones stay listed until they are cleared away, and told, by `maintain`.
-        let living = self.members.iter().filter(|member| member.host.is_alive());
-        let facts: Vec<HostFacts> = living.map(Member::facts).collect();
-        match place(&facts, &wanted.identity, &self.limits) {
-            Placement::Wait => Ok(Placed::Wait),
-            Placement::Use(id) => match self.members.iter().find(|member| member.host.id() == id) {
-                Some(member) => Ok(Placed::On(member.host.clone())),
-                None => Ok(Placed::Wait),
-            },
-            Placement::Start => {
-                let launch = Launch { dir: self.new_dir()?, ..wanted.clone() };
-                let host = Host::launch(&launch).await?;
-                self.members.push(Member::new(host.clone()));
-                Ok(Placed::On(host))
+    /// By what the processes of all hosts are known: of those at hand, of those that boot, and of those of which something
+    /// may be left.
+    pub fn origins(&self) -> Vec<Origin> {
+        let state = self.state();
+        let members = state.members.iter().map(|member| &member.origin);
+        let booting = state.booting.iter().filter_map(|booting| booting.origin.as_ref());
+        members.chain(booting).chain(state.lost.iter().map(|lost| &lost.origin)).cloned().collect()
+    }
+
+    /// The living host of an epoch. One that is being ended is waited for, so that nobody takes up its threads before.
+    pub async fn find(&self, epoch: &Epoch) -> Option<Host> {
+        let mut ends = self.shared.ends.subscribe();
+        loop {
+            let (host, ending) = {
+                let state = self.state();
+                let member = state.members.iter().find(|member| member.host.epoch() == epoch)?;
+                (member.serves().then(|| member.host.clone()), member.ending)
+            };
+            if !ending {
+                return host;
             }
+            // An error would mean that the pool, which we hold, has gone.
+            ends.changed().await.ok()?;
         }
     }
 
     /// A thread is loaded on this host.
-    pub fn thread_opened(&mut self, host_id: &str, thread_id: &str) {
-        if let Some(member) = self.member(host_id) {
+    pub fn thread_opened(&self, host_id: &str, thread_id: &str) {
+        self.change(host_id, |member| {
             member.threads.insert(thread_id.to_owned());
-        }
+        });
     }
 
     /// A thread is not loaded there any more. A host that served one alone has nobody to wait for then.
-    pub fn thread_closed(&mut self, host_id: &str, thread_id: &str) {
-        if let Some(member) = self.member(host_id) {
+    pub fn thread_closed(&self, host_id: &str, thread_id: &str) {
+        self.change(host_id, |member| {
             member.threads.remove(thread_id);
             member.retiring |= member.threads.is_empty() && !member.host.record().identity.alone.is_empty();
-        }
+        });
     }
 
     /// A turn began on this host.
-    pub fn turn_started(&mut self, host_id: &str) {
-        if let Some(member) = self.member(host_id) {
-            member.active_turns += 1;
-        }
+    pub fn turn_started(&self, host_id: &str) {
+        self.change(host_id, |member| member.active_turns += 1);
     }
 
     /// A turn on this host ended.
-    pub fn turn_ended(&mut self, host_id: &str) {
-        if let Some(member) = self.member(host_id) {
-            member.active_turns = member.active_turns.saturating_sub(1);
+    pub fn turn_ended(&self, host_id: &str) {
+        self.change(host_id, |member| member.active_turns = member.active_turns.saturating_sub(1));
+    }
+
+    fn change(&self, host_id: &str, change: impl FnOnce(&mut Member)) {
+        if let Some(member) = self.state().members.iter_mut().find(|member| member.host.id() == host_id) {
+            change(member);
         }
     }
 
-    /// Looks after the hosts; to be called now and then. Dead ones are cleared away, those that should go take no new
-    /// threads, and of these the ones without a turn are ended.
-    pub async fn maintain(&mut self, wanted_version: &str) -> Vec<Change> {
-        let mut changes = Vec::new();
-        for mut member in std::mem::take(&mut self.members) {
-            if !member.host.is_alive() {
-                changes.extend(cleared(&member.host).await);
-                continue;
-            }
-            if !member.retiring {
-                let facts = facts_of(&member.host, &self.limits).await;
-                if let Some(reason) = retire_reason(&facts, &self.limits, wanted_version) {
-                    member.retiring = true;
-                    changes.push(Change::Retiring { id: member.host.id().to_owned(), reason });
-                }
-            }
-            if member.retiring && member.active_turns == 0 {
-                match ended(&member.host).await {
-                    Ok(()) => {
-                        changes.push(Change::Retired { id: member.host.id().to_owned() });
-                        continue;
-                    }
-                    Err(error) => changes.push(Change::Failed(error)),
-                }
-            }
-            self.members.push(member);
-        }
-        changes
-    }
-
-    fn member(&mut self, host_id: &str) -> Option<&mut Member> {
-        self.members.iter_mut().find(|member| member.host.id() == host_id)
-    }
-
-    /// Short, since a socket's path has to fit in its address.
-    fn new_dir(&self) -> Result<PathBuf, Error> {
-        let id = proc::random_id().map_err(io_error("cannot make an id from", Path::new("/proc")))?;
-        Ok(self.root.join(id.get(..8).unwrap_or(&id)))
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state()
     }
 }
 
-fn take_over(root: &Path) -> (Vec<Host>, Vec<Change>) {
-    let mut hosts = Vec::new();
-    let mut changes = Vec::new();
-    for (dir, found) in find_all(root) {
-        match found {
-            Ok(Found::Alive(host) | Found::KeeperGone(host)) => hosts.push(host),
-            Ok(Found::Dead { record, exit }) => {
-                changes.extend(sweep(&record).and_then(|()| remove(&dir)).err().map(Change::Failed));
-                changes.push(Change::Died { record, exit });
-            }
-            Ok(Found::Unfinished { id }) => {
-                changes.extend(sweep_unfinished(&id).and_then(|()| remove(&dir)).err().map(Change::Failed));
-            }
-            Err(error) => changes.push(Change::Failed(error)),
-        }
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    (hosts, changes)
 }
 
-async fn cleared(host: &Host) -> Vec<Change> {
-    let died = Change::Died { record: Arc::clone(&host.record), exit: host.exit() };
-    let (record, dir) = (Arc::clone(&host.record), host.dir().to_owned());
-    let work = move || sweep(&record).and_then(|()| remove(&dir));
-    let failed = in_thread("cannot clear", host.dir(), work).await.err();
-    std::iter::once(died).chain(failed.map(Change::Failed)).collect()
-}
-
-async fn ended(host: &Host) -> Result<(), Error> {
-    host.stop(Stop::Drain { grace: QUIET_GRACE }).await?;
-    remove(host.dir())
-}
-
-fn remove(dir: &Path) -> Result<(), Error> {
-    fs::remove_dir_all(dir).map_err(io_error("cannot remove", dir))
-}
-
-async fn facts_of(host: &Host, limits: &Limits) -> Facts {
-    Facts {
-        age: host.age(),
-        rss_bytes: host.rss_bytes(),
-        version: host.record().codex_version.clone(),
-        answers: host.is_healthy(limits.answer_within).await,
+impl State {
+    fn note(&mut self, changes: impl IntoIterator<Item = Change>) {
+        self.changes.extend(changes);
+        let surplus = self.changes.len().saturating_sub(MOST_CHANGES);
+        self.changes.drain(..surplus);
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
@@ -34,7 +35,12 @@ pub struct Stat {
     pub state: char,
     /// How many threads it has.
     pub threads: u32,
+    /// It is on its way out (`PF_EXITING`), which the kernel notes before it gives the children to somebody else.
+    pub is_exiting: bool,
 }
+
+/// The bit of field 9 of `/proc/PID/stat`; it has been the same since Linux 2.6.
+const PF_EXITING: u64 = 0x4;
 
 impl Stat {
     /// Whether it still runs. A zombie has ended and waits for its parent to notice; but a process whose first thread
@@ -53,6 +59,20 @@ impl Process {
     /// Whether this very process runs.
     pub fn is_alive(self) -> bool {
         Process::with_pid(self.pid) == Some(self)
+    }
+
+    /// Whether this very process still has the children that it had: it runs and has not begun to end.
+    pub fn keeps_its_children(self) -> bool {
+        stat(self.pid).is_some_and(|stat| stat.process == self && stat.is_running() && !stat.is_exiting)
+    }
+
+    /// A handle on this very process; reading from it is possible once the process has ended.
+    pub fn handle(self) -> io::Result<OwnedFd> {
+        let gone = || io::Error::from(Errno::SRCH);
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
+        let handle = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
+        // The handle pins the process behind the number, so the check that follows cannot be overtaken.
+        if self.is_alive() { Ok(handle) } else { Err(gone()) }
     }
 
     /// Sends a signal to this very process. Says `false` when it has ended already.
@@ -84,6 +104,7 @@ pub fn parse_stat(line: &str) -> Option<Stat> {
         parent: fields.get(1)?.parse().ok()?,
         session: fields.get(3)?.parse().ok()?,
         threads: fields.get(17)?.parse().ok()?,
+        is_exiting: fields.get(6)?.parse::<u64>().ok()? & PF_EXITING != 0,
     })
 }
 
@@ -91,6 +112,12 @@ pub fn parse_stat(line: &str) -> Option<Stat> {
 pub fn parse_rss_bytes(status: &str) -> Option<u64> {
     let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     kib.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The numbers behind `Uid:` in the text of `/proc/PID/status`.
+pub fn parse_users(status: &str) -> Option<Vec<u32>> {
+    let numbers = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    numbers.split_whitespace().map(|number| number.parse().ok()).collect()
 }
 
 /// The seconds of `/proc/uptime` as milliseconds.
@@ -153,6 +180,19 @@ pub fn command_line(pid: u32) -> Option<String> {
 /// Resident memory in bytes.
 pub fn rss_bytes(pid: u32) -> Option<u64> {
     parse_rss_bytes(&fs::read_to_string(of(pid, "status")).ok()?)
+}
+
+/// The users that a process acts for: real, effective, saved, of files. Readable also of a process that forbids others to
+/// look into it, whose files in `/proc` belong to root.
+pub fn users(pid: u32) -> Option<Vec<u32>> {
+    parse_users(&fs::read_to_string(of(pid, "status")).ok()?)
+}
+
+/// The login session that the kernel's audit has given to a process and all below it. None where there is none.
+pub fn audit_session(pid: u32) -> Option<u32> {
+    let text = fs::read_to_string(of(pid, "sessionid")).ok()?;
+    // The highest number stands for none.
+    text.trim().parse().ok().filter(|session| *session != u32::MAX)
 }
 
 /// The id of this run of the machine: a new one after every restart.

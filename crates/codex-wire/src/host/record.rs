@@ -48,6 +48,9 @@ pub struct Plan {
     /// `key=value` overrides of Codex's configuration.
     #[serde(default)]
     pub config: Vec<String>,
+    /// Who would adopt the host's processes if its keeper were killed; see [`super::lineage::adopters`].
+    #[serde(default)]
+    pub adopters: Vec<Process>,
 }
 
 /// A running host, written by its keeper as soon as codex is started.
@@ -83,6 +86,12 @@ pub struct Record {
     /// When codex was started, in the machine's uptime: ages are counted with this.
     #[serde(default)]
     pub started_uptime_ms: u64,
+    /// Who would adopt the host's processes if its keeper were killed; see [`super::lineage::adopters`].
+    #[serde(default)]
+    pub adopters: Vec<Process>,
+    /// The login session of all its processes, as the kernel's audit counts them.
+    #[serde(default)]
+    pub audit_session: Option<u32>,
 }
 
 /// How a host ended.
@@ -103,6 +112,16 @@ pub struct Exit {
     /// Processes of the host that could not be ended.
     #[serde(default)]
     pub orphaned: Vec<u32>,
+    /// Whether the keeper has seen the end of every process below it. A keeper of an older version did not say.
+    #[serde(default)]
+    pub cleared: Option<bool>,
+}
+
+impl Exit {
+    /// Whether nothing of the host is left, as far as its keeper knew.
+    pub fn is_clean(&self) -> bool {
+        self.cleared.unwrap_or(true)
+    }
 }
 
 impl fmt::Display for Exit {

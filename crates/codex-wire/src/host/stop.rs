@@ -51,8 +51,17 @@ pub(crate) async fn stop(host: &Host, how: Stop) -> Result<(), Error> {
 
 /// Ends every process that a host has left behind, whoever was killed before. Blocks while it waits for them.
 pub fn sweep(record: &Record) -> Result<(), Error> {
+    sweep_with(record, SWEEP)
+}
+
+/// The same without a word of warning, which would be time to get away.
+pub(crate) fn sweep_at_once(record: &Record) -> Result<(), Error> {
+    sweep_with(record, Patience { after_term: Duration::ZERO, ..SWEEP })
+}
+
+fn sweep_with(record: &Record, patience: Patience) -> Result<(), Error> {
     if is_this_boot(record) {
-        end_members(&record.id, &mut |all| members(all, record))?;
+        end_members(&record.id, patience, &mut |all| members(all, record))?;
     }
     remove_socket(&record.socket);
     Ok(())
@@ -60,17 +69,21 @@ pub fn sweep(record: &Record) -> Result<(), Error> {
 
 /// The same for a start that did not come to a record: all that is known then is the mark in the environment.
 pub fn sweep_unfinished(id: &str) -> Result<(), Error> {
-    end_members(id, &mut |all| marked(all, id))
+    end_members(id, SWEEP, &mut |all| marked(all, id))
 }
 
-fn end_members(id: &str, members: &mut dyn FnMut(&[Stat]) -> BTreeSet<u32>) -> Result<(), Error> {
+fn end_members(
+    id: &str,
+    patience: Patience,
+    members: &mut dyn FnMut(&[Stat]) -> BTreeSet<u32>,
+) -> Result<(), Error> {
     // Whoever was seen once counts to the end: a child whose parent was killed has lost what it was known by.
     let mut seen = BTreeSet::new();
     let mut who = || {
         seen.extend(family(&proc::all(), members));
         seen.iter().copied().filter(|process: &Process| process.is_alive()).collect()
     };
-    end_all(&mut who, SWEEP).map_err(|left| Error::Orphaned {
+    end_all(&mut who, patience).map_err(|left| Error::Orphaned {
         id: id.to_owned(),
         pids: left.iter().map(|process| process.pid).collect(),
     })

@@ -119,6 +119,7 @@ async fn a_start_that_was_broken_off_is_found_and_swept_up() {
         identity: Identity::default(),
         codex_home: home.codex_home(),
         config: Vec::new(),
+        adopters: Vec::new(),
     };
     write_json(&dir.join("plan.json"), &plan).unwrap();
     std::fs::set_permissions(&dir, PermissionsExt::from_mode(0o755)).unwrap();

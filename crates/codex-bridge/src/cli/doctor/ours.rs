@@ -115,14 +115,20 @@ pub fn log(paths: &Paths) -> Finding {
 pub fn hosts(paths: &Paths) -> Finding {
     let found = find_all(&paths.hosts());
     let alive = found.iter().filter(|(_, host)| matches!(host, Ok(Found::Alive(_)))).count();
-    let unkept = found.iter().filter(|(_, host)| matches!(host, Ok(Found::KeeperGone(_)))).count();
-    if unkept > 0 {
-        let message = format!("{alive} run, and {unkept} without their keeper");
-        return Finding::warning(
-            "hosts",
-            message,
-            "they work on; `codex-bridge stop --hosts` ends them when idle",
+    let is_lost = |found: &Result<Found, _>| found.as_ref().is_ok_and(Found::has_lost_its_keeper);
+    let lost: Vec<String> =
+        found.iter().filter(|(_, host)| is_lost(host)).map(|(dir, _)| dir.display().to_string()).collect();
+    if !lost.is_empty() {
+        let message = format!(
+            "{alive} run; {} lost their keeper, and processes of them may be left: what has lost its parents since they \
+             began is refused",
+            lost.len()
         );
+        let hint = format!(
+            "call from an older shell; once you know that nothing of them runs, remove {} and restart the daemon",
+            lost.join(" ")
+        );
+        return Finding::warning("hosts", message, hint);
     }
     Finding::ok("hosts", format!("{alive} run"))
 }

@@ -7,7 +7,14 @@ use super::*;
 const LINE: &str = "4711 (we) ird (name)) S 12 4711 99 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 7 0 123456 9 8 7";
 
 fn running(pid: u32, parent: u32) -> Stat {
-    Stat { process: Process { pid, start_ticks: 1 }, parent, session: 1, state: 'S', threads: 1 }
+    Stat {
+        process: Process { pid, start_ticks: 1 },
+        parent,
+        session: 1,
+        state: 'S',
+        threads: 1,
+        is_exiting: false,
+    }
 }
 
 #[test]
@@ -15,6 +22,8 @@ fn a_name_with_brackets_does_not_shift_the_fields() {
     let stat = parse_stat(LINE).unwrap();
     assert_eq!(stat.process, Process { pid: 4711, start_ticks: 123_456 });
     assert_eq!((stat.parent, stat.session, stat.state, stat.threads), (12, 99, 'S', 7));
+    assert!(!stat.is_exiting);
+    assert!(parse_stat(&LINE.replace("4194560", "4194564")).unwrap().is_exiting);
 }
 
 #[test]
@@ -40,6 +49,8 @@ fn memory_and_uptime_are_read_in_bytes_and_milliseconds() {
     assert_eq!(parse_rss_bytes("Name:\tkernel thread\n"), None);
     assert_eq!(parse_uptime_ms("3141.59 1000.00\n"), Some(3_141_590));
     assert_eq!(parse_uptime_ms("nonsense"), None);
+    assert_eq!(parse_users("Name:\tx\nUid:\t1\t2\t3\t4\nGid:\t9\t9\t9\t9\n"), Some(vec![1, 2, 3, 4]));
+    assert_eq!(parse_users("Name:\tx\n"), None);
 }
 
 #[test]

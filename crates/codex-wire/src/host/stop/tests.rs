@@ -21,11 +21,13 @@ fn record() -> Record {
         identity: Identity::default(),
         started_at_ms: 0,
         started_uptime_ms: 0,
+        adopters: Vec::new(),
+        audit_session: None,
     }
 }
 
 fn running(process: Process, session: u32) -> Stat {
-    Stat { process, parent: 1, session, state: 'S', threads: 1 }
+    Stat { process, parent: 1, session, state: 'S', threads: 1, is_exiting: false }
 }
 
 fn pids(all: &[Stat]) -> Vec<u32> {

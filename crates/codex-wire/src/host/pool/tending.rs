@@ -1,0 +1,261 @@
+//! Looking after the hosts: those that died, that should go, and that have lost their keeper.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::{Change, Lost, Pool, Shared};
+use crate::host::find::{Found, find_all, is_this_boot};
+use crate::host::origin::Origin;
+use crate::host::proc::Process;
+use crate::host::record::{Exit, Files, now_ms, write_json};
+use crate::host::retirement::{Facts, Limits, retire_reason};
+use crate::host::stop::{sweep_at_once, sweep_unfinished};
+use crate::host::{Error, Host, Stop, in_thread, io_error};
+
+/// A quiet host has no turn to finish.
+const QUIET_GRACE: Duration = Duration::from_secs(2);
+/// How often a keeper is looked at where the kernel cannot tell of its end.
+const LOOK_AT_KEEPER_EVERY: Duration = Duration::from_secs(1);
+/// What is written about a host that was ended because its keeper had gone.
+const KEEPER_GONE: &str = "its keeper was killed, and it was ended for that";
+
+/// What lives under a root, and what does not.
+pub(super) struct TakenOver {
+    pub(super) hosts: Vec<Host>,
+    pub(super) lost: Vec<Lost>,
+    pub(super) changes: Vec<Change>,
+}
+
+/// Looks at everything under a root. Hosts without a keeper are ended: while nobody looked, anything may have been left.
+pub(super) fn take_over(root: &Path) -> TakenOver {
+    let mut taken = TakenOver { hosts: Vec::new(), lost: Vec::new(), changes: Vec::new() };
+    let mut ended = Vec::new();
+    for (dir, found) in find_all(root) {
+        match found {
+            Ok(Found::Alive(host)) => taken.hosts.push(host),
+            Ok(Found::KeeperGone(host)) => ended.push(host),
+            Ok(Found::Dead { record, .. }) => ended.push(Host { dir, record }),
+            Ok(Found::Unfinished { id }) => {
+                let failed = sweep_unfinished(&id).and_then(|()| remove(&dir)).err();
+                taken.changes.extend(failed.map(Change::Failed));
+            }
+            Err(error) => taken.changes.push(Change::Failed(error)),
+        }
+    }
+    let kept: Vec<Origin> = taken.hosts.iter().map(origin_of).collect();
+    for host in ended {
+        let (changes, lost) = end(&host);
+        taken.changes.extend(changes);
+        match lost {
+            Some(lost) if lost.origin.may_have_left_anyone(&kept) => taken.lost.push(lost),
+            // Nothing more can be done about a directory that cannot be removed; the next pool tries again.
+            Some(lost) => taken.changes.extend(remove(&lost.dir).err().map(Change::Failed)),
+            None => {}
+        }
+    }
+    taken
+}
+
+fn origin_of(host: &Host) -> Origin {
+    Origin::of(host.record(), host.dir().to_owned())
+}
+
+/// Ends all that is known to be left of a host that died or has lost its keeper. If more may be left its directory stays,
+/// and with it the memory of it, also for the next pool.
+fn end(host: &Host) -> (Vec<Change>, Option<Lost>) {
+    let origin = origin_of(host);
+    let is_lost = is_this_boot(host.record()) && origin.is_unkept();
+    if is_lost && host.is_alive() {
+        note_why(host);
+    }
+    let swept = sweep_at_once(host.record());
+    let mut changes = vec![Change::Died { record: Arc::clone(&host.record), exit: host.exit() }];
+    let may_more_be_left = is_lost || swept.is_err();
+    changes.extend(swept.err().map(Change::Failed));
+    if may_more_be_left {
+        return (changes, Some(Lost { dir: host.dir().to_owned(), origin }));
+    }
+    changes.extend(remove(host.dir()).err().map(Change::Failed));
+    (changes, None)
+}
+
+/// For those whose turns end with it. Its keeper, which would have written how it ended, has gone.
+fn note_why(host: &Host) {
+    let why = Exit {
+        error: Some(KEEPER_GONE.to_owned()),
+        at_ms: now_ms(),
+        cleared: Some(false),
+        ..Exit::default()
+    };
+    // Without it they are told less.
+    let _ = write_json(&Files(host.dir()).exit(), &why);
+}
+
+fn remove(dir: &Path) -> Result<(), Error> {
+    fs::remove_dir_all(dir).map_err(io_error("cannot remove", dir))
+}
+
+impl Pool {
+    /// Looks after the hosts; to be called now and then. Dead ones are cleared away, those that should go take no new
+    /// threads, and of these the ones without a turn are ended.
+    pub async fn maintain(&self, wanted_version: &str) -> Vec<Change> {
+        for host in self.hosts() {
+            if host.is_alive() && host.has_keeper() {
+                self.look_at(&host, wanted_version).await;
+            } else {
+                self.clear(&host).await;
+            }
+        }
+        self.forget_lost().await;
+        std::mem::take(&mut self.state().changes)
+    }
+
+    /// Retires a host that should go, and ends it when nothing runs on it any more.
+    async fn look_at(&self, host: &Host, wanted_version: &str) {
+        let mut is_retiring = false;
+        self.change(host.id(), |member| is_retiring = member.retiring);
+        if !is_retiring {
+            let facts = facts_of(host, &self.shared.limits).await;
+            let Some(reason) = retire_reason(&facts, &self.shared.limits, wanted_version) else { return };
+            self.change(host.id(), |member| member.retiring = true);
+            self.state().note([Change::Retiring { id: host.id().to_owned(), reason }]);
+        }
+        let is_quiet = |member: &super::Member| member.active_turns == 0;
+        if !self.claim(host, is_quiet) {
+            return;
+        }
+        let ended = host.stop(Stop::Drain { grace: QUIET_GRACE }).await;
+        let change = match ended {
+            Ok(()) if !origin_of(host).is_unkept() => match remove(host.dir()) {
+                Ok(()) => Change::Retired { id: host.id().to_owned() },
+                Err(error) => Change::Failed(error),
+            },
+            // Its keeper was killed meanwhile.
+            Ok(()) => return self.end_claimed(host).await,
+            Err(error) => {
+                self.change(host.id(), |member| member.ending = false);
+                self.shared.ends.send_modify(|ends| *ends += 1);
+                return self.state().note([Change::Failed(error)]);
+            }
+        };
+        self.drop_member(host, [change], None);
+    }
+
+    /// Clears away a host that died or has lost its keeper, or waits until somebody else has.
+    async fn clear(&self, host: &Host) {
+        if self.claim(host, |_| true) {
+            return self.end_claimed(host).await;
+        }
+        let mut ends = self.shared.ends.subscribe();
+        while self.state().members.iter().any(|member| member.host == *host && member.ending) {
+            if ends.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The right to end a host, for one at a time.
+    fn claim(&self, host: &Host, may: impl FnOnce(&super::Member) -> bool) -> bool {
+        let mut claimed = false;
+        self.change(host.id(), |member| {
+            claimed = !member.ending && may(member);
+            member.ending |= claimed;
+        });
+        claimed
+    }
+
+    async fn end_claimed(&self, host: &Host) {
+        let which = host.clone();
+        let ended = in_thread("cannot clear", host.dir(), move || Ok(end(&which))).await;
+        let (changes, lost) = match ended {
+            Ok(ended) => ended,
+            Err(error) => (vec![Change::Failed(error)], Some(lost(host))),
+        };
+        self.drop_member(host, changes, lost);
+    }
+
+    fn drop_member(&self, host: &Host, changes: impl IntoIterator<Item = Change>, lost: Option<Lost>) {
+        let mut state = self.state();
+        state.members.retain(|member| member.host != *host);
+        state.lost.extend(lost);
+        state.note(changes);
+        drop(state);
+        self.shared.ends.send_modify(|ends| *ends += 1);
+    }
+
+    /// Forgets the lost hosts of which nothing can be left any more.
+    async fn forget_lost(&self) {
+        let (lost, kept): (Vec<Origin>, Vec<Origin>) = {
+            let state = self.state();
+            let kept = state.members.iter().map(|member| member.origin.clone());
+            (state.lost.iter().map(|lost| lost.origin.clone()).collect(), kept.collect())
+        };
+        if lost.is_empty() {
+            return;
+        }
+        let gone_for_good =
+            move || Ok(lost.into_iter().filter(|lost| !lost.may_have_left_anyone(&kept)).collect::<Vec<_>>());
+        let gone = in_thread("cannot look for", &self.shared.root, gone_for_good).await.unwrap_or_default();
+        let mut state = self.state();
+        let (forgotten, left) =
+            std::mem::take(&mut state.lost).into_iter().partition(|lost: &Lost| gone.contains(&lost.origin));
+        state.lost = left;
+        let failed: Vec<Change> = forgotten
+            .into_iter()
+            .filter_map(|lost: Lost| remove(&lost.dir).err().map(Change::Failed))
+            .collect();
+        state.note(failed);
+    }
+
+    /// Ends a host as soon as it has lost its keeper.
+    pub(super) fn watch_keeper(&self, host: Host) {
+        let pool = Arc::downgrade(&self.shared);
+        tokio::spawn(async move {
+            until_ended(host.record().keeper, &pool).await;
+            let Some(shared) = pool.upgrade() else { return };
+            // One that ended as it should is cleared away by `maintain`: others still read how it ended.
+            if origin_of(&host).is_unkept() {
+                Pool { shared }.clear(&host).await;
+            }
+        });
+    }
+}
+
+fn lost(host: &Host) -> Lost {
+    Lost { dir: host.dir().to_owned(), origin: origin_of(host) }
+}
+
+/// Comes back when a process has ended, or the pool is gone.
+async fn until_ended(process: Process, pool: &Weak<Shared>) {
+    if let Ok(handle) = process.handle().and_then(readable) {
+        drop(handle.readable().await);
+    }
+    // It has gone; or the kernel has no handles (before 5.3), or we have too many open.
+    while process.is_alive() && pool.strong_count() > 0 {
+        tokio::time::sleep(LOOK_AT_KEEPER_EVERY).await;
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "unsound for types that give out another descriptor later; this one owns its own"
+)]
+fn readable(handle: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(handle, Interest::READABLE)
+}
+
+async fn facts_of(host: &Host, limits: &Limits) -> Facts {
+    Facts {
+        age: host.age(),
+        rss_bytes: host.rss_bytes(),
+        version: host.record().codex_version.clone(),
+        answers: host.is_healthy(limits.answer_within).await,
+    }
+}
