@@ -5,7 +5,8 @@
 //!
 //! 1. A mark covers one unbroken string of letters, digits and a few signs that no shell acts on at any depth of
 //!    quoting. Text with `` $ ` ; | & < > ( ) { } \ ``, quotes, blanks, line breaks, patterns or anything outside ASCII is shown.
-//! 2. A mark never covers (a part of) the name of a program, the target of a redirection, a path or a host.
+//! 2. A mark never covers (a part of) the name of a program, the target of a redirection, a path or a host, nor anything where
+//!    the quotes of a command cannot be followed (`"$(…)"`, here-documents).
 //! 3. Where a command runs text that it computes (`eval`, `| sh`, `python -c`, `$X` in the place of a program), nothing is
 //!    hidden: the value of `T=npm_…` could become a program with `${T%%_*}`.
 //! 4. Where a command expands or pipes anything (`` $ ` | < > ( ``), only a *generated* string is hidden: shown, it would
@@ -20,12 +21,14 @@
 
 mod finding;
 mod inert;
+mod quotes;
 mod shell;
 
 use crate::Redactor;
 use crate::mark::{is_look_alike, push_mark};
 use crate::plain::{self, Named};
 use crate::text::Span;
+use quotes::Unwrapped;
 use shell::Context;
 
 /// How often a text is looked through again inside of what is shown.
@@ -79,17 +82,22 @@ impl Redactor {
     }
 
     fn shown(&self, text: &str, matter: Matter) -> Shown {
+        let unwrapped = quotes::unwrapped(text).filter(|_| matter == Matter::Command);
+        let command = unwrapped.as_ref().map_or(text, |unwrapped| &unwrapped.command);
         let mut covering = Covering {
             redactor: self,
-            text,
+            text: command,
             matter,
-            context: Context::of(text, matter),
+            context: Context::of(command, matter),
             marks: Vec::new(),
             exposed: 0,
             is_whole: true,
         };
-        covering.settle(finding::spans(self, text), MOST_DEPTH);
-        covering.finish()
+        covering.settle(finding::spans(self, command), MOST_DEPTH);
+        if let Some(unwrapped) = &unwrapped {
+            covering.wrap(unwrapped);
+        }
+        covering.finish(text)
     }
 }
 
@@ -160,15 +168,12 @@ impl Covering<'_> {
         if self.matter == Matter::Prose {
             return Fate::Hide;
         }
-        let names_program = self.context.may_name_program(span.start, span.end);
-        let is_hidden = if is_forbidden {
-            !names_program && inert::is_known_value(span.kind, value)
-        } else if names_program || self.context.runs_what_it_computes() {
-            false
-        } else {
-            inert::is_generated(span.kind, value)
-                || (self.context.moves_nothing() && inert::is_named_value(span.kind, value))
-        };
+        let may_act =
+            self.context.may_name_program(span.start, span.end) || self.context.runs_what_it_computes();
+        let is_hidden = !may_act
+            && (inert::is_known_value(span.kind, value)
+                || inert::is_generated(span.kind, value)
+                || (self.context.moves_nothing() && inert::is_named_value(span.kind, value)));
         match (is_hidden, is_forbidden) {
             (true, _) => Fate::Hide,
             (false, true) => Fate::Withhold,
@@ -176,17 +181,25 @@ impl Covering<'_> {
         }
     }
 
-    fn finish(mut self) -> Shown {
+    /// Moves the marks to where their secrets stand in the command line of the shell.
+    fn wrap(&mut self, unwrapped: &Unwrapped) {
+        for mark in &mut self.marks {
+            let end = unwrapped.origins[mark.end - 1] + 1;
+            (mark.start, mark.end) = (unwrapped.origins[mark.start], end);
+        }
+    }
+
+    fn finish(mut self, whole: &str) -> Shown {
         // what lay in a secret that is shown was settled before what came behind it
         self.marks.sort_by_key(|mark| mark.start);
-        let mut text = String::with_capacity(self.text.len() + 32 * self.marks.len());
+        let mut text = String::with_capacity(whole.len() + 32 * self.marks.len());
         let mut at = 0;
         for mark in &self.marks {
-            self.push_seen(&self.text[at..mark.start], &mut text);
-            push_mark(mark.kind, &self.text[mark.start..mark.end], &mut text);
+            self.push_seen(&whole[at..mark.start], &mut text);
+            push_mark(mark.kind, &whole[mark.start..mark.end], &mut text);
             at = mark.end;
         }
-        self.push_seen(&self.text[at..], &mut text);
+        self.push_seen(&whole[at..], &mut text);
         Shown { text, hidden: self.marks.len(), exposed: self.exposed, is_whole: self.is_whole }
     }
 

@@ -29,7 +29,7 @@ pub(crate) fn push_sentinel(kind: &str, into: &mut String) {
 pub(crate) fn push_mark(kind: &str, secret: &str, into: &mut String) {
     let characters = secret.chars().count();
     let plural = if characters == 1 { "" } else { "s" };
-    into.push_str(&format!("[{kind}, {characters} character{plural}]"));
+    into.extend(["[", kind, ", ", &characters.to_string(), " character", plural, "]"]);
 }
 
 /// Where the mark that stands at `at` ends, in either form; `at` where there is none.
@@ -66,7 +66,7 @@ pub(crate) fn is_look_alike(text: &str) -> bool {
         return false;
     }
     let inside = chars.take(LONGEST_LOOK_ALIKE).take_while(|char| !matches!(char, ']' | '\n' | '['));
-    let inside: String = inside.filter(|char| char.is_ascii_alphanumeric()).collect();
+    let inside: String = inside.filter(char::is_ascii_alphanumeric).collect();
     let inside = inside.to_ascii_lowercase();
     let has_length = inside.contains("char") && inside.bytes().any(|byte| byte.is_ascii_digit());
     has_length || ["redacted", "hidden", "removed", "masked"].iter().any(|word| inside.contains(word))

@@ -115,7 +115,8 @@ pub(crate) fn with_named(text: &str, returns: Named) -> Cow<'_, str> {
 
 /// `⟨U+200B⟩`
 pub(crate) fn push_named(char: char, into: &mut String) {
-    into.push_str(&format!("⟨U+{:04X}⟩", u32::from(char)));
+    let code = format!("{:04X}", u32::from(char));
+    into.extend(["⟨U+", &code, "⟩"]);
 }
 
 /// Characters that move to another line in a way that can hide one.

@@ -1,5 +1,6 @@
 //! All secrets of a text by their places in it, as many rounds of hiding as it takes.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use crate::look::{Ending, Look};
@@ -11,32 +12,50 @@ use crate::{MOST_ROUNDS, Redactor, render};
 /// The secrets of `text`, by their beginning, an outer one before what lies in it.
 pub(super) fn spans(redactor: &Redactor, text: &str) -> Vec<Span> {
     let looks = Look::all(&redactor.known());
-    let mut all: Vec<Span> = Vec::new();
-    let mut hidden: Vec<Span> = Vec::new();
-    let mut current = text.to_owned();
+    let mut search = Search { text, all: Vec::new(), hidden: Vec::new(), current: Cow::Borrowed(text) };
+    // What must go to no chat is looked for first: no other rule may take its beginning for a value and end there.
+    let [known, ..] = &looks;
+    search.look(known);
+    search.look(&Look::PrivateKeys);
     for _ in 0..MOST_ROUNDS {
-        let before = all.len();
+        let before = search.all.len();
         for look in &looks {
-            if !look.is_needed(&current) {
-                continue;
-            }
-            let found = look.examine(&current, 0, Line::default(), Ending::Complete).spans;
-            if found.is_empty() {
-                continue;
-            }
-            let found = in_original(&found, &hidden);
-            all.extend(&found);
-            hidden = joined(hidden, found);
-            current.clear();
-            render(text, 0, text.len(), &hidden, &mut current);
+            search.look(look);
         }
-        if all.len() == before {
+        if search.all.len() == before {
             break;
         }
     }
+    let mut all = search.all;
     all.sort_by_key(|span| (span.start, Reverse(span.end)));
     all.dedup_by_key(|span| (span.start, span.end));
     all
+}
+
+struct Search<'a> {
+    text: &'a str,
+    all: Vec<Span>,
+    /// What is replaced in `current`, by its places in `text`.
+    hidden: Vec<Span>,
+    current: Cow<'a, str>,
+}
+
+impl Search<'_> {
+    fn look(&mut self, look: &Look) {
+        if !look.is_needed(&self.current) {
+            return;
+        }
+        let found = look.examine(&self.current, 0, Line::default(), Ending::Complete).spans;
+        if found.is_empty() {
+            return;
+        }
+        let found = in_original(&found, &self.hidden);
+        self.all.extend(&found);
+        self.hidden = joined(std::mem::take(&mut self.hidden), found);
+        let mut current = String::with_capacity(self.text.len());
+        render(self.text, 0, self.text.len(), &self.hidden, &mut current);
+        self.current = Cow::Owned(current);
+    }
 }
 
 /// The places in the original of what was found where `hidden` had been replaced.

@@ -4,9 +4,13 @@
 //! every depth of quoting at once, since Codex itself hands each command over as a string for `bash -lc`.
 
 use super::Matter;
+use super::quotes::{Quoted, stretches};
 
 /// Longer words are taken for the name of a program.
 const LONGEST_WORD: usize = 256;
+
+/// `\U0001F60` and one more.
+const LONGEST_ESCAPE: usize = 9;
 
 /// Words behind which the name of a program or a text to evaluate follows.
 const BEFORE_PROGRAM: [&str; 32] = [
@@ -39,10 +43,25 @@ const INTERPRETERS: [&str; 19] = [
 /// Words that give a value a second life under another name, without any expansion.
 const RENAMERS: [&str; 8] = ["alias", "bind", "declare", "enable", "hash", "let", "local", "typeset"];
 
+/// What is looked at, to see where it stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// What may be hidden, up to `end`. Behind it a string may go on as a command does.
+    Value { end: usize },
+    /// A dollar sign, a backquote, a dot.
+    Expansion,
+    /// A string as a whole.
+    String,
+}
+
 /// A text, and what happens to values in it.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     bytes: &'a [u8],
+    /// What is quoted, for commands.
+    quoted: Vec<Quoted>,
+    /// Whether it is not clear what is quoted: then every place may be that of a program.
+    is_unsure: bool,
     runs_what_it_computes: bool,
     moves_nothing: bool,
 }
@@ -50,13 +69,17 @@ pub(super) struct Context<'a> {
 impl<'a> Context<'a> {
     pub(super) fn of(text: &'a str, matter: Matter) -> Self {
         let bytes = text.as_bytes();
-        let mut context = Self { bytes, runs_what_it_computes: false, moves_nothing: false };
+        let quoted = if matter == Matter::Command { stretches(bytes) } else { Some(Vec::new()) };
+        let is_unsure = quoted.is_none();
+        let quoted = quoted.unwrap_or_default();
+        let mut context =
+            Self { bytes, quoted, is_unsure, runs_what_it_computes: false, moves_nothing: false };
         if matter != Matter::Prose {
-            let body = &text[after_wrapper(text)..];
-            context.runs_what_it_computes = context.expands_to_program() || evaluates(body, matter);
+            context.runs_what_it_computes =
+                context.expands_to_program() || context.sources() || evaluates(text, matter);
             context.moves_nothing = matter == Matter::Command
-                && !body.contains(['$', '`', '|', '<', '>', '('])
-                && !words(body).any(|word| RENAMERS.contains(&word));
+                && !text.contains(['$', '`', '|', '<', '>', '('])
+                && !words(text).any(|word| RENAMERS.contains(&word));
         }
         context
     }
@@ -74,20 +97,41 @@ impl<'a> Context<'a> {
     fn expands_to_program(&self) -> bool {
         let is_mark = |byte: u8| matches!(byte, b'$' | b'`');
         let mut places = self.bytes.iter().enumerate().filter(|(_, byte)| is_mark(**byte));
-        places.any(|(at, _)| self.is_in_place_of_program(at, None))
+        places.any(|(at, _)| self.is_in_place_of_program(at, Subject::Expansion))
+    }
+
+    /// Whether a file is read as a script: `. file`.
+    fn sources(&self) -> bool {
+        let is_dot = |(_, pair): &(usize, &[u8])| matches!(pair, [b'.', b' ' | b'\t']);
+        let mut places = self.bytes.windows(2).enumerate().filter(is_dot);
+        places.any(|(at, _)| {
+            self.word_start(at) == Some(at) && self.is_in_place_of_program(at, Subject::Expansion)
+        })
     }
 
     /// Whether what stands from `start` to `end` may be (in) the name of a program, a text to evaluate or the target of a
     /// redirection.
     pub(super) fn may_name_program(&self, start: usize, end: usize) -> bool {
-        self.is_in_place_of_program(start, Some(end))
+        self.is_in_place_of_program(start, Subject::Value { end })
     }
 
-    /// `end` is where the value ends, if that matters: behind it a string may go on as a command does.
-    fn is_in_place_of_program(&self, start: usize, end: Option<usize>) -> bool {
+    fn is_in_place_of_program(&self, start: usize, subject: Subject) -> bool {
+        if self.is_unsure || is_escaped(&self.bytes[..start]) || self.is_first_word(start, subject) {
+            return true;
+        }
+        // a string in that place is the name of a program as a whole: `"a b c"`
+        self.enclosing(start).is_some_and(|string| self.is_first_word(string.open, Subject::String))
+    }
+
+    fn is_first_word(&self, start: usize, subject: Subject) -> bool {
         let Some(word) = self.word_start(start) else { return true };
-        let prefix = &self.bytes[word..start];
-        let is_whole = end.is_some_and(|end| self.is_whole_string(prefix, end));
+        // the sign of a line in a diff is no part of the word
+        let is_signed = word < start
+            && matches!(self.bytes[word], b'+' | b'-')
+            && self.bytes[..word].last().is_none_or(|byte| *byte == b'\n');
+        let prefix = &self.bytes[word + usize::from(is_signed)..start];
+        let is_value = matches!(subject, Subject::Value { .. });
+        let is_whole = matches!(subject, Subject::Value { end } if self.is_whole_string(prefix, end));
         let (blanks, before) = split_blanks(&self.bytes[..word]);
         match before.last() {
             Some(b'(') if blanks == 0 && is_call(before) && is_whole => false,
@@ -95,30 +139,78 @@ impl<'a> Context<'a> {
             None | Some(b'\n' | b';' | b'|' | b'&' | b'(' | b')' | b'<' | b'>' | b'`' | b'{' | b'}') => {
                 !is_assignment(prefix)
             }
-            Some(_) => match word_before(before) {
+            Some(_) => match self.word_before(before.len()) {
                 None => true,
                 Some(word) if takes_text(word) => {
                     let unquoted = prefix.strip_prefix(b"'").or_else(|| prefix.strip_prefix(b"\""));
-                    !is_assignment(unquoted.unwrap_or(prefix))
+                    // what stands inside of the text is looked at by itself
+                    subject != Subject::String && !is_assignment(unquoted.unwrap_or(prefix))
                 }
                 Some(word) if is_before_program(word) => !is_assignment(prefix),
                 // the beginning of a longer string, which may be a command of its own
-                Some(_) => end.is_some() && !prefix.is_empty() && is_only_quotes(prefix) && !is_whole,
+                Some(_) => is_value && !prefix.is_empty() && is_only_quotes(prefix) && !is_whole,
             },
         }
     }
 
-    /// Where the word begins that holds `at`; none where that is far away.
-    fn word_start(&self, at: usize) -> Option<usize> {
-        let is_boundary = |byte: &u8| byte.is_ascii_whitespace() || b";|&()<>`{}".contains(byte);
-        let before = &self.bytes[..at];
-        let length = before.iter().rev().take(LONGEST_WORD).take_while(|byte| !is_boundary(byte)).count();
-        let start = at - length;
-        // the sign of a line in a diff
-        let is_signed = matches!(self.bytes.get(start), Some(b'+' | b'-'))
-            && start < at
-            && start.checked_sub(1).is_none_or(|before| self.bytes[before] == b'\n');
-        (length < LONGEST_WORD).then_some(if is_signed { start + 1 } else { start })
+    /// The string in which `at` stands.
+    fn enclosing(&self, at: usize) -> Option<Quoted> {
+        let index = self.quoted.partition_point(|string| string.close < at);
+        self.quoted.get(index).copied().filter(|string| string.open < at)
+    }
+
+    /// The string that closes right before `at`.
+    fn string_before(&self, at: usize) -> Option<Quoted> {
+        let index = self.quoted.partition_point(|string| string.close < at).checked_sub(1)?;
+        self.quoted.get(index).copied().filter(|string| string.close + 1 == at)
+    }
+
+    /// The word that ends at `end`, without quotes around it; none where it is not sure where it begins: `A="x y" program`.
+    fn word_before(&self, end: usize) -> Option<&[u8]> {
+        let floor = self.enclosing(end).map_or(0, |string| string.open + 1);
+        let mut at = end;
+        while at > floor {
+            if let Some(string) = self.string_before(at) {
+                at = string.open;
+                continue;
+            }
+            match self.bytes[at - 1] {
+                byte if byte.is_ascii_whitespace() || b";|&(".contains(&byte) => {
+                    // an escaped blank is a part of the word
+                    if self.bytes[..at - 1].last() == Some(&b'\\') {
+                        return None;
+                    }
+                    break;
+                }
+                b')' | b'`' | b'<' | b'>' | b'}' => return None,
+                // a name in JSON is a word by itself, whatever stands around it
+                b'"' | b'\'' | b'\\' if !self.bytes[at - 1..end].ends_with(b"\":") => return None,
+                _ => at -= 1,
+            }
+            if end - at > LONGEST_WORD {
+                return None;
+            }
+        }
+        Some(self.bytes[at..end].trim_quotes())
+    }
+
+    /// Where the word begins that holds `end`; none where that is far away, or not sure.
+    fn word_start(&self, end: usize) -> Option<usize> {
+        let is_boundary = |byte: u8| byte.is_ascii_whitespace() || b";|&()<>`{}".contains(&byte);
+        let mut at = end;
+        while let Some(before) = at.checked_sub(1) {
+            if let Some(string) = self.string_before(at) {
+                at = string.open;
+            } else if is_boundary(self.bytes[before]) {
+                break;
+            } else {
+                at = before;
+            }
+            if end - at > LONGEST_WORD {
+                return None;
+            }
+        }
+        (!self.bytes[..at].ends_with(b"\\ ")).then_some(at)
     }
 
     /// Whether the quotes before a place are closed right behind it.
@@ -133,6 +225,13 @@ impl<'a> Context<'a> {
         };
         is_closed && is_only_quotes(prefix)
     }
+}
+
+/// Whether a backslash before a place takes what follows as a part of it: `\e`, `\x24`, `\u0041`.
+fn is_escaped(before: &[u8]) -> bool {
+    let digits =
+        before.iter().rev().take(LONGEST_ESCAPE).take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    before[..before.len() - digits].last() == Some(&b'\\')
 }
 
 fn is_only_quotes(prefix: &[u8]) -> bool {
@@ -153,13 +252,6 @@ fn is_assignment(word: &[u8]) -> bool {
 fn split_blanks(bytes: &[u8]) -> (usize, &[u8]) {
     let blanks = bytes.iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     (blanks, &bytes[..bytes.len() - blanks])
-}
-
-/// The last word of `bytes`, without quotes and directories; none where it is too long.
-fn word_before(bytes: &[u8]) -> Option<&[u8]> {
-    let is_inside = |byte: &&u8| !byte.is_ascii_whitespace() && !b";|&()<>`".contains(byte);
-    let length = bytes.iter().rev().take(LONGEST_WORD).take_while(is_inside).count();
-    (length < LONGEST_WORD).then(|| bytes[bytes.len() - length..].trim_quotes())
 }
 
 trait TrimQuotes {
@@ -210,9 +302,10 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 /// Whether the text hands a text to something that runs it.
 fn evaluates(text: &str, matter: Matter) -> bool {
-    let has_evaluator = words(text).any(|word| EVALUATORS.contains(&word));
-    let sources = text.split([' ', '\t', '\n', ';', '&', '|', '(', '\'', '"']).any(|word| word == ".");
-    has_evaluator || (matter == Matter::Command && (sources || interprets(text)))
+    // arithmetic reads names and signs of its own
+    let calculates = || text.contains("((") || text.contains("$[") || words(text).any(|word| word == "let");
+    words(text).any(|word| EVALUATORS.contains(&word))
+        || (matter == Matter::Command && (interprets(text) || calculates()))
 }
 
 /// Whether an interpreter may get its program from the text: `python3 script.py` gets it from a file.
@@ -232,14 +325,4 @@ fn interprets(text: &str) -> bool {
         rest = behind;
     }
     false
-}
-
-/// Where the string begins that Codex gives to a shell: `/bin/bash -lc '…'` is how every command looks.
-fn after_wrapper(text: &str) -> usize {
-    let mut words = text.splitn(3, ' ');
-    let (Some(shell), Some(flag), Some(_)) = (words.next(), words.next(), words.next()) else { return 0 };
-    let name = shell.rsplit('/').next().unwrap_or(shell);
-    let is_shell = matches!(name, "bash" | "sh" | "zsh" | "dash" | "ksh")
-        && shell.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
-    if is_shell && matches!(flag, "-c" | "-lc" | "-ec" | "-lec") { shell.len() + flag.len() + 2 } else { 0 }
 }
