@@ -1,9 +1,11 @@
 //! What a person is asked: a request of Codex made readable, with everything that the decision covers.
 //!
-//! Texts come from a model, a repository or an MCP server and are data: deceptive characters are taken out, secrets
-//! are hidden and counted, lines of such a text are indented so that they cannot pose as ours. Nothing is cut: what
-//! is not shown cannot be agreed to. The one exception is a patch of more than 8 MiB, which says how much is missing of
-//! which file. How an answer reaches Codex is not known here.
+//! Texts come from a model, a repository or an MCP server and are data: deceptive characters are named or taken out,
+//! lines of such a text are indented so that they cannot pose as ours. A secret is hidden under a mark that tells its kind
+//! and length, and counted, but only where nothing acts on it (see [`redact::approval`]): else it is shown, and where it must
+//! not be, the request can only be declined by whoever has not seen it on the machine. Nothing is cut: what is not shown
+//! cannot be agreed to. The one exception is a patch of more than 8 MiB, which says how much is missing of which file. How an
+//! answer reaches Codex is not known here.
 
 mod changes;
 mod clean;
@@ -42,8 +44,13 @@ pub struct Ask {
     pub hidden_secrets: usize,
     /// Who asks.
     pub asked_by: AskedBy,
-    /// The answers on offer.
+    /// The answers on offer. Each of them is a no if the request needs to be revealed first.
     pub offers: Vec<Offer>,
+    /// Whether something that could run is not shown: only who has seen the request itself, on the machine, may approve it.
+    pub needs_reveal: bool,
+    /// The answers on offer to whoever has seen it there; none if the others do not depend on that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub offers_after_reveal: Vec<Offer>,
 }
 
 /// What an [`Ask`] is about.
@@ -243,6 +250,11 @@ impl Ask {
 }
 
 impl Offer {
+    /// Whether it lets nothing happen.
+    fn is_no(&self) -> bool {
+        matches!(self, Self::Decline | Self::Cancel | Self::Dismiss)
+    }
+
     fn words(&self) -> String {
         match self {
             Self::Accept => "accept".to_owned(),

@@ -2,7 +2,7 @@
 //!
 //! Knows quotes, escapes and separators; nothing about which values are secret.
 
-use crate::scan::sentinel_end;
+use crate::mark::mark_end;
 use crate::text::{More, Parsed, Text, is_blank, is_quote, is_space, is_word};
 
 /// How far to look behind a separator for the next `name=`.
@@ -96,7 +96,7 @@ pub(crate) fn bare(text: &Text, at: usize, within: Within) -> Parsed<Extent> {
     while let Some(byte) = text.get(index)? {
         if byte == b'[' {
             // what was hidden before counts as a part of the value, whole
-            index = sentinel_end(text, index)?.max(index + 1);
+            index = mark_end(text, index)?.max(index + 1);
             continue;
         }
         let ends = match byte {
@@ -131,7 +131,7 @@ fn placeholder_end(text: &Text, at: usize) -> Parsed<usize> {
 /// Whether a word follows, or something that is hidden or would be: a value means the same before and after.
 fn is_followed_by_word(text: &Text, index: usize) -> Parsed<bool> {
     Ok(match text.get(index)? {
-        Some(b'[') => sentinel_end(text, index)? > index,
+        Some(b'[') => mark_end(text, index)? > index,
         Some(b'-') => text.starts_with(index, b"-----BEGIN")?,
         next => next.is_some_and(|byte| is_word(byte) || byte == b'+' || byte >= 0x80),
     })

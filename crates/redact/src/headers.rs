@@ -3,6 +3,7 @@
 //! The scheme stays, what follows it goes. Other headers that carry keys (`x-api-key` …) are ordinary assignments.
 
 use crate::extent::{self, Within};
+use crate::mark::mark_end;
 use crate::names::COOKIE;
 use crate::text::{Parsed, Span, Text, is_blank, is_quote};
 use crate::values;
@@ -101,11 +102,14 @@ fn is_hidden(value: &[u8]) -> bool {
 
 fn word_end(text: &Text, start: usize, limit: Option<usize>) -> Parsed<usize> {
     match limit {
-        Some(limit) => Ok(text
-            .slice(start, limit)
-            .iter()
-            .position(|byte| is_blank(*byte))
-            .map_or(limit, |at| start + at)),
+        Some(limit) => {
+            let mut end = start;
+            while end < limit && !text.get(end)?.is_none_or(is_blank) {
+                // a mark has blanks, and is one word
+                end = mark_end(text, end)?.max(end + 1);
+            }
+            Ok(end.min(limit))
+        }
         None => Ok(extent::bare(text, start, Within::Text)?.end),
     }
 }

@@ -4,9 +4,10 @@ use serde_json::{Map, Value};
 
 use crate::assignments::is_secret;
 use crate::headers::{self, Header};
+use crate::mark::push_sentinel;
 use crate::names::{self, Name};
 use crate::text::Text;
-use crate::{MOST_ROUNDS, Redactor, push_sentinel, values};
+use crate::{MOST_ROUNDS, Redactor, values};
 
 /// A longer argument is not the name of anything.
 const LONGEST_FLAG: usize = 40;

@@ -4,8 +4,9 @@
 
 use std::fmt;
 
+use crate::mark::mark_end;
 use crate::plain::visible;
-use crate::scan::{Found, Until, sentinel_end};
+use crate::scan::{Found, Until};
 use crate::text::{More, Span, Text};
 
 /// Shorter values would hide ordinary words.
@@ -71,7 +72,7 @@ impl Known {
             if is_growing && self.may_become_value(rest) {
                 settled = settled.min(at);
             }
-            at = match sentinel_end(&text, at) {
+            at = match mark_end(&text, at) {
                 Err(More) => {
                     settled = settled.min(at);
                     break;

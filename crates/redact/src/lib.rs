@@ -12,12 +12,14 @@
 //!
 //! All work is linear in the length of the text, whatever the text.
 
+pub mod approval;
 mod assignments;
 mod extent;
 mod headers;
 mod json;
 mod known;
 mod look;
+mod mark;
 mod names;
 mod pem;
 pub mod plain;
@@ -35,6 +37,7 @@ pub use stream::Stream;
 
 use known::Known;
 use look::{Ending, Look};
+use mark::push_sentinel;
 use scan::Line;
 use text::Span;
 
@@ -192,12 +195,6 @@ fn render(text: &str, from: usize, to: usize, spans: &[Span], into: &mut String)
         at = span.end;
     }
     into.push_str(&text[at..to]);
-}
-
-fn push_sentinel(kind: &str, into: &mut String) {
-    into.push_str("[redacted:");
-    into.push_str(kind);
-    into.push(']');
 }
 
 #[cfg(test)]

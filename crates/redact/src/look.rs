@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use crate::known::Known;
-use crate::plain;
 use crate::scan::{Found, Line, scan};
 use crate::text::{Span, Text};
+use crate::{pem, plain};
 
 /// Whether more of a text may come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub(crate) enum Look {
     Known(Arc<Known>),
     Visible,
     Actual,
+    /// Private keys alone, wherever one begins.
+    PrivateKeys,
 }
 
 impl Look {
@@ -39,6 +41,7 @@ impl Look {
             Self::Known(known) => !known.is_empty(),
             Self::Visible => plain::hides_something(text),
             Self::Actual => true,
+            Self::PrivateKeys => text.contains("PRIVATE"),
         }
     }
 
@@ -47,6 +50,7 @@ impl Look {
         match self {
             Self::Actual => scan(Text::new(text.as_bytes(), ending == Ending::Complete), from, line),
             Self::Visible => examine_visible(text, from, ending, |text, from| scan(text, from, line)),
+            Self::PrivateKeys => examine_visible(text, from, ending, pem::find_all),
             Self::Known(known) => examine_visible(text, from, ending, |text, from| known.find(text, from)),
         }
     }
@@ -54,7 +58,7 @@ impl Look {
     /// The state of the line after `passed`.
     pub(crate) fn line_after(&self, line: Line, passed: &str) -> Line {
         match self {
-            Self::Known(_) => line,
+            Self::Known(_) | Self::PrivateKeys => line,
             Self::Visible if plain::hides_something(passed) => {
                 line.after(plain::visible(passed).text.as_bytes())
             }

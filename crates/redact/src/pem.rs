@@ -3,6 +3,7 @@
 //! A key that was cut off (`head -5 key.pem`) is a key nevertheless, so the end is not required; a mere mention
 //! of the marker is none, so a body is. Line breaks may be escaped, lines may be quoted, numbered or indented.
 
+use crate::scan::{Found, Until};
 use crate::text::{Parsed, Span, Text, is_blank, is_space};
 
 /// A word this long of base64 characters is key material wherever it stands in the body.
@@ -13,6 +14,8 @@ const LONGEST_HEADER: usize = 256;
 const MOST_HEADERS: usize = 8;
 
 const LONGEST_LABEL: usize = 48;
+
+const BEGIN: &[u8] = b"-----BEGIN";
 
 /// Where the text after `-----BEGIN` is the label of a private key, the end of that marker.
 fn label_end(text: &Text, at: usize) -> Parsed<Option<usize>> {
@@ -29,8 +32,23 @@ fn label_end(text: &Text, at: usize) -> Parsed<Option<usize>> {
 pub(crate) fn find(text: &Text, begin_end: usize) -> Parsed<Option<Span>> {
     let Some(body) = label_end(text, begin_end)? else { return Ok(None) };
     let end = body_end(text, body)?;
-    let start = begin_end - b"-----BEGIN".len();
+    let start = begin_end - BEGIN.len();
     Ok((end > body).then_some(Span { start, end, kind: "private-key" }))
+}
+
+/// All private keys of a complete text from `from` on, also where another rule would begin a value before one.
+pub(crate) fn find_all(text: Text, from: usize) -> Found {
+    let bytes = text.bytes();
+    let mut spans: Vec<Span> = Vec::new();
+    let mut at = from;
+    while let Some(offset) = bytes[at..].windows(BEGIN.len()).position(|window| window == BEGIN) {
+        let begin_end = at + offset + BEGIN.len();
+        // a complete text never asks for more
+        let key = find(&text, begin_end).ok().flatten();
+        at = key.map_or(begin_end, |key| key.end);
+        spans.extend(key);
+    }
+    Found { spans, settled: bytes.len(), until: Until::Space }
 }
 
 /// What stands at a place in the body.

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::values::SENTINEL_START;
+use crate::mark::SENTINEL_START;
 
 const ESCAPE: char = '\u{1b}';
 
@@ -74,11 +74,49 @@ pub fn with_named_breaks(text: &str) -> Cow<'_, str> {
         if is_usual {
             named.push(char);
         } else {
-            let code = format!("{:04X}", u32::from(char));
-            named.extend(["⟨U+", &code, "⟩"]);
+            push_named(char, &mut named);
         }
     }
     Cow::Owned(named)
+}
+
+/// Which carriage returns [`with_named`] names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// All of them: to a shell they are letters.
+    AllReturns,
+    /// Those that end no line; the others are taken out.
+    LoneReturns,
+}
+
+/// Returns `text` with everything that [`plain`] would take out or turn into a line break named in place. For texts that
+/// are acted on as they are: `ls\u{200b}` is another program than `ls`.
+pub(crate) fn with_named(text: &str, returns: Named) -> Cow<'_, str> {
+    if !text.chars().any(|char| is_invisible(char) || is_line_break(char)) {
+        return Cow::Borrowed(text);
+    }
+    let mut named = String::with_capacity(text.len() + 16);
+    let mut rest = text.chars().peekable();
+    while let Some(char) = rest.next() {
+        let ends_line = char == '\r' && rest.peek() == Some(&'\n');
+        let is_selector = matches!(char, '\u{fe0e}' | '\u{fe0f}');
+        if ends_line && returns == Named::LoneReturns {
+            continue;
+        }
+        let is_seen = is_selector && named.chars().next_back().is_some_and(is_picture);
+        if is_seen || !(is_invisible(char) || is_line_break(char)) {
+            named.push(char);
+        } else {
+            push_named(char, &mut named);
+        }
+    }
+    Cow::Owned(named)
+}
+
+/// `⟨U+200B⟩`
+pub(crate) fn push_named(char: char, into: &mut String) {
+    let code = format!("{:04X}", u32::from(char));
+    into.extend(["⟨U+", &code, "⟩"]);
 }
 
 /// Characters that move to another line in a way that can hide one.

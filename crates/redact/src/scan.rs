@@ -5,12 +5,9 @@
 //! the rest back and scans again from there gets what one scan of the whole would have given.
 
 use crate::assignments::{self, Key, Operator};
+use crate::mark::mark_end;
 use crate::text::{More, Parsed, Span, Text, is_run};
-use crate::values::SENTINEL_START;
 use crate::{headers, pem, rules, urls};
-
-/// The longest name of a kind in a sentinel.
-const LONGEST_KIND: usize = 40;
 
 /// What a scan found.
 #[derive(Debug, Default)]
@@ -172,7 +169,7 @@ impl Pass<'_> {
         self.line = self.line.after(self.text.slice(span.start, span.end));
         self.last = None;
         // a complete text never asks for more
-        let is_hidden_already = sentinel_end(&Text::new(self.text.slice(span.start, span.end), true), 0)
+        let is_hidden_already = mark_end(&Text::new(self.text.slice(span.start, span.end), true), 0)
             .is_ok_and(|end| end == span.end - span.start);
         if !is_hidden_already {
             self.spans.push(span);
@@ -311,7 +308,7 @@ impl Pass<'_> {
     /// What this crate put there itself is left alone: redacting twice changes nothing.
     fn bracket(&mut self, at: usize) -> Parsed<usize> {
         self.open(at, Until::Space);
-        let after = sentinel_end(&self.text, at)?;
+        let after = mark_end(&self.text, at)?;
         if after > at {
             self.line.has_letter = true;
             self.last = None;
@@ -319,17 +316,6 @@ impl Pass<'_> {
         }
         Ok(at + 1)
     }
-}
-
-/// Where the sentinel that stands at `at` ends; `at` where there is none.
-pub(crate) fn sentinel_end(text: &Text, at: usize) -> Parsed<usize> {
-    if !text.starts_with(at, SENTINEL_START)? {
-        return Ok(at);
-    }
-    let kind = at + SENTINEL_START.len();
-    let is_kind = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let end = text.skip_at_most(kind, LONGEST_KIND, is_kind)?;
-    Ok(if end > kind && text.get(end)? == Some(b']') { end + 1 } else { at })
 }
 
 fn escape(text: &Text, at: usize) -> Parsed<Escape> {

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use crate::known::Known;
 use crate::look::{Ending, Look};
+use crate::mark::push_sentinel;
+use crate::render;
 use crate::scan::{Line, Until};
-use crate::{push_sentinel, render};
 
 /// The most that is held back undecided.
 const MOST_HELD_BACK: usize = 16 * 1024;

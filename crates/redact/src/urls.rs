@@ -2,7 +2,7 @@
 //!
 //! Secrets in a query are assignments and handled there.
 
-use crate::scan::sentinel_end;
+use crate::mark::mark_end;
 use crate::text::{Parsed, Span, Text, is_quote, is_space};
 use crate::values;
 
@@ -46,7 +46,7 @@ fn may_hold_slashed_password(authority: &[u8], is_web: bool) -> bool {
 }
 
 fn credential(info: &[u8], start: usize) -> Option<Span> {
-    let hidden = sentinel_end(&Text::new(info, true), 0).unwrap_or(0);
+    let hidden = mark_end(&Text::new(info, true), 0).unwrap_or(0);
     match info[hidden..].iter().position(|byte| *byte == b':').map(|colon| hidden + colon) {
         Some(colon) => {
             let password = &info[colon + 1..];

@@ -4,12 +4,9 @@
 
 use std::borrow::Cow;
 
+use crate::mark::{SENTINEL_START, mark_end};
 use crate::names;
-use crate::scan::sentinel_end;
 use crate::text::{Text, is_run, is_space, is_word};
-
-/// The beginning of what this crate puts in place of a secret.
-pub(crate) const SENTINEL_START: &[u8] = b"[redacted:";
 
 const LONGEST_SCHEME: usize = 12;
 const SHORTEST_PIN: usize = 4;
@@ -35,6 +32,7 @@ fn is_hidden_already(value: &[u8]) -> bool {
     (is_filler && value.len() >= 3 && value.iter().all(|byte| *byte == first))
         || is_wide_filler
         || is_mark(value)
+        || without_sentinels(value).iter().all(|byte| *byte == b'-')
 }
 
 /// One or more marks of a redaction, ours or another's, and nothing else.
@@ -158,7 +156,7 @@ fn without_sentinels(value: &[u8]) -> Cow<'_, [u8]> {
     let mut at = 0;
     while let Some(&byte) = value.get(at) {
         // a complete text never asks for more
-        let after = sentinel_end(&text, at).unwrap_or(at);
+        let after = mark_end(&text, at).unwrap_or(at);
         rest.push(if after == at { byte } else { b'-' });
         at = after.max(at + 1);
     }
@@ -179,14 +177,14 @@ pub(crate) fn is_expression(value: &[u8]) -> bool {
         return true;
     }
     let value = trimmed;
-    let sentinel = sentinel_end(&Text::new(value, true), 0).unwrap_or(0);
+    let sentinel = mark_end(&Text::new(value, true), 0).unwrap_or(0);
     let length = value[sentinel..].iter().take_while(|byte| is_word(**byte) || **byte == b'$').count();
     let (first, rest) = value.split_at(sentinel + length);
     if first.first().is_none_or(u8::is_ascii_digit) {
         return false;
     }
     match rest {
-        _ if rest.starts_with(SENTINEL_START) => false,
+        _ if rest.starts_with(SENTINEL_START) || mark_end(&Text::new(rest, true), 0) != Ok(0) => false,
         [] | [b',' | b';' | b')' | b']' | b'}' | b'|', ..] => is_code_word(first),
         [b'(' | b'[' | b'<', ..]
         | [b':', b':', ..]

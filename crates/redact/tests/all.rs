@@ -3,6 +3,8 @@
 
 #[path = "all/agreement.rs"]
 mod agreement;
+#[path = "all/approved.rs"]
+mod approved;
 #[path = "all/peer.rs"]
 mod peer;
 #[path = "all/planted.rs"]

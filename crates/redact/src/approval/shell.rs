@@ -1,0 +1,328 @@
+//! Where in a text the name of a program may stand, and how far the values in it may travel.
+//!
+//! This is no parser of any shell. It looks at a few bytes around a place and says "maybe" whenever it is not sure, at
+//! every depth of quoting at once, since Codex itself hands each command over as a string for `bash -lc`.
+
+use super::Matter;
+use super::quotes::{Quoted, stretches};
+
+/// Longer words are taken for the name of a program.
+const LONGEST_WORD: usize = 256;
+
+/// `\U0001F60` and one more.
+const LONGEST_ESCAPE: usize = 9;
+
+/// Words behind which the name of a program or a text to evaluate follows.
+const BEFORE_PROGRAM: [&str; 32] = [
+    "!", "builtin", "chroot", "command", "coproc", "do", "doas", "elif", "else", "env", "eval", "exec",
+    "flock", "if", "ionice", "nice", "nohup", "npx", "parallel", "setsid", "source", "stdbuf", "strace",
+    "su", "sudo", "then", "time", "timeout", "trap", "until", "while", "xargs",
+];
+
+/// Words with which a text makes a program of another text, wherever they stand.
+const EVALUATORS: [&str; 11] = [
+    "eval",
+    "exec",
+    "getline",
+    "mapfile",
+    "parallel",
+    "readarray",
+    "source",
+    "ssh",
+    "system",
+    "trap",
+    "xargs",
+];
+
+/// Programs that run a text: one that they get with `-c` or `-e`, or on their input.
+const INTERPRETERS: [&str; 19] = [
+    "ash", "bash", "bun", "csh", "dash", "deno", "expect", "fish", "ksh", "lua", "node", "perl", "php",
+    "pwsh", "ruby", "sh", "tclsh", "tcsh", "zsh",
+];
+
+/// Words that give a value a second life under another name, without any expansion.
+const RENAMERS: [&str; 8] = ["alias", "bind", "declare", "enable", "hash", "let", "local", "typeset"];
+
+/// What is looked at, to see where it stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// What may be hidden, up to `end`. Behind it a string may go on as a command does.
+    Value { end: usize },
+    /// A dollar sign, a backquote, a dot.
+    Expansion,
+    /// A string as a whole.
+    String,
+}
+
+/// A text, and what happens to values in it.
+#[derive(Debug)]
+pub(super) struct Context<'a> {
+    bytes: &'a [u8],
+    /// What is quoted, for commands.
+    quoted: Vec<Quoted>,
+    /// Whether it is not clear what is quoted: then every place may be that of a program.
+    is_unsure: bool,
+    runs_what_it_computes: bool,
+    moves_nothing: bool,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn of(text: &'a str, matter: Matter) -> Self {
+        let bytes = text.as_bytes();
+        let quoted = if matter == Matter::Command { stretches(bytes) } else { Some(Vec::new()) };
+        let is_unsure = quoted.is_none();
+        let quoted = quoted.unwrap_or_default();
+        let mut context =
+            Self { bytes, quoted, is_unsure, runs_what_it_computes: false, moves_nothing: false };
+        if matter != Matter::Prose {
+            context.runs_what_it_computes =
+                context.expands_to_program() || context.sources() || evaluates(text, matter);
+            context.moves_nothing = matter == Matter::Command
+                && !text.contains(['$', '`', '|', '<', '>', '('])
+                && !words(text).any(|word| RENAMERS.contains(&word));
+        }
+        context
+    }
+
+    /// Whether the text may run something that it makes at run time: nothing in it is sure to be mere data.
+    pub(super) fn runs_what_it_computes(&self) -> bool {
+        self.runs_what_it_computes
+    }
+
+    /// Whether every value stays where it is written, and only the program that it stands behind gets it.
+    pub(super) fn moves_nothing(&self) -> bool {
+        self.moves_nothing
+    }
+
+    fn expands_to_program(&self) -> bool {
+        let is_mark = |byte: u8| matches!(byte, b'$' | b'`');
+        let mut places = self.bytes.iter().enumerate().filter(|(_, byte)| is_mark(**byte));
+        places.any(|(at, _)| self.is_in_place_of_program(at, Subject::Expansion))
+    }
+
+    /// Whether a file is read as a script: `. file`.
+    fn sources(&self) -> bool {
+        let is_dot = |(_, pair): &(usize, &[u8])| matches!(pair, [b'.', b' ' | b'\t']);
+        let mut places = self.bytes.windows(2).enumerate().filter(is_dot);
+        places.any(|(at, _)| {
+            self.word_start(at) == Some(at) && self.is_in_place_of_program(at, Subject::Expansion)
+        })
+    }
+
+    /// Whether what stands from `start` to `end` may be (in) the name of a program, a text to evaluate or the target of a
+    /// redirection.
+    pub(super) fn may_name_program(&self, start: usize, end: usize) -> bool {
+        self.is_in_place_of_program(start, Subject::Value { end })
+    }
+
+    fn is_in_place_of_program(&self, start: usize, subject: Subject) -> bool {
+        if self.is_unsure || is_escaped(&self.bytes[..start]) || self.is_first_word(start, subject) {
+            return true;
+        }
+        // a string in that place is the name of a program as a whole: `"a b c"`
+        self.enclosing(start).is_some_and(|string| self.is_first_word(string.open, Subject::String))
+    }
+
+    fn is_first_word(&self, start: usize, subject: Subject) -> bool {
+        let Some(word) = self.word_start(start) else { return true };
+        // the sign of a line in a diff is no part of the word
+        let is_signed = word < start
+            && matches!(self.bytes[word], b'+' | b'-')
+            && self.bytes[..word].last().is_none_or(|byte| *byte == b'\n');
+        let prefix = &self.bytes[word + usize::from(is_signed)..start];
+        let is_value = matches!(subject, Subject::Value { .. });
+        let is_whole = matches!(subject, Subject::Value { end } if self.is_whole_string(prefix, end));
+        let (blanks, before) = split_blanks(&self.bytes[..word]);
+        match before.last() {
+            Some(b'(') if blanks == 0 && is_call(before) && is_whole => false,
+            Some(b'{') if blanks == 0 => !prefix.contains(&b':') && !is_assignment(prefix),
+            None | Some(b'\n' | b';' | b'|' | b'&' | b'(' | b')' | b'<' | b'>' | b'`' | b'{' | b'}') => {
+                !is_assignment(prefix)
+            }
+            Some(_) => match self.word_before(before.len()) {
+                None => true,
+                Some(word) if takes_text(word) => {
+                    let unquoted = prefix.strip_prefix(b"'").or_else(|| prefix.strip_prefix(b"\""));
+                    // what stands inside of the text is looked at by itself
+                    subject != Subject::String && !is_assignment(unquoted.unwrap_or(prefix))
+                }
+                Some(word) if is_before_program(word) => !is_assignment(prefix),
+                // the beginning of a longer string, which may be a command of its own
+                Some(_) => is_value && !prefix.is_empty() && is_only_quotes(prefix) && !is_whole,
+            },
+        }
+    }
+
+    /// The string in which `at` stands.
+    fn enclosing(&self, at: usize) -> Option<Quoted> {
+        let index = self.quoted.partition_point(|string| string.close < at);
+        self.quoted.get(index).copied().filter(|string| string.open < at)
+    }
+
+    /// The string that closes right before `at`.
+    fn string_before(&self, at: usize) -> Option<Quoted> {
+        let index = self.quoted.partition_point(|string| string.close < at).checked_sub(1)?;
+        self.quoted.get(index).copied().filter(|string| string.close + 1 == at)
+    }
+
+    /// The word that ends at `end`, without quotes around it; none where it is not sure where it begins: `A="x y" program`.
+    fn word_before(&self, end: usize) -> Option<&[u8]> {
+        let floor = self.enclosing(end).map_or(0, |string| string.open + 1);
+        let mut at = end;
+        while at > floor {
+            if let Some(string) = self.string_before(at) {
+                at = string.open;
+                continue;
+            }
+            match self.bytes[at - 1] {
+                byte if byte.is_ascii_whitespace() || b";|&(".contains(&byte) => {
+                    // an escaped blank is a part of the word
+                    if self.bytes[..at - 1].last() == Some(&b'\\') {
+                        return None;
+                    }
+                    break;
+                }
+                b')' | b'`' | b'<' | b'>' | b'}' => return None,
+                // a name in JSON is a word by itself, whatever stands around it
+                b'"' | b'\'' | b'\\' if !self.bytes[at - 1..end].ends_with(b"\":") => return None,
+                _ => at -= 1,
+            }
+            if end - at > LONGEST_WORD {
+                return None;
+            }
+        }
+        Some(self.bytes[at..end].trim_quotes())
+    }
+
+    /// Where the word begins that holds `end`; none where that is far away, or not sure.
+    fn word_start(&self, end: usize) -> Option<usize> {
+        let is_boundary = |byte: u8| byte.is_ascii_whitespace() || b";|&()<>`{}".contains(&byte);
+        let mut at = end;
+        while let Some(before) = at.checked_sub(1) {
+            if let Some(string) = self.string_before(at) {
+                at = string.open;
+            } else if is_boundary(self.bytes[before]) {
+                break;
+            } else {
+                at = before;
+            }
+            if end - at > LONGEST_WORD {
+                return None;
+            }
+        }
+        (!self.bytes[..at].ends_with(b"\\ ")).then_some(at)
+    }
+
+    /// Whether the quotes before a place are closed right behind it.
+    fn is_whole_string(&self, prefix: &[u8], end: usize) -> bool {
+        let closing: Vec<u8> = prefix.iter().rev().copied().collect();
+        let behind = &self.bytes[end..];
+        let is_closed = match closing.as_slice() {
+            [quote] => behind.first() == Some(quote),
+            // `'\''…'\''` and `\"…\"` are the same backwards and forwards, but for the place of the backslash
+            [_, ..] => behind.starts_with(prefix) || behind.starts_with(&closing),
+            [] => false,
+        };
+        is_closed && is_only_quotes(prefix)
+    }
+}
+
+/// Whether a backslash before a place takes what follows as a part of it: `\e`, `\x24`, `\u0041`.
+fn is_escaped(before: &[u8]) -> bool {
+    let digits =
+        before.iter().rev().take(LONGEST_ESCAPE).take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    before[..before.len() - digits].last() == Some(&b'\\')
+}
+
+fn is_only_quotes(prefix: &[u8]) -> bool {
+    prefix.iter().all(|byte| matches!(byte, b'"' | b'\'' | b'\\'))
+}
+
+/// `f(`, as code has it; `$(` and `<(` and `(` begin a command.
+fn is_call(before: &[u8]) -> bool {
+    matches!(before, [.., name, b'('] if name.is_ascii_alphanumeric() || *name == b'_')
+}
+
+/// `NAME=`, `NAME+=` and what may follow of the value.
+fn is_assignment(word: &[u8]) -> bool {
+    let length = word.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+    length > 0 && !word[0].is_ascii_digit() && matches!(&word[length..], [b'=', ..] | [b'+', b'=', ..])
+}
+
+fn split_blanks(bytes: &[u8]) -> (usize, &[u8]) {
+    let blanks = bytes.iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    (blanks, &bytes[..bytes.len() - blanks])
+}
+
+trait TrimQuotes {
+    fn trim_quotes(&self) -> &Self;
+}
+
+impl TrimQuotes for [u8] {
+    fn trim_quotes(&self) -> &Self {
+        let is_quote = |byte: &u8| matches!(byte, b'"' | b'\'' | b'\\');
+        let start = self.iter().position(|byte| !is_quote(byte)).unwrap_or(self.len());
+        let end = self.iter().rposition(|byte| !is_quote(byte)).map_or(start, |last| last + 1);
+        &self[start..end]
+    }
+}
+
+/// `-c`, `-lc`, `-e`, `--eval`, `eval`: the next word is a text that is evaluated.
+fn takes_text(word: &[u8]) -> bool {
+    let is_short = |flags: &[u8]| {
+        flags.iter().all(u8::is_ascii_alphabetic) && matches!(flags.last(), Some(b'c' | b'e' | b'E'))
+    };
+    match word {
+        b"eval" | b"trap" | b"--eval" | b"--command" | b"--exec" | b"--execute" => true,
+        [b'-', flags @ ..] => is_short(flags) && flags.len() <= 4,
+        _ => false,
+    }
+}
+
+fn is_before_program(word: &[u8]) -> bool {
+    let name = word.rsplit(|byte| *byte == b'/').next().unwrap_or(word);
+    let Ok(name) = str::from_utf8(name) else { return false };
+    is_assignment(word)
+        || name == "."
+        || name.starts_with("-exec")
+        || name.starts_with("-ok")
+        || BEFORE_PROGRAM.contains(&name)
+        || is_interpreter(name)
+}
+
+fn is_interpreter(name: &str) -> bool {
+    INTERPRETERS.contains(&name) || name.starts_with("python") || name.starts_with("pypy")
+}
+
+/// The words of a text, without the directories of programs.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let is_inside = |char: char| char.is_ascii_alphanumeric() || "_-.".contains(char);
+    text.split(move |char| !is_inside(char)).filter(|word| !word.is_empty())
+}
+
+/// Whether the text hands a text to something that runs it.
+fn evaluates(text: &str, matter: Matter) -> bool {
+    // arithmetic reads names and signs of its own
+    let calculates = || text.contains("((") || text.contains("$[") || words(text).any(|word| word == "let");
+    words(text).any(|word| EVALUATORS.contains(&word))
+        || (matter == Matter::Command && (interprets(text) || calculates()))
+}
+
+/// Whether an interpreter may get its program from the text: `python3 script.py` gets it from a file.
+fn interprets(text: &str) -> bool {
+    let is_inside = |char: char| char.is_ascii_alphanumeric() || "_-.".contains(char);
+    let mut rest = text;
+    while let Some(at) = rest.find(is_inside) {
+        let length = rest[at..].find(|char| !is_inside(char)).unwrap_or(rest.len() - at);
+        let (word, behind) = rest[at..].split_at(length);
+        let argument = behind.trim_start_matches([' ', '\t']);
+        let begins_name = |char: char| char.is_ascii_alphanumeric() || "/._~".contains(char);
+        let is_script = argument.len() < behind.len()
+            && (argument.starts_with(begins_name) || argument.starts_with("-m "));
+        if is_interpreter(word) && !is_script && !behind.starts_with(['/', '=', ':', '@']) {
+            return true;
+        }
+        rest = behind;
+    }
+    false
+}
