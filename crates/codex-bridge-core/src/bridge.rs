@@ -136,6 +136,9 @@ pub enum Error {
     /// A question takes no yes: nobody would have answered it.
     #[error("{0} is a question, which takes no yes")]
     IsQuestion(String),
+    /// A form does not take this.
+    #[error("{0}")]
+    BadAnswers(String),
     /// The task is in the wrong state for it.
     #[error("task {task_id} is {status}: {message}")]
     WrongState {

@@ -77,6 +77,8 @@ impl From<bridge::Error> for Failure {
             }
             bridge::Error::IsQuestion(_) => Self::new("is_question", message)
                 .hint("answer it: `codex-bridge answer`, or `answers` by the door you came by"),
+            bridge::Error::BadAnswers(_) => Self::new("bad_answers", message)
+                .hint("`codex-bridge requests` shows the fields, and what each of them takes"),
             bridge::Error::WrongState { .. } => Self::new("wrong_state", message),
             bridge::Error::Refused(_) => Self::new("refused", message),
             bridge::Error::NotThere(_) => Self::new("not_there", message),

@@ -12,10 +12,10 @@ use codex_bridge_core::task::{Task, TaskId};
 use redact::plain::plain;
 use serde::Deserialize;
 
-use super::approvals::{self, Last, Told};
 use super::fields::Fields;
+use super::form::{Control, FormOf};
 use super::frame::{Frame, page};
-use super::request::{Card, FormOf};
+use super::request::{Card, Extent};
 use super::tasks::{elapsed, running_since};
 use super::timeline::{Entry, Timeline, What, whole_text as text_of};
 use super::words::{self, Badge};
@@ -49,7 +49,6 @@ struct Page {
     frame: Frame,
     task: Head,
     cards: Vec<Card>,
-    told: Option<Told>,
     said: Option<&'static str>,
     entries: Vec<Entry>,
     /// The first event on the page, if there are earlier ones.
@@ -116,7 +115,6 @@ pub async fn show(
     caller: Caller,
     Path(id): Path<String>,
     Query(wanted): Query<Wanted>,
-    Query(last): Query<Last>,
 ) -> Result<Response, Wrong> {
     let TaskView { task, open_requests } = app.bridge.show(&id).await?;
     let read = read(&app, &task.id, &wanted).await?;
@@ -127,7 +125,6 @@ pub async fn show(
         frame,
         task: Head::new(&task, running_since(&app, &task).await?),
         cards,
-        told: approvals::told(&app, &caller, &last).await,
         said: wanted.said.as_deref().and_then(sentence),
         entries: read.entries,
         earlier_than: read.earlier_than,

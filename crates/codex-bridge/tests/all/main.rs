@@ -54,5 +54,6 @@ mod web_approvals;
 mod web_live;
 mod web_pages;
 mod web_rig;
+mod web_taps;
 mod web_tasks;
 mod web_text;
