@@ -13,6 +13,7 @@ mod fields;
 mod form;
 mod frame;
 mod hosts;
+mod links;
 pub mod locked;
 mod login;
 mod markdown;

@@ -180,6 +180,8 @@ async fn let_in(
                 };
             }
             request.extensions_mut().insert(caller.clone());
+            // For pages, whose words must not lead back to us.
+            request.extensions_mut().insert(Arc::clone(&gate.names));
             let response = while_let_in(&gate.bridge, caller, next.run(request)).await?;
             Ok(answering.until_told(response))
         }
