@@ -147,9 +147,29 @@ impl Page {
 
     /// Presses Enter on whatever has the focus.
     pub async fn press_enter(&self) {
-        let press = |kind: &str| json!({ "type": kind, "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r" });
-        self.call("Input.dispatchKeyEvent", press("keyDown")).await;
-        self.call("Input.dispatchKeyEvent", press("keyUp")).await;
+        self.hold_enter(0).await;
+    }
+
+    /// Holds Enter down until it has repeated itself so often.
+    pub async fn hold_enter(&self, repeats: u32) {
+        self.enter("keyDown", false).await;
+        self.repeat_enter(repeats).await;
+    }
+
+    /// Enter, held down since before anybody looked, repeats itself and is let go.
+    pub async fn repeat_enter(&self, repeats: u32) {
+        for _ in 0..repeats {
+            self.enter("keyDown", true).await;
+        }
+        self.enter("keyUp", false).await;
+    }
+
+    async fn enter(&self, kind: &str, is_repeat: bool) {
+        let mut key = json!({ "type": kind, "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "autoRepeat": is_repeat });
+        if kind == "keyDown" {
+            key["text"] = "\r".into();
+        }
+        self.call("Input.dispatchKeyEvent", key).await;
     }
 
     /// Presses the button and waits until the page that it leads to is loaded.

@@ -13,7 +13,7 @@ use crate::shell::{PATIENCE, Shell};
 pub struct Site {
     pub shell: Shell,
     browser: Browser,
-    port: u16,
+    pub port: u16,
 }
 
 impl Site {
@@ -81,7 +81,8 @@ impl Site {
         page.wait_for("document.querySelector('#unlock').open").await;
         page.type_into("#unlock-token", token).await;
         page.click("#unlock button.primary").await;
-        page.wait_for("!document.querySelector('#unlock').open").await;
+        // What was pressed may have led to another page by now.
+        page.wait_for("document.querySelector('#unlock')?.open === false").await;
     }
 
     /// A page of nobody.

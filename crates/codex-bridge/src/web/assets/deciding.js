@@ -147,16 +147,15 @@ const deciding = (() => {
   }
 
   // A card that is decided says so in the place of its form, and is as high as before.
-  function close(card, drawn) {
+  function close(card, drawn, hadFocus = card.contains(document.activeElement)) {
     if (card.classList.contains("closed")) return;
     card.classList.add("closed");
     const place = $(".decide", card), outcome = $(".decide", drawn);
     if (!place || !outcome) return;
-    const had = card.contains(document.activeElement);
     outcome.style.minHeight = `${place.getBoundingClientRect().height}px`;
     outcome.tabIndex = -1;
     place.replaceWith(outcome);
-    if (had) outcome.focus({ preventScroll: true });
+    if (hadFocus) outcome.focus({ preventScroll: true });
     look();
   }
   const sameCard = (card, doc) => $(`[data-key="${CSS.escape(card.dataset.key)}"]`, doc);
@@ -182,7 +181,7 @@ const deciding = (() => {
     try {
       sent = await send(form.getAttribute("action"), body);
       const drawn = sent?.answer.ok && sameCard(card, sent.doc);
-      if (drawn && !$("form.decide", drawn)) { onDrawn(drawn); close(card, drawn); return; }
+      if (drawn && !$("form.decide", drawn)) { onDrawn(drawn); close(card, drawn, true); return; }
       if (sent) said = $("main .notice.bad", sent.doc)?.textContent ?? "That did not work. Load the page again to see how it stands.";
     } catch { said = "The daemon cannot be reached. Nothing is known of your answer: look again before you repeat it."; }
     button.removeAttribute("aria-busy");
