@@ -123,7 +123,8 @@ async fn many_tabs_of_running_tasks_leave_the_browser_room() {
 #[tokio::test(flavor = "multi_thread")]
 async fn output_is_shown_at_the_command_that_writes_it() {
     let site = Site::new().await;
-    let command = "echo begun; while [ ! -e go ]; do sleep 0.1; done";
+    // Again and again: codex 0.166 may not tell of what a command writes at once before it writes more.
+    let command = "while [ ! -e go ]; do echo begun; sleep 0.1; done";
     site.shell.model.script("watch", Scenario::new().exec(command).then_say("Seen."));
     let page = site.visitor("anna", "approver").await;
     let id = site.start_by_form(&page, "watch", "workspace-write").await;

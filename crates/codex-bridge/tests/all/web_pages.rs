@@ -3,7 +3,7 @@
 use scripted_model::{Phase, Scenario, ToolCall};
 use testkit::browser::{Page, Width};
 
-use crate::web_rig::{Site, assert_content, picture};
+use crate::web_rig::{Site, assert_content, at_rest, picture};
 
 /// Tasks of all kinds, for pictures: one done, one that waits to change files, one that waits for a command.
 async fn furnish(site: &Site) -> Vec<String> {
@@ -48,6 +48,7 @@ async fn furnish(site: &Site) -> Vec<String> {
 async fn both_widths(page: &Page, name: &str) {
     for (width, suffix) in [(Width::Desktop, "desktop"), (Width::Phone, "phone")] {
         page.resize(width).await;
+        at_rest(page).await;
         page.screenshot(&picture(&format!("{name}-{suffix}"))).await;
     }
     page.resize(Width::Narrow).await;
@@ -84,6 +85,7 @@ async fn every_page_looks_right_on_a_desk_and_on_a_phone() {
         both_widths(&page, name).await;
         page.screenshot_whole(&picture(&format!("{name}-whole"))).await;
         page.prefer("dark").await;
+        at_rest(&page).await;
         page.screenshot(&picture(&format!("{name}-desktop-dark"))).await;
     }
     page.goto(&site.address("/deliveries")).await;
@@ -92,6 +94,7 @@ async fn every_page_looks_right_on_a_desk_and_on_a_phone() {
     let card = page.text(".request").await;
     assert!(card.contains("1 secret is hidden") && !card.contains("ghp_0123"), "{card}");
     page.resize(Width::Phone).await;
+    at_rest(&page).await;
     page.screenshot(&picture("approvals-phone-dark")).await;
     // The page of a task that is not there is a 404, which Chromium puts on the console.
     let complaints: Vec<String> =

@@ -118,6 +118,12 @@ impl Site {
     }
 }
 
+/// Waits until all cards take presses.
+pub async fn at_rest(page: &Page) {
+    page.wait_for("[...document.querySelectorAll('form.decide')].every(it => it.hasAttribute('data-ready'))")
+        .await;
+}
+
 /// Presses a button of a card as soon as the card takes it, once, and waits until it did.
 pub async fn decide(page: &Page, selector: &str) {
     let button = begin_to_decide(page, selector).await;

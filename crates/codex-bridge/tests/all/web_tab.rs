@@ -131,6 +131,7 @@ async fn another_tab_looks_without_the_token_and_decides_with_it() {
     tab.see("touch it.txt").await;
     let button = begin_to_decide(&tab, ".request button[value=accept]").await;
     tab.wait_for("document.querySelector('#unlock').open").await;
+    assert_eq!(tab.text("#unlock button.primary").await, "Approve once");
     tab.screenshot(&picture("unlock-desktop")).await;
     tab.resize(testkit::browser::Width::Phone).await;
     tab.prefer("dark").await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use scripted_model::Scenario;
 use testkit::browser::{Page, Width};
 
-use crate::web_rig::{Site, assert_content, decide};
+use crate::web_rig::{Site, assert_content, at_rest, decide, picture};
 
 /// A task that asks for a command. It only reads, so that it waits for no other.
 async fn asks(site: &Site, name: &str) -> String {
@@ -35,12 +35,6 @@ async fn drum(page: &Page, place: (f64, f64), times: u32, pause_ms: u64) {
 /// Where the cards and their buttons are, in the window.
 const BOXES: &str = "JSON.stringify([...document.querySelectorAll('.request')].map(it => it.getBoundingClientRect().toJSON()))";
 
-/// Waits until all cards take presses.
-async fn at_rest(page: &Page) {
-    page.wait_for("[...document.querySelectorAll('form.decide')].every(it => it.hasAttribute('data-ready'))")
-        .await;
-}
-
 /// Counts the decisions that the page sends from now on.
 async fn count_sent(page: &Page) {
     let wrap = "(() => { window.__sent = 0; const real = window.fetch; window.fetch = (address, how) => { \
@@ -66,6 +60,7 @@ async fn who_presses_decline_again_and_again_approves_nothing() {
         drum(&page, place, 12, 60).await;
         page.see("Your answer is in: declined by token anna").await;
         assert_eq!(page.evaluate(BOXES).await, before, "{width:?}: nothing has moved");
+        page.screenshot(&picture(&format!("approvals-decided-{width:?}").to_lowercase())).await;
         drum(&page, place, 10, 160).await;
         // Another one comes while the finger is still there.
         let third = asks(&site, "three").await;

@@ -71,8 +71,9 @@ const deciding = (() => {
 
   // The secret of the tab.
   const secret = () => sessionStorage.getItem(KEPT);
-  function unlock() {
+  function unlock(words) {
     const dialog = $("#unlock"), form = $("form", dialog), wrong = $(".notice", dialog);
+    $("button.primary", form).textContent = words;   // what was pressed, and is done with the token
     wrong.hidden = true;
     form.reset();
     dialog.showModal();
@@ -94,9 +95,9 @@ const deciding = (() => {
     });
   }
   // Sends a form with the secret of the tab; asks for the token if there is none, or if it is worth nothing any more.
-  async function send(address, body) {
+  async function send(address, body, words) {
     for (;;) {
-      const shown = secret() ?? await unlock();
+      const shown = secret() ?? await unlock(words);
       if (!shown) return null;
       const answer = await fetch(address, { method: "POST", headers: { accept: "text/html", [HEADER]: shown }, body });
       if (new URL(answer.url).pathname === "/login") { location.assign("/login"); return null; }
@@ -113,7 +114,7 @@ const deciding = (() => {
     if (!secret()) {
       if (!$("#unlock")) return;   // on a page of nobody's, or of one who came by the socket
       event.preventDefault();
-      if (await unlock()) form.requestSubmit(button);
+      if (await unlock(button?.textContent || "Go on")) form.requestSubmit(button);
       return;
     }
     let field = $("input[name=tab]", form);
@@ -179,7 +180,7 @@ const deciding = (() => {
     button.setAttribute("aria-busy", "true");
     let said = "", sent = null;
     try {
-      sent = await send(form.getAttribute("action"), body);
+      sent = await send(form.getAttribute("action"), body, button.textContent);
       const drawn = sent?.answer.ok && sameCard(card, sent.doc);
       if (drawn && !$("form.decide", drawn)) { onDrawn(drawn); close(card, drawn, true); return; }
       if (sent) said = $("main .notice.bad", sent.doc)?.textContent ?? "That did not work. Load the page again to see how it stands.";
