@@ -104,10 +104,10 @@ pub async fn show(
         let changes = Change::of(&app.bridge.whole_changes(&record).await?);
         card = card.opened(changes, mark_of_opening(&app, &record)?);
     }
-    card.head = match shown.sent.as_deref() {
-        Some("first") => "Your answer is in",
-        Some("late") => "Your answer came too late",
-        _ => card.head,
+    (card.head, card.tone) = match shown.sent.as_deref() {
+        Some("first") => ("Your answer is in", "good"),
+        Some("late") => ("Your answer came too late", "wait"),
+        _ => (card.head, card.tone),
     };
     let cards = vec![card];
     Ok(page(StatusCode::OK, &Page { frame, cards, next: None, is_later: false, is_single: true }))

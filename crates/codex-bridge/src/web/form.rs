@@ -114,19 +114,15 @@ fn input(field: &Field) -> Option<Input> {
 
 fn control(field: &Field) -> Option<Control> {
     let can_skip = !field.required && field.default.is_none();
+    let yes_or_no = || {
+        let pick =
+            |(value, label): (&str, &str)| Pick { value: value.into(), label: label.into(), is_on: false };
+        Control::One { picks: [("true", "Yes"), ("false", "No")].map(pick).into(), can_skip, is_list: false }
+    };
     Some(match field.kind.as_str() {
-        "boolean" => match &field.default {
-            Some(default) => Control::Check { is_on: *default == true },
-            None => {
-                let picks = [("true", "Yes"), ("false", "No")];
-                let pick = |(value, label): (&str, &str)| Pick {
-                    value: value.into(),
-                    label: label.into(),
-                    is_on: false,
-                };
-                Control::One { picks: picks.map(pick).into(), can_skip, is_list: false }
-            }
-        },
+        "boolean" => {
+            field.default.as_ref().map_or_else(yes_or_no, |it| Control::Check { is_on: *it == true })
+        }
         "array" => Control::Any(picks(field)),
         "string" if !field.choices.is_empty() => {
             Control::One { picks: picks(field), can_skip, is_list: field.choices.len() > MOST_CHOICES }

@@ -63,6 +63,8 @@ pub struct Card {
     pub verdict: Option<String>,
     /// What stands before that.
     pub head: &'static str,
+    /// The tone in which it is said: `good` or `wait`.
+    pub tone: &'static str,
 }
 
 /// A question with its choices.
@@ -128,6 +130,7 @@ impl Card {
             may_decide: caller.role >= Role::Approver,
             verdict,
             head: HEAD,
+            tone: "wait",
             request,
         }
     }

@@ -98,7 +98,7 @@ pub fn count(number: usize) -> String {
     let digits = number.to_string();
     let mut read = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             read.push(',');
         }
         read.push(digit);

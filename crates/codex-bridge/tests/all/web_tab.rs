@@ -10,7 +10,7 @@ use crate::http_rig::Call;
 use crate::web_rig::{Site, assert_content, begin_to_decide, decide, picture};
 
 /// A server of somebody else on another port; gives the cookies that the next browser brings.
-async fn other_server() -> (u16, tokio::task::JoinHandle<String>) {
+fn other_server() -> (u16, tokio::task::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -48,7 +48,7 @@ async fn a_server_on_another_port_gets_the_cookie_and_can_change_nothing_with_it
     assert!(!html.as_str().unwrap().contains(&secret[..40]), "it is in no page");
 
     let other = site.tab(&page).await;
-    let (port, served) = other_server().await;
+    let (port, served) = other_server();
     other.goto(&format!("http://127.0.0.1:{port}/")).await;
     let cookie = tokio::time::timeout(crate::shell::PATIENCE, served).await.unwrap().unwrap();
     assert!(

@@ -9,8 +9,8 @@ use crate::web_rig::{Site, assert_content, at_rest, decide, picture};
 
 /// A task that asks for a command. It only reads, so that it waits for no other.
 async fn asks(site: &Site, name: &str) -> String {
-    let story = Scenario::new().exec(&format!("touch {name}.txt")).then_say("Well.");
-    site.shell.model.script(&format!("touch {name}"), story);
+    let story = Scenario::new().exec(format!("touch {name}.txt")).then_say("Well.");
+    site.shell.model.script(format!("touch {name}"), story);
     let said =
         site.shell.run(&["--json", "run", "-d", "-s", "read-only", &format!("touch {name}")]).await.ok();
     let id = said.json()["task_id"].as_str().unwrap().to_owned();

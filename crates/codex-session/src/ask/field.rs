@@ -135,8 +135,7 @@ fn shown_default(
         choices.is_empty() || choices.iter().any(|choice| value.as_str() == Some(choice.value.as_str()))
     };
     let fits = match (kind, default) {
-        ("boolean", Value::Bool(_)) => true,
-        ("number", Value::Number(_)) => true,
+        ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) => true,
         ("integer", Value::Number(number)) => number.as_f64().is_some_and(|number| number.fract() == 0.0),
         ("string", Value::String(text)) => is_choice(default) && cleaner.verbatim(text) == *text,
         ("array", Value::Array(values)) => values.iter().all(is_choice),
