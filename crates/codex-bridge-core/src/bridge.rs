@@ -142,6 +142,9 @@ pub enum Error {
     /// What was shown is not what is asked.
     #[error("request {0} is not the one that was shown: its digest is another one")]
     AnotherRequest(String),
+    /// A form does not take this.
+    #[error("{0}")]
+    BadAnswers(String),
     /// The task is in the wrong state for it.
     #[error("task {task_id} is {status}: {message}")]
     WrongState {

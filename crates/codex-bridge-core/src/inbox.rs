@@ -7,6 +7,7 @@
 
 pub mod answer;
 pub mod command;
+mod form;
 pub mod hops;
 pub mod reply;
 pub mod rounds;

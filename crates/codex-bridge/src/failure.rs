@@ -81,6 +81,8 @@ impl From<bridge::Error> for Failure {
                 .hint("send `request_id` and `digest` as the request that you were shown has them"),
             bridge::Error::AnotherRequest(_) => Self::new("digest_mismatch", message)
                 .hint("look at the request again, and decide on what it asks now"),
+            bridge::Error::BadAnswers(_) => Self::new("bad_answers", message)
+                .hint("`codex-bridge requests` shows the fields, and what each of them takes"),
             bridge::Error::WrongState { .. } => Self::new("wrong_state", message),
             bridge::Error::Refused(_) => Self::new("refused", message),
             bridge::Error::NotThere(_) => Self::new("not_there", message),

@@ -24,6 +24,7 @@ mod routes;
 pub mod seats;
 mod store;
 mod stream;
+mod tab;
 pub mod tasks;
 mod tokens;
 mod tool;

@@ -7,6 +7,7 @@
 
 mod channel;
 mod delivery;
+mod field;
 mod request;
 mod task;
 pub mod words;
@@ -24,6 +25,7 @@ use serde_json::{Map, Value};
 
 pub use channel::{Channel, ChannelLog, Knock, Message, Reached};
 pub use delivery::{Delivery, Tried};
+pub use field::{Choice, Field};
 pub use request::{Change, Detail, Request, diff_of};
 pub use task::{Diff, ShortTask, Task, TaskNews, TaskResult, Turn, Usage};
 

@@ -10,8 +10,11 @@ mod cut;
 mod deliveries;
 mod diff;
 mod fields;
+mod form;
 mod frame;
 mod hosts;
+mod links;
+pub mod locked;
 mod login;
 mod markdown;
 mod request;
@@ -60,9 +63,12 @@ pub fn routes() -> Router<App> {
         .layer(middleware::from_fn(shielded))
 }
 
-/// Tells the browser what our pages never do, so that it stops whatever looks as if they did.
 async fn shielded(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+    shield(next.run(request).await)
+}
+
+/// Tells the browser what our pages never do, so that it stops whatever looks as if they did.
+fn shield(mut response: Response) -> Response {
     let headers = response.headers_mut();
     // Not `no-referrer`: Chromium 148 then sends `Origin: null` with our own forms, which could be anyone's.
     let fixed: [(HeaderName, &str); 4] = [

@@ -11,6 +11,7 @@ mod changes;
 mod clean;
 mod draft;
 mod elicitation;
+mod field;
 mod permissions;
 
 use codex_wire::item::FileChange;
@@ -20,6 +21,7 @@ use serde::Serialize;
 
 use crate::projection::call_id::{command_call_id, patch_call_id};
 use draft::Draft;
+pub use field::{Choice, ShownField};
 
 /// A decision that a person is asked for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -40,6 +42,9 @@ pub struct Ask {
     pub changes: Vec<ShownChange>,
     /// What is asked of the person, for [`Kind::Questions`]. Same order as in the request.
     pub questions: Vec<ShownQuestion>,
+    /// What is to be filled in, for [`Kind::Form`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<ShownField>,
     /// How many secrets are hidden in all of it.
     pub hidden_secrets: usize,
     /// Who asks.
@@ -98,6 +103,10 @@ pub struct ShownChange {
     pub moved_to: Option<String>,
     /// The unified diff, with its two header lines.
     pub diff: String,
+    /// How many lines the whole diff adds.
+    pub added_lines: usize,
+    /// How many lines the whole diff takes away.
+    pub removed_lines: usize,
     /// How many bytes at the end of the diff are missing; 0 if it is whole.
     pub cut_bytes: usize,
 }

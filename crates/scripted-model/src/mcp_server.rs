@@ -1,7 +1,7 @@
 //! A tiny MCP server on stdio, for turns in which the model calls a tool of one.
 //!
-//! Three tools: `peek` only reads, `poke` writes, `ask` questions the user by `elicitation/create`. Knows MCP's
-//! lines and nothing else of this crate. Which process runs it does not matter: any program can call [`run`].
+//! Three tools: `peek` only reads, `poke` writes, `ask` questions the user by `elicitation/create`, with a form of its
+//! own or with that of its argument `schema`. Knows MCP's lines and nothing else of this crate. Which process runs it does not matter: any program can call [`run`].
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -69,21 +69,22 @@ impl McpServer {
         match params["name"].as_str() {
             Some("peek") => result(id, &said(&format!("peeked at {words}"))),
             Some("poke") => result(id, &said(&format!("poked {words}"))),
-            Some("ask") => self.ask(id, words),
+            Some("ask") => self.ask(id, words, params["arguments"].get("schema")),
             _ => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": "no such tool"}}),
         }
     }
 
-    fn ask(&mut self, call: &Value, words: &str) -> Value {
+    fn ask(&mut self, call: &Value, words: &str, schema: Option<&Value>) -> Value {
+        let plain = json!({
+            "type": "object",
+            "properties": {"answer": {"type": "string", "title": "Answer"}},
+            "required": ["answer"],
+        });
         let question = format!("question-{call}");
         self.asking.insert(question.clone(), call.clone());
         json!({"jsonrpc": "2.0", "id": question, "method": "elicitation/create", "params": {
             "message": words,
-            "requestedSchema": {
-                "type": "object",
-                "properties": {"answer": {"type": "string", "title": "Answer"}},
-                "required": ["answer"],
-            },
+            "requestedSchema": schema.unwrap_or(&plain),
         }})
     }
 
@@ -107,7 +108,7 @@ fn tools() -> Value {
         json!({
             "name": name,
             "description": does,
-            "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
+            "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}, "schema": {"type": "object"}}},
             "annotations": {"readOnlyHint": read_only},
         })
     };

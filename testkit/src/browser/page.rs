@@ -61,9 +61,14 @@ impl Page {
 
     /// Goes back, as by the button of the browser, and waits until that page is there.
     pub async fn back(&self) {
+        self.back_by(1).await;
+    }
+
+    /// Goes back by several pages at once.
+    pub async fn back_by(&self, pages: usize) {
         let history = self.call("Page.getNavigationHistory", json!({})).await;
         let current = history["currentIndex"].as_u64().and_then(|index| usize::try_from(index).ok());
-        let before = current.and_then(|index| index.checked_sub(1)).expect("a page before this one");
+        let before = current.and_then(|index| index.checked_sub(pages)).expect("a page before this one");
         let entry = json!({ "entryId": history["entries"][before]["id"] });
         self.call("Page.navigateToHistoryEntry", entry).await;
         let there = format!(
@@ -123,10 +128,48 @@ impl Page {
 
     /// Presses the mouse on an element, where a person would.
     pub async fn click(&self, selector: &str) {
-        let (x, y) = self.middle_of(selector).await;
+        let place = self.middle_of(selector).await;
+        self.press_at(place).await;
+    }
+
+    /// Presses the mouse at a place of the window, whatever is there.
+    pub async fn press_at(&self, (x, y): (f64, f64)) {
         let press = |kind: &str| json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
         self.call("Input.dispatchMouseEvent", press("mousePressed")).await;
         self.call("Input.dispatchMouseEvent", press("mouseReleased")).await;
+    }
+
+    /// Turns the wheel in the middle of the window, as a person who scrolls.
+    pub async fn turn_wheel(&self, down: f64) {
+        let turn = json!({ "type": "mouseWheel", "x": 195, "y": 400, "deltaX": 0, "deltaY": down });
+        self.call("Input.dispatchMouseEvent", turn).await;
+    }
+
+    /// Presses Enter on whatever has the focus.
+    pub async fn press_enter(&self) {
+        self.hold_enter(0).await;
+    }
+
+    /// Holds Enter down until it has repeated itself so often.
+    pub async fn hold_enter(&self, repeats: u32) {
+        self.enter("keyDown", false).await;
+        self.repeat_enter(repeats).await;
+    }
+
+    /// Enter, held down since before anybody looked, repeats itself and is let go.
+    pub async fn repeat_enter(&self, repeats: u32) {
+        for _ in 0..repeats {
+            self.enter("keyDown", true).await;
+        }
+        self.enter("keyUp", false).await;
+    }
+
+    async fn enter(&self, kind: &str, is_repeat: bool) {
+        let mut key = json!({ "type": kind, "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "autoRepeat": is_repeat });
+        if kind == "keyDown" {
+            key["text"] = "\r".into();
+        }
+        self.call("Input.dispatchKeyEvent", key).await;
     }
 
     /// Presses the button and waits until the page that it leads to is loaded.
@@ -136,7 +179,8 @@ impl Page {
         self.wait_for("!window.__before && document.readyState === 'complete'").await;
     }
 
-    async fn middle_of(&self, selector: &str) -> (f64, f64) {
+    /// Where the middle of an element is, once it is scrolled to.
+    pub async fn middle_of(&self, selector: &str) -> (f64, f64) {
         let quoted = json!(selector);
         self.wait_for(&format!("!!document.querySelector({quoted})")).await;
         let place = self

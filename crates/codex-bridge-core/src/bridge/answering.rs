@@ -139,7 +139,7 @@ impl Bridge {
         if request.is_question() && is_yes(&decision) {
             return Err(Error::IsQuestion(request.request_id));
         }
-        let decision = answer::as_asked(&request.ask, decision);
+        let decision = answer::as_asked(&request.ask, decision).map_err(Error::BadAnswers)?;
         let now = now_ms();
         let plain = serde_json::to_vec(&decision).map_err(|error| Error::Refused(error.to_string()))?;
         request.state = RequestState::Decided;

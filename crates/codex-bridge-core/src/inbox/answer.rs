@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use codex_session::Decision;
 use serde_json::{Map, Value};
 
+use super::form;
 use crate::request::asks_for_secret;
 
 /// How a question is answered in a chat; of a secret, how it is answered elsewhere: a chat keeps what is written there.
@@ -46,9 +47,12 @@ pub fn decision(task_id: &str, request_id: &str, ask: &Value, text: &str) -> Res
         return wrong("There is no answer in this.");
     }
     if is_form(ask) {
-        let fields: Option<Map<String, Value>> = text.lines().map(field).collect();
-        return match fields {
-            Some(fields) => Ok(Decision::Form(fields.into())),
+        let fields: Option<Map<String, Value>> = text.lines().map(|line| field(ask, line)).collect();
+        return match fields.map(Value::from) {
+            Some(filled) => match form::check(ask, &filled) {
+                Ok(()) => Ok(Decision::Form(filled)),
+                Err(told) => wrong(&format!("{told}.")),
+            },
             None => wrong("A form is filled in line by line."),
         };
     }
@@ -116,28 +120,32 @@ fn keyed(keys: &[&str], text: &str) -> Option<BTreeMap<String, String>> {
     Some(given)
 }
 
-fn field(line: &str) -> Option<(String, Value)> {
+fn field(ask: &Value, line: &str) -> Option<(String, Value)> {
     let (key, text) = line.split_once('=')?;
-    Some((key.trim().to_owned(), value(text.trim())))
+    let key = key.trim();
+    Some((key.to_owned(), form::value(ask, key, text.trim())))
 }
 
-/// What reads as JSON is taken as such, everything else as text.
-fn value(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
-}
-
-/// A decision as this request takes it: answers by key are what a form takes as its fields.
-pub fn as_asked(ask: &Value, decision: Decision) -> Decision {
-    match decision {
+/// A decision as this request takes it: answers by key are what a form takes as its fields. What a form does not take is
+/// told in a sentence.
+pub fn as_asked(ask: &Value, decision: Decision) -> Result<Decision, String> {
+    let decision = match decision {
         Decision::Answers(given) if is_form(ask) => {
-            let fields = given.into_iter().map(|(key, answers)| match answers.as_slice() {
-                [only] => (key, value(only)),
-                several => (key, several.iter().map(|one| value(one)).collect()),
+            let fields = given.into_iter().map(|(key, answers)| {
+                let value = match answers.as_slice() {
+                    [only] => form::value(ask, &key, only),
+                    several => several.iter().map(|one| form::value(&Value::Null, &key, one)).collect(),
+                };
+                (key, value)
             });
             Decision::Form(fields.collect())
         }
         decision => decision,
+    };
+    if let Decision::Form(filled) = &decision {
+        form::check(ask, filled)?;
     }
+    Ok(decision)
 }
 
 #[cfg(test)]
@@ -170,9 +178,14 @@ mod tests {
         let given =
             |key: &str, texts: &[&str]| (key.to_owned(), texts.iter().map(|&text| text.to_owned()).collect());
         let answers = Decision::Answers([given("n", &["3"]), given("tags", &["a", "b"])].into());
-        assert_eq!(as_asked(&ask(&["n"]), answers.clone()), answers);
+        assert_eq!(as_asked(&ask(&["n"]), answers.clone()), Ok(answers.clone()));
         let form = Decision::Form(json!({"n": 3, "tags": ["a", "b"]}));
-        assert_eq!(as_asked(&json!({"kind": "form"}), answers), form);
+        assert_eq!(as_asked(&json!({"kind": "form"}), answers.clone()), Ok(form));
+        let choices = [json!({"value": "a"})];
+        let fields =
+            json!([{"name": "n", "type": "string"}, {"name": "tags", "type": "array", "choices": choices}]);
+        let told = as_asked(&json!({"kind": "form", "fields": fields}), answers).unwrap_err();
+        assert_eq!(told, "tags must be a list of these: a");
     }
 
     #[test]

@@ -19,7 +19,8 @@ use crate::failure::Failure;
 const NAME: &str = "codex_bridge_session";
 /// What it is sealed for: nothing else that we seal opens as a cookie.
 const PURPOSE: &str = "session cookie";
-const LIFE_S: i64 = 30 * 24 * 60 * 60;
+/// How long it is good; the secrets of tabs are as long.
+pub const LIFE_S: i64 = 30 * 24 * 60 * 60;
 
 #[derive(Serialize, Deserialize)]
 struct Note {
@@ -71,6 +72,7 @@ fn header(value: &str, life_s: i64, transport: Transport) -> String {
     format!("{NAME}={value}; Path=/; Max-Age={life_s}; HttpOnly; SameSite=Strict{secure}")
 }
 
-fn now() -> TimeMs {
+/// Now.
+pub fn now() -> TimeMs {
     jiff::Timestamp::now().as_millisecond()
 }

@@ -8,7 +8,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Form, Request, State};
 use axum::http::header::{ACCEPT, AUTHORIZATION, LOCATION, SET_COOKIE};
@@ -16,18 +15,22 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use axum::{Json, Router};
 use codex_bridge_core::Bridge;
+use codex_bridge_core::token::Token;
 use futures_util::StreamExt;
 use hyper::body::Body as _;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::caller::Caller;
 use super::cookie::{self, Transport};
 use super::origin::{self, Names};
 use super::problem::{self, Refusal};
 use super::seats::Shares;
+use super::tab;
 use super::tries::Tries;
 use crate::failure::Failure;
+use crate::web::locked;
 
 /// Paths that need no token: whether we live, the way in, and what the page looks like.
 const OPEN: [&str; 4] = ["/healthz", "/readyz", "/login", "/logout"];
@@ -48,6 +51,21 @@ pub enum Front {
     Direct,
     /// A proxy speaks TLS for us, and says for whom it calls.
     Proxy,
+}
+
+/// Who has come, and how they showed it.
+enum Visitor {
+    /// By their token, with each call.
+    Program(Token),
+    /// By the cookie, which stands for a token and may be in other hands: it shows pages, and changes nothing by itself.
+    Browser(Token),
+}
+
+impl Visitor {
+    fn token(&self) -> &Token {
+        let (Self::Program(token) | Self::Browser(token)) = self;
+        token
+    }
 }
 
 /// Keeps the port.
@@ -83,17 +101,17 @@ impl Gate {
     }
 
     /// Who calls, by their token or their cookie.
-    fn caller(&self, method: &Method, headers: &HeaderMap, address: IpAddr) -> Result<Caller, Failure> {
-        let token = if let Some(given) = headers.get(AUTHORIZATION) {
+    fn visitor(&self, method: &Method, headers: &HeaderMap, address: IpAddr) -> Result<Visitor, Failure> {
+        let visitor = if let Some(given) = headers.get(AUTHORIZATION) {
             let given = given.to_str().ok().and_then(bearer).unwrap_or_default();
-            self.bridge.recognise(given).ok_or_else(|| self.bad_token(address))?
+            Visitor::Program(self.bridge.recognise(given).ok_or_else(|| self.bad_token(address))?)
         } else {
             let token = cookie::token(&self.bridge, headers).ok_or_else(nobody)?;
             origin::check_own_page(method, headers)?;
-            token
+            Visitor::Browser(token)
         };
-        self.bridge.token_seen(&token);
-        Ok(Caller::with_token(&token))
+        self.bridge.token_seen(visitor.token());
+        Ok(visitor)
     }
 
     fn bad_token(&self, address: IpAddr) -> Failure {
@@ -146,10 +164,24 @@ async fn let_in(
 ) -> Result<Response, Refusal> {
     let headers = request.headers();
     gate.names.check(headers)?;
-    match gate.caller(request.method(), headers, gate.address(peer, headers)) {
-        Ok(caller) => {
+    let address = gate.address(peer, headers);
+    match gate.visitor(request.method(), headers, address) {
+        Ok(visitor) => {
+            let caller = Caller::with_token(visitor.token());
             let answering = gate.shares.answering(&caller, &request)?;
+            let is_change = !request.method().is_safe() && !is_open(request.uri().path());
+            if let Visitor::Browser(token) = visitor
+                && is_change
+            {
+                let proved = tab::proved(&gate.bridge, &token, request, || gate.bad_token(address));
+                request = match proved.await {
+                    Ok(request) => request,
+                    Err(unproved) => return Ok(answering.until_told(unproved.into_response())),
+                };
+            }
             request.extensions_mut().insert(caller.clone());
+            // For pages, whose words must not lead back to us.
+            request.extensions_mut().insert(Arc::clone(&gate.names));
             let response = while_let_in(&gate.bridge, caller, next.run(request)).await?;
             Ok(answering.until_told(response))
         }
@@ -189,10 +221,12 @@ fn is_of_a_person(request: &Request) -> bool {
 }
 
 fn accepts_html(headers: &HeaderMap) -> bool {
-    headers
-        .get(ACCEPT)
-        .and_then(|accept| accept.to_str().ok())
-        .is_some_and(|accept| accept.contains("text/html"))
+    accepts(headers, "text/html")
+}
+
+fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains(media_type))
 }
 
 fn to(place: &str) -> Response {
@@ -219,8 +253,22 @@ async fn login(
         return if is_told_by_page { Ok(to(LOGIN_FAILED)) } else { Err(failure.into()) };
     };
     gate.bridge.token_seen(&token);
-    let cookie = cookie::give(&gate.bridge, secret, gate.transport())?;
-    Ok((StatusCode::SEE_OTHER, [(LOCATION, "/".to_owned()), (SET_COOKIE, cookie)]).into_response())
+    let cookie = [(SET_COOKIE, cookie::give(&gate.bridge, secret, gate.transport())?)];
+    // Told here and nowhere else: who has the cookie alone never comes to know it.
+    let tab_secret = || tab::give(&gate.bridge, &token, &headers);
+    Ok(if accepts_html(&headers) {
+        (cookie, locked::entered(tab_secret()?)).into_response()
+    } else if accepts(&headers, "application/json") {
+        (cookie, Json(Entered { tab: tab_secret()? })).into_response()
+    } else {
+        (StatusCode::SEE_OTHER, [(LOCATION, "/")], cookie).into_response()
+    })
+}
+
+/// What the script of a page is told that logs in without leaving it.
+#[derive(Serialize)]
+struct Entered {
+    tab: String,
 }
 
 async fn logout(State(gate): State<Gate>) -> Response {

@@ -118,7 +118,7 @@ impl IntoResponse for Problem {
 pub fn status(code: &str) -> StatusCode {
     match code {
         "unauthorized" => StatusCode::UNAUTHORIZED,
-        "peer_refused" | "forbidden" | "beyond_reach" | "bad_origin" => StatusCode::FORBIDDEN,
+        "peer_refused" | "forbidden" | "beyond_reach" | "bad_origin" | "tab_locked" => StatusCode::FORBIDDEN,
         "unknown_task" | "unknown_request" | "unknown_route" | "unknown_token" | "unknown_delivery"
         | "unknown_channel" | "unknown_message" | "unknown_session" => StatusCode::NOT_FOUND,
         "wrong_method" => StatusCode::METHOD_NOT_ALLOWED,
@@ -238,7 +238,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 }
 
 /// For a body that could not be read.
-fn unread(rejection: &BytesRejection) -> Failure {
+pub fn unread(rejection: &BytesRejection) -> Failure {
     let mut causes = std::iter::successors(Some(rejection as &dyn Error), |&error| error.source());
     if causes.any(<dyn Error>::is::<TooSlow>) {
         return Failure::new("too_slow", TooSlow.to_string());

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::time;
+use super::{Field, time};
 
 /// Something that Codex asks of a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +40,9 @@ pub struct Request {
     /// What is asked: `[{id, text, options[{label, description}], is_free, is_secret}]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub questions: Option<Value>,
+    /// The fields of a form, and what each of them takes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<Field>,
     /// All that the decision covers, in order, the fields above included. Redacted; may have several lines.
     pub details: Vec<Detail>,
     /// How many secrets are hidden in all of it.
@@ -86,6 +89,12 @@ pub struct Change {
     pub moved_to: Option<String>,
     /// The unified diff, redacted.
     pub diff: String,
+    /// How many lines the whole diff adds; none if that was not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added_lines: Option<u64>,
+    /// How many lines the whole diff takes away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed_lines: Option<u64>,
     /// How many bytes are missing at its end; 0 if it is whole.
     pub cut_bytes: u64,
 }
@@ -159,6 +168,7 @@ impl From<RequestRecord> for Request {
             changes: serde_json::from_value(ask["changes"].clone()).ok(),
             whole_changes_bytes: record.whole_changes_bytes(),
             questions: has_questions.then(|| ask["questions"].clone()),
+            fields: Vec::deserialize(&ask["fields"]).unwrap_or_default(),
             hidden_secrets: ask["hidden_secrets"].as_u64().unwrap_or_default(),
             sub_agent: ask["asked_by"]["sub_agent"]["thread_id"].as_str().map(str::to_owned),
             decisions: decisions(asked, &ask["offers"]),

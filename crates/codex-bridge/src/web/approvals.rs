@@ -12,35 +12,13 @@ use redact::plain::plain;
 use serde::Deserialize;
 
 use super::fields::Fields;
+use super::form::{Control, FormOf};
 use super::frame::{Frame, page};
-use super::request::{self, Card, FormOf};
+use super::request::{self, Card, Extent};
 use super::wrong::Wrong;
+use crate::failure::Failure;
 use crate::http::{App, Body, Caller, Path, Query, Refusal, Role, requests};
-use crate::view::{Change, diff_of};
-
-/// What was decided last, on the way back from a form.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Last {
-    /// The task whose request it was.
-    of: Option<String>,
-    /// The request.
-    answered: Option<String>,
-    /// Somebody else was first.
-    late: bool,
-}
-
-/// What came of the decision that was sent last.
-pub struct Told {
-    /// What was asked.
-    pub title: String,
-    /// What came of it.
-    pub verdict: String,
-    /// Whether whoever reads this was too late.
-    pub was_late: bool,
-    /// The task.
-    pub task_id: String,
-}
+use crate::view::{self, Change, diff_of};
 
 /// Open requests that are drawn at once. A card may hold a large diff.
 const ON_A_PAGE: usize = 50;
@@ -62,7 +40,6 @@ struct Page {
     next: Option<String>,
     /// Not the first page.
     is_later: bool,
-    told: Option<Told>,
     /// One request by its address, rather than all that are open.
     is_single: bool,
 }
@@ -70,7 +47,6 @@ struct Page {
 pub async fn list(
     State(app): State<App>,
     caller: Caller,
-    Query(last): Query<Last>,
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Wrong> {
     let frame = Frame::new(&app, &caller, "approvals", "Approvals").await?;
@@ -80,9 +56,8 @@ pub async fn list(
         let task = app.bridge.find(record.task_id.as_str()).await?;
         cards.push(Card::new(&record, &task, &caller));
     }
-    let told = told(&app, &caller, &last).await;
     let is_later = wanted.after.is_some();
-    Ok(page(StatusCode::OK, &Page { frame, cards, next, is_later, told, is_single: false }))
+    Ok(page(StatusCode::OK, &Page { frame, cards, next, is_later, is_single: false }))
 }
 
 /// Where a request stands among all: when it was asked, and its name.
@@ -104,17 +79,56 @@ fn one_page(mut open: Vec<RequestRecord>, after: Option<&str>) -> (Vec<RequestRe
     (open, next)
 }
 
+/// How one request is shown.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Shown {
+    /// With its changes as a whole, where its card has the beginning.
+    whole: bool,
+    /// What came of the answer that was just sent: `first` or `late`.
+    sent: Option<String>,
+}
+
 /// One request, open or not.
 pub async fn show(
     State(app): State<App>,
     caller: Caller,
     Path((task, request)): Path<(String, String)>,
+    Query(shown): Query<Shown>,
 ) -> Result<Response, Wrong> {
     let frame = Frame::new(&app, &caller, "approvals", "Approval").await?;
     let task = app.bridge.find(&task).await?;
     let record = app.bridge.request(&task.id, &request).await?;
-    let cards = vec![Card::new(&record, &task, &caller)];
-    Ok(page(StatusCode::OK, &Page { frame, cards, next: None, is_later: false, told: None, is_single: true }))
+    let mut card = Card::new(&record, &task, &caller);
+    if shown.whole {
+        let changes = Change::of(&app.bridge.whole_changes(&record).await?);
+        card = card.opened(changes, mark_of_opening(&app, &record)?);
+    }
+    (card.head, card.tone) = match shown.sent.as_deref() {
+        Some("first") => ("Your answer is in", "good"),
+        Some("late") => ("Your answer came too late", "wait"),
+        _ => (card.head, card.tone),
+    };
+    let cards = vec![card];
+    Ok(page(StatusCode::OK, &Page { frame, cards, next: None, is_later: false, is_single: true }))
+}
+
+/// What only the page with the whole changes has: whoever sends it has opened them.
+fn mark_of_opening(app: &App, record: &RequestRecord) -> Result<String, Failure> {
+    app.bridge.seal_key().mark(record.request_id.as_bytes(), "whole changes").map_err(Failure::internal)
+}
+
+/// Refuses a yes to more than was shown.
+fn check_opened(app: &App, record: &RequestRecord, fields: &Fields) -> Result<(), Failure> {
+    let is_whole = request::extent(&view::Request::from(record.clone())) == Extent::Whole;
+    if is_whole || !request::agrees(fields) {
+        return Ok(());
+    }
+    if fields.said("opened") == Some(mark_of_opening(app, record)?.as_str()) {
+        return Ok(());
+    }
+    let message = "the decision covers more than was shown: open the whole diff first";
+    Err(Failure::new("not_opened", message).hint("the card has a link to it"))
 }
 
 /// The changes that a request asks for, as one diff: whole, where a card has the beginning.
@@ -140,27 +154,16 @@ pub async fn decide(
     caller.may(Role::Approver)?;
     let task = app.bridge.find(&task).await?;
     let record = app.bridge.request(&task.id, &request_id).await?;
+    check_opened(&app, &record, &fields)?;
     let decision = request::decision(&record, &fields)?;
     let path = Path((task.id.0.clone(), record.request_id.clone()));
     let decided = requests::decide(State(app), caller, path, Body(decision)).await;
     let Json(decided) = decided.map_err(Refusal::into_failure)?;
     let is_taken = matches!(decided.outcome.as_str(), "resolved" | "sent");
-    let late = if is_taken { "" } else { "&late=true" };
-    let back = match fields.said("back") {
-        Some("task") => format!("/tasks/{}", task.id),
-        _ => "/approvals".to_owned(),
-    };
-    let address = format!("{back}?of={}&answered={}{late}", task.id, record.request_id);
+    let sent = if is_taken { "first" } else { "late" };
+    // Not to the list: what was pressed twice must not meet the next request there.
+    let address = format!("/approvals/{}/{}?sent={sent}", task.id, record.request_id);
     Ok(Redirect::to(&address).into_response())
-}
-
-/// What came of the decision that was sent last; nothing if it is not known any more.
-pub async fn told(app: &App, caller: &Caller, last: &Last) -> Option<Told> {
-    let task = app.bridge.find(last.of.as_deref()?).await.ok()?;
-    let record = app.bridge.request(&task.id, last.answered.as_deref()?).await.ok()?;
-    let card = Card::new(&record, &task, caller);
-    let verdict = card.verdict?;
-    Some(Told { title: card.request.title, verdict, was_late: last.late, task_id: task.id.0 })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The style sheet, the script and the icon: part of the program, named by what is in them, so that a browser may keep
+//! The style sheet, the scripts and the icon: part of the program, named by what is in them, so that a browser may keep
 //! them for good and never has a wrong one.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,20 +16,24 @@ const FOR_GOOD: &str = "public, max-age=31536000, immutable";
 pub struct Assets {
     /// The style sheet.
     pub style: String,
-    /// The script.
-    pub script: String,
+    /// The script by which people decide.
+    pub deciding: String,
+    /// The script that keeps pages up to date.
+    pub live: String,
     /// The icon.
     pub icon: String,
 }
 
 const STYLE: &str = include_str!("assets/style.css");
-const SCRIPT: &str = include_str!("assets/live.js");
+const DECIDING: &str = include_str!("assets/deciding.js");
+const LIVE: &str = include_str!("assets/live.js");
 const ICON: &str = include_str!("assets/icon.svg");
 
 /// Where they are.
 pub static ASSETS: LazyLock<Assets> = LazyLock::new(|| Assets {
     style: named("style", STYLE, "css"),
-    script: named("live", SCRIPT, "js"),
+    deciding: named("deciding", DECIDING, "js"),
+    live: named("live", LIVE, "js"),
     icon: named("icon", ICON, "svg"),
 });
 
@@ -43,7 +47,8 @@ pub async fn serve(Path(name): Path<String>) -> Response {
     let asked = format!("/assets/{name}");
     let (content, kind) = match asked {
         _ if asked == ASSETS.style => (STYLE, "text/css; charset=utf-8"),
-        _ if asked == ASSETS.script => (SCRIPT, "text/javascript; charset=utf-8"),
+        _ if asked == ASSETS.deciding => (DECIDING, "text/javascript; charset=utf-8"),
+        _ if asked == ASSETS.live => (LIVE, "text/javascript; charset=utf-8"),
         _ if asked == ASSETS.icon => (ICON, "image/svg+xml"),
         _ => return StatusCode::NOT_FOUND.into_response(),
     };

@@ -2,6 +2,8 @@
 
 use redact::plain::{plain, with_named_breaks};
 
+use super::words;
+
 /// Stands for the path of a file that has none.
 const UNNAMED: &str = "(no file is named)";
 
@@ -16,10 +18,49 @@ pub struct File {
     pub added: usize,
     /// Lines that went.
     pub removed: usize,
+    /// How many of those are shown, if not all are.
+    pub shown: Option<(usize, usize)>,
     /// All lines that are shown.
     pub lines: Vec<Line>,
     /// What is not shown, in a sentence.
     pub missing: Option<String>,
+}
+
+impl File {
+    /// The lines that came, in words: `+1,600, 63 shown`.
+    pub fn plus(&self) -> String {
+        counted('+', self.added, self.shown.map(|(added, _)| added))
+    }
+
+    /// The lines that went.
+    pub fn minus(&self) -> String {
+        counted('−', self.removed, self.shown.map(|(_, removed)| removed))
+    }
+
+    /// Lines of one colour that follow each other, as one text: a file of many thousand lines stays light.
+    pub fn runs(&self) -> Vec<Line> {
+        let mut runs: Vec<Line> = Vec::new();
+        for line in &self.lines {
+            match runs.last_mut() {
+                Some(run) if run.class == line.class => run.text.extend(["\n", &line.text]),
+                _ => runs.push(line.clone()),
+            }
+        }
+        runs
+    }
+
+    /// How many of the lines that are here came, and how many went.
+    pub fn changed_here(&self) -> (usize, usize) {
+        let count = |class| self.lines.iter().filter(|line| line.class == class).count();
+        (count("add"), count("del"))
+    }
+}
+
+fn counted(sign: char, all: usize, shown: Option<usize>) -> String {
+    match shown.filter(|shown| *shown != all) {
+        Some(shown) => format!("{sign}{}, {} shown", words::count(all), words::count(shown)),
+        None => format!("{sign}{}", words::count(all)),
+    }
 }
 
 /// One line of a file's diff.
@@ -179,6 +220,7 @@ pub fn bound(files: &mut [File], mut lines: usize) {
         file.lines.truncate(lines);
         lines -= file.lines.len();
         file.missing = (missing > 0).then(|| format!("{missing} more lines are not shown here"));
+        file.shown = (missing > 0).then(|| file.changed_here());
     }
 }
 
@@ -199,7 +241,7 @@ fn file(old: Option<String>, new: Option<String>) -> File {
         (_, Some(path)) => (path, "changed"),
         (None, None) => (UNNAMED.to_owned(), "changed"),
     };
-    File { path, fate, added: 0, removed: 0, lines: Vec::new(), missing: None }
+    File { path, fate, added: 0, removed: 0, shown: None, lines: Vec::new(), missing: None }
 }
 
 fn path_of(text: &str) -> Option<String> {
@@ -245,6 +287,15 @@ mod tests {
         assert_eq!((read[0].lines.len(), read[1].lines.len()), (3, 1));
         assert_eq!(read[0].missing, None);
         assert_eq!(read[1].missing.as_deref(), Some("5 more lines are not shown here"));
+        assert_eq!([read[1].plus(), read[1].minus()], ["+1, 0 shown", "−2, 0 shown"]);
+        assert_eq!([read[0].plus(), read[0].minus()], ["+2", "−0"]);
+    }
+
+    #[test]
+    fn lines_of_one_colour_are_one_text() {
+        let runs = files("--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n+a\n+b\n-c\n d\n")[0].runs();
+        let told: Vec<(&str, &str)> = runs.iter().map(|run| (run.class, run.text.as_str())).collect();
+        assert_eq!(told, [("hunk", "@@ -1,2 +1,2 @@"), ("add", "+a\n+b"), ("del", "-c"), ("same", " d")]);
     }
 
     #[test]

@@ -1,29 +1,32 @@
-//! A model's Markdown as HTML that can do no harm: no HTML of its own, no pictures, links to the web alone.
+//! A model's Markdown as HTML that can do no harm: no HTML of its own, no pictures, links to the web alone, and none to
+//! this machine or to us.
 //!
 //! What comes out is the only text that the templates do not escape.
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use redact::plain::plain;
 
+use super::links::Links;
+
 /// Longer texts are shown as they are.
 const MAX_BYTES: usize = 128 * 1024;
 
 /// The HTML of a text.
-pub fn to_html(text: &str) -> String {
+pub fn to_html(text: &str, allowed: &Links) -> String {
     let text = plain(text);
     if text.len() > MAX_BYTES {
         return format!("<pre>{}</pre>", escaped(&text));
     }
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut links: Vec<bool> = Vec::new();
-    let events = Parser::new_ext(&text, options).filter_map(|event| harmless(event, &mut links));
+    let events = Parser::new_ext(&text, options).filter_map(|event| harmless(event, &mut links, allowed));
     let mut shown = String::with_capacity(text.len() * 3 / 2);
     html::push_html(&mut shown, events);
     shown
 }
 
 /// What may be shown of an event. `links` says of each link that is open whether it is one that leads somewhere.
-fn harmless<'a>(event: Event<'a>, links: &mut Vec<bool>) -> Option<Event<'a>> {
+fn harmless<'a>(event: Event<'a>, links: &mut Vec<bool>, allowed: &Links) -> Option<Event<'a>> {
     match event {
         Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
         Event::Start(Tag::HtmlBlock) => Some(Event::Html(CowStr::Borrowed("<p>"))),
@@ -31,7 +34,7 @@ fn harmless<'a>(event: Event<'a>, links: &mut Vec<bool>) -> Option<Event<'a>> {
         // The description of a picture stays as text.
         Event::Start(Tag::Image { .. }) | Event::End(TagEnd::Image) => None,
         Event::Start(Tag::Link { dest_url, .. }) => {
-            let leads = leads_to_the_web(&dest_url);
+            let leads = allowed.lead_to_the_web(&dest_url);
             links.push(leads);
             leads.then(|| Event::Html(anchor(&dest_url).into()))
         }
@@ -40,11 +43,6 @@ fn harmless<'a>(event: Event<'a>, links: &mut Vec<bool>) -> Option<Event<'a>> {
         }
         event => Some(event),
     }
-}
-
-fn leads_to_the_web(url: &str) -> bool {
-    let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-    matches!(scheme.as_deref(), Some("http" | "https"))
 }
 
 /// Where it leads is shown to those who look before they click: the words of a link may lie.
@@ -71,7 +69,11 @@ pub fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::to_html;
+    use super::Links;
+
+    fn to_html(text: &str) -> String {
+        super::to_html(text, &Links::default())
+    }
 
     #[test]
     fn markdown_becomes_html() {
@@ -110,6 +112,10 @@ mod tests {
             "file:///etc/passwd",
             "//x",
             "JaVaScRiPt://%0aalert(1)",
+            "http://127.0.0.1:7777/approvals",
+            "http://codex-bridge.localhost:7777/",
+            "http://[::1]/",
+            "/tasks",
         ] {
             let html = to_html(&format!("[here]({url}) and <{url}>"));
             assert!(!html.contains("<a") && html.contains("here"), "{url} gave {html}");

@@ -3,11 +3,13 @@
 use codex_bridge_core::request::{RequestRecord, RequestState};
 use codex_bridge_core::task::Task;
 use redact::plain::plain;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::cut;
 use super::diff::{self, File};
 use super::fields::Fields;
+use super::form::{self, FIELD, FormOf};
 use super::words::{self, Button};
 use crate::calls::Decide;
 use crate::cli::render::story::decided;
@@ -15,12 +17,13 @@ use crate::failure::Failure;
 use crate::http::{Caller, Role};
 use crate::view::{self, Detail};
 
-/// Fields of a form begin so: no field of ours can be taken for one of theirs.
-const FIELD: &str = "field.";
 /// An answer of one's own.
 const OWN: &str = "own.";
 /// Facts that have a place of their own on the card.
-const PLACED: [&str; 5] = ["Command", "Directory", "Reason", "Sandbox", "Fields"];
+const PLACED: [&str; 4] = ["Command", "Directory", "Reason", "Sandbox"];
+
+/// What stands before the outcome, for whoever has not decided.
+const HEAD: &str = "No answer is needed any more";
 
 /// A request as it is shown.
 pub struct Card {
@@ -42,6 +45,8 @@ pub struct Card {
     pub cut: Option<String>,
     /// How much the whole changes are, if they can be had.
     pub whole_changes: Option<String>,
+    /// Whether all of it is here.
+    pub extent: Extent,
     /// When it was asked.
     pub asked_at: String,
     /// When nobody may answer any more.
@@ -56,6 +61,10 @@ pub struct Card {
     pub may_decide: bool,
     /// What came of it; none while it is open.
     pub verdict: Option<String>,
+    /// What stands before that.
+    pub head: &'static str,
+    /// The tone in which it is said: `good` or `wait`.
+    pub tone: &'static str,
 }
 
 /// A question with its choices.
@@ -72,25 +81,17 @@ pub struct Question {
     pub is_secret: bool,
 }
 
-/// The form of an MCP server.
-pub enum FormOf {
-    /// Fields that are understood.
-    Fields(Vec<Field>),
-    /// Anything else is answered as JSON.
-    Json,
-}
-
-/// One field of a form.
+/// Whether all that a decision covers is on the card.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Its name, which is its key.
-    pub name: String,
-    /// `string`, `number`, `integer` or `boolean`.
-    pub kind: String,
-    /// Whether it must be filled in.
-    pub is_required: bool,
-    /// What it means.
-    pub meaning: String,
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// The beginning: whoever agrees opens the whole first.
+    Beginning,
+    /// All of it, since somebody has opened it; this shows it to whoever takes the decision.
+    Opened(String),
+    /// The beginning, and the rest was not kept: nobody can see what they would agree to.
+    Lost,
 }
 
 impl Card {
@@ -102,9 +103,15 @@ impl Card {
         let detail =
             |label: &str| request.details.iter().find(|it| it.label == label).map(|it| it.text.clone());
         let sandbox = detail("Sandbox").unwrap_or_else(|| task.settings.sandbox.as_str().to_owned());
-        let is_placed = |fact: &&Detail| PLACED.contains(&fact.label.as_str());
+        let takes_form = request.decisions.iter().any(|it| it == "form");
+        let form = takes_form.then(|| form::form(&request.fields));
+        let is_placed = |fact: &&Detail| {
+            PLACED.contains(&fact.label.as_str())
+                || (fact.label == "Fields" && matches!(form, Some(FormOf::Fields(_))))
+        };
         let mut buttons: Vec<Button> = request.decisions.iter().filter_map(|it| words::button(it)).collect();
         name_the_rule(&mut buttons, &ask);
+        name_the_dismissal(&mut buttons, &request);
         Self {
             task_summary: plain(&task.prompt_summary).into_owned(),
             sandbox,
@@ -113,16 +120,56 @@ impl Card {
             sub_agent: ask["asked_by"]["sub_agent"]["thread_id"].as_str().map(|id| plain(id).into_owned()),
             hidden: hidden(request.hidden_secrets),
             cut: missing(&request),
+            extent: extent(&request),
             whole_changes: request.whole_changes_bytes.map(size),
             asked_at: words::moment(record.created_at),
             expires_at: record.expires_at.map(words::moment),
             questions: questions(&ask),
-            form: request.decisions.iter().any(|it| it == "form").then(|| form(detail("Fields").as_deref())),
+            form,
             buttons,
             may_decide: caller.role >= Role::Approver,
             verdict,
+            head: HEAD,
+            tone: "wait",
             request,
         }
+    }
+
+    /// The same with the whole changes, and what shows later that they were opened.
+    pub fn opened(mut self, changes: Vec<view::Change>, mark: String) -> Self {
+        let was_cut = self.extent != Extent::Whole;
+        self.request.changes = Some(changes);
+        self.files = files(&self.request);
+        (self.extent, self.cut) = match extent(&self.request) {
+            Extent::Whole if was_cut => (Extent::Opened(mark), None),
+            Extent::Whole => (Extent::Whole, None),
+            // Longer than what is kept at most.
+            _ => {
+                self.request.whole_changes_bytes = None;
+                (Extent::Lost, missing(&self.request))
+            }
+        };
+        self
+    }
+
+    /// Whether agreeing has to wait for the whole to be opened, or cannot be done here at all.
+    pub fn holds_back(&self, button: &Button) -> bool {
+        button.is_yes() && matches!(self.extent, Extent::Beginning | Extent::Lost)
+    }
+}
+
+/// Whether a decision agrees to something. Only the two that surely do not are none.
+pub fn agrees(fields: &Fields) -> bool {
+    !matches!(fields.said("decision"), Some("decline" | "cancel"))
+}
+
+/// Whether the changes of a request are all on its card.
+pub fn extent(request: &view::Request) -> Extent {
+    let is_cut = request.changes.iter().flatten().any(|change| change.cut_bytes > 0);
+    match (is_cut, request.whole_changes_bytes) {
+        (false, _) => Extent::Whole,
+        (true, Some(_)) => Extent::Beginning,
+        (true, None) => Extent::Lost,
     }
 }
 
@@ -139,17 +186,25 @@ fn name_the_rule(buttons: &mut [Button], ask: &Value) {
     }
 }
 
+/// To an MCP server there is an answer that is neither yes nor no, and the turn goes on.
+fn name_the_dismissal(buttons: &mut [Button], request: &view::Request) {
+    let dismissal = buttons.iter_mut().find(|it| it.decision == "cancel");
+    if let (Some(button), "elicitation") = (dismissal, request.kind.as_str()) {
+        button.words = "Dismiss";
+        "Neither yes nor no; Codex goes on without it".clone_into(&mut button.meaning);
+    }
+}
+
 fn files(request: &view::Request) -> Vec<File> {
     let changes = request.changes.as_deref().unwrap_or_default();
     let shown = changes.iter().map(|change| {
         // All of it belongs to this one file, whatever its lines look like.
         let lines = diff::lines(change.without_header());
-        let count = |class| lines.iter().filter(|line| line.class == class).count();
         let path = match &change.moved_to {
             Some(moved_to) => format!("{} → {moved_to}", change.path),
             None => change.path.clone(),
         };
-        File {
+        let mut file = File {
             path: plain(&path).into_owned(),
             fate: match change.kind.as_str() {
                 "add" => "new",
@@ -157,12 +212,26 @@ fn files(request: &view::Request) -> Vec<File> {
                 _ if change.moved_to.is_some() => "moved",
                 _ => "changed",
             },
-            added: count("add"),
-            removed: count("del"),
+            added: 0,
+            removed: 0,
+            shown: None,
             missing: (change.cut_bytes > 0)
                 .then(|| format!("{} more of this file's diff are not shown here", size(change.cut_bytes))),
             lines,
-        }
+        };
+        // What was counted before it was cut is true of the whole.
+        let here = file.changed_here();
+        let whole = |counted: Option<u64>, here: usize| {
+            counted
+                .and_then(|counted| usize::try_from(counted).ok())
+                .map_or(here, |counted| counted.max(here))
+        };
+        (file.added, file.removed) = match change.cut_bytes {
+            0 => here,
+            _ => (whole(change.added_lines, here.0), whole(change.removed_lines, here.1)),
+        };
+        file.shown = (change.cut_bytes > 0).then_some(here);
+        file
     });
     shown.collect()
 }
@@ -170,8 +239,8 @@ fn files(request: &view::Request) -> Vec<File> {
 fn missing(request: &view::Request) -> Option<String> {
     let bytes: u64 = request.changes.iter().flatten().map(|change| change.cut_bytes).sum();
     let what_then = match request.whole_changes_bytes {
-        Some(_) => "",
-        None => " They were not kept: to see all of it, decline and ask for smaller steps.",
+        Some(_) => " Open the whole diff before you approve.",
+        None => " They were not kept, so this cannot be approved here: decline, and ask for smaller steps.",
     };
     (bytes > 0).then(|| {
         let missing = size(bytes);
@@ -207,33 +276,6 @@ fn questions(ask: &Value) -> Vec<Question> {
     list(&ask["questions"]).iter().map(question).collect()
 }
 
-/// The fields of a form, from the lines that describe them: `name (string, required): what it is`.
-fn form(described: Option<&str>) -> FormOf {
-    let lines = described.unwrap_or_default().lines().filter(|line| !line.trim().is_empty());
-    let fields: Option<Vec<Field>> = lines.map(|line| field(line.trim())).collect();
-    match fields {
-        Some(fields) if !fields.is_empty() => FormOf::Fields(fields),
-        _ => FormOf::Json,
-    }
-}
-
-fn field(line: &str) -> Option<Field> {
-    let (name, rest) = line.split_once(" (")?;
-    let (kind, meaning) = rest.split_once(')')?;
-    let (kind, is_required) = match kind.strip_suffix(", required") {
-        Some(kind) => (kind, true),
-        None => (kind, false),
-    };
-    let is_known = matches!(kind, "string" | "number" | "integer" | "boolean");
-    let meaning = meaning.strip_prefix(": ").unwrap_or(meaning).to_owned();
-    (is_known && !name.contains(char::is_whitespace)).then(|| Field {
-        name: name.to_owned(),
-        kind: kind.to_owned(),
-        is_required,
-        meaning,
-    })
-}
-
 /// What came of a request that is open no more: by whom, and when.
 fn verdict(record: &RequestRecord) -> Option<String> {
     let by = record.decided_by.as_deref().unwrap_or("somebody");
@@ -261,7 +303,10 @@ pub fn decision(record: &RequestRecord, fields: &Fields) -> Result<Decide, Failu
     let pressed = fields.said("decision").unwrap_or_default();
     let decision = match pressed {
         "answers" => json!({ "answers": answers(&record.ask, fields)? }),
-        "form" => json!({ "form": filled(record, fields)? }),
+        "form" => {
+            let known: Vec<view::Field> = Vec::deserialize(&record.ask["fields"]).unwrap_or_default();
+            json!({ "form": form::filled(&known, fields)? })
+        }
         word => word.into(),
     };
     let digest = fields.said("digest").map(str::to_owned);
@@ -285,39 +330,6 @@ fn answers(ask: &Value, fields: &Fields) -> Result<Value, Failure> {
         answers.insert(question.id, json!(said));
     }
     Ok(Value::Object(answers))
-}
-
-fn filled(record: &RequestRecord, fields: &Fields) -> Result<Value, Failure> {
-    let details: Vec<Detail> = serde_json::from_value(record.ask["details"].clone()).unwrap_or_default();
-    let described = details.iter().find(|it| it.label == "Fields").map(|it| it.text.as_str());
-    let FormOf::Fields(known) = form(described) else {
-        let text = fields.said("json").unwrap_or("{}");
-        let wrong =
-            |error: serde_json::Error| Failure::new("bad_answers", format!("this is no JSON: {error}"));
-        return serde_json::from_str(text).map_err(wrong);
-    };
-    let mut object = Map::new();
-    for field in known {
-        let said = fields.said(&format!("{FIELD}{}", field.name));
-        if let Some(value) = value_of(&field, said)? {
-            object.insert(field.name, value);
-        }
-    }
-    Ok(Value::Object(object))
-}
-
-fn value_of(field: &Field, said: Option<&str>) -> Result<Option<Value>, Failure> {
-    let wrong = |what: &str| Failure::new("bad_answers", format!("{} must be {what}", field.name));
-    Ok(match (field.kind.as_str(), said) {
-        ("boolean", said) => Some(said.is_some().into()),
-        (_, None) if field.is_required => return Err(wrong("filled in")),
-        (_, None) => None,
-        ("integer", Some(text)) => {
-            Some(text.trim().parse::<i64>().map_err(|_| wrong("a whole number"))?.into())
-        }
-        ("number", Some(text)) => Some(text.trim().parse::<f64>().map_err(|_| wrong("a number"))?.into()),
-        (_, Some(text)) => Some(text.into()),
-    })
 }
 
 #[cfg(test)]

@@ -1,21 +1,24 @@
 //! The page of one task: what it does, what it says, what it asks; and how to steer, stop, continue and branch it.
 
+use std::sync::Arc;
+
 use askama::Template;
-use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
+use axum::{Extension, Json};
 use codex_bridge_core::TaskView;
 use codex_bridge_core::event::Seq;
 use codex_bridge_core::task::{Task, TaskId};
 use redact::plain::plain;
 use serde::Deserialize;
 
-use super::approvals::{self, Last, Told};
 use super::fields::Fields;
+use super::form::{Control, FormOf};
 use super::frame::{Frame, page};
-use super::request::{Card, FormOf};
+use super::links::Links;
+use super::request::{Card, Extent};
 use super::tasks::{elapsed, running_since};
 use super::timeline::{Entry, Timeline, What, whole_text as text_of};
 use super::words::{self, Badge};
@@ -23,6 +26,7 @@ use super::wrong::Wrong;
 use crate::calls;
 use crate::cli::render::amount;
 use crate::failure::Failure;
+use crate::http::origin::Names;
 use crate::http::{App, Body, Caller, Path, Query, Refusal, Role, tasks};
 use crate::view::{self, Outcome};
 
@@ -49,7 +53,6 @@ struct Page {
     frame: Frame,
     task: Head,
     cards: Vec<Card>,
-    told: Option<Told>,
     said: Option<&'static str>,
     entries: Vec<Entry>,
     /// The first event on the page, if there are earlier ones.
@@ -114,12 +117,13 @@ impl Head {
 pub async fn show(
     State(app): State<App>,
     caller: Caller,
+    names: Option<Extension<Arc<Names>>>,
     Path(id): Path<String>,
     Query(wanted): Query<Wanted>,
-    Query(last): Query<Last>,
 ) -> Result<Response, Wrong> {
     let TaskView { task, open_requests } = app.bridge.show(&id).await?;
-    let read = read(&app, &task.id, &wanted).await?;
+    let links = Links::beyond(names.as_deref().map(AsRef::as_ref));
+    let read = read(&app, &task.id, &wanted, links).await?;
     let summary: String = plain(&task.prompt_summary).chars().take(60).collect();
     let frame = Frame::new(&app, &caller, "task", summary.lines().next().unwrap_or_default()).await?;
     let cards = open_requests.iter().map(|record| Card::new(record, &task, &caller)).collect();
@@ -127,7 +131,6 @@ pub async fn show(
         frame,
         task: Head::new(&task, running_since(&app, &task).await?),
         cards,
-        told: approvals::told(&app, &caller, &last).await,
         said: wanted.said.as_deref().and_then(sentence),
         entries: read.entries,
         earlier_than: read.earlier_than,
@@ -146,7 +149,7 @@ struct Read {
 }
 
 /// The entries that are wanted. Numbers have no gaps, so the page before a number is known without looking.
-async fn read(app: &App, id: &TaskId, wanted: &Wanted) -> Result<Read, Failure> {
+async fn read(app: &App, id: &TaskId, wanted: &Wanted, links: Links) -> Result<Read, Failure> {
     let on_a_page = Seq::from(ON_A_PAGE);
     let newest = app.bridge.last_events(id, 1).await?.last().map_or(0, |event| event.seq);
     let end = wanted.before.map_or(newest, |before| before.saturating_sub(1).clamp(0, newest));
@@ -155,7 +158,7 @@ async fn read(app: &App, id: &TaskId, wanted: &Wanted) -> Result<Read, Failure> 
     let from = (after - CONTEXT).max(0);
     let limit = u32::try_from(end - from).unwrap_or(ON_A_PAGE);
     let events = app.bridge.events(id, from, limit).await?;
-    let mut timeline = Timeline::new(&app.bridge.turns(id).await?);
+    let mut timeline = Timeline::new(&app.bridge.turns(id).await?, links);
     for event in &events {
         timeline.read(event);
     }

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::cut::{Shown, cut, size};
 use super::diff::{self, File};
+use super::links::Links;
 use super::{markdown, words};
 use crate::cli::render::amount;
 use crate::cli::render::story::{bare_command, decided, steered};
@@ -131,15 +132,17 @@ pub struct Timeline {
     asked_by: HashMap<String, String>,
     prompts: HashMap<String, (u32, String)>,
     last_message: String,
+    /// Where links may lead.
+    links: Links,
 }
 
 impl Timeline {
     /// A timeline of a task with these turns.
-    pub fn new(turns: &[TurnRecord]) -> Self {
+    pub fn new(turns: &[TurnRecord], links: Links) -> Self {
         let prompt = |turn: &TurnRecord| {
             Some((turn.turn_id.as_ref()?.0.clone(), (turn.number, turn.prompt_summary.clone())))
         };
-        Self { prompts: turns.iter().filter_map(prompt).collect(), ..Self::default() }
+        Self { prompts: turns.iter().filter_map(prompt).collect(), links, ..Self::default() }
     }
 
     /// The entries of which something happened after this event.
@@ -202,7 +205,7 @@ impl Timeline {
         message.clone_into(&mut self.last_message);
         let shown = cut(message, MESSAGE_BYTES.0, MESSAGE_BYTES.1);
         let html = match &shown.missing {
-            None => markdown::to_html(&shown.head),
+            None => markdown::to_html(&shown.head, &self.links),
             // Half a structure is none: a cut text is shown as it is.
             Some(_) => format!("<pre>{}</pre>", markdown::escaped(&plain(&shown.head))),
         };
@@ -214,7 +217,7 @@ impl Timeline {
         self.push(
             event,
             None,
-            What::Thought { html: markdown::to_html(&shown.head), missing: shown.missing },
+            What::Thought { html: markdown::to_html(&shown.head, &self.links), missing: shown.missing },
         );
     }
 

@@ -70,15 +70,48 @@ pub struct Button {
     pub look: &'static str,
 }
 
-/// The button of a decision that a request offers; answers have a form of their own.
+impl Button {
+    /// Whether it agrees to what is asked.
+    pub fn is_yes(&self) -> bool {
+        self.look != "no"
+    }
+}
+
+/// The button of a decision that a request offers; answers have a form of their own. Each says in itself what it does: it
+/// may be read without what stands around it.
 pub fn button(decision: &str) -> Option<Button> {
     let (words, meaning, look) = match decision {
-        "accept" => ("Once", "Yes, this one time", "yes"),
-        "acceptForSession" => ("Session", "Yes, and the same again in this task without asking", "more"),
-        "acceptAlways" => ("Always", "Yes, for good: in every task, without asking", "more"),
+        "accept" => ("Approve once", "Yes, this one time", "yes"),
+        "acceptForSession" => {
+            ("Approve for this task", "Yes, and the same again in this task without asking", "more")
+        }
+        "acceptAlways" => ("Approve always", "Yes, for good: in every task, without asking", "more"),
         "decline" => ("Decline", "No; Codex goes on without it", "no"),
         "cancel" => ("Decline and stop", "No, and the turn ends", "no"),
         _ => return None,
     };
     Some(Button { decision: decision.to_owned(), words, meaning: meaning.to_owned(), look })
+}
+
+/// A count as a person reads it: `1,600`.
+pub fn count(number: usize) -> String {
+    let digits = number.to_string();
+    let mut read = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            read.push(',');
+        }
+        read.push(digit);
+    }
+    read
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count;
+
+    #[test]
+    fn counts_are_read_in_thousands() {
+        assert_eq!([0, 63, 999, 1600, 1_234_567].map(count), ["0", "63", "999", "1,600", "1,234,567"]);
+    }
 }

@@ -310,8 +310,16 @@ async fn a_cookie_stands_for_its_token_until_that_is_revoked() {
     assert_eq!(change().send().await.problem(), (403, "bad_origin".into()));
     assert_eq!(change().header("origin", "http://evil.example").send().await.problem().0, 403);
     assert_eq!(change().header("sec-fetch-site", "cross-site").send().await.problem().0, 403);
+    // Nor does the cookie change anything alone: the tab shows what only its log-in was told.
+    assert_eq!(change().header("origin", &own).send().await.problem(), (403, "tab_locked".into()));
+    let entered = login(&port, &token).header("accept", "application/json").send().await.ok();
+    let secret = entered.json()["tab"].as_str().unwrap().to_owned();
+    let change = || change().header("x-codex-bridge-tab", &secret);
+    assert_eq!(change().send().await.problem(), (403, "bad_origin".into()));
     assert_eq!(change().header("origin", &own).send().await.problem().1, "unknown_task");
     assert_eq!(change().header("sec-fetch-site", "same-origin").send().await.problem().1, "unknown_task");
+    let alone = port.post("/v1/tasks/none/interrupt", &json!({})).header("x-codex-bridge-tab", &secret);
+    assert_eq!(alone.header("origin", &own).send().await.problem(), (401, "unauthorized".into()));
     // The daemon restarts, the cookie stays.
     port.shell.run(&["stop"]).await.ok();
     port.shell.run(&["ps"]).await.ok();

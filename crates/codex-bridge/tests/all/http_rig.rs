@@ -60,13 +60,7 @@ impl Port {
     }
 
     pub fn call(&self, method: &str, path: &str) -> Call {
-        Call {
-            to: To::Port(self.number),
-            method: method.parse().unwrap(),
-            path: path.to_owned(),
-            headers: vec![("host".into(), format!("localhost:{}", self.number))],
-            body: String::new(),
-        }
+        Call::to(self.number, method, path)
     }
 
     /// The same by the socket, as the user of this machine.
@@ -125,6 +119,17 @@ pub struct Call {
 }
 
 impl Call {
+    /// A call to a port of this machine.
+    pub fn to(port: u16, method: &str, path: &str) -> Self {
+        Self {
+            to: To::Port(port),
+            method: method.parse().unwrap(),
+            path: path.to_owned(),
+            headers: vec![("host".into(), format!("localhost:{port}"))],
+            body: String::new(),
+        }
+    }
+
     pub fn token(self, token: &str) -> Self {
         self.header("authorization", &format!("Bearer {token}"))
     }

@@ -56,5 +56,7 @@ mod web_approvals;
 mod web_live;
 mod web_pages;
 mod web_rig;
+mod web_tab;
+mod web_taps;
 mod web_tasks;
 mod web_text;

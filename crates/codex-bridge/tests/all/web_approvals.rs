@@ -1,10 +1,10 @@
 //! Answering Codex on the page: by buttons, by forms, and by two people at once.
 
 use scripted_model::{CodexConfig, Question, Scenario, ToolCall};
-use serde_json::json;
-use testkit::browser::Width;
+use serde_json::{Value, json};
+use testkit::browser::{Page, Width};
 
-use crate::web_rig::{Site, assert_content, picture};
+use crate::web_rig::{Site, assert_content, decide, picture};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_who_answer_the_second_is_told_who_was_first() {
@@ -23,24 +23,28 @@ async fn of_two_who_answer_the_second_is_told_who_was_first() {
         page.wait_for("document.title === '(1) Approvals – codex-bridge'").await;
     }
     let card = anna.text(".request").await;
-    for part in
-        ["Let Codex run a command?", "Directory", "Sandbox", "workspace-write", "Once", "Session", "Decline"]
-    {
+    for part in [
+        "Let Codex run a command?",
+        "Directory",
+        "Sandbox",
+        "workspace-write",
+        "Approve once",
+        "Approve for this task",
+        "Decline",
+    ] {
         assert!(card.contains(part), "{part} in {card}");
     }
     assert_eq!(watcher.evaluate("document.querySelectorAll('.request button').length").await, 0);
 
     // Bert's page is as it was when he decides.
     let form = bert.evaluate("document.querySelector('.request form').action").await;
-    anna.click_through(".request button[value=decline]").await;
-    anna.see("declined by token anna").await;
+    decide(&anna, ".request button[value=decline]").await;
+    anna.see("Your answer is in: declined by token anna").await;
     bert.see("No answer is needed any more").await;
     let told = bert.text(".request").await;
     assert!(told.contains("declined by token anna"), "{told}");
     bert.evaluate(&late_yes(&form)).await;
-    bert.see("Your answer came too late.").await;
-    let told = bert.text("#told").await;
-    assert!(told.contains("declined by token anna at"), "{told}");
+    bert.see("Your answer came too late: declined by token anna at").await;
     bert.screenshot(&picture("approvals-late-desktop")).await;
     watcher.see("No answer is needed any more: declined by token anna").await;
     watcher.reload().await;
@@ -68,7 +72,7 @@ async fn questions_are_answered_by_their_form() {
     // Something else changes meanwhile: what is chosen stays chosen.
     site.shell.run(&["--json", "run", "say hello"]).await.ok();
     assert_eq!(page.evaluate("document.querySelector('.choice input').checked").await, true);
-    page.click_through(".request button[value=answers]").await;
+    decide(&page, ".request button[value=answers]").await;
     page.see("answered by token anna").await;
     site.shell.run(&["wait", &id]).await.ok();
     let answered = site.shell.model.requests().iter().any(|request| {
@@ -80,31 +84,84 @@ async fn questions_are_answered_by_their_form() {
     site.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_form_of_an_mcp_server_is_filled_in() {
-    let site = Site::new().await;
+/// A task whose MCP server asks by this form, and its card on the page.
+async fn form_of(site: &Site, page: &Page, schema: &Value) -> String {
     let program = testkit::bin("scripted-model");
     let config = CodexConfig::new(site.shell.model.base_url());
     let config = config.mcp_server("desk", program.to_str().unwrap(), &["mcp-server"]);
     site.shell.home.write_config(&config.to_string());
-    let call = ToolCall::mcp("desk", "ask", json!({"text": "Which colour?"}));
+    let call = ToolCall::mcp("desk", "ask", json!({"text": "Which colour?", "schema": schema}));
     site.shell.model.script("paint it", Scenario::new().call(call).then_say("Painted."));
-    let page = site.visitor("anna", "approver").await;
     let id = site.shell.start("paint it").await;
     page.goto(&site.address("/approvals")).await;
     page.see("MCP server desk").await;
     if page.text(".request h2").await.contains("run a tool") {
-        page.click_through(".request button[value=accept]").await;
+        decide(page, ".request button[value=accept]").await;
     }
     page.see("MCP server desk asks for input").await;
     page.see("Which colour?").await;
+    id
+}
+
+/// Whether the MCP server was told exactly this form.
+fn is_told(site: &Site, form: &str) -> bool {
+    let told = |body: &str| body.contains("the user answered") && body.replace('\\', "").contains(form);
+    site.shell.model.requests().iter().any(|request| told(&request.body.to_string()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_of_an_mcp_server_is_filled_in() {
+    let site = Site::new().await;
+    let page = site.visitor("anna", "approver").await;
+    let schema = json!({"type": "object", "properties": {"answer": {"type": "string", "title": "Answer"}}, "required": ["answer"]});
+    let id = form_of(&site, &page, &schema).await;
     page.type_into(".request input[name='field.answer']", "green").await;
-    page.click_through(".request button[value=form]").await;
+    decide(&page, ".request button[value=form]").await;
     page.see("answered by token anna").await;
     site.shell.run(&["wait", &id]).await.ok();
-    let has_answer = |body: String| body.contains("the user answered") && body.contains("green");
-    assert!(site.shell.model.requests().iter().any(|request| has_answer(request.body.to_string())));
+    assert!(is_told(&site, "\"content\":{\"answer\":\"green\"}"));
     assert_content(&page, &site);
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_that_nobody_touched_says_its_defaults_and_nothing_else() {
+    let site = Site::new().await;
+    let page = site.visitor("anna", "approver").await;
+    let schema = json!({"type": "object", "required": ["colour"], "properties": {
+        "dry_run": {"type": "boolean", "default": true, "title": "Dry run", "description": "Change nothing, only say what would be"},
+        "colour": {"type": "string", "enum": ["red", "green"], "enumNames": ["Red", "Green"]},
+        "sure": {"type": "boolean"},
+        "note": {"type": "string"},
+        "count": {"type": "integer", "minimum": 1, "maximum": 5},
+    }});
+    let id = form_of(&site, &page, &schema).await;
+    assert_eq!(page.evaluate("document.querySelector('[name=\"field.dry_run\"]').checked").await, true);
+    let options = "[...document.querySelectorAll('[name=\"field.colour\"]')].map(it => it.value).join()";
+    assert_eq!(page.evaluate(options).await, "red,green");
+    let count =
+        "(it => [it.type, it.min, it.max, it.step].join())(document.querySelector('[name=\"field.count\"]'))";
+    assert_eq!(page.evaluate(count).await, "number,1,5,1");
+    page.screenshot_whole(&picture("approvals-form-desktop")).await;
+    page.resize(Width::Phone).await;
+    page.screenshot_whole(&picture("approvals-form-phone")).await;
+    page.resize(Width::Desktop).await;
+
+    // Values that the form does not offer are refused, by whichever door, and the sentence says what is allowed.
+    let request = page.evaluate("document.querySelector('.request').dataset.key").await;
+    let request = request.as_str().unwrap().to_owned();
+    let sent = send(&format!("/approvals/{id}/{request}"), "decision=form&field.colour=blue");
+    let refused = page.evaluate(&sent).await;
+    assert_eq!(refused[0], 422, "{refused}");
+    assert!(refused[1].as_str().unwrap().contains("colour must be one of: red | green"), "{refused}");
+    let shell = site.shell.run(&["answer", &id, &request, "colour=green", "count=9"]).await;
+    assert!(shell.code != 0 && shell.err.contains("count must be at most 5"), "{} {}", shell.out, shell.err);
+
+    page.click("[name='field.colour'][value=green]").await;
+    decide(&page, ".request button[value=form]").await;
+    page.see("answered by token anna").await;
+    site.shell.run(&["wait", &id]).await.ok();
+    assert!(is_told(&site, "\"content\":{\"colour\":\"green\",\"dry_run\":true}"), "no more and no less");
     site.end().await;
 }
 
@@ -126,8 +183,16 @@ async fn a_large_diff_is_shown_by_its_beginning_and_can_be_had_whole() {
     );
     let weight = page.evaluate("document.documentElement.outerHTML.length").await.as_u64().unwrap();
     assert!(weight < 400_000, "the page stays small: {weight}");
-    let link = page.text(".cut a").await;
-    assert!(link.starts_with("Show the whole diff, ") && link.ends_with(" KB"), "{link}");
+    let link = page.text(".cut a.whole").await;
+    assert!(link.starts_with("Open the whole diff, ") && link.ends_with(" KB"), "{link}");
+    // The counts are those of the whole, and of what is shown.
+    let shown = page
+        .evaluate("document.querySelector('.request .diff .add').textContent.trim().split('\\n').length")
+        .await;
+    let counts = page.text(".request .plus").await;
+    assert!(shown.as_u64().unwrap() > 100, "{shown}");
+    let shown = shown.as_u64().unwrap();
+    assert_eq!(counts, format!("+12,000, {},{:03} shown", shown / 1000, shown % 1000));
     page.evaluate("document.querySelector('.cut').scrollIntoView({block: 'center'})").await;
     page.screenshot(&picture("approvals-cut-desktop")).await;
     page.resize(Width::Phone).await;
@@ -136,7 +201,7 @@ async fn a_large_diff_is_shown_by_its_beginning_and_can_be_had_whole() {
     page.resize(Width::Desktop).await;
 
     // All lines are there, for the eye and for programs.
-    let whole = "fetch(document.querySelector('.cut a').href).then(it => it.text())";
+    let whole = "fetch(document.querySelector('.cut a.text').href).then(it => it.text())";
     let diff = page.evaluate(whole).await;
     let added = diff.as_str().unwrap().lines().filter(|line| line.starts_with("+line ")).count();
     assert_eq!((added, diff.as_str().unwrap().contains("+line 11999 of the table\n")), (12_000, true));
@@ -150,10 +215,37 @@ async fn a_large_diff_is_shown_by_its_beginning_and_can_be_had_whole() {
     let json = site.shell.run(&["--json", "requests"]).await.ok().json();
     assert_eq!(json[0]["whole_changes_bytes"], diff.as_str().unwrap().len());
     assert!(json[0]["changes"][0]["diff"].as_str().unwrap().len() <= 64 * 1024);
-    page.click_through(".request button[value=decline]").await;
-    page.goto(&site.address(&format!("/approvals/{id}/{}", json[0]["request_id"].as_str().unwrap()))).await;
-    assert!(page.text(".cut a").await.starts_with("Show the whole diff"), "also afterwards");
-    assert_content(&page, &site);
+
+    // Nobody agrees to what was not shown: neither by the button, nor by a form of their own.
+    let buttons =
+        "[...document.querySelectorAll('.request button')].map(it => it.value + ' ' + it.disabled).join()";
+    assert_eq!(page.evaluate(buttons).await, "accept true,acceptForSession true,decline false,cancel false");
+    assert!(page.text(".request .held").await.contains("Open the whole diff first"));
+    let request = json[0]["request_id"].as_str().unwrap();
+    let refused = page.evaluate(&send(&format!("/approvals/{id}/{request}"), "decision=accept")).await;
+    assert_eq!(refused[0], 422, "{refused}");
+    assert!(refused[1].as_str().unwrap().contains("open the whole diff first"), "{refused}");
+    page.click(".cut a.whole").await;
+    page.wait_for(
+        "document.querySelector('.request .diff').textContent.includes('+line 11999 of the table')",
+    )
+    .await;
+    assert_eq!(
+        page.evaluate(buttons).await,
+        "accept false,acceptForSession false,decline false,cancel false"
+    );
+    assert_eq!(page.text(".request .plus").await, "+12,000");
+    assert_eq!(page.evaluate("!!document.querySelector('.request .held, .request .cut')").await, false);
+    page.screenshot(&picture("approvals-opened-desktop")).await;
+    decide(&page, ".request button[value=accept]").await;
+    page.see("Your answer is in: accepted by token anna").await;
+    site.shell.run(&["wait", &id]).await.ok();
+    let written = std::fs::read_to_string(site.shell.home.workspace().join("table.txt")).unwrap();
+    assert_eq!(written.lines().count(), 12_000);
+    page.goto(&site.address(&format!("/approvals/{id}/{request}"))).await;
+    assert!(page.text(".cut a.whole").await.starts_with("Open the whole diff"), "also afterwards");
+    let complaints: Vec<String> = page.complaints().into_iter().filter(|it| !it.contains("422")).collect();
+    assert_eq!(complaints, Vec::<String>::new());
     site.end().await;
 }
 
@@ -171,7 +263,7 @@ async fn a_long_command_is_shown_whole() {
     page.screenshot(&picture("approvals-long-command-desktop")).await;
     let wide = page.evaluate("document.documentElement.scrollWidth - innerWidth").await;
     assert!(wide.as_i64().unwrap() <= 0, "{wide} px too wide");
-    page.click_through(".request button[value=decline]").await;
+    decide(&page, ".request button[value=decline]").await;
     site.shell.run(&["wait", &id]).await;
     assert_content(&page, &site);
     site.end().await;
@@ -192,9 +284,7 @@ async fn who_answers_after_the_limit_is_told_that_it_was_a_no() {
     assert_eq!(page.evaluate("document.querySelectorAll('.request button').length").await, 0);
     page.screenshot(&picture("approvals-expired-desktop")).await;
     page.evaluate(&late_yes(&form)).await;
-    page.see("Your answer came too late.").await;
-    let told = page.text("#told").await;
-    assert!(told.contains("nobody answered in time: declined at"), "{told}");
+    page.see("Your answer came too late: nobody answered in time: declined at").await;
     site.shell.run(&["wait", &id]).await.ok();
     page.goto(&site.address(&format!("/tasks/{id}"))).await;
     page.see("nobody answered in time: declined").await;
@@ -203,11 +293,21 @@ async fn who_answers_after_the_limit_is_told_that_it_was_a_no() {
     site.end().await;
 }
 
+/// Sends a form with the secret of the tab; gives the status and the page.
+fn send(path: &str, body: &str) -> String {
+    format!(
+        "fetch({path:?}, {{method: 'POST', body: new URLSearchParams({body:?}), \
+         headers: {{accept: 'text/html', 'x-codex-bridge-tab': sessionStorage.getItem('tab')}}}})\
+         .then(async it => [it.status, await it.text()])"
+    )
+}
+
 /// Sends a yes by a form that is not on the page any more.
 fn late_yes(form: &serde_json::Value) -> String {
     format!(
         "(() => {{ const form = document.createElement('form'); form.method = 'post'; form.action = {form}; \
-         const field = document.createElement('input'); field.name = 'decision'; field.value = 'accept'; \
-         form.append(field); document.body.append(form); form.submit(); }})()"
+         for (const [name, value] of [['decision', 'accept'], ['tab', sessionStorage.getItem('tab')]]) {{ \
+         const field = document.createElement('input'); field.name = name; field.value = value; form.append(field); }} \
+         document.body.append(form); form.submit(); }})()"
     )
 }

@@ -2,7 +2,7 @@
 
 use scripted_model::Scenario;
 
-use crate::web_rig::{Site, assert_content};
+use crate::web_rig::{Site, assert_content, decide};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_in_mid_message_shows_what_is_written_and_goes_on() {
@@ -129,7 +129,7 @@ async fn output_is_shown_at_the_command_that_writes_it() {
     let page = site.visitor("anna", "approver").await;
     let id = site.start_by_form(&page, "watch", "workspace-write").await;
     page.see("Let Codex run a command?").await;
-    page.click_through(".request button[value=accept]").await;
+    decide(&page, ".request button[value=accept]").await;
     let is_shown =
         "document.querySelector('.call.running [data-live-output]')?.textContent.includes('begun')";
     page.wait_for(is_shown).await;

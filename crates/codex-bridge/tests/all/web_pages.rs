@@ -3,7 +3,7 @@
 use scripted_model::{Phase, Scenario, ToolCall};
 use testkit::browser::{Page, Width};
 
-use crate::web_rig::{Site, assert_content, picture};
+use crate::web_rig::{Site, assert_content, at_rest, picture};
 
 /// Tasks of all kinds, for pictures: one done, one that waits to change files, one that waits for a command.
 async fn furnish(site: &Site) -> Vec<String> {
@@ -48,6 +48,7 @@ async fn furnish(site: &Site) -> Vec<String> {
 async fn both_widths(page: &Page, name: &str) {
     for (width, suffix) in [(Width::Desktop, "desktop"), (Width::Phone, "phone")] {
         page.resize(width).await;
+        at_rest(page).await;
         page.screenshot(&picture(&format!("{name}-{suffix}"))).await;
     }
     page.resize(Width::Narrow).await;
@@ -84,6 +85,7 @@ async fn every_page_looks_right_on_a_desk_and_on_a_phone() {
         both_widths(&page, name).await;
         page.screenshot_whole(&picture(&format!("{name}-whole"))).await;
         page.prefer("dark").await;
+        at_rest(&page).await;
         page.screenshot(&picture(&format!("{name}-desktop-dark"))).await;
     }
     page.goto(&site.address("/deliveries")).await;
@@ -92,6 +94,7 @@ async fn every_page_looks_right_on_a_desk_and_on_a_phone() {
     let card = page.text(".request").await;
     assert!(card.contains("1 secret is hidden") && !card.contains("ghp_0123"), "{card}");
     page.resize(Width::Phone).await;
+    at_rest(&page).await;
     page.screenshot(&picture("approvals-phone-dark")).await;
     // The page of a task that is not there is a 404, which Chromium puts on the console.
     let complaints: Vec<String> =
@@ -106,15 +109,33 @@ async fn pages_are_read_and_forms_sent_without_a_script() {
     site.shell
         .model
         .script("touch it", Scenario::new().say("I **will**.").exec("touch it.txt").then_say("Touched."));
-    let page = site.visitor("anna", "approver").await;
+    let token = site.token("anna", "approver").await;
+    let page = site.stranger().await;
     page.switch_script_off().await;
-    let id = site.start_by_form(&page, "touch it", "workspace-write").await;
-    site.shell.run(&["wait", &id, "--timeout", "30"]).await;
+    page.goto(&site.address("/")).await;
+    page.type_into("#token", &token).await;
+    page.click_through("main button").await;
+    page.wait_for("location.pathname === '/tasks'").await;
+    let (id, _) = site.shell.start_asking("touch it").await;
     page.goto(&site.address("/tasks")).await;
     assert!(page.text(".task").await.contains("needs approval"));
     page.goto(&site.address("/approvals")).await;
+    // The cookie alone decides nothing, and whoever presses twice is asked once more.
+    let place = page.middle_of(".request button[value=accept]").await;
     page.click_through(".request button[value=accept]").await;
-    page.see("accepted by token anna").await;
+    page.see("Your token, please").await;
+    page.screenshot(&picture("locked-desktop")).await;
+    page.press_at(place).await;
+    page.type_into("#token", "cbt_wrong").await;
+    page.click_through("#locked button").await;
+    page.see("This is not the token of this log-in.").await;
+    let open = site.shell.run(&["--json", "requests"]).await.ok().json();
+    assert_eq!(open[0]["state"], "open", "{open}");
+    page.type_into("#token", &token).await;
+    assert_eq!(page.text("#locked button").await, "Approve once");
+    page.click_through("#locked button").await;
+    page.see("Your answer is in: accepted by token anna").await;
+    assert_eq!(page.evaluate("document.querySelectorAll('.request button').length").await, 0);
     site.shell.run(&["wait", &id]).await.ok();
     page.goto(&site.address(&format!("/tasks/{id}"))).await;
     let shown = page.text("#timeline").await;
@@ -173,17 +194,20 @@ async fn nobody_sees_a_page_without_a_token() {
 async fn the_way_back_from_a_failure_leads_to_what_was_written() {
     let site = Site::new().await;
     site.shell.model.script("go on", Scenario::new().delta("Going on ").stall("on").delta("."));
-    let page = site.visitor("anna", "operator").await;
-    page.switch_script_off().await;
+    let (page, token) = site.visitor_with_token("anna", "operator").await;
     let id = site.start_by_form(&page, "say hello", "read-only").await;
     site.shell.run(&["wait", &id]).await.ok();
+    page.switch_script_off().await;
     page.reload().await;
     page.type_into("#text", "words that took long to find").await;
     site.shell.run(&["--json", "continue", &id, "go on"]).await.ok();
     site.stalled("on").await;
     page.click_through("button[formaction$='/continue']").await;
+    page.see("Your token, please").await;
+    page.type_into("#token", &token).await;
+    page.click_through("#locked button").await;
     page.see("That did not work").await;
-    page.back().await;
+    page.back_by(2).await;
     let kept = page.evaluate("document.querySelector('#text').value").await;
     assert_eq!(kept, "words that took long to find");
     site.shell.model.release("on");

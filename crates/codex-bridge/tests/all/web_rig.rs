@@ -4,6 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use testkit::browser::{Browser, Page};
 
 use crate::shell::{PATIENCE, Shell};
@@ -12,7 +13,7 @@ use crate::shell::{PATIENCE, Shell};
 pub struct Site {
     pub shell: Shell,
     browser: Browser,
-    port: u16,
+    pub port: u16,
 }
 
 impl Site {
@@ -55,6 +56,11 @@ impl Site {
 
     /// Somebody who has logged in and looks at the tasks.
     pub async fn visitor(&self, name: &str, role: &str) -> Page {
+        self.visitor_with_token(name, role).await.0
+    }
+
+    /// The same, and the token that they know.
+    pub async fn visitor_with_token(&self, name: &str, role: &str) -> (Page, String) {
         let token = self.token(name, role).await;
         let page = self.browser.page().await;
         page.goto(&self.address("/")).await;
@@ -62,12 +68,21 @@ impl Site {
         page.type_into("#token", &token).await;
         page.click_through("main button").await;
         page.wait_for("location.pathname === '/tasks'").await;
-        page
+        (page, token)
     }
 
     /// Another page of the same person.
     pub async fn tab(&self, beside: &Page) -> Page {
         self.browser.tab(beside).await
+    }
+
+    /// Lets a tab change things that has never logged in, as its dialog asks for.
+    pub async fn unlock(page: &Page, token: &str) {
+        page.wait_for("document.querySelector('#unlock').open").await;
+        page.type_into("#unlock-token", token).await;
+        page.click("#unlock button.primary").await;
+        // What was pressed may have led to another page by now.
+        page.wait_for("document.querySelector('#unlock')?.open === false").await;
     }
 
     /// A page of nobody.
@@ -101,6 +116,41 @@ impl Site {
         drop(self.browser);
         self.shell.end().await;
     }
+}
+
+/// Waits until all cards take presses.
+pub async fn at_rest(page: &Page) {
+    page.wait_for("[...document.querySelectorAll('form.decide')].every(it => it.hasAttribute('data-ready'))")
+        .await;
+}
+
+/// Presses a button of a card as soon as the card takes it, once, and waits until it did.
+pub async fn decide(page: &Page, selector: &str) {
+    let button = begin_to_decide(page, selector).await;
+    page.wait_for(&format!("!document.querySelector({})", json!(button))).await;
+}
+
+/// The same without waiting for what comes of it; gives the button by the name of its card.
+pub async fn begin_to_decide(page: &Page, selector: &str) -> String {
+    let quoted = json!(selector);
+    page.wait_for(&format!("!!document.querySelector({quoted})?.closest('[data-key]')")).await;
+    let key =
+        page.evaluate(&format!("document.querySelector({quoted}).closest('[data-key]').dataset.key")).await;
+    let button = format!("[data-key='{}'] {}", key.as_str().unwrap(), selector.replace(".request ", ""));
+    let quoted = json!(button);
+    // A page that just moves takes no press: who looks presses again.
+    for _ in 0..20 {
+        page.middle_of(&button).await;
+        page.wait_for(&format!("document.querySelector({quoted}).form.hasAttribute('data-ready')")).await;
+        page.click(&button).await;
+        let taken = format!(
+            "(() => {{ const it = document.querySelector({quoted}); return !it || it.disabled; }})()"
+        );
+        if page.evaluate(&taken).await == true {
+            return button;
+        }
+    }
+    panic!("{button} takes no press");
 }
 
 /// Nothing went wrong on a page, and nothing was asked of anyone but us.

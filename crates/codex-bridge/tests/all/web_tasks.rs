@@ -2,7 +2,7 @@
 
 use scripted_model::{Phase, Scenario, ToolCall};
 
-use crate::web_rig::{Site, assert_content, picture};
+use crate::web_rig::{Site, assert_content, decide, picture};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_is_handed_over_watched_approved_and_its_change_seen() {
@@ -24,10 +24,10 @@ async fn a_task_is_handed_over_watched_approved_and_its_change_seen() {
     }
     assert_eq!(page.evaluate("!!document.querySelector('.message strong')").await, true, "Markdown is drawn");
     page.screenshot(&picture("task-asking-desktop")).await;
-    page.click_through(".request button[value=accept]").await;
+    decide(&page, ".request button[value=accept]").await;
     page.see("accepted by token anna").await;
     page.wait_for("document.querySelector('.request .command')?.textContent.includes('cat note.txt')").await;
-    page.click_through(".request button[value=acceptForSession]").await;
+    decide(&page, ".request button[value=acceptForSession]").await;
 
     // It writes, and the page shows it while it does.
     site.stalled("end").await;
@@ -42,7 +42,8 @@ async fn a_task_is_handed_over_watched_approved_and_its_change_seen() {
         assert!(shown.contains(part), "{part} in {shown}");
     }
     assert_eq!(shown.matches("is there.").count(), 1, "{shown}");
-    assert_eq!(page.evaluate("document.querySelectorAll('.diff .add').length").await, 2);
+    let added = page.evaluate("document.querySelector('#timeline .diff .add').textContent").await;
+    assert_eq!(added, "+hello\n+world\n");
     let live = page.evaluate("document.querySelector('#timeline').innerText").await;
     page.reload().await;
     assert_eq!(

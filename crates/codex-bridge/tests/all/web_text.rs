@@ -8,7 +8,7 @@ use scripted_model::{Phase, Scenario};
 use serde_json::{Value, json};
 use testkit::browser::Width;
 
-use crate::web_rig::{Site, assert_content, picture};
+use crate::web_rig::{Site, assert_content, decide, picture};
 
 const HOSTILE: &str = "<script>alert('x')</script><img src=x onerror=alert(1)> \u{1b}[31mred\u{1b}[0m \u{202e}txet\u{202c} \
     [click](javascript:alert(2)) <a href=\"javascript:alert(3)\">x</a> </textarea></script><style>*{display:none}</style>";
@@ -25,7 +25,7 @@ async fn hostile_text_is_shown_as_text() {
     page.see("Let Codex run a command?").await;
     let command = page.text(".request .command").await;
     assert!(command.contains("<b id=injected>bold</b>"), "{command}");
-    page.click_through(".request button[value=accept]").await;
+    decide(&page, ".request button[value=accept]").await;
     page.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
     for path in [
         format!("/tasks/{id}"),

@@ -48,6 +48,9 @@ fn name(change: &Change, cleaner: &mut Cleaner<'_>) -> String {
     }
 }
 
+/// The lines that name the file before and after.
+const HEADER_LINES: usize = 2;
+
 /// The files of a patch with their diffs, whole up to the bound.
 pub(super) fn shown(changes: &[Change], cleaner: &mut Cleaner<'_>) -> Vec<ShownChange> {
     let mut shown: Vec<ShownChange> = changes.iter().map(|change| whole(change, cleaner)).collect();
@@ -84,7 +87,10 @@ fn whole(change: &Change, cleaner: &mut Cleaner<'_>) -> ShownChange {
         ChangeKind::Delete => format!("--- {path}\n+++ /dev/null\n{}", all_lines(&text, '-')),
         ChangeKind::Update { .. } | ChangeKind::Other(_) => format!("--- {path}\n+++ {after}\n{text}"),
     };
-    ShownChange { path, kind: word(&change.kind), moved_to, diff, cut_bytes: 0 }
+    let lines = diff.lines().skip(HEADER_LINES);
+    let count = |sign: char| lines.clone().filter(|line| line.starts_with(sign)).count();
+    let (added_lines, removed_lines) = (count('+'), count('-'));
+    ShownChange { path, kind: word(&change.kind), moved_to, diff, added_lines, removed_lines, cut_bytes: 0 }
 }
 
 /// One hunk in which every line of a text comes or goes.

@@ -92,6 +92,7 @@ impl<'a> Draft<'a> {
             details: self.details,
             changes: Vec::new(),
             questions: Vec::new(),
+            fields: Vec::new(),
             hidden_secrets: self.cleaner.hidden_secrets(),
             asked_by: self.asked_by,
             offers,

@@ -5,7 +5,7 @@ use redact::approval::Matter;
 use serde_json::Value;
 
 use super::draft::Draft;
-use super::{Ask, Kind, Offer};
+use super::{Ask, Kind, Offer, field};
 
 impl Draft<'_> {
     pub(super) fn elicitation(mut self, it: &ElicitationRequest) -> Ask {
@@ -20,11 +20,15 @@ impl Draft<'_> {
             let offers = vec![Offer::Accept, Offer::Decline, Offer::Dismiss];
             return self.finish(Kind::Page, format!("MCP server {server} asks you to visit a page"), offers);
         }
-        if let Some(schema) = &it.requested_schema {
-            self.block("Fields", Some(&fields(schema).join("\n")));
+        let fields = it.requested_schema.as_ref().map(|schema| field::fields(schema, &mut self.cleaner));
+        let fields = fields.unwrap_or_default();
+        let lines: Vec<String> = fields.iter().map(field::line).collect();
+        if !lines.is_empty() {
+            self.own("Fields", lines.join("\n"));
         }
         let offers = vec![Offer::Answer, Offer::Decline, Offer::Dismiss];
-        self.finish(Kind::Form, format!("MCP server {server} asks for input"), offers)
+        let title = format!("MCP server {server} asks for input");
+        Ask { fields, ..self.finish(Kind::Form, title, offers) }
     }
 
     fn mcp_tool(mut self, it: &ElicitationRequest, server: &str) -> Ask {
@@ -45,21 +49,6 @@ impl Draft<'_> {
         offers.extend([Offer::Decline, Offer::Dismiss]);
         self.finish(Kind::McpTool, format!("Let MCP server {server} run a tool?"), offers)
     }
-}
-
-/// The fields of a form: `name (string, required): what it is`.
-fn fields(schema: &Value) -> Vec<String> {
-    let required = schema.get("required").and_then(Value::as_array);
-    let is_required =
-        |name: &String| required.is_some_and(|names| names.iter().any(|it| it == name.as_str()));
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let field = |(name, property): (&String, &Value)| {
-        let text = |key: &str| property.get(key).and_then(Value::as_str);
-        let required = if is_required(name) { ", required" } else { "" };
-        let meaning = text("description").or(text("title")).map(|it| format!(": {it}")).unwrap_or_default();
-        format!("{name} ({}{required}){meaning}", text("type").unwrap_or("any"))
-    };
-    properties.into_iter().flatten().map(field).collect()
 }
 
 /// One argument a line.

@@ -1,5 +1,6 @@
 // Keeps an open page up to date. The server draws everything: this script hears that something has changed, fetches the
-// same page again, and puts the parts that are new in place. Without it every page can be read, and every form sent.
+// same page again, and puts the parts that are new in place. Without it every page can be read, and every form sent, with
+// the token. How people decide is in deciding.js.
 "use strict";
 (() => {
   const MAX_ENTRIES = 400;         // more are let go at the top, with a way back to them
@@ -81,14 +82,15 @@
     tick();
   }
 
-  // Cards keep what somebody is writing in them: a card that is still there stays as it is.
-  function mergeCards(doc, whenGone) {
+  // Cards keep what somebody is writing in them: a card that is still there stays as it is. One that is answered stays too,
+  // and says so; new ones come below.
+  function mergeCards(doc) {
     const here = $("#requests"), there = $("#requests", doc);
     if (!here || !there) return;
     const wanted = new Map(all("[data-key]", there).map((card) => [card.dataset.key, card]));
     for (const card of all(":scope > [data-key]", here)) {
       if (wanted.has(card.dataset.key)) wanted.delete(card.dataset.key);
-      else if (!card.classList.contains("closed")) whenGone(card);
+      else if (!card.classList.contains("closed")) closeCard(card);
     }
     for (const card of wanted.values()) { localTimes(card); here.append(card); }
     const nothing = $("#nothing-open");
@@ -96,17 +98,22 @@
     if (nothing) nothing.hidden = !!$("[data-key]", here) || !!$("#nothing-open", doc)?.hidden;
   }
   async function closeCard(card) {
-    card.classList.add("closed");
-    all("button, input, textarea", card).forEach((it) => { it.disabled = true; });
+    // One that is being decided just here is told what came of it.
+    if ($(".decide [aria-busy]", card) || card.dataset.closing) return;
+    card.dataset.closing = "true";
+    all("button, input, textarea, select", card).forEach((it) => { it.disabled = true; });
     try {
       const answer = await fetch(`/approvals/${card.dataset.task}/${card.dataset.key}`);
-      const doc = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const closed = $(`[data-key="${CSS.escape(card.dataset.key)}"]`, doc);
-      if (closed) { closed.classList.add("closed"); localTimes(closed); card.replaceWith(closed); }
-    } catch { /* it stays closed, without the reason */ }
+      const drawn = deciding.sameCard(card, new DOMParser().parseFromString(await answer.text(), "text/html"));
+      if (!drawn) return;
+      localTimes(drawn);
+      // One that is asked again is another one.
+      if ($("form.decide", drawn)) card.replaceWith(drawn);
+      else deciding.close(card, drawn);
+    } catch { delete card.dataset.closing; }   // it cannot be pressed, and is looked at again
   }
   function useCards(doc) {
-    mergeCards(doc, closeCard);
+    mergeCards(doc);
     const more = $("#more", doc);
     if (more) $("#more")?.replaceWith(more);
     countOf(doc);
@@ -123,16 +130,21 @@
 
     const isAtRest = () => $("#controls").dataset.version.startsWith("true");
     const isAtEnd = () => innerHeight + scrollY > document.documentElement.scrollHeight - 160;
-    const toEnd = () => scrollTo({ top: document.documentElement.scrollHeight });
-
-    function drawLive() {
+    const toEnd = () => { scrollTo({ top: document.documentElement.scrollHeight }); deciding.scrolled(); };
+    // Follows what is written, unless somebody is at a card: that stays where it is.
+    function following(change) {
+      if (deciding.holds()) { deciding.keepPlace(change); return; }
       const follow = isAtEnd();
+      change();
+      if (follow) toEnd();
+    }
+
+    const drawLive = () => following(() => {
       liveText.textContent = held + text;
       reasoningText.textContent = reasoning;
       liveReasoning.hidden = !reasoning;
       live.hidden = !held && !text && !reasoning;
-      if (follow) toEnd();
-    }
+    });
     function heard(told) {
       const end = (so) => so.slice(-MAX_LIVE_CHARS);
       if (told.live === "text") text = end(told.so_far ? told.text : text + told.text);
@@ -146,19 +158,19 @@
       }
       drawLive();
     }
-    function drawOutput(callId) {
+    const drawOutput = (callId) => deciding.keepPlace(() => {
       const call = document.getElementById(`call-${callId}`);
       if (!call) return;
       const output = $("[data-live-output]", call);
+      if (!output && $(".call.waiting", call)) return;   // its entry does not know yet that it runs
       if (!output) { outputs.delete(callId); return; }   // it has ended, and its entry has all
       output.textContent = outputs.get(callId);
       output.scrollTop = output.scrollHeight;
-    }
+    });
 
-    function useTask(doc) {
+    const useTask = (doc) => following(() => {
       const there = $("#task", doc);
       if (!there) return;
-      const follow = isAtEnd();
       const head = $("#head", doc), isOpen = $("#about").open;
       $("#about", head).open = isOpen;
       localTimes(head);
@@ -169,7 +181,8 @@
         $("#controls").replaceWith(controls);
         if (written) $("#controls textarea").value = written;
       }
-      mergeCards(doc, (card) => card.remove());
+      letCardsGo();
+      mergeCards(doc);
       const entries = all("#timeline > li", doc);
       // The summary of what was thought comes as an entry of its own.
       if (entries.length) { reasoning = ""; $("#quiet")?.remove(); }
@@ -197,8 +210,14 @@
       document.body.dataset.heading = doc.body.dataset.heading;
       countOf(doc);
       tick();
-      if (follow) toEnd();
       if (isAtRest()) { text = ""; drawLive(); }
+    });
+    // What was decided is in the timeline, too: its card goes once nobody sees it.
+    function letCardsGo() {
+      for (const card of all("#requests > .closed")) {
+        const box = card.getBoundingClientRect();
+        if (box.bottom < 0 || box.top > innerHeight) card.remove();
+      }
     }
     function letGo() {
       if (timeline.children.length <= MAX_ENTRIES) return;
@@ -284,12 +303,14 @@
     tick();
     setInterval(tick, 1000);
     localTimes(document);
+    deciding.start(localTimes);
     addEventListener("submit", (event) => {
+      if (event.defaultPrevented) return;
       // After the form has been read: a button that is off is not sent.
       setTimeout(() => all("button", event.target).forEach((it) => { it.disabled = true; }));
     });
-    addEventListener("pageshow", () => all("form button").forEach((it) => { it.disabled = false; }));
-    if (page === "login" || page === "wrong") return;
+    addEventListener("pageshow", () => all("form:not(.decide) button").forEach((it) => { it.disabled = false; }));
+    if (["login", "entered", "locked", "wrong"].includes(page)) return;
     const here = $("[data-live]")?.dataset.live;
     const again = () => location.href;
     // What these list changes without a task: they look once more when they hear, since all may have happened before.

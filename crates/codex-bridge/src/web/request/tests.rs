@@ -2,7 +2,7 @@ use codex_bridge_core::request::{RequestRecord, RequestState};
 use codex_bridge_core::task::TaskId;
 use serde_json::{Value, json};
 
-use super::{Field, Fields, FormOf, decision, field, files, form, missing, verdict};
+use super::{Extent, Fields, agrees, decision, extent, files, missing, verdict};
 use crate::view;
 
 fn record(ask: Value, state: RequestState) -> RequestRecord {
@@ -31,34 +31,14 @@ fn fields(said: &[(&str, &str)]) -> Fields {
 }
 
 #[test]
-fn a_field_is_read_from_its_description() {
-    let read = field("branch (string, required): where to push").unwrap();
-    let wanted = Field {
-        name: "branch".into(),
-        kind: "string".into(),
-        is_required: true,
-        meaning: "where to push".into(),
-    };
-    assert_eq!(read, wanted);
-    assert_eq!(field("just words"), None);
-    assert!(matches!(form(Some("a (string)\nb (object)")), FormOf::Json));
-    assert!(matches!(form(None), FormOf::Json));
-}
-
-#[test]
 fn a_form_gives_values_of_the_right_kind() {
-    let details =
-        json!([{"label": "Fields", "text": "name (string, required)\ncount (integer)\nsure (boolean)"}]);
-    let asked = record(json!({"details": details}), RequestState::Open);
+    let known =
+        json!([{"name": "name", "type": "string", "required": true}, {"name": "count", "type": "integer"}]);
+    let asked = record(json!({"kind": "form", "fields": known}), RequestState::Open);
     let said = fields(&[("decision", "form"), ("field.name", "x"), ("field.count", "3")]);
-    assert_eq!(
-        decision(&asked, &said).unwrap().decision,
-        json!({"form": {"name": "x", "count": 3, "sure": false}})
-    );
+    assert_eq!(decision(&asked, &said).unwrap().decision, json!({"form": {"name": "x", "count": 3}}));
     let missing = decision(&asked, &fields(&[("decision", "form")])).unwrap_err();
     assert_eq!(missing.message, "name must be filled in");
-    let wrong = fields(&[("decision", "form"), ("field.name", "x"), ("field.count", "three")]);
-    assert_eq!(decision(&asked, &wrong).unwrap_err().message, "count must be a whole number");
 }
 
 #[test]
@@ -107,6 +87,33 @@ fn what_of_the_changes_is_missing_is_said() {
     assert!(lost.contains("42 KB more") && lost.contains("were not kept"), "{lost}");
     let kept = said([40_000, 2_000], Some(100_000)).unwrap();
     assert!(kept.contains("42 KB more") && !kept.contains("not kept"), "{kept}");
+}
+
+#[test]
+fn a_cut_diff_says_how_many_lines_there_are_and_how_many_are_shown() {
+    let change = json!({"path": "/ws/a", "kind": "add", "cut_bytes": 9000, "diff": "+a\n+b\n-c\n",
+        "added_lines": 1600, "removed_lines": 1});
+    let ask = |whole: Option<u64>| {
+        let ask = json!({"kind": "file_change", "changes": [change], "whole_changes_bytes": whole});
+        view::Request::from(record(ask, RequestState::Open))
+    };
+    let shown = files(&ask(None));
+    assert_eq!([shown[0].plus(), shown[0].minus()], ["+1,600, 2 shown", "−1"]);
+    assert_eq!((extent(&ask(None)), extent(&ask(Some(9)))), (Extent::Lost, Extent::Beginning));
+    // A store of an older version has no counts: what is shown is all that is known.
+    let old = json!({"path": "/ws/a", "kind": "add", "cut_bytes": 9000, "diff": "+a\n"});
+    let old = record(json!({"kind": "file_change", "changes": [old]}), RequestState::Open);
+    assert_eq!(files(&view::Request::from(old))[0].plus(), "+1");
+}
+
+#[test]
+fn only_a_sure_no_agrees_to_nothing() {
+    for (said, expected) in
+        [("decline", false), ("cancel", false), ("accept", true), ("form", true), ("x", true)]
+    {
+        assert_eq!(agrees(&fields(&[("decision", said)])), expected, "{said}");
+    }
+    assert!(agrees(&fields(&[])));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use codex_bridge_core::event::Event;
 use serde_json::{Value, json};
 
-use super::{Entry, Prompt, Timeline, What, whole_text};
+use super::{Entry, Links, Prompt, Timeline, What, whole_text};
 
 fn event(seq: i64, kind: &str, body: Value) -> Event {
     let Value::Object(body) = body else { panic!("no object") };
@@ -9,7 +9,7 @@ fn event(seq: i64, kind: &str, body: Value) -> Event {
 }
 
 fn entries(events: &[Event]) -> Vec<Entry> {
-    let mut timeline = Timeline::new(&[]);
+    let mut timeline = Timeline::new(&[], Links::default());
     for event in events {
         timeline.read(event);
     }
@@ -43,7 +43,7 @@ fn the_end_of_a_call_that_began_further_back_has_its_name() {
 
 #[test]
 fn only_what_changed_since_is_given() {
-    let mut timeline = Timeline::new(&[]);
+    let mut timeline = Timeline::new(&[], Links::default());
     for event in [
         started(1, "true"),
         event(2, "message", json!({"text": "old"})),
@@ -83,7 +83,7 @@ fn the_answer_is_not_told_twice() {
 fn prompt(body: Value, summary: &str) -> Prompt {
     let turn = json!({"task_id": "codex-1", "number": 7, "client_id": "c", "progress": "ended", "turn_id": "u",
         "prompt_summary": summary, "created_at": 0});
-    let mut timeline = Timeline::new(&[serde_json::from_value(turn).unwrap()]);
+    let mut timeline = Timeline::new(&[serde_json::from_value(turn).unwrap()], Links::default());
     timeline.read(&event(1, "turn_started", body));
     let shown = timeline.since(0);
     let [Entry { what: What::Prompt(prompt), .. }] = shown.as_slice() else { panic!("{shown:#?}") };

@@ -1,0 +1,149 @@
+//! A filled form against the fields that were asked for: what may be sent to an MCP server, and what is wrong with it. Pure.
+
+use serde_json::{Map, Value};
+
+/// The fields of a form, if they are known.
+fn fields(ask: &Value) -> &[Value] {
+    ask["fields"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn named<'a>(ask: &'a Value, name: &str) -> Option<&'a Value> {
+    fields(ask).iter().find(|field| field["name"] == name)
+}
+
+/// Words as the value of this field. What reads as JSON is taken as such, unless the field takes text.
+pub fn value(ask: &Value, name: &str, text: &str) -> Value {
+    let plain = || Value::String(text.to_owned());
+    match named(ask, name).and_then(|field| field["type"].as_str()) {
+        Some("string") => plain(),
+        Some("array") if !text.trim_start().starts_with('[') => {
+            text.split(',').map(|one| Value::String(one.trim().to_owned())).collect()
+        }
+        _ => serde_json::from_str(text).unwrap_or_else(|_| plain()),
+    }
+}
+
+/// What is wrong with a filled form, in one sentence that says what is allowed.
+pub fn check(ask: &Value, form: &Value) -> Result<(), String> {
+    if fields(ask).is_empty() {
+        return Ok(());
+    }
+    let Some(form) = form.as_object() else {
+        return Err("a form is filled in as an object, with a value for each field".to_owned());
+    };
+    if let Some(unknown) = form.keys().find(|name| named(ask, name).is_none()) {
+        let names: Vec<&str> = fields(ask).iter().filter_map(|field| field["name"].as_str()).collect();
+        return Err(format!("the form has no field {unknown}: it has {}", names.join(", ")));
+    }
+    fields(ask).iter().try_for_each(|field| check_field(field, form))
+}
+
+fn check_field(field: &Value, form: &Map<String, Value>) -> Result<(), String> {
+    let name = field["name"].as_str().unwrap_or_default();
+    let Some(value) = form.get(name) else {
+        let is_missing = field["required"] == true;
+        return if is_missing { Err(format!("{name} must be filled in")) } else { Ok(()) };
+    };
+    let wrong = |what: String| Err(format!("{name} must be {what}"));
+    let choices: Vec<&str> =
+        field["choices"].as_array().into_iter().flatten().filter_map(|it| it["value"].as_str()).collect();
+    let is_choice = |value: &Value| value.as_str().is_some_and(|text| choices.contains(&text));
+    match (field["type"].as_str().unwrap_or_default(), value) {
+        ("string", Value::String(_)) if !choices.is_empty() => {
+            if is_choice(value) {
+                Ok(())
+            } else {
+                wrong(format!("one of: {}", choices.join(" | ")))
+            }
+        }
+        ("string", Value::String(text)) => within(field, text.chars().count(), "characters").or_else(wrong),
+        ("boolean", Value::Bool(_)) | ("other" | "", _) => Ok(()),
+        ("integer", Value::Number(number)) if number.as_f64().is_none_or(|it| it.fract() != 0.0) => {
+            wrong("a whole number".to_owned())
+        }
+        ("integer" | "number", Value::Number(number)) => {
+            in_range(field, number.as_f64().unwrap_or(f64::NAN)).or_else(wrong)
+        }
+        ("array", Value::Array(values)) if values.iter().all(is_choice) => {
+            within(field, values.len(), "choices").or_else(wrong)
+        }
+        ("boolean", _) => wrong("true or false".to_owned()),
+        ("integer", _) => wrong("a whole number".to_owned()),
+        ("number", _) => wrong("a number".to_owned()),
+        ("array", _) => wrong(format!("a list of these: {}", choices.join(" | "))),
+        _ => wrong("text".to_owned()),
+    }
+}
+
+fn in_range(field: &Value, number: f64) -> Result<(), String> {
+    let (least, most) = (field["minimum"].as_f64(), field["maximum"].as_f64());
+    match (least, most) {
+        (Some(least), _) if number < least => Err(format!("at least {least}")),
+        (_, Some(most)) if number > most => Err(format!("at most {most}")),
+        _ => Ok(()),
+    }
+}
+
+fn within(field: &Value, length: usize, of: &str) -> Result<(), String> {
+    let (least, most) = (field["min_length"].as_u64(), field["max_length"].as_u64());
+    let length = u64::try_from(length).unwrap_or(u64::MAX);
+    match (least, most) {
+        (Some(least), _) if length < least => Err(format!("at least {least} {of}")),
+        (_, Some(most)) if length > most => Err(format!("at most {most} {of}")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ask() -> Value {
+        json!({"kind": "form", "fields": [
+            {"name": "name", "type": "string", "required": true, "max_length": 5},
+            {"name": "colour", "type": "string", "choices": [{"value": "red"}, {"value": "blue"}]},
+            {"name": "count", "type": "integer", "minimum": 1.0, "maximum": 3.0},
+            {"name": "dry_run", "type": "boolean", "default": true},
+            {"name": "tags", "type": "array", "choices": [{"value": "a"}, {"value": "b"}], "max_length": 1},
+            {"name": "odd", "type": "other"},
+        ]})
+    }
+
+    #[test]
+    fn a_form_takes_what_its_fields_allow_and_says_what_that_is() {
+        let full =
+            json!({"name": "1", "colour": "red", "count": 3, "dry_run": false, "tags": ["a"], "odd": {}});
+        assert_eq!(check(&ask(), &full), Ok(()));
+        assert_eq!(check(&ask(), &json!({"name": "x"})), Ok(()));
+        for (form, told) in [
+            (json!({}), "name must be filled in"),
+            (json!({"name": 1}), "name must be text"),
+            (json!({"name": "too long"}), "name must be at most 5 characters"),
+            (json!({"name": "x", "colour": "green"}), "colour must be one of: red | blue"),
+            (json!({"name": "x", "count": 9}), "count must be at most 3"),
+            (json!({"name": "x", "count": 1.5}), "count must be a whole number"),
+            (json!({"name": "x", "count": "2"}), "count must be a whole number"),
+            (json!({"name": "x", "dry_run": "yes"}), "dry_run must be true or false"),
+            (json!({"name": "x", "tags": ["c"]}), "tags must be a list of these: a | b"),
+            (json!({"name": "x", "tags": ["a", "b"]}), "tags must be at most 1 choices"),
+            (
+                json!({"name": "x", "more": 1}),
+                "the form has no field more: it has name, colour, count, dry_run, tags, odd",
+            ),
+            (json!("x"), "a form is filled in as an object, with a value for each field"),
+        ] {
+            assert_eq!(check(&ask(), &form), Err(told.to_owned()), "{form}");
+        }
+    }
+
+    #[test]
+    fn words_become_what_the_field_takes() {
+        assert_eq!(value(&ask(), "name", "3"), json!("3"));
+        assert_eq!(value(&ask(), "count", "3"), json!(3));
+        assert_eq!(value(&ask(), "dry_run", "true"), json!(true));
+        assert_eq!(value(&ask(), "tags", "a, b"), json!(["a", "b"]));
+        assert_eq!(value(&json!({}), "name", "3"), json!(3), "of a form that is not known");
+    }
+}

@@ -1,0 +1,223 @@
+//! Where a link in a model's words may lead: to the web, and never back to this machine or to us.
+//!
+//! A browser that follows a link to a server of this machine sends it the cookies of that name, and a page of ours that is
+//! opened by foreign words is opened by nobody who meant it. What a browser would make of an odd address is not guessed:
+//! an address that is not plain is no link.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::http::origin::Names;
+
+/// Names that lead to this machine wherever one is.
+const LOOPBACK_NAMES: [&str; 5] =
+    ["localhost", "localdomain", "ip6-localhost", "ip6-loopback", "localhost.localdomain"];
+
+/// The names of this machine and of the daemon.
+#[derive(Debug, Clone, Default)]
+pub struct Links {
+    own: Vec<String>,
+}
+
+impl Links {
+    /// Links that lead to none of these names, nor to this machine.
+    pub fn beyond(names: Option<&Names>) -> Self {
+        let allowed = names.into_iter().flat_map(|names| &names.allowed);
+        let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let own =
+            allowed.map(|name| host_of(name).to_ascii_lowercase()).chain([machine.to_ascii_lowercase()]);
+        Self { own: own.filter(|name| !name.is_empty()).collect() }
+    }
+
+    /// Whether an address leads to the web, beyond this machine.
+    pub fn lead_to_the_web(&self, url: &str) -> bool {
+        let Some((scheme, rest)) = url.split_once("://") else { return false };
+        let is_web = ["http", "https"].iter().any(|it| it.eq_ignore_ascii_case(scheme));
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        is_web && !has_odd_characters(url) && self.is_beyond(authority)
+    }
+
+    /// Whether this is a host, with or without a port, that is neither this machine nor one of our names.
+    fn is_beyond(&self, authority: &str) -> bool {
+        if let Some(bracketed) = authority.strip_prefix('[') {
+            let address = bracketed.split(']').next().and_then(|it| it.parse::<Ipv6Addr>().ok());
+            return address.is_some_and(|address| self.is_beyond_us(address.into()));
+        }
+        let host = host_of(authority).strip_suffix('.').unwrap_or(host_of(authority)).to_ascii_lowercase();
+        let is_plain =
+            |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.' || byte == b'_';
+        if host.is_empty() || !host.bytes().all(is_plain) {
+            return false;
+        }
+        // Browsers take a name whose last part is a number for an address, in many spellings: only the plain one is known.
+        let last = host.rsplit('.').next().unwrap_or_default();
+        if last.is_empty() || last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x") {
+            return host.parse::<Ipv4Addr>().is_ok_and(|address| self.is_beyond_us(address.into()));
+        }
+        let is_loopback = LOOPBACK_NAMES.contains(&host.as_str())
+            || host.ends_with(".localhost")
+            || host.ends_with(".localdomain");
+        // A name without a dot is one of this machine or of its net.
+        host.contains('.') && !is_loopback && !self.own.iter().any(|own| is_same_or_below(&host, own))
+    }
+
+    fn is_beyond_us(&self, address: IpAddr) -> bool {
+        let address = plain(address);
+        let is_this_net = matches!(address, IpAddr::V4(v4) if v4.octets()[0] == 0);
+        let is_here = address.is_loopback() || address.is_unspecified() || is_this_net;
+        let mut own = self.own.iter().filter_map(|name| name.trim_matches(['[', ']']).parse::<IpAddr>().ok());
+        !is_here && !own.any(|own| plain(own) == address)
+    }
+}
+
+/// Whether a host is this name, or this name in some domain: `box` is also `box.local`.
+fn is_same_or_below(host: &str, own: &str) -> bool {
+    host == own || (!own.contains('.') && host.strip_prefix(own).is_some_and(|rest| rest.starts_with('.')))
+}
+
+/// What a browser leaves out, or reads as something else.
+fn has_odd_characters(url: &str) -> bool {
+    url.chars().any(|it| it.is_control() || it.is_whitespace() || it == '\\')
+}
+
+/// An address as IPv4, if it is one in the form of IPv6.
+fn plain(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().or_else(|| within(v6)).map_or(address, IpAddr::from),
+        IpAddr::V4(_) => address,
+    }
+}
+
+/// The IPv4 address in an IPv6 one of the oldest form (`::127.0.0.1`).
+fn within(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let [zero @ .., _, _, _, _] = address.octets();
+    (zero == [0; 12]).then(|| address.to_ipv4()).flatten().filter(|it| u32::from(*it) > 1)
+}
+
+/// A host without its port.
+fn host_of(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links() -> Links {
+        Links { own: ["bridge.example.org", "10.1.2.3", "[2001:db8::5]", "box"].map(Into::into).into() }
+    }
+
+    #[test]
+    fn links_lead_to_the_web() {
+        for url in [
+            "https://example.com",
+            "http://example.com:8080/a?b#c",
+            "HTTPS://Example.COM/",
+            "https://example.com/?to=http://127.0.0.1:7777/",
+            "http://93.184.216.34/",
+            "http://[2001:db8::1]/",
+            "https://localhost.example.com/",
+            "https://my-localhost.com",
+            "https://example.org",
+            "https://boxes.example.org",
+            "https://example.org/a_(b)",
+        ] {
+            assert!(links().lead_to_the_web(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn no_spelling_of_this_machine_or_of_our_names_is_a_link() {
+        for host in [
+            "localhost",
+            "LOCALHOST",
+            "localhost.",
+            "localhost:7777",
+            "codex-bridge.localhost:7777",
+            "a.b.localhost.",
+            "localhost.localdomain",
+            "ip6-localhost",
+            "127.0.0.1",
+            "127.0.0.1.",
+            "127.0.0.1:80",
+            "127.8.9.10",
+            "127.1",
+            "2130706433",
+            "0x7f000001",
+            "0x7f.1",
+            "0X7F.0.0.1",
+            "0177.0.0.1",
+            "017700000001",
+            "127.0.0.0x1",
+            "127.0.0.01",
+            "0",
+            "0.0.0.0",
+            "0.1.2.3",
+            "[::1]",
+            "[::1]:7777",
+            "[::]",
+            "[0:0:0:0:0:0:0:1]",
+            "[::ffff:127.0.0.1]",
+            "[::ffff:7f00:1]",
+            "[::127.0.0.1]",
+            "[::ffff:0.0.0.0]",
+            "[::1",
+            "[fe80::1%25eth0]",
+            "box",
+            "box.local",
+            "box:80",
+            "other-box",
+            "bridge.example.org",
+            "Bridge.Example.Org.:443",
+            "10.1.2.3",
+            "[::ffff:10.1.2.3]",
+            "[2001:db8:0::5]:8443",
+            "user@127.0.0.1",
+            "example.com@127.0.0.1",
+            "example.com:80@127.0.0.1",
+            "%6cocalhost",
+            "local%68ost.com",
+            "ⓛocalhost.com",
+            "１２７.0.0.1",
+            "127。0。0。1",
+            "example.com\\@localhost",
+            "\\localhost",
+            "",
+            ".",
+            "..",
+            "example.com..",
+        ] {
+            for url in [format!("http://{host}/x"), format!("https://{host}"), format!("http://{host}?q#f")] {
+                assert!(!links().lead_to_the_web(&url), "{url}");
+            }
+        }
+        for url in [
+            "//example.com",
+            "/tasks",
+            "tasks",
+            "#x",
+            "http:/127.0.0.1",
+            "http:example.com",
+            "http:///127.0.0.1",
+            "https:\\\\example.com",
+            "http://exa\tmple.com",
+            " https://example.com",
+            "ftp://example.com",
+            "javascript://example.com/%0aalert(1)",
+        ] {
+            assert!(!links().lead_to_the_web(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn the_names_are_those_of_the_operator_and_of_the_machine() {
+        let names = Names { port: 7777, allowed: vec!["Bridge.example.org:8443".into()] };
+        let links = Links::beyond(Some(&names));
+        assert!(!links.lead_to_the_web("https://bridge.example.org/tasks"));
+        assert!(links.lead_to_the_web("https://example.org/tasks"));
+        let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        assert!(!links.lead_to_the_web(&format!("http://{machine}/")));
+    }
+}

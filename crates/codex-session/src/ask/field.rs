@@ -1,0 +1,252 @@
+//! The fields of a form that an MCP server wants filled in: for programs as they are, for people as a line each.
+//!
+//! What a field says is foreign text and is made fit to be shown. A name or a choice is sent back as it was shown, so one
+//! that had to be changed for that cannot be filled in field by field.
+
+use redact::approval::Matter;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::clean::Cleaner;
+
+/// One field of a form. Readable and redacted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ShownField {
+    /// Its key in the filled form.
+    pub name: String,
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it means.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// `string`, `number`, `integer`, `boolean`, `array` (several of its choices), or `other` for what we do not know.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Whether it must be filled in.
+    pub required: bool,
+    /// What it has unless somebody says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// The only values that it takes; empty if it takes others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<Choice>,
+    /// The least that it may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<f64>,
+    /// The most that it may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maximum: Option<f64>,
+    /// The least number of characters, or of choices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_length: Option<u64>,
+    /// The greatest number of characters, or of choices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<u64>,
+    /// `email`, `uri`, `date` or `date-time`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+}
+
+/// A value that a field takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Choice {
+    /// What is sent.
+    pub value: String,
+    /// What people read, if it is something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+/// The fields of a form by its schema.
+pub(super) fn fields(schema: &Value, cleaner: &mut Cleaner<'_>) -> Vec<ShownField> {
+    let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let field = |(name, property): (&String, &Value)| {
+        let is_required = required.iter().any(|it| it == name.as_str());
+        field(name, property, is_required, cleaner)
+    };
+    properties.into_iter().flatten().map(field).collect()
+}
+
+fn field(name: &str, property: &Value, required: bool, cleaner: &mut Cleaner<'_>) -> ShownField {
+    let choices = raw_choices(property);
+    let number = |key: &str| property.get(key).and_then(Value::as_f64);
+    let length = |keys: [&str; 2]| keys.iter().find_map(|key| property.get(*key)?.as_u64());
+    let mut clean = |key: &str| property.get(key).and_then(Value::as_str).map(|text| cleaner.line(text));
+    let (title, description, format) = (clean("title"), clean("description"), clean("format"));
+    let shown_name = cleaner.line(name);
+    // Looked at here, and counted where it is shown.
+    let mut looking = cleaner.uncounted();
+    let is_sendable = shown_name == name && choices.iter().all(|(value, _)| looking.line(value) == *value);
+    let kind = match property.get("type").and_then(Value::as_str) {
+        Some("string") => "string",
+        Some("number") => "number",
+        Some("integer") => "integer",
+        Some("boolean") => "boolean",
+        Some("array") if !choices.is_empty() => "array",
+        _ => "other",
+    };
+    let label = |(value, label): (String, Option<String>)| Choice {
+        label: label.map(|label| cleaner.line(&label)).filter(|label| *label != value),
+        value: cleaner.line(&value),
+    };
+    let choices: Vec<Choice> = choices.into_iter().map(label).collect();
+    let default =
+        property.get("default").and_then(|default| shown_default(default, kind, &choices, &mut looking));
+    ShownField {
+        name: shown_name,
+        title,
+        description,
+        kind: if is_sendable { kind } else { "other" },
+        required,
+        default,
+        choices,
+        minimum: number("minimum"),
+        maximum: number("maximum"),
+        min_length: length(["minLength", "minItems"]),
+        max_length: length(["maxLength", "maxItems"]),
+        format,
+    }
+}
+
+/// The values that a field takes alone, with what people read for them: `enum` with `enumNames`, or a list of constants.
+fn raw_choices(property: &Value) -> Vec<(String, Option<String>)> {
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let items = property.get("items");
+    let of = |key: &str| property.get(key).or_else(|| items.and_then(|items| items.get(key)));
+    let named = list(of("enumNames"));
+    let plain = list(of("enum")).into_iter().enumerate();
+    let plain = plain.filter_map(|(place, value)| Some((text(&value)?, named.get(place).and_then(text))));
+    let constants = list(of("oneOf").or_else(|| of("anyOf"))).into_iter();
+    let constants =
+        constants.filter_map(|it| Some((text(it.get("const")?)?, it.get("title").and_then(text))));
+    plain.chain(constants).collect()
+}
+
+/// A default that fits the field and can be shown as it is.
+fn shown_default(
+    default: &Value,
+    kind: &str,
+    choices: &[Choice],
+    cleaner: &mut Cleaner<'_>,
+) -> Option<Value> {
+    let is_choice = |value: &Value| {
+        choices.is_empty() || choices.iter().any(|choice| value.as_str() == Some(choice.value.as_str()))
+    };
+    let fits = match (kind, default) {
+        ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) => true,
+        ("integer", Value::Number(number)) => number.as_f64().is_some_and(|number| number.fract() == 0.0),
+        ("string", Value::String(text)) => {
+            is_choice(default) && cleaner.verbatim(text, Matter::Excerpt) == *text
+        }
+        ("array", Value::Array(values)) => values.iter().all(is_choice),
+        _ => false,
+    };
+    fits.then(|| default.clone())
+}
+
+/// A field in a line: `name (string, required, one of: a, b): what it is`.
+pub(super) fn line(field: &ShownField) -> String {
+    let mut facts = vec![if field.kind == "other" { "any" } else { field.kind }.to_owned()];
+    facts.extend(field.required.then(|| "required".to_owned()));
+    facts.extend(field.format.clone());
+    if !field.choices.is_empty() {
+        let values: Vec<&str> = field.choices.iter().map(|choice| choice.value.as_str()).collect();
+        let many = if field.kind == "array" { "any of" } else { "one of" };
+        facts.push(format!("{many}: {}", values.join(" | ")));
+    }
+    facts.extend(field.minimum.map(|least| format!("at least {least}")));
+    facts.extend(field.maximum.map(|most| format!("at most {most}")));
+    let what = if field.kind == "array" { "choices" } else { "characters" };
+    facts.extend(field.min_length.map(|least| format!("at least {least} {what}")));
+    facts.extend(field.max_length.map(|most| format!("at most {most} {what}")));
+    facts.extend(field.default.as_ref().map(|default| format!("default {default}")));
+    let meaning = field.description.as_ref().or(field.title.as_ref());
+    let meaning = meaning.map(|it| format!(": {it}")).unwrap_or_default();
+    format!("{} ({}){meaning}", field.name, facts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use redact::Redactor;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(properties: &Value) -> Vec<ShownField> {
+        let redactor = Redactor::default();
+        let schema = json!({"type": "object", "properties": properties, "required": ["must"]});
+        fields(&schema, &mut Cleaner::new(&redactor))
+    }
+
+    #[test]
+    fn a_field_keeps_what_its_schema_says() {
+        let read = read(&json!({
+            "dry_run": {"type": "boolean", "default": true, "title": "Dry run"},
+            "must": {"type": "integer", "minimum": 1, "maximum": 5, "description": "How many"},
+            "mail": {"type": "string", "format": "email", "maxLength": 40},
+        }));
+        let lines: Vec<String> = read.iter().map(line).collect();
+        assert_eq!(
+            lines,
+            [
+                "dry_run (boolean, default true): Dry run",
+                "mail (string, email, at most 40 characters)",
+                "must (integer, required, at least 1, at most 5): How many",
+            ]
+        );
+        assert_eq!(read[0].default, Some(json!(true)));
+        assert_eq!((read[2].minimum, read[2].maximum, read[2].required), (Some(1.0), Some(5.0), true));
+    }
+
+    #[test]
+    fn the_choices_of_all_spellings_are_read() {
+        let choice = |value: &str, label: Option<&str>| Choice {
+            value: value.to_owned(),
+            label: label.map(str::to_owned),
+        };
+        for (property, kind) in [
+            (json!({"type": "string", "enum": ["a", "b"], "enumNames": ["A", "b"]}), "string"),
+            (
+                json!({"type": "string", "oneOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "b"}]}),
+                "string",
+            ),
+            (
+                json!({"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "b"}]}}),
+                "array",
+            ),
+        ] {
+            let read = read(&json!({ "it": property }));
+            assert_eq!(read[0].choices, [choice("a", Some("A")), choice("b", None)], "{property}");
+            assert_eq!(read[0].kind, kind);
+        }
+        let read = read(&json!({"it": {"type": "array", "items": {"type": "string", "enum": ["a"]}}}));
+        assert_eq!(line(&read[0]), "it (array, any of: a)");
+    }
+
+    #[test]
+    fn what_cannot_be_sent_back_as_it_is_shown_is_no_field() {
+        for property in [
+            json!({"type": "string", "enum": ["fine", "de\u{202e}ceptive"]}),
+            json!({"type": "object"}),
+            json!({"type": "array", "items": {"type": "string"}}),
+        ] {
+            assert_eq!(read(&json!({ "it": property }))[0].kind, "other", "{property}");
+        }
+        assert_eq!(read(&json!({"n\u{202e}ame": {"type": "string"}}))[0].kind, "other");
+    }
+
+    #[test]
+    fn a_default_that_does_not_fit_is_none() {
+        for property in [
+            json!({"type": "string", "enum": ["a"], "default": "c"}),
+            json!({"type": "boolean", "default": "true"}),
+            json!({"type": "integer", "default": 1.5}),
+            json!({"type": "string", "default": 3}),
+        ] {
+            assert_eq!(read(&json!({ "it": property }))[0].default, None, "{property}");
+        }
+    }
+}
