@@ -30,7 +30,7 @@ type Reply = Result<Value, Failure>;
 
 /// Who calls, for the record.
 fn name(caller: &Caller) -> &str {
-    if caller.is_local() { AGENT } else { &caller.name }
+    if caller.is_here() { AGENT } else { &caller.name }
 }
 
 /// Refuses to go on with a task that the caller could not have begun.

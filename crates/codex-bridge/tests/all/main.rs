@@ -42,6 +42,7 @@ mod mcp_rig;
 mod midway;
 mod old_faults;
 mod old_faults_scripted;
+mod roles;
 mod self_approval;
 mod shell;
 mod store;
