@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::Response;
 use codex_bridge_core::Bridge;
+use codex_bridge_core::bridge::Giver;
 use codex_bridge_core::token::Token;
 
 use super::Refusal;
@@ -80,6 +81,15 @@ impl Caller {
     /// Whether they run on this machine, as the owner or for them.
     pub fn is_here(&self) -> bool {
         matches!(self.way, Way::Socket | Way::Lent)
+    }
+
+    /// As whom they hand over work: what comes by a token counts against its quota.
+    pub fn giver(&self) -> Giver {
+        let token = match &self.way {
+            Way::Token { name, .. } => Some(name.clone()),
+            Way::Socket | Way::Lent | Way::Nested => None,
+        };
+        Giver { name: self.name.clone(), token }
     }
 
     /// Whether they may still come in: a token may have been revoked since.
