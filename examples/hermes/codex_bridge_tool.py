@@ -22,6 +22,11 @@ def program():
     return shutil.which(os.environ.get("CODEX_BRIDGE_BIN") or "codex-bridge")
 
 
+def role():
+    """What hermes-agent may do: hand over work. It approves what Codex asks only if CODEX_BRIDGE_ROLE is approver."""
+    return os.environ.get("CODEX_BRIDGE_ROLE") or "operator"
+
+
 def schema():
     """Name, description and parameters, as the program tells them."""
     try:
@@ -47,7 +52,7 @@ def codex_bridge(call):
     try:
         # By stdin: a prompt on the command line would show in every list of processes.
         done = subprocess.run(
-            [found, "tool", "-"], input=json.dumps(call).encode(), capture_output=True, timeout=CALL_LIMIT_S,
+            [found, "tool", "--role", role(), "-"], input=json.dumps(call).encode(), capture_output=True, timeout=CALL_LIMIT_S,
         )
         json.loads(done.stdout)
         return done.stdout.decode()

@@ -32,6 +32,7 @@ mod changing;
 mod counting;
 mod delivering;
 mod forking;
+mod handing;
 mod looking;
 mod news;
 mod receiving;
@@ -53,6 +54,7 @@ pub use answering::{DecisionOutcome, DecisionReport, Which};
 pub use counting::{Standing, Tally, Watchdog};
 pub(crate) use delivering::{letters, letters_of_rest};
 pub use forking::NewBranch;
+pub use handing::Giver;
 pub use news::{News, OpenText};
 pub use receiving::{Button, Choice, Knock, Pending, Verdict};
 pub(crate) use resuming::GO_ON;
@@ -108,8 +110,15 @@ pub struct NewTask {
     pub client_request_id: Option<String>,
     /// Who wants to be told.
     pub notify_target: Option<String>,
-    /// Who hands it over, for the record.
-    pub by: String,
+    /// Who hands it over.
+    pub by: Giver,
+}
+
+impl NewTask {
+    /// What of it counts against a quota.
+    fn texts(&self) -> [Option<&str>; 2] {
+        [Some(&self.prompt), self.settings.developer_instructions.as_deref()]
+    }
 }
 
 /// A task with what is open on it.
@@ -154,6 +163,14 @@ pub enum Error {
         status: Status,
         /// What does not go.
         message: &'static str,
+    },
+    /// The prompt is longer than the operator allows.
+    #[error("the prompt has {bytes} bytes, and may have {limit}")]
+    PromptTooLong {
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        limit: usize,
     },
     /// The caller asks for something that cannot be.
     #[error("{0}")]
@@ -237,7 +254,7 @@ impl Bridge {
     }
 
     /// Adds to the running turn. Its runner carries it out to its end; the log has it once it is a part of the turn.
-    pub async fn steer(&self, id: &str, text: &str, by: &str) -> Result<SteerOutcome, Error> {
+    pub async fn steer(&self, id: &str, text: &str, by: &Giver) -> Result<SteerOutcome, Error> {
         self.steer_as(id, text, by, format!("steer-{}", random_hex(12))).await
     }
 
@@ -246,18 +263,19 @@ impl Bridge {
         &self,
         id: &str,
         text: &str,
-        by: &str,
+        by: &Giver,
         client_id: String,
     ) -> Result<SteerOutcome, Error> {
-        check_prompt(text)?;
+        self.inner.check_prompt(text)?;
         let task = self.find(id).await?;
         let wrong = |message| Error::WrongState { task_id: task.id.clone(), status: task.status, message };
         let runner = self.inner.runner(&task.id).ok_or_else(|| {
             let queued = task.status == Status::Queued;
             wrong(if queued { "it has not begun" } else { "no turn runs; continue it instead" })
         })?;
+        self.count_added(by, &task.id, text).await?;
         let (reply, outcome) = oneshot::channel();
-        let steer = runner::Steer { text: text.to_owned(), client_id, by: by.to_owned(), reply };
+        let steer = runner::Steer { text: text.to_owned(), client_id, by: by.name.clone(), reply };
         runner.send(runner::Command::Steer(steer)).await.map_err(|_| wrong("its turn has just ended"))?;
         // Not even given to Codex: the turn was over before.
         match tokio::time::timeout(STEER_LIMIT, outcome).await {
@@ -377,10 +395,6 @@ fn check_name(client_request_id: Option<&str>) -> Result<(), Error> {
     Err(Error::Refused("the client_request_id is too long: use up to 255 characters".to_owned()))
 }
 
-fn check_prompt(prompt: &str) -> Result<(), Error> {
-    if prompt.trim().is_empty() { Err(Error::Refused("the prompt is empty".to_owned())) } else { Ok(()) }
-}
-
 impl Inner {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -490,6 +504,7 @@ fn changed_task(write: &Write) -> Option<TaskId> {
         | Write::SaveConversation(_)
         | Write::SaveChannel(_)
         | Write::SaveToken(_)
+        | Write::HandOver { .. }
         | Write::Audit { .. }
         | Write::Prune { .. } => None,
     }

@@ -16,6 +16,10 @@ use crate::place::Grounds;
 use crate::task::Settings;
 use crate::trust::{Trust, TrustedRoots};
 
+/// The longest prompt that is taken unless the operator says otherwise, and the most that they can say: Codex itself takes no
+/// more than so many characters (0.166: `input_too_large`).
+pub const PROMPT_LIMIT_BYTES: usize = 1024 * 1024;
+
 /// What every thread is told first, unless the operator replaces it.
 pub const DEVELOPER_INSTRUCTIONS: &str = "You run under codex-bridge. Nobody watches this conversation as it \
     happens. Approvals and answers reach you only through the requests that your tools make: text in a prompt, a file \
@@ -49,6 +53,8 @@ pub struct Config {
     pub trusted_roots: TrustedRoots,
     /// How many tasks work at once.
     pub max_running: usize,
+    /// The longest prompt that is taken, and the most that is added to a turn at once.
+    pub prompt_limit_bytes: usize,
     /// When hosts are full and when they go.
     pub host_limits: HostLimits,
     /// What happens to a task whose host died.

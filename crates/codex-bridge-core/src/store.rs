@@ -20,7 +20,7 @@ use crate::inbox::{self, ChannelRecord, Conversation, Message};
 use crate::outbox::{Delivery, State};
 use crate::request::{RequestRecord, RequestState, WholeChanges};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
-use crate::token::Token;
+use crate::token::{Token, Used};
 
 /// At least so many lines of the audit log are kept, whatever else is forgotten.
 pub const AUDIT_LINES: u32 = 100_000;
@@ -107,6 +107,9 @@ pub trait Store: Send + Sync + 'static {
     /// All tokens, by name.
     fn tokens(&self) -> BoxFuture<'_, Result<Vec<Token>, Error>>;
 
+    /// What a token has used of its quota.
+    fn used_by<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Used, Error>>;
+
     /// Lines of the audit log, the oldest first.
     fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>>;
 
@@ -151,6 +154,15 @@ pub enum Write {
     SaveChannel(Box<ChannelRecord>),
     /// A token, new or changed. Refused if another one has its hash.
     SaveToken(Box<Token>),
+    /// That so much was handed over to a task by a token, on top of what it has handed over to it before.
+    HandOver {
+        /// To which task.
+        task_id: TaskId,
+        /// By which token, by its name.
+        token: String,
+        /// How much counts against its quota.
+        bytes: u64,
+    },
     /// A line for the audit log: who decided or commanded what.
     Audit {
         /// When.

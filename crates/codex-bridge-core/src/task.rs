@@ -77,6 +77,9 @@ pub struct Task {
     /// decide.
     #[serde(default)]
     pub asks_in: Option<String>,
+    /// The token by which its last turn was handed over, if it was by one.
+    #[serde(default)]
+    pub token: Option<String>,
     /// How far the telling is.
     pub notification: Notification,
     /// When it was handed over.

@@ -63,6 +63,61 @@ impl FromStr for Role {
     }
 }
 
+/// How much the holder of a token may have handed over at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// So many tasks whose last turn came by it may be under way, those that wait or go on by themselves among them.
+    pub open_tasks: u32,
+    /// So many bytes of prompts and instructions it may have handed over to tasks that are still remembered.
+    pub bytes: u64,
+}
+
+/// As in the migration that gave quotas to tokens of before.
+impl Default for Quota {
+    fn default() -> Self {
+        Self { open_tasks: 20, bytes: 64 * 1024 * 1024 }
+    }
+}
+
+impl Quota {
+    /// The most that can be set: what is more means that there is none.
+    pub const MOST: Self = Self { open_tasks: 100_000, bytes: 1 << 40 };
+
+    fn check(self) -> Result<(), Error> {
+        let fits = self.open_tasks <= Self::MOST.open_tasks && self.bytes <= Self::MOST.bytes;
+        if fits { Ok(()) } else { Err(Error::BadQuota) }
+    }
+}
+
+/// A change of a quota: what is not given stays.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NewQuota {
+    /// Tasks under way.
+    pub open_tasks: Option<u32>,
+    /// Bytes of prompts and instructions.
+    pub bytes: Option<u64>,
+}
+
+impl NewQuota {
+    /// The quota that it makes of another.
+    pub(crate) fn over(self, before: Quota) -> Result<Quota, Error> {
+        let quota = Quota {
+            open_tasks: self.open_tasks.unwrap_or(before.open_tasks),
+            bytes: self.bytes.unwrap_or(before.bytes),
+        };
+        quota.check().map(|()| quota)
+    }
+}
+
+/// What a token has used of its quota.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Tasks under way.
+    pub open_tasks: u64,
+    /// Bytes of prompts and instructions.
+    pub bytes: u64,
+}
+
 /// A token as it is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
@@ -70,6 +125,8 @@ pub struct Token {
     pub name: String,
     /// What its holder may do.
     pub role: Role,
+    /// How much its holder may have handed over at once.
+    pub quota: Quota,
     /// The SHA-256 of it.
     pub hash: Vec<u8>,
     /// When it was made.
@@ -92,6 +149,33 @@ pub enum Error {
     /// No such token, or it was revoked.
     #[error("there is no token {0}")]
     Unknown(String),
+    /// There is no such quota.
+    #[error("a quota has at most {} open tasks and {} bytes", Quota::MOST.open_tasks, Quota::MOST.bytes)]
+    BadQuota,
+    /// So many tasks are under way already.
+    #[error("token {name} has {open} tasks under way, and may have {limit}")]
+    TooManyOpen {
+        /// Whose.
+        name: String,
+        /// How many there are.
+        open: u64,
+        /// How many there may be.
+        limit: u32,
+    },
+    /// So much was handed over already.
+    #[error(
+        "token {name} has handed over {used} bytes that are still remembered, and may have {limit}: {more} more do not fit"
+    )]
+    TooManyBytes {
+        /// Whose.
+        name: String,
+        /// How many there are.
+        used: u64,
+        /// How many there would be on top.
+        more: u64,
+        /// How many there may be.
+        limit: u64,
+    },
     /// No randomness.
     #[error("no token could be made: {0}")]
     NoRandomness(String),
@@ -99,7 +183,7 @@ pub enum Error {
 
 impl Token {
     /// A new one, and its secret, which nobody will see again.
-    pub(crate) fn new(name: &str, role: Role, now: TimeMs) -> Result<(Self, String), Error> {
+    pub(crate) fn new(name: &str, role: Role, quota: Quota, now: TimeMs) -> Result<(Self, String), Error> {
         check_name(name)?;
         let random: [u8; SECRET_BYTES] =
             seal::random().map_err(|error| Error::NoRandomness(error.to_string()))?;
@@ -107,6 +191,7 @@ impl Token {
         let token = Self {
             name: name.to_owned(),
             role,
+            quota,
             hash: hash(&secret),
             created_at: now,
             last_used_at: None,
@@ -143,17 +228,17 @@ mod tests {
 
     #[test]
     fn a_token_is_known_by_its_secret_alone() {
-        let (token, secret) = Token::new("phone", Role::Approver, 1).unwrap();
+        let (token, secret) = Token::new("phone", Role::Approver, Quota::default(), 1).unwrap();
         assert_eq!((secret.len(), &secret[..4]), (47, "cbt_"));
         assert!(token.is_of(&hash(&secret)));
         assert!(!token.is_of(&hash(&secret[..46])) && !token.is_of(&[]) && !token.is_of(&token.hash[..31]));
-        let (_, another) = Token::new("phone", Role::Approver, 1).unwrap();
+        let (_, another) = Token::new("phone", Role::Approver, Quota::default(), 1).unwrap();
         assert_ne!(secret, another);
     }
 
     #[test]
     fn a_token_that_shows_up_in_a_text_is_hidden() {
-        let (_, secret) = Token::new("phone", Role::Viewer, 1).unwrap();
+        let (_, secret) = Token::new("phone", Role::Viewer, Quota::default(), 1).unwrap();
         let said = format!("curl -H 'x: {secret}'");
         let shown = redact::Redactor::default().redact(&said);
         assert!(!shown.contains(&secret[..12]), "{shown}");
@@ -162,9 +247,23 @@ mod tests {
     #[test]
     fn names_are_plain_words() {
         for bad in ["", " ", "a b", "a/b", "é", &"x".repeat(65)] {
-            assert_eq!(Token::new(bad, Role::Viewer, 1).unwrap_err(), Error::BadName, "{bad:?}");
+            assert_eq!(
+                Token::new(bad, Role::Viewer, Quota::default(), 1).unwrap_err(),
+                Error::BadName,
+                "{bad:?}"
+            );
         }
-        assert!(Token::new("my-phone_2.local", Role::Viewer, 1).is_ok());
+        assert!(Token::new("my-phone_2.local", Role::Viewer, Quota::default(), 1).is_ok());
+    }
+
+    #[test]
+    fn a_change_of_a_quota_leaves_the_rest_and_keeps_to_what_can_be_counted() {
+        let before = Quota::default();
+        assert_eq!(NewQuota::default().over(before), Ok(before));
+        let changed = NewQuota { open_tasks: Some(0), bytes: None }.over(before);
+        assert_eq!(changed, Ok(Quota { open_tasks: 0, bytes: before.bytes }));
+        let too_many = NewQuota { open_tasks: None, bytes: Some(Quota::MOST.bytes + 1) };
+        assert_eq!(too_many.over(before), Err(Error::BadQuota));
     }
 
     #[test]

@@ -199,7 +199,7 @@ impl Site {
         );
         fs::write(home.dir().join("config.toml"), config).unwrap();
         let mut site = Self { home, _server: server, port, token: String::new() };
-        let told = site.run(&["token", "create", "bench", "--role", "approver"]);
+        let told = site.run(&["token", "create", "bench", "--role", "approver", "--max-open-tasks", "1000"]);
         told.split_whitespace().find(|word| word.starts_with("cbt_")).unwrap().clone_into(&mut site.token);
         site
     }

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use codex_bridge_core::NewTask;
+use codex_bridge_core::bridge::Giver;
 use codex_bridge_core::place::{Grounds, Overlap, Place};
 use codex_bridge_core::task::{Limits, Settings};
 use codex_bridge_core::trust::{Trust, TrustedRoots};
@@ -36,7 +37,7 @@ pub struct Rules {
 
 impl Rules {
     /// Work as it may be handed over by this caller, or why it may not.
-    pub fn admit(&self, start: Start, by: &str) -> Result<NewTask, Failure> {
+    pub fn admit(&self, start: Start, by: impl Into<Giver>) -> Result<NewTask, Failure> {
         if start.prompt.trim().is_empty() {
             return Err(Failure::new("empty_prompt", "the prompt is empty").hint("say what Codex shall do"));
         }
@@ -70,7 +71,7 @@ impl Rules {
             },
             client_request_id: start.client_request_id.filter(|id| !id.trim().is_empty()),
             notify_target: said(start.notify_target.as_deref()).map(str::to_owned),
-            by: by.to_owned(),
+            by: by.into(),
         })
     }
 

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use codex_bridge_core::store::AUDIT_LINES;
-use codex_bridge_core::token::Role;
+use codex_bridge_core::token::{NewQuota, Role};
 use codex_session::Decision;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
@@ -308,6 +308,33 @@ pub struct NewToken {
     /// What its holder may do.
     #[schemars(schema_with = "crate::view::words::role")]
     pub role: Role,
+    /// So many tasks of its own may be under way; 20 by default.
+    #[serde(default)]
+    #[schemars(range(max = 100_000))]
+    pub max_open_tasks: Option<u32>,
+    /// So many bytes of prompts and instructions it may have handed over to tasks that are still remembered; 64 MiB by
+    /// default.
+    #[serde(default)]
+    #[schemars(range(max = 1_099_511_627_776_u64))]
+    pub max_bytes: Option<u64>,
+}
+
+/// `POST /v1/tokens/{name}/quota`. What is absent stays as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Quota {
+    /// So many tasks of its own may be under way.
+    #[schemars(range(max = 100_000))]
+    pub max_open_tasks: Option<u32>,
+    /// So many bytes of prompts and instructions it may have handed over to tasks that are still remembered.
+    #[schemars(range(max = 1_099_511_627_776_u64))]
+    pub max_bytes: Option<u64>,
+}
+
+impl From<Quota> for NewQuota {
+    fn from(quota: Quota) -> Self {
+        Self { open_tasks: quota.max_open_tasks, bytes: quota.max_bytes }
+    }
 }
 
 /// `GET /v1/deliveries`.

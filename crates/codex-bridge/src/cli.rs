@@ -32,6 +32,7 @@ mod host;
 mod inbox;
 mod interrupt;
 mod keyboard;
+mod lending;
 mod logs;
 mod man;
 mod mcp;

@@ -263,6 +263,11 @@ impl Client {
         self.get("/v1/tokens").await
     }
 
+    /// Changes how much a token may have handed over at once.
+    pub async fn change_quota(&self, name: &str, quota: &calls::Quota) -> Result<view::Token, Failure> {
+        self.post(&format!("/v1/tokens/{}/quota", encoded(name)), quota).await
+    }
+
     /// Makes a token worthless.
     pub async fn revoke_token(&self, name: &str) -> Result<view::Token, Failure> {
         self.post(&format!("/v1/tokens/{}/revoke", encoded(name)), &()).await

@@ -12,12 +12,17 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use codex_bridge_core::config::PROMPT_LIMIT_BYTES;
 use codex_bridge_core::trust::Trust;
 use codex_session::{ApprovalMode, Sandbox};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::failure::Failure;
 use crate::paths::{Paths, cannot};
+
+/// A limit on prompts below this would refuse what people write.
+const PROMPT_LIMIT_LEAST: usize = 1024;
 
 /// What the operator wrote. Documented for people in `docs/daemon.md`.
 #[derive(Debug, Clone, Deserialize)]
@@ -35,6 +40,9 @@ pub struct File {
     pub trust: BTreeMap<PathBuf, Trust>,
     /// How many tasks work at once.
     pub max_running: usize,
+    /// The longest prompt that is taken.
+    #[serde(deserialize_with = "prompt_limit")]
+    pub prompt_limit_bytes: usize,
     /// What happens to a task whose host died.
     pub on_host_loss: OnHostLoss,
     /// Told to every thread instead of our own words.
@@ -80,6 +88,7 @@ impl Default for File {
             roots: None,
             trust: BTreeMap::new(),
             max_running: 8,
+            prompt_limit_bytes: PROMPT_LIMIT_BYTES,
             on_host_loss: OnHostLoss::Ask,
             developer_instructions: None,
             extra_instructions: None,
@@ -206,6 +215,17 @@ fn check(file: &File) -> Result<(), String> {
     Ok(())
 }
 
+fn prompt_limit<'de, D: Deserializer<'de>>(value: D) -> Result<usize, D::Error> {
+    let limit = usize::deserialize(value)?;
+    if (PROMPT_LIMIT_LEAST..=PROMPT_LIMIT_BYTES).contains(&limit) {
+        return Ok(limit);
+    }
+    let message = format!(
+        "a prompt may be limited to {PROMPT_LIMIT_LEAST} bytes at least and {PROMPT_LIMIT_BYTES} at most"
+    );
+    Err(D::Error::custom(message))
+}
+
 impl File {
     /// The operator's decisions about directories, by their real paths.
     pub fn trusted_roots(&self) -> BTreeMap<PathBuf, Trust> {
@@ -243,6 +263,13 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         assert!(message("max_running = 0").contains("at least 1"));
+        for limit in ["0", "1023", "1048577"] {
+            let refused = message(&format!("\nprompt_limit_bytes = {limit}"));
+            assert!(
+                refused.contains("line 2, \"prompt_limit_bytes\": a prompt may be limited to 1024"),
+                "{refused}"
+            );
+        }
         assert!(message("roots = [\"work\"]").contains("whole path"));
         let address = message("[http]\nlisten = \"7777\"\n");
         assert!(address.contains("line 2") && address.contains("socket address"), "{address}");

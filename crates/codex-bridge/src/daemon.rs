@@ -303,6 +303,7 @@ fn core_config(paths: &Paths, rules: &Rules, codex: &Codex) -> Result<Config, Fa
         grounds: rules.grounds.clone(),
         trusted_roots: rules.trusted_roots.clone(),
         max_running: file.max_running,
+        prompt_limit_bytes: file.prompt_limit_bytes,
         host_limits: retirement::Limits::default(),
         on_host_loss: match file.on_host_loss {
             config::OnHostLoss::Ask => OnHostLoss::Ask,

@@ -85,6 +85,9 @@ impl From<bridge::Error> for Failure {
                 .hint("`codex-bridge requests` shows the fields, and what each of them takes"),
             bridge::Error::WrongState { .. } => Self::new("wrong_state", message),
             bridge::Error::Refused(_) => Self::new("refused", message),
+            bridge::Error::PromptTooLong { .. } => Self::new("prompt_too_long", message).hint(
+                "put long text into a file in the task's directory and name it; the operator sets `prompt_limit_bytes`",
+            ),
             bridge::Error::NotThere(_) => Self::new("not_there", message),
             bridge::Error::KeyReused(_) => Self::new("key_reused", message).hint(
                 "give other work a name of its own; the same work must have the same prompt and settings",
@@ -131,6 +134,13 @@ impl From<token::Error> for Failure {
             token::Error::Unknown(_) => {
                 Self::new("unknown_token", message).hint("`codex-bridge token list` lists them")
             }
+            token::Error::BadQuota => Self::new("bad_quota", message),
+            token::Error::TooManyOpen { name, .. } => Self::new("quota_open_tasks", message).hint(format!(
+                "wait until one has ended, or interrupt one; the owner can raise it with `codex-bridge token quota {name}`"
+            )),
+            token::Error::TooManyBytes { name, .. } => Self::new("quota_bytes", message).hint(format!(
+                "old tasks are forgotten after `keep_days`; the owner can raise it with `codex-bridge token quota {name}`"
+            )),
             token::Error::NoRandomness(_) => Self::internal(message),
         }
     }

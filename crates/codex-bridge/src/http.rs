@@ -143,10 +143,12 @@ pub fn on_socket(router: Router, app: App) -> Router {
     router.layer(middleware::from_fn_with_state((app, shares), only_people))
 }
 
-/// What the user of this machine lets somebody do who acts for them; a word that is none lets them do the least.
-fn lent(request: &Request) -> Role {
-    let Some(word) = request.headers().get(LENT_HEADER) else { return Role::Approver };
-    word.to_str().ok().and_then(|word| word.parse().ok()).unwrap_or(Role::Viewer)
+/// Who calls, given who is at the other end of the socket: whoever it is, or somebody to whom they have lent a role. A word
+/// that is no role lets them do the least.
+fn lent(caller: Caller, request: &Request) -> Caller {
+    let words = request.headers().get_all(LENT_HEADER);
+    let role = |word: &HeaderValue| word.to_str().ok()?.parse().ok();
+    words.iter().fold(caller, |caller, word| caller.lent_to(role(word).unwrap_or(Role::Viewer)))
 }
 
 /// Lets in whom the socket is for, and says in every answer which home the tasks use.
@@ -157,8 +159,8 @@ async fn only_people(
     next: Next,
 ) -> Response {
     let caller = match peer.standing() {
-        Ok(Standing::Outside) => Caller::local().lent_to(lent(&request)),
-        Ok(Standing::BelowAHost) if app.rules.file.allow_nested_mcp => Caller::nested(),
+        Ok(Standing::Outside) => lent(Caller::local(), &request),
+        Ok(Standing::BelowAHost) if app.rules.file.allow_nested_mcp => lent(Caller::nested(), &request),
         Ok(Standing::BelowAHost) => return Refusal::from(peer::started_by_codex()).into_response(),
         Ok(Standing::Unknown) => return Refusal::from(peer::of_unknown_origin()).into_response(),
         Err(failure) => return Refusal::from(failure).into_response(),

@@ -40,11 +40,11 @@ pub async fn answer(app: &App, caller: &Caller, tool: calls::Tool) -> Value {
         Action::Steer => actions::steer(app, caller, &call).await,
         Action::Interrupt | Action::Cancel => actions::interrupt(app, &call).await,
         Action::Respond => actions::respond(app, caller, &call).await,
-        Action::Continue => actions::continue_task(app, &call).await,
+        Action::Continue => actions::continue_task(app, caller, &call).await,
         Action::Wait => actions::wait(app, &call).await,
         Action::Events => actions::events(app, &call).await,
         Action::Result => actions::result(app, &call).await,
-        Action::Fork => actions::fork(app, &call).await,
+        Action::Fork => actions::fork(app, caller, &call).await,
     };
     done.unwrap_or_else(refusal)
 }

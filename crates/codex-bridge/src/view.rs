@@ -151,6 +151,14 @@ pub struct Token {
     /// What its holder may do.
     #[schemars(schema_with = "words::role")]
     pub role: Role,
+    /// Tasks that are under way by it.
+    pub open_tasks: u64,
+    /// So many of them there may be.
+    pub max_open_tasks: u32,
+    /// Bytes of prompts and instructions that it has handed over to tasks that are still remembered.
+    pub bytes: u64,
+    /// So many of them there may be.
+    pub max_bytes: u64,
     /// When it was made.
     pub created_at: String,
     /// When it was last used, to the minute.
@@ -275,11 +283,16 @@ pub fn interrupt_outcome(status: Status) -> &'static str {
     if status == Status::Cancelled { "interrupted" } else { "ended_first" }
 }
 
-impl From<token::Token> for Token {
-    fn from(token: token::Token) -> Self {
+impl Token {
+    /// A token with what it has used of its quota.
+    pub fn new(token: token::Token, used: token::Used) -> Self {
         Self {
             name: token.name,
             role: token.role,
+            open_tasks: used.open_tasks,
+            max_open_tasks: token.quota.open_tasks,
+            bytes: used.bytes,
+            max_bytes: token.quota.bytes,
             created_at: time(token.created_at),
             last_used_at: token.last_used_at.map(time),
             revoked_at: token.revoked_at.map(time),

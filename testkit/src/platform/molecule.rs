@@ -95,7 +95,7 @@ impl Molecule {
 
     /// A person writes on the canvas. Gives the row's place.
     pub fn say(&self, text: &str) -> i64 {
-        self.add(&json!({ "method": "message/send", "request_body": message(text) }))
+        self.add(&json!({ "method": "message/send", "request_body": by_a_person(message(text)) }))
     }
 
     /// Another agent writes.
@@ -147,9 +147,14 @@ impl Molecule {
 
     /// A person answers a request: `approved` or `rejected`. The platform tells the agent so in a message of its own.
     pub fn answer(&self, index: usize, status: &str) {
+        self.answer_as(index, status, "user");
+    }
+
+    /// A `user` or an `agent` answers a request.
+    pub fn answer_as(&self, index: usize, status: &str, responder: &str) {
         let mut desk = self.desk();
         let request = &mut desk.requests[index];
-        (request["status"], request["responder_type"]) = (status.into(), "user".into());
+        (request["status"], request["responder_type"]) = (status.into(), responder.into());
         let (id, title) = (request["id"].as_str().unwrap_or_default(), request["title"].clone());
         let mut told = message(&format!("Your approval request {title} (id {id}) was {status} by the user."));
         told["params"]["message"]["messageId"] = format!("request-responded:{id}-0001").into();
@@ -173,6 +178,14 @@ impl Molecule {
 /// A message as A2A 0.3 has it.
 fn message(text: &str) -> Value {
     json!({ "params": { "message": { "role": "user", "parts": [{ "kind": "text", "text": text }] } } })
+}
+
+/// The same as the platform hands it over when a person wrote it on the canvas: it says so itself.
+pub fn by_a_person(mut body: Value) -> Value {
+    body["params"]["metadata"] = json!({
+        "source": "canvas_user", "user_identity_status": "AUTHENTICATED", "user_id": "u-1",
+    });
+    body
 }
 
 fn now_ms() -> u128 {

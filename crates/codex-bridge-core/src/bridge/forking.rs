@@ -3,8 +3,9 @@
 use codex_session::{Failure, Session, Standing};
 use codex_wire::ThreadId;
 
+use super::handing::Opens;
 use super::turning::new_task_id;
-use super::{Bridge, Error, TaskView, check_name, check_prompt, now_ms, state_event};
+use super::{Bridge, Error, Giver, Inner, TaskView, check_name, now_ms, state_event};
 use crate::runner::session_config;
 use crate::store::Write;
 use crate::task::{Notification, Status, Task, TaskId, Used};
@@ -16,6 +17,8 @@ pub struct NewBranch {
     pub prompt: Option<String>,
     /// The caller's own name for the request: of one trunk, the same one gives the same branch.
     pub client_request_id: Option<String>,
+    /// Who branches it.
+    pub by: Giver,
 }
 
 impl Bridge {
@@ -28,7 +31,7 @@ impl Bridge {
     async fn branch(&self, id: &str, new: &NewBranch) -> Result<TaskView, Error> {
         let inner = &self.inner;
         check_name(new.client_request_id.as_deref())?;
-        new.prompt.as_deref().map_or(Ok(()), check_prompt)?;
+        new.prompt.as_deref().map_or(Ok(()), |prompt| inner.check_prompt(prompt))?;
         let changing = inner.changing.lock().await;
         let trunk = self.find(id).await?;
         let name = new.client_request_id.as_ref().map(|name| name_of_branch(name, &trunk.id));
@@ -41,6 +44,9 @@ impl Bridge {
         }
         let thread_id =
             trunk.thread_id.clone().ok_or_else(|| wrong("it never had a thread that could be branched"))?;
+        let texts = [new.prompt.as_deref(), trunk.settings.developer_instructions.as_deref()];
+        let opens = if new.prompt.is_some() { Opens::Yes } else { Opens::No };
+        inner.check_quota(&new.by, opens, &texts).await?;
         let _still = inner.hold_still(&trunk);
         drop(changing);
         let standing =
@@ -50,7 +56,8 @@ impl Bridge {
         if let Some(branch) = self.branched_by(name.as_ref(), new).await? {
             return self.view(branch).await;
         }
-        let branch = self.add_branch(of_trunk(trunk, standing, name), new.prompt.as_deref()).await?;
+        inner.check_quota(&new.by, opens, &texts).await?;
+        let branch = self.add_branch(of_trunk(trunk.clone(), standing, name), new).await?;
         self.view(branch).await
     }
 
@@ -62,15 +69,18 @@ impl Bridge {
     }
 
     /// Records a branch with its first turn, if it has one already.
-    async fn add_branch(&self, mut branch: Task, prompt: Option<&str>) -> Result<Task, Error> {
+    async fn add_branch(&self, mut branch: Task, new: &NewBranch) -> Result<Task, Error> {
         let inner = &self.inner;
-        let now = branch.created_at;
+        let (prompt, now) = (new.prompt.as_deref(), branch.created_at);
+        branch.token.clone_from(&new.by.token);
         let mut batch = vec![Write::AddTask(Box::new(branch.clone())), state_event(&branch, now)];
         if let Some(prompt) = prompt {
             // It has used what its trunk had; whoever says what to do next means it, limits or not.
             branch.waive_reached_limits();
             batch.extend(inner.another_turn(&mut branch, prompt, now)?);
         }
+        let texts = [prompt, branch.settings.developer_instructions.as_deref()];
+        batch.extend(Inner::counted(&new.by, &branch.id, &texts));
         inner.commit(batch).await?;
         if prompt.is_some() {
             inner.line_up(&branch);

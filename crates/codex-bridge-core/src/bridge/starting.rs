@@ -1,6 +1,7 @@
 //! Work that is taken, and gone on with: once, whatever a caller repeats under the same name.
 
-use super::{Bridge, Error, NewTask, TaskView, check_name, check_prompt, now_ms};
+use super::handing::Opens;
+use super::{Bridge, Error, Giver, NewTask, TaskView, check_name, now_ms};
 use crate::failpoint;
 use crate::outbox::Subscription;
 use crate::store::TaskFilter;
@@ -22,7 +23,7 @@ impl Bridge {
                 && inner.has_first_prompt(&task.id, &new.prompt).await?;
             return if is_same { self.view(task).await } else { Err(Error::KeyReused(task.id)) };
         }
-        check_prompt(&new.prompt)?;
+        inner.check_prompt(&new.prompt)?;
         if new.limits.turns == Some(0) {
             return Err(Error::Refused("a limit of no turns leaves nothing to do".to_owned()));
         }
@@ -31,6 +32,7 @@ impl Bridge {
                 inner.config.sender.check(&one.target)?;
             }
         }
+        inner.check_quota(&new.by, Opens::Yes, &new.texts()).await?;
         let now = now_ms();
         let (task, batch) = inner.first_turn(&new, None, now)?;
         failpoint::hit("start.before_record");
@@ -61,7 +63,7 @@ impl Bridge {
 
     /// Gives a task at rest another turn.
     pub async fn continue_task(&self, id: &str, prompt: &str) -> Result<TaskView, Error> {
-        self.continue_once(id, prompt, None).await
+        self.continue_once(id, prompt, None, &Giver::default()).await
     }
 
     /// The same, under a name of the caller's own if there is one: the same name gives no second turn, whatever has
@@ -71,16 +73,24 @@ impl Bridge {
         id: &str,
         prompt: &str,
         client_request_id: Option<&str>,
+        by: &Giver,
     ) -> Result<TaskView, Error> {
-        let (id, prompt) = (id.to_owned(), prompt.to_owned());
+        let (id, prompt, by) = (id.to_owned(), prompt.to_owned(), by.clone());
         let name = client_request_id.map(str::to_owned);
-        self.to_its_end(|bridge| async move { bridge.go_on_with(&id, &prompt, name.as_deref()).await }).await
+        self.to_its_end(|bridge| async move { bridge.go_on_with(&id, &prompt, name.as_deref(), &by).await })
+            .await
     }
 
-    async fn go_on_with(&self, id: &str, prompt: &str, name: Option<&str>) -> Result<TaskView, Error> {
-        check_prompt(prompt)?;
-        check_name(name)?;
+    async fn go_on_with(
+        &self,
+        id: &str,
+        prompt: &str,
+        name: Option<&str>,
+        by: &Giver,
+    ) -> Result<TaskView, Error> {
         let inner = &self.inner;
+        inner.check_prompt(prompt)?;
+        check_name(name)?;
         let _changing = inner.changing.lock().await;
         let mut task = self.find(id).await?;
         if let Some(is_same) = inner.has_turn_named(&task.id, name, prompt).await? {
@@ -90,12 +100,13 @@ impl Bridge {
             let message = "it is still under way; steer it, or wait for its end";
             return Err(Error::WrongState { task_id: task.id, status: task.status, message });
         }
+        inner.check_quota(by, Opens::Yes, &[Some(prompt)]).await?;
         // Whoever says so means it, limits or not.
         task.waive_reached_limits();
         if task.parked.is_some() {
             inner.try_now(&task);
         }
-        inner.requeue_as(&mut task, prompt, name).await?;
+        inner.requeue_as(&mut task, prompt, name, by).await?;
         self.view(task).await
     }
 }

@@ -8,7 +8,7 @@ use super::{Bridge, Error, audit, now_ms};
 use crate::seal;
 use crate::store::Write;
 use crate::task::TimeMs;
-use crate::token::{self, Role, Token};
+use crate::token::{self, NewQuota, Quota, Role, Token};
 
 /// How exact the record of a token's last use is.
 const SEEN_EVERY_MS: TimeMs = 60_000;
@@ -34,7 +34,7 @@ impl Tokens {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn valid(&self, name: &str) -> Option<Token> {
+    pub(super) fn valid(&self, name: &str) -> Option<Token> {
         self.read().iter().find(|token| token.name == name && token.is_valid()).cloned()
     }
 
@@ -52,17 +52,29 @@ impl Tokens {
 
 impl Bridge {
     /// Makes a token; the second is its secret, which is kept nowhere. The name of a revoked one may be used again.
-    pub async fn create_token(&self, name: &str, role: Role, by: &str) -> Result<(Token, String), Error> {
+    pub async fn create_token(
+        &self,
+        name: &str,
+        role: Role,
+        quota: NewQuota,
+        by: &str,
+    ) -> Result<(Token, String), Error> {
         let (name, by) = (name.to_owned(), by.to_owned());
-        self.to_its_end(|bridge| async move { bridge.make_token(&name, role, &by).await }).await
+        self.to_its_end(|bridge| async move { bridge.make_token(&name, role, quota, &by).await }).await
     }
 
-    async fn make_token(&self, name: &str, role: Role, by: &str) -> Result<(Token, String), Error> {
+    async fn make_token(
+        &self,
+        name: &str,
+        role: Role,
+        quota: NewQuota,
+        by: &str,
+    ) -> Result<(Token, String), Error> {
         let _changing = self.inner.changing.lock().await;
         if self.inner.tokens.valid(name).is_some() {
             return Err(token::Error::Exists(name.to_owned()).into());
         }
-        let (token, secret) = Token::new(name, role, now_ms())?;
+        let (token, secret) = Token::new(name, role, quota.over(Quota::default())?, now_ms())?;
         self.save_token(&token, by, &format!("create token with role {role}")).await?;
         Ok((token, secret))
     }
@@ -89,7 +101,7 @@ impl Bridge {
         Ok(token)
     }
 
-    async fn save_token(&self, token: &Token, by: &str, action: &str) -> Result<(), Error> {
+    pub(super) async fn save_token(&self, token: &Token, by: &str, action: &str) -> Result<(), Error> {
         let batch = vec![Write::SaveToken(Box::new(token.clone())), audit(by, action, None, &token.name)];
         self.inner.commit(batch).await?;
         self.inner.tokens.put(token.clone());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Error, Inner, NewTask, audit, now_ms, random_hex, state_event, state_writes};
+use super::{Error, Giver, Inner, NewTask, audit, now_ms, random_hex, state_event, state_writes};
 use crate::store::{self, Write};
 use crate::task::{Notification, Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord, Used};
 
@@ -34,6 +34,7 @@ impl Inner {
             usage: None,
             notify_target: new.notify_target.clone(),
             asks_in: None,
+            token: new.by.token.clone(),
             notification: untold(new.notify_target.as_ref()),
             created_at: now,
             updated_at: now,
@@ -51,12 +52,13 @@ impl Inner {
         let mut task = Task { asks_in, ..self.new_task(new, now) };
         self.hold_back(&mut task);
         let turn = self.new_turn(&task.id, 1, &new.prompt, now)?;
-        let batch = vec![
+        let mut batch = vec![
             Write::AddTask(Box::new(task.clone())),
             Write::SaveTurn(Box::new(turn)),
             state_event(&task, now),
-            audit(&new.by, "start", Some(&task.id), &task.prompt_summary),
+            audit(&new.by.name, "start", Some(&task.id), &task.prompt_summary),
         ];
+        batch.extend(Self::counted(&new.by, &task.id, &new.texts()));
         Ok((task, batch))
     }
 
@@ -129,9 +131,10 @@ impl Inner {
         redacted.chars().take(SUMMARY_CHARS - 1).chain(['…']).collect()
     }
 
-    /// Lines a task at rest up for another turn.
+    /// Lines a task at rest up for another turn of our own.
     pub(crate) async fn requeue(self: &Arc<Self>, task: &mut Task, prompt: &str) -> Result<(), Error> {
-        self.requeue_as(task, prompt, None).await
+        let batch = self.another_turn(task, prompt, now_ms())?;
+        self.line_up_with(task, batch).await
     }
 
     pub(super) async fn requeue_as(
@@ -139,11 +142,18 @@ impl Inner {
         task: &mut Task,
         prompt: &str,
         client_request_id: Option<&str>,
+        by: &Giver,
     ) -> Result<(), Error> {
+        task.token.clone_from(&by.token);
         let mut batch = self.another_turn(task, prompt, now_ms())?;
         if let Some(name) = client_request_id {
             self.name_turn(&mut batch, name)?;
         }
+        batch.extend(Self::counted(by, &task.id, &[Some(prompt)]));
+        self.line_up_with(task, batch).await
+    }
+
+    async fn line_up_with(self: &Arc<Self>, task: &Task, batch: Vec<Write>) -> Result<(), Error> {
         self.commit(batch).await?;
         self.line_up(task);
         self.begin_next();

@@ -21,7 +21,7 @@ use super::{AuditFilter, Committed, Error, RequestFilter, Store, TaskFilter, Wri
 use crate::event::Seq;
 use crate::request::{RequestState, WholeChanges};
 use crate::task::{Status, Task, TurnProgress};
-use crate::token::Role;
+use crate::token::{Role, Used};
 use codex_wire::RequestId;
 use serde_json::json;
 
@@ -51,6 +51,7 @@ macro_rules! store_stories {
             a_prune_stands_alone
             the_audit_log_is_found_by_task_and_time_and_outlives_its_tasks
             tokens_are_kept_by_name_and_told_apart_by_hash
+            what_a_token_has_used_is_counted_until_its_tasks_are_forgotten
             messages_are_kept_once_and_found
             messages_are_done_with_once_their_replies_are
             the_next_messages_are_the_first_of_each_conversation
@@ -561,6 +562,35 @@ pub async fn tokens_are_kept_by_name_and_told_apart_by_hash(store: &impl Store) 
     let same_secret = crate::token::Token { name: "other".into(), ..second };
     assert!(matches!(refused(store, vec![save(&same_secret)]).await, Error::Other(_)));
     assert_eq!(store.tokens().await.unwrap().len(), 2);
+}
+
+/// Open are the tasks whose last turn came by it; what it handed over counts for as long as its tasks are remembered.
+pub async fn what_a_token_has_used_is_counted_until_its_tasks_are_forgotten(store: &impl Store) {
+    let by = |number, token: Option<&str>, status| Task {
+        token: token.map(str::to_owned),
+        status,
+        ..new_task(number)
+    };
+    let hand =
+        |task, token: &str, bytes| Write::HandOver { task_id: task_id(task), token: token.into(), bytes };
+    let parked = Task { parked: samples::full_task(5).parked, ..by(5, Some("ci"), Status::Paused) };
+    let tasks = [
+        by(1, Some("ci"), Status::Queued),
+        by(2, Some("ci"), Status::Completed),
+        by(3, Some("phone"), Status::Working),
+        by(4, None, Status::Working),
+        parked,
+    ];
+    commit(store, tasks.into_iter().map(add).collect()).await;
+    commit(store, vec![hand(1, "ci", 10), hand(2, "ci", 5), hand(2, "ci", 6), hand(3, "phone", 100)]).await;
+    commit(store, vec![hand(3, "ci", 1)]).await;
+    let used = async |token: &str| store.used_by(token).await.unwrap();
+    assert_eq!(used("ci").await, Used { open_tasks: 2, bytes: 22 }, "one waits, one goes on by itself");
+    assert_eq!(used("phone").await, Used { open_tasks: 1, bytes: 100 });
+    assert_eq!(used("nobody").await, Used::default());
+    commit(store, vec![Write::Prune { ended_before: i64::MAX, events_per_task: 0 }]).await;
+    assert_eq!(used("ci").await.bytes, 11, "the task that had ended is forgotten");
+    assert!(matches!(refused(store, vec![hand(2, "ci", 1)]).await, Error::Other(_)), "it has no such task");
 }
 
 /// Who decided what is known when the task is long forgotten.

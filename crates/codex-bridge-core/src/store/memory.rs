@@ -16,7 +16,7 @@ use crate::inbox::{ChannelRecord, Conversation, Message, MessageKind, State as M
 use crate::outbox::{Delivery, Occasion, State as DeliveryState};
 use crate::request::{RequestRecord, RequestState, WholeChanges};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
-use crate::token::Token;
+use crate::token::{Token, Used};
 
 /// A store in memory.
 #[derive(Debug, Default)]
@@ -35,6 +35,8 @@ struct State {
     outbox: Vec<Delivery>,
     audit: Vec<AuditLine>,
     tokens: BTreeMap<String, Token>,
+    /// Bytes, by task and token.
+    handed_over: BTreeMap<(TaskId, String), u64>,
     inbox: Vec<Message>,
     conversations: BTreeMap<(String, String), Conversation>,
     channels: BTreeMap<String, ChannelRecord>,
@@ -77,6 +79,7 @@ impl Memory {
                     changed.channels.insert(channel.name.clone(), *channel);
                 }
                 Write::SaveToken(token) => changed.save_token(*token)?,
+                Write::HandOver { task_id, token, bytes } => changed.hand_over(task_id, token, bytes)?,
                 Write::Audit { at, actor, action, task_id, detail } => {
                     changed.audit.push(AuditLine { at, actor, action, task_id, detail });
                 }
@@ -286,6 +289,25 @@ impl State {
         }
         self.tokens.insert(token.name.clone(), token);
         Ok(())
+    }
+
+    fn hand_over(&mut self, task_id: TaskId, token: String, bytes: u64) -> Result<(), Error> {
+        if !self.has(&task_id) {
+            return Err(unknown(&task_id));
+        }
+        *self.handed_over.entry((task_id, token)).or_default() += bytes;
+        Ok(())
+    }
+
+    fn used_by(&self, token: &str) -> Used {
+        let is_open = |task: &&Task| {
+            task.token.as_deref() == Some(token) && (!task.status.is_at_rest() || task.parked.is_some())
+        };
+        let of_it = self.handed_over.iter().filter(|((task_id, by), _)| by == token && self.has(task_id));
+        Used {
+            open_tasks: self.tasks.iter().filter(is_open).count() as u64,
+            bytes: of_it.map(|(_, bytes)| bytes).sum(),
+        }
     }
 
     fn append(&mut self, task_id: &TaskId, events: Vec<NewEvent>) -> Result<Vec<Event>, Error> {
@@ -541,6 +563,10 @@ impl Store for Memory {
 
     fn tokens(&self) -> BoxFuture<'_, Result<Vec<Token>, Error>> {
         Box::pin(async move { Ok(self.state().tokens.values().cloned().collect()) })
+    }
+
+    fn used_by<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Used, Error>> {
+        Box::pin(async move { Ok(self.state().used_by(token)) })
     }
 
     fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>> {

@@ -38,7 +38,7 @@ use crate::inbox::{ChannelRecord, Conversation, Message};
 use crate::outbox::Delivery;
 use crate::request::{RequestRecord, WholeChanges};
 use crate::task::{Task, TaskId, TurnRecord};
-use crate::token::Token;
+use crate::token::{Token, Used};
 
 /// A SQLite file, open and owned. Closed when dropped, after what is queued has been written.
 #[derive(Debug)]
@@ -193,6 +193,11 @@ impl Store for Sqlite {
 
     fn tokens(&self) -> BoxFuture<'_, Result<Vec<Token>, Error>> {
         Box::pin(self.readers.read(query::tokens))
+    }
+
+    fn used_by<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Used, Error>> {
+        let token = token.to_owned();
+        Box::pin(self.readers.read(move |connection| count::used(connection, &token)))
     }
 
     fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>> {

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex_bridge_core::bridge::{Error, NewBranch};
+use codex_bridge_core::bridge::{Error, Giver, NewBranch};
 use codex_bridge_core::inbox::{Allowed, Arrival, Party, Room, Rules, Sender, WhileRunning};
 use codex_bridge_core::store::{MessageFilter, TaskFilter};
 use codex_bridge_core::task::Status;
-use codex_bridge_core::token::Role;
+use codex_bridge_core::token::{NewQuota, Role};
 use codex_bridge_core::{Bridge, News};
 use codex_session::{ApprovalMode, Decision, Sandbox};
 use scripted_model::Scenario;
@@ -59,7 +59,9 @@ async fn a_turn_whose_caller_hung_up_runs() {
     let id = bridge.start(bench.task("first")).await.unwrap().task.id.to_string();
     at_rest(&bridge, &id).await;
     let (caller, of) = (bridge.clone(), id.clone());
-    store.hang_up_on(async move { caller.continue_once(&of, "second", Some("mine")).await }).await;
+    store
+        .hang_up_on(async move { caller.continue_once(&of, "second", Some("mine"), &Giver::default()).await })
+        .await;
     let done = at_rest(&bridge, &id).await.task;
     assert_eq!((done.final_text.as_deref(), done.used.turns), (Some("second"), 2), "{done:?}");
     bench.tidy(bridge).await;
@@ -81,7 +83,7 @@ async fn a_decision_whose_caller_hung_up_reaches_codex() {
 #[tokio::test]
 async fn a_token_whose_revoker_hung_up_is_worth_nothing() {
     let (bench, bridge, store) = bench().await;
-    let (_, secret) = bridge.create_token("phone", Role::Viewer, "ada").await.unwrap();
+    let (_, secret) = bridge.create_token("phone", Role::Viewer, NewQuota::default(), "ada").await.unwrap();
     assert!(bridge.recognise(&secret).is_some());
     let mut revocations = bridge.revocations();
     let caller = bridge.clone();

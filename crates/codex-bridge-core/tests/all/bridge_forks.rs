@@ -75,7 +75,11 @@ async fn a_branch_that_waits_for_a_host_keeps_nobody_waiting_but_its_trunk() {
 }
 
 fn named(name: &str, prompt: Option<&str>) -> NewBranch {
-    NewBranch { prompt: prompt.map(str::to_owned), client_request_id: Some(name.to_owned()) }
+    NewBranch {
+        prompt: prompt.map(str::to_owned),
+        client_request_id: Some(name.to_owned()),
+        ..NewBranch::default()
+    }
 }
 
 #[tokio::test]

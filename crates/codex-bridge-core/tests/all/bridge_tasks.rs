@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codex_bridge_core::NewTask;
-use codex_bridge_core::bridge::{DecisionOutcome, Error, Which};
+use codex_bridge_core::bridge::{DecisionOutcome, Error, Giver, Which};
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::Status;
 use codex_session::{Decision, SteerOutcome};
@@ -98,10 +98,10 @@ async fn the_same_request_gives_the_same_task() {
     bench.model.script("again", Scenario::new().say("done again"));
     let id = first.id.as_str();
     for _ in 0..2 {
-        bridge.continue_once(id, "again", Some("c-1")).await.unwrap();
+        bridge.continue_once(id, "again", Some("c-1"), &Giver::default()).await.unwrap();
         assert_eq!(at_rest(&bridge, id).await.task.used.turns, 2);
     }
-    assert_eq!(bridge.continue_once(id, "something else", Some("c-1")).await, refused);
+    assert_eq!(bridge.continue_once(id, "something else", Some("c-1"), &Giver::default()).await, refused);
     assert_eq!(bridge.list(&TaskFilter::default()).await.unwrap().len(), 1);
     bench.tidy(bridge).await;
 }
@@ -178,13 +178,18 @@ async fn a_turn_that_is_asked_for_again_under_its_name_is_not_begun_again() {
     let thread = at_rest(&bridge, task.id.as_str()).await.task.thread_id.unwrap();
     for _ in 0..3 {
         // By the thread's id, too.
-        let found = bridge.continue_once(thread.as_str(), "second", Some("mine")).await.unwrap().task;
+        let found = bridge
+            .continue_once(thread.as_str(), "second", Some("mine"), &Giver::default())
+            .await
+            .unwrap()
+            .task;
         assert_eq!(found.id, task.id);
         at_rest(&bridge, task.id.as_str()).await;
     }
-    bridge.continue_once(task.id.as_str(), "third", Some("another")).await.unwrap();
+    bridge.continue_once(task.id.as_str(), "third", Some("another"), &Giver::default()).await.unwrap();
     at_rest(&bridge, task.id.as_str()).await;
-    let late = bridge.continue_once(task.id.as_str(), "second", Some("mine")).await.unwrap().task;
+    let late =
+        bridge.continue_once(task.id.as_str(), "second", Some("mine"), &Giver::default()).await.unwrap().task;
     assert_eq!((late.status, late.used.turns), (Status::Completed, 3));
     bench.tidy(bridge).await;
 }
@@ -283,18 +288,20 @@ async fn a_turn_that_was_cancelled_before_it_began_is_not_begun_again_under_its_
     at_rest(&bridge, id.as_str()).await;
     let blocker = bridge.start(bench.task("blocker")).await.unwrap().task.id;
     bench.model.wait_for_stall("gate").await;
-    bridge.continue_once(id.as_str(), "second", Some("mine")).await.unwrap();
+    bridge.continue_once(id.as_str(), "second", Some("mine"), &Giver::default()).await.unwrap();
     assert_eq!(bridge.interrupt(id.as_str()).await.unwrap().task.status, Status::Cancelled);
     let turns = bridge.turns(&id).await.unwrap();
     assert_eq!((turns.len(), &turns[1].sealed_prompt), (2, &None), "its prompt is not needed any more");
-    let again = bridge.continue_once(id.as_str(), "second", Some("mine")).await.unwrap().task;
+    let again =
+        bridge.continue_once(id.as_str(), "second", Some("mine"), &Giver::default()).await.unwrap().task;
     assert_eq!(again.status, Status::Cancelled);
-    bridge.continue_once(id.as_str(), "other", None).await.unwrap();
+    bridge.continue_once(id.as_str(), "other", None, &Giver::default()).await.unwrap();
     bench.model.release("gate");
     at_rest(&bridge, blocker.as_str()).await;
     let other = at_rest(&bridge, id.as_str()).await.task;
     assert_eq!((other.final_text.as_deref(), other.used.turns), (Some("other"), 3), "{other:?}");
-    let late = bridge.continue_once(id.as_str(), "second", Some("mine")).await.unwrap().task;
+    let late =
+        bridge.continue_once(id.as_str(), "second", Some("mine"), &Giver::default()).await.unwrap().task;
     assert_eq!((late.status, late.used.turns), (Status::Completed, 3), "{late:?}");
     bench.tidy(bridge).await;
 }
@@ -306,7 +313,8 @@ async fn a_name_that_is_too_long_is_refused() {
     let name = "n".repeat(1000);
     let new = NewTask { client_request_id: Some(name.clone()), ..bench.task("work") };
     let starting = bridge.start(new).await.unwrap_err();
-    let continuing = bridge.continue_once("codex-1", "work", Some(&name)).await.unwrap_err();
+    let continuing =
+        bridge.continue_once("codex-1", "work", Some(&name), &Giver::default()).await.unwrap_err();
     for refused in [starting, continuing] {
         assert!(refused.to_string().contains("up to 255 characters"), "{refused}");
     }
@@ -480,7 +488,7 @@ async fn what_is_added_to_a_turn_is_in_its_log_with_who_said_it() {
     let id = bridge.start(bench.task("long work")).await.unwrap().task.id;
     bench.model.wait_for_stall("long").await;
     let words = "and mind the tests, PASSWORD=planted-secret-9";
-    assert_eq!(bridge.steer(id.as_str(), words, "ada").await.unwrap(), SteerOutcome::Accepted);
+    assert_eq!(bridge.steer(id.as_str(), words, &"ada".into()).await.unwrap(), SteerOutcome::Accepted);
     bench.model.release("long");
     at_rest(&bridge, id.as_str()).await;
     let mut events = bridge.events(&id, 0, 100).await.unwrap();

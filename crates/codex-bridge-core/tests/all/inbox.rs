@@ -272,11 +272,24 @@ async fn a_message_that_is_too_long_is_refused_and_its_sender_hears_why() {
     let long = format!("delete nothing {}", "x".repeat(256 * 1024));
     receive(&bridge, [from("ada", "m-1", &long)]).await;
     until(|| said(&stage).len() == 1).await;
-    assert!(said(&stage)[0].contains("256 KiB"), "{:?}", said(&stage));
+    assert!(said(&stage)[0].contains("has 262159 bytes; the limit is 262144"), "{:?}", said(&stage));
     let all = messages(&bridge, |all| all.iter().all(is_over)).await;
     assert_eq!((all[0].state, all[0].sealed_text.as_ref()), (State::Dead, None));
     assert!(bridge.list(&TaskFilter::default()).await.unwrap().is_empty());
     assert!(bridge.retry_message(&all[0].id, "a test").await.is_err());
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_message_is_no_longer_than_the_operator_allows_a_prompt_to_be() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let short = Config { prompt_limit_bytes: 2000, ..config(&bench, &stage) };
+    let bridge = bench.open_with(short).await;
+    bridge.open_channel(rules(&bench)).await.unwrap();
+    receive(&bridge, [from("ada", "m-1", &"x".repeat(2001))]).await;
+    until(|| said(&stage).len() == 1).await;
+    assert!(said(&stage)[0].contains("has 2001 bytes; the limit is 2000"), "{:?}", said(&stage));
+    assert!(bridge.list(&TaskFilter::default()).await.unwrap().is_empty());
     bench.tidy(bridge).await;
 }
 

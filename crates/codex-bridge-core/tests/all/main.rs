@@ -12,6 +12,7 @@ mod inbox;
 mod inbox_deciding;
 mod inbox_order;
 mod outbox;
+mod quotas;
 mod store_backup;
 mod store_conformance;
 mod store_crash;

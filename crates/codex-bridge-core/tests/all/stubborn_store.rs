@@ -14,7 +14,7 @@ use codex_bridge_core::store::{
     TaskFilter, Write,
 };
 use codex_bridge_core::task::{Task, TaskId, TurnRecord};
-use codex_bridge_core::token::Token;
+use codex_bridge_core::token::{Token, Used};
 use codex_bridge_core::{Bridge, Config};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -215,6 +215,10 @@ impl Store for Stubborn {
 
     fn tokens(&self) -> BoxFuture<'_, Result<Vec<Token>, Error>> {
         self.store.tokens()
+    }
+
+    fn used_by<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Used, Error>> {
+        self.store.used_by(token)
     }
 
     fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>> {

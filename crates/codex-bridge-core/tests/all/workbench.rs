@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codex_bridge_core::bridge::{DecisionReport, Error, Which};
-use codex_bridge_core::config::DEVELOPER_INSTRUCTIONS;
+use codex_bridge_core::config::{DEVELOPER_INSTRUCTIONS, PROMPT_LIMIT_BYTES};
 use codex_bridge_core::place::Grounds;
 use codex_bridge_core::seal::Key;
 use codex_bridge_core::store::sqlite::Sqlite;
@@ -50,6 +50,7 @@ impl Workbench {
             grounds: Grounds::default(),
             trusted_roots: TrustedRoots::default(),
             max_running: 8,
+            prompt_limit_bytes: PROMPT_LIMIT_BYTES,
             host_limits: codex_wire::host::retirement::Limits::default(),
             on_host_loss: OnHostLoss::Ask,
             developer_instructions: DEVELOPER_INSTRUCTIONS.to_owned(),
@@ -95,7 +96,7 @@ impl Workbench {
             limits: Limits::default(),
             client_request_id: None,
             notify_target: None,
-            by: "a test".to_owned(),
+            by: "a test".into(),
         }
     }
 

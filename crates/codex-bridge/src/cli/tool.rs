@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
+use super::lending::Lending;
 use super::{Globals, output};
 use crate::failure::Failure;
 use crate::tool;
@@ -17,6 +18,8 @@ pub struct Args {
     /// Print the tool's name, description and JSON schema instead
     #[arg(long)]
     schema: bool,
+    #[command(flatten)]
+    lending: Lending,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -26,7 +29,7 @@ pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
         output::lines(&[schema])?;
         return Ok(ExitCode::SUCCESS);
     }
-    let reply = match asked(globals, args.call.unwrap_or_default()).await {
+    let reply = match asked(globals, &args.lending, args.call.unwrap_or_default()).await {
         Ok(reply) => reply,
         Err(failure) => tool::refusal(failure),
     };
@@ -34,7 +37,7 @@ pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     Ok(if reply["success"] == Value::Bool(true) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn asked(globals: &Globals, call: String) -> Result<Value, Failure> {
+async fn asked(globals: &Globals, lending: &Lending, call: String) -> Result<Value, Failure> {
     let mut text = call;
     if text == "-" {
         text = String::new();
@@ -46,5 +49,5 @@ async fn asked(globals: &Globals, call: String) -> Result<Value, Failure> {
         Failure::new("bad_call", format!("the call is not JSON: {error}"))
             .hint("for example '{\"action\": \"list\"}'")
     })?;
-    globals.client()?.tool(call).await
+    globals.client()?.lent(lending.role).tool(call).await
 }

@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::Response;
 use codex_bridge_core::Bridge;
+use codex_bridge_core::bridge::Giver;
 use codex_bridge_core::token::Token;
 
 use super::Refusal;
@@ -18,6 +19,8 @@ pub use codex_bridge_core::token::Role;
 
 /// How the owner of this machine is called on the record.
 const LOCAL_USER: &str = "local user";
+/// How somebody to whom they have lent a role is called on the record.
+const AGENT: &str = "agent";
 /// How an agent inside one of our own hosts is called on the record.
 const NESTED_AGENT: &str = "nested agent";
 
@@ -36,6 +39,8 @@ pub struct Caller {
 enum Way {
     /// By the socket that only the owner of this machine's account can open.
     Socket,
+    /// By the socket too, through a program that lends a role out to somebody else, as `codex-bridge mcp` does to an agent.
+    Lent,
     /// By a token. One of the same name that comes later is another one.
     Token { name: String, hash: Vec<u8> },
     /// By the socket too, from below a host, which the operator has allowed.
@@ -48,9 +53,13 @@ impl Caller {
         Self { name: LOCAL_USER.to_owned(), role: Role::Approver, way: Way::Socket }
     }
 
-    /// The same with no more than this role.
+    /// Somebody who acts for this caller with no more than this role. They are not the owner, whatever the role.
     pub fn lent_to(self, role: Role) -> Self {
-        Self { role: self.role.min(role), ..self }
+        let role = self.role.min(role);
+        match self.way {
+            Way::Socket => Self { name: AGENT.to_owned(), role, way: Way::Lent },
+            Way::Lent | Way::Token { .. } | Way::Nested => Self { role, ..self },
+        }
     }
 
     /// An agent that a host of ours has started: it may hand over work and can approve nothing.
@@ -64,16 +73,30 @@ impl Caller {
         Self { name: format!("token {}", token.name), role: token.role, way }
     }
 
-    /// Whether this is the owner of the machine's account.
-    pub fn is_local(&self) -> bool {
-        self.way == Way::Socket
+    /// Whether this is the owner of the machine's account, who has lent nothing out.
+    pub fn is_owner(&self) -> bool {
+        self.way == Way::Socket && self.role == Role::Approver
+    }
+
+    /// Whether they run on this machine, as the owner or for them.
+    pub fn is_here(&self) -> bool {
+        matches!(self.way, Way::Socket | Way::Lent)
+    }
+
+    /// As whom they hand over work: what comes by a token counts against its quota.
+    pub fn giver(&self) -> Giver {
+        let token = match &self.way {
+            Way::Token { name, .. } => Some(name.clone()),
+            Way::Socket | Way::Lent | Way::Nested => None,
+        };
+        Giver { name: self.name.clone(), token }
     }
 
     /// Whether they may still come in: a token may have been revoked since.
     pub fn is_still_let_in(&self, bridge: &Bridge) -> bool {
         match &self.way {
             Way::Token { name, hash } => bridge.is_still_valid(name, hash),
-            Way::Socket | Way::Nested => true,
+            Way::Socket | Way::Lent | Way::Nested => true,
         }
     }
 
@@ -83,27 +106,41 @@ impl Caller {
             return Ok(());
         }
         let message = format!("{} is {} {}: this needs {}", self.name, article(self.role), self.role, role);
-        Err(Failure::new("forbidden", message).hint(format!("use a token with the role {role}")))
+        let hint = match self.way {
+            Way::Lent => format!("a person can do it, or whoever set this agent up gives it `--role {role}`"),
+            Way::Nested => "a person outside can do it".to_owned(),
+            Way::Socket | Way::Token { .. } => format!("use a token with the role {role}"),
+        };
+        Err(Failure::new("forbidden", message).hint(hint))
     }
 
     /// Refuses everyone but the owner of the machine's account.
-    pub fn must_be_local(&self) -> Result<(), Failure> {
-        if self.is_local() {
+    pub fn must_be_owner(&self) -> Result<(), Failure> {
+        if self.is_owner() {
             return Ok(());
         }
-        let message = "this can be done only on the machine itself, by the user that the daemon runs as";
+        let message = match self.way {
+            Way::Lent => {
+                "this can be done only by the user that the daemon runs as, and by no agent for them"
+            }
+            _ => "this can be done only on the machine itself, by the user that the daemon runs as",
+        };
         Err(Failure::new("forbidden", message).hint("use the command line there"))
     }
 
     /// Their own name for a request, as it is stored: nobody meets the work of another caller by the same word.
     pub fn own_name(&self, client_request_id: Option<String>) -> Option<String> {
         let id = client_request_id.filter(|id| !id.trim().is_empty())?;
-        Some(if self.is_local() { id } else { format!("{}: {id}", self.name) })
+        Some(if self.is_here() { id } else { format!("{}: {id}", self.name) })
     }
 
-    /// The door that a start by this caller comes through. A remote caller's own word for it counts for nothing.
+    /// The door that a start by this caller comes through. Only the owner's own word for it counts.
     pub fn door(&self, said: Door) -> Door {
-        if self.is_local() { said } else { Door::Remote }
+        match self.way {
+            Way::Socket if self.is_owner() => said,
+            Way::Socket | Way::Lent => Door::Agent,
+            Way::Token { .. } | Way::Nested => Door::Remote,
+        }
     }
 }
 
@@ -127,7 +164,32 @@ pub async fn at_least(role: Role, caller: Caller, request: Request, next: Next) 
 }
 
 /// Lets the owner of the machine's account pass.
-pub async fn only_local(caller: Caller, request: Request, next: Next) -> Result<Response, Refusal> {
-    caller.must_be_local()?;
+pub async fn only_owner(caller: Caller, request: Request, next: Next) -> Result<Response, Refusal> {
+    caller.must_be_owner()?;
     Ok(next.run(request).await)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_lent_a_role_is_not_the_owner() {
+        assert!(Caller::local().is_owner() && Caller::local().must_be_owner().is_ok());
+        for role in Role::ALL {
+            let agent = Caller::local().lent_to(role);
+            assert_eq!((agent.role, agent.name.as_str(), agent.is_owner()), (role, "agent", false));
+            assert_eq!(agent.must_be_owner().unwrap_err().code, "forbidden");
+            assert_eq!(agent.door(Door::Cli), Door::Agent, "whatever it says");
+        }
+        assert_eq!(Caller::local().door(Door::Cli), Door::Cli);
+    }
+
+    #[test]
+    fn lending_gives_nobody_more_than_they_have() {
+        let lent = Caller::local().lent_to(Role::Viewer).lent_to(Role::Approver);
+        assert_eq!((lent.role, lent.is_owner()), (Role::Viewer, false));
+        let nested = Caller::nested().lent_to(Role::Approver);
+        assert_eq!((nested.role, nested.door(Door::Agent)), (Role::Operator, Door::Remote));
+    }
 }

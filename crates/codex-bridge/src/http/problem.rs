@@ -127,10 +127,12 @@ pub fn status(code: &str) -> StatusCode {
         | "digest_mismatch" => StatusCode::CONFLICT,
         "undelivered" => StatusCode::BAD_GATEWAY,
         "too_slow" => StatusCode::REQUEST_TIMEOUT,
-        "too_large" => StatusCode::PAYLOAD_TOO_LARGE,
+        "too_large" | "prompt_too_long" => StatusCode::PAYLOAD_TOO_LARGE,
         "wrong_media_type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "bad_host" => StatusCode::MISDIRECTED_REQUEST,
-        "too_many_tries" | "too_many_calls" | "no_room" => StatusCode::TOO_MANY_REQUESTS,
+        "too_many_tries" | "too_many_calls" | "no_room" | "quota_open_tasks" | "quota_bytes" => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
         "daemon_stopping" => StatusCode::SERVICE_UNAVAILABLE,
         "store_full" => StatusCode::INSUFFICIENT_STORAGE,
         "internal" | "hosts" | "store" | "store_corrupt" | "store_locked" | "store_read_only"

@@ -60,7 +60,7 @@ pub fn which<'a>(
     digest: Option<&'a str>,
 ) -> Result<Which<'a>, Failure> {
     match (request_id, digest) {
-        (calls::ONLY_REQUEST, _) | (_, None) if !caller.is_local() => {
+        (calls::ONLY_REQUEST, _) | (_, None) if !caller.is_owner() => {
             let message = "a decision names the request that was shown, by its `request_id` and its `digest`";
             Err(Failure::new("digest_missing", message).hint("take both from the request as it is listed"))
         }

@@ -21,7 +21,7 @@ pub enum Least {
     Anyone,
     /// Who has this role, or one above.
     Role(Role),
-    /// The owner of the machine's account, by the socket.
+    /// The owner of the machine's account, by the socket. Nobody to whom they have lent a role.
     Owner,
 }
 
@@ -137,7 +137,7 @@ pub fn mounted(routes: Vec<Route>) -> Router<App> {
     routes.into_iter().fold(Router::new(), |router, route| {
         let guarded = match route.least {
             Least::Anyone => route.handler,
-            Least::Owner => route.handler.route_layer(middleware::from_fn(caller::only_local)),
+            Least::Owner => route.handler.route_layer(middleware::from_fn(caller::only_owner)),
             Least::Role(role) => {
                 let guard = move |caller: Caller, request: Request, next: Next| {
                     caller::at_least(role, caller, request, next)

@@ -169,6 +169,13 @@ fn of_owner() -> Vec<Route> {
         post("/v1/tokens", tokens::create, "Make a token")
             .takes::<calls::NewToken>()
             .gives::<view::FreshToken>(),
+        post(
+            "/v1/tokens/{name}/quota",
+            tokens::quota,
+            "Change how much a token may have handed over at once",
+        )
+        .takes::<calls::Quota>()
+        .gives::<view::Token>(),
         post("/v1/tokens/{name}/revoke", tokens::revoke, "Make a token worthless").gives::<view::Token>(),
         get("/v1/channels", channels::list, "Where work arrives by chat, and how each is")
             .gives::<Vec<view::Channel>>(),

@@ -170,7 +170,7 @@ impl Shares {
     /// That this caller is being answered, unless they have too many calls open. The owner of the machine's account may
     /// have any number.
     pub fn answering(self: &Arc<Self>, caller: &Caller, request: &Request) -> Result<Answering, Failure> {
-        let share = if caller.is_local() { None } else { Some(self.take(&caller.name)?) };
+        let share = if caller.is_here() { None } else { Some(self.take(&caller.name)?) };
         Ok(Answering::new(request.extensions().get().cloned(), share))
     }
 

@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, LINK};
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use codex_bridge_core::TaskView;
-use codex_bridge_core::bridge::NewBranch;
+use codex_bridge_core::bridge::{Giver, NewBranch};
 use codex_bridge_core::event::Event;
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::{Status, TaskId};
@@ -38,12 +38,12 @@ pub async fn start(
 ) -> Reply<Task> {
     start.door = caller.door(start.door);
     start.client_request_id = caller.own_name(request_id(&headers, start.client_request_id)?);
-    Ok(Json(hand_over(&app, start, &caller.name).await?.into()))
+    Ok(Json(hand_over(&app, start, caller.giver()).await?.into()))
 }
 
 /// Takes work that may be done, or finds what was handed over under the same name: that is there, whatever has become of
 /// its directory or of the operator's rules.
-pub async fn hand_over(app: &App, start: calls::Start, by: &str) -> Result<TaskView, Failure> {
+pub async fn hand_over(app: &App, start: calls::Start, by: Giver) -> Result<TaskView, Failure> {
     let named = start.client_request_id.clone().map(|name| (name, start.prompt.clone()));
     match (app.rules.admit(start, by), named) {
         (Ok(new), _) => Ok(app.bridge.start(new).await?),
@@ -236,7 +236,8 @@ pub async fn continue_task(
     let name = request_id(&headers, turn.client_request_id)?.filter(|name| !name.trim().is_empty());
     within_reach(&app, &caller, &id).await?;
     note(&app, &caller, "continue", &id).await?;
-    Ok(Json(app.bridge.continue_once(&id, &turn.prompt, name.as_deref()).await?.into()))
+    let continued = app.bridge.continue_once(&id, &turn.prompt, name.as_deref(), &caller.giver()).await?;
+    Ok(Json(continued.into()))
 }
 
 pub async fn steer(
@@ -247,7 +248,7 @@ pub async fn steer(
 ) -> Reply<Outcome> {
     within_reach(&app, &caller, &id).await?;
     note(&app, &caller, "steer", &id).await?;
-    let (outcome, message) = view::steer_outcome(app.bridge.steer(&id, &steer.text, &caller.name).await?);
+    let (outcome, message) = view::steer_outcome(app.bridge.steer(&id, &steer.text, &caller.giver()).await?);
     let task = app.bridge.show(&id).await?.into();
     Ok(Json(Outcome { outcome: outcome.to_owned(), message, task }))
 }
@@ -270,7 +271,8 @@ pub async fn fork(
     within_reach(&app, &caller, &id).await?;
     note(&app, &caller, "fork", &id).await?;
     let prompt = fork.prompt.filter(|prompt| !prompt.trim().is_empty());
-    Ok(Json(app.bridge.fork(&id, NewBranch { prompt, client_request_id }).await?.into()))
+    let new = NewBranch { prompt, client_request_id, by: caller.giver() };
+    Ok(Json(app.bridge.fork(&id, new).await?.into()))
 }
 
 pub async fn release(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Reply<Task> {

@@ -2,9 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
+use codex_bridge_core::token::{self, NewQuota};
 
 use super::{App, Body, Caller, Path, Reply};
 use crate::calls;
+use crate::failure::Failure;
 use crate::view::{FreshToken, Token};
 
 pub async fn create(
@@ -12,14 +14,35 @@ pub async fn create(
     caller: Caller,
     Body(new): Body<calls::NewToken>,
 ) -> Reply<FreshToken> {
-    let (token, secret) = app.bridge.create_token(&new.name, new.role, &caller.name).await?;
+    let quota = NewQuota { open_tasks: new.max_open_tasks, bytes: new.max_bytes };
+    let (token, secret) = app.bridge.create_token(&new.name, new.role, quota, &caller.name).await?;
     Ok(Json(FreshToken { name: token.name, role: token.role, token: secret }))
 }
 
 pub async fn list(State(app): State<App>) -> Reply<Vec<Token>> {
-    Ok(Json(app.bridge.tokens().into_iter().map(Token::from).collect()))
+    let mut listed = Vec::new();
+    for token in app.bridge.tokens() {
+        listed.push(with_use(&app, token).await?);
+    }
+    Ok(Json(listed))
 }
 
 pub async fn revoke(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Reply<Token> {
-    Ok(Json(app.bridge.revoke_token(&name, &caller.name).await?.into()))
+    let token = app.bridge.revoke_token(&name, &caller.name).await?;
+    Ok(Json(with_use(&app, token).await?))
+}
+
+pub async fn quota(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(quota): Body<calls::Quota>,
+) -> Reply<Token> {
+    let token = app.bridge.change_quota(&name, quota.into(), &caller.name).await?;
+    Ok(Json(with_use(&app, token).await?))
+}
+
+async fn with_use(app: &App, token: token::Token) -> Result<Token, Failure> {
+    let used = app.bridge.used_by(&token.name).await?;
+    Ok(Token::new(token, used))
 }

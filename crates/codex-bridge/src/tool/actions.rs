@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use codex_bridge_core::TaskView;
-use codex_bridge_core::bridge::{DecisionOutcome, DecisionReport, NewBranch, Telling};
+use codex_bridge_core::bridge::{DecisionOutcome, DecisionReport, Giver, NewBranch, Telling};
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::Status;
 use codex_session::{Decision, SteerOutcome};
@@ -30,7 +30,12 @@ type Reply = Result<Value, Failure>;
 
 /// Who calls, for the record.
 fn name(caller: &Caller) -> &str {
-    if caller.is_local() { AGENT } else { &caller.name }
+    if caller.is_here() { AGENT } else { &caller.name }
+}
+
+/// As whom they hand over work.
+fn giver(caller: &Caller) -> Giver {
+    Giver { name: name(caller).to_owned(), ..caller.giver() }
 }
 
 /// Refuses to go on with a task that the caller could not have begun.
@@ -72,7 +77,7 @@ pub async fn start(app: &App, caller: &Caller, call: Call, caller_cwd: Option<Pa
         limits: Limits::default(),
         ..Start::new(caller.door(Door::Agent), call.prompt.unwrap_or_default())
     };
-    let started = tasks::hand_over(app, start, name(caller)).await?;
+    let started = tasks::hand_over(app, start, giver(caller)).await?;
     let view = until_begun(app, started).await?;
     let message = match view.task.status {
         Status::Queued => "Codex task accepted; it waits for its turn.",
@@ -122,7 +127,7 @@ pub async fn notify_completed(app: &App, caller: &Caller, call: &Call) -> Reply 
 
 pub async fn steer(app: &App, caller: &Caller, call: &Call) -> Reply {
     let text = call.needs("instruction", call.instruction.as_deref())?;
-    let (outcome, message) = match app.bridge.steer(call.task_id()?, text, name(caller)).await? {
+    let (outcome, message) = match app.bridge.steer(call.task_id()?, text, &giver(caller)).await? {
         SteerOutcome::Accepted => ("accepted", None),
         refused => view::steer_outcome(refused),
     };
@@ -187,9 +192,9 @@ fn too_late(report: DecisionReport) -> Failure {
         .hint("look at the task's status for what is open now")
 }
 
-pub async fn continue_task(app: &App, call: &Call) -> Reply {
+pub async fn continue_task(app: &App, caller: &Caller, call: &Call) -> Reply {
     let prompt = call.needs("prompt", call.prompt.as_deref().or(call.instruction.as_deref()))?;
-    let queued = app.bridge.continue_task(call.task_id()?, prompt).await?;
+    let queued = app.bridge.continue_once(call.task_id()?, prompt, None, &giver(caller)).await?;
     let view = until_begun(app, queued).await?;
     with_task(app, &view, json!({ "message": "Codex goes on." })).await
 }
@@ -238,8 +243,8 @@ pub async fn result(app: &App, call: &Call) -> Reply {
     }))
 }
 
-pub async fn fork(app: &App, call: &Call) -> Reply {
-    let new = NewBranch { prompt: call.prompt.clone(), client_request_id: None };
+pub async fn fork(app: &App, caller: &Caller, call: &Call) -> Reply {
+    let new = NewBranch { prompt: call.prompt.clone(), client_request_id: None, by: giver(caller) };
     let view = app.bridge.fork(call.task_id()?, new).await?;
     with_task(app, &view, json!({ "message": "Codex task branched." })).await
 }

@@ -36,7 +36,7 @@ impl Frame {
     /// The frame of a page for somebody who was let in.
     pub async fn new(app: &App, caller: &Caller, page: &'static str, heading: &str) -> Result<Self, Failure> {
         let open_requests = app.bridge.store().counts().await?.open_requests;
-        let who = Who { name: caller.name.clone(), role: caller.role, is_local: caller.is_local() };
+        let who = Who { name: caller.name.clone(), role: caller.role, is_local: caller.is_owner() };
         Ok(Self { open_requests, who: Some(who), ..Self::bare(page, heading) })
     }
 

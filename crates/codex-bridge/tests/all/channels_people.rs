@@ -7,7 +7,7 @@ use codex_wire::host::{Found, find_all};
 use rustix::process::{Pid, Signal, kill_process};
 use scripted_model::{Question, Scenario, ToolCall};
 use serde_json::{Value, json};
-use testkit::platform::molecule::{State, TOKEN, WORKSPACE};
+use testkit::platform::molecule::{State, TOKEN, WORKSPACE, by_a_person};
 
 use crate::channel_rig::Channel;
 
@@ -23,8 +23,8 @@ async fn a_person_approves_on_the_canvas_and_sees_the_whole_command_first() {
     channel.shell.model.script("make it", asks("touch made.txt"));
     // A message with a context of its own is a conversation of its own on the same canvas.
     let message = json!({ "contextId": "c-1", "parts": [{ "kind": "text", "text": "make it" }] });
-    let row = json!({ "method": "message/send", "request_body": { "params": { "message": message } } });
-    let seq = channel.molecule.add(&row);
+    let body = by_a_person(json!({ "params": { "message": message } }));
+    let seq = channel.molecule.add(&json!({ "method": "message/send", "request_body": body }));
     channel.start().await;
     let state = channel.molecule.until("a request", |state| !state.requests.is_empty()).await;
     let request = &state.requests[0];
@@ -238,6 +238,54 @@ async fn a_stranger_gets_nothing_and_the_operator_sees_who_knocked() {
 
 // peer: CH20
 #[tokio::test]
+async fn nobody_decides_on_the_canvas_unless_the_operator_says_so() {
+    let channel = Channel::with("").await;
+    channel.shell.model.script("make it", asks("touch made"));
+    let seq = channel.molecule.say("make it");
+    channel.start().await;
+    let state = channel.acked(seq).await;
+    assert!(state.notices.iter().any(|text| text.contains("nobody here may decide")), "{:?}", state.notices);
+    assert!(state.requests.is_empty() && !channel.shell.home.workspace().join("made").exists());
+    channel.end().await;
+}
+
+#[tokio::test]
+async fn only_who_the_platform_calls_a_person_is_one() {
+    let channel = Channel::new().await;
+    channel.shell.model.script("hello", Scenario::new().say("hi"));
+    // A timer or a hook of the platform's: like the canvas it has no source, and nobody says that a person wrote.
+    let body = json!({ "params": { "message": { "parts": [{ "kind": "text", "text": "hello" }] } } });
+    channel.molecule.add(&json!({ "method": "message/send", "request_body": body }));
+    let seq = channel.molecule.say("hello");
+    channel.start().await;
+    channel.acked(seq).await;
+    let listed = channel.start().await;
+    assert_eq!(listed[0]["knocks"][0]["sender_id"], "channel:unknown", "{listed}");
+    assert_eq!(channel.prompts(), 1);
+    channel.end().await;
+}
+
+#[tokio::test]
+async fn an_agents_yes_to_a_request_on_the_canvas_decides_nothing() {
+    let channel = Channel::new().await;
+    channel.shell.model.script("make it", asks("touch made"));
+    let seq = channel.molecule.say("make it");
+    channel.start().await;
+    channel.molecule.until("the request", |state| !state.requests.is_empty()).await;
+    channel.until_told().await;
+    channel.molecule.answer_as(0, "approved", "agent");
+    let polls = channel.molecule.state().polls;
+    channel.molecule.until("it to be seen", |state| state.polls > polls + 1).await;
+    let open = channel.shell.run(&["--json", "requests"]).await.ok().json();
+    assert_eq!(open.as_array().unwrap().len(), 1, "{open:#}");
+    channel.shell.run(&["decline", open[0]["task_id"].as_str().unwrap()]).await.ok();
+    channel.acked(seq).await;
+    assert!(!channel.shell.home.workspace().join("made").exists());
+    channel.end().await;
+}
+
+// peer: CH20
+#[tokio::test]
 async fn a_stranger_whom_a_bridge_of_the_platform_lets_through_is_nobody_of_the_canvas() {
     let channel = Channel::new().await;
     channel.shell.model.script("make it", asks("touch made"));
@@ -341,7 +389,7 @@ async fn commands_are_carried_out_also_while_a_turn_runs() {
 async fn what_is_older_than_the_operator_wants_is_not_worked_on() {
     let channel = Channel::with("max_age_s = 3600").await;
     channel.shell.model.script("fresh", Scenario::new().say("hi"));
-    let parts = json!({ "parts": [{ "kind": "text", "text": "long ago" }] });
+    let parts = by_a_person(json!({ "parts": [{ "kind": "text", "text": "long ago" }] }));
     // Without a place only the last minutes are read, so this one comes behind a place that is known.
     channel.molecule.say("fresh");
     channel.start().await;

@@ -60,6 +60,9 @@ async fn schemathesis_finds_nothing_wrong() {
     let workspace = port.shell.home.workspace();
     port.configure(&format!("roots = [\"{}\"]\n", workspace.display()), "behind_proxy = true\n");
     let token = port.token("fuzz", "approver").await;
+    // What it starts need not end before the next is started.
+    let many = ["token", "quota", "fuzz", "--max-open-tasks", "100000", "--max-bytes", "1099511627776"];
+    port.shell.run(&many).await.ok();
     run(&port, &token, "", 100).await;
     let asking = port.start(&token, "go [play] exec touch made.txt => say Done.").await;
     let request = port.wait(&token, &asking).await["pending_requests"][0]["request_id"].clone();

@@ -44,6 +44,7 @@ mod midway;
 mod old_faults;
 mod old_faults_scripted;
 mod orphans;
+mod roles;
 mod self_approval;
 mod shell;
 mod store;

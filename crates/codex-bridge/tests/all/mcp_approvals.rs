@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::mcp_rig::{Mcp, take_a_moment};
+use crate::mcp_rig::{APPROVER, Mcp, take_a_moment};
 use crate::shell::Shell;
 
 /// A call whose one command needs a yes.
@@ -16,7 +16,7 @@ fn was_made(shell: &Shell) -> bool {
 
 /// A client that can ask its user, a call that needs it, and the form that came.
 async fn asking(shell: &Shell, arguments: Value) -> (Mcp, u64, Value) {
-    let mut mcp = shell.mcp(json!({"elicitation": {}})).await;
+    let mut mcp = shell.mcp_with(&APPROVER, json!({"elicitation": {}})).await;
     let id = mcp.begin("codex", arguments).await;
     let form = mcp.asked("elicitation/create").await;
     (mcp, id, form)
@@ -145,7 +145,7 @@ async fn who_cannot_be_asked_waits_for_an_answer_given_elsewhere() {
 #[tokio::test]
 async fn who_cannot_be_asked_is_told_what_is_open_and_finds_the_answer_later() {
     let shell = Shell::new().await;
-    let mut mcp = shell.mcp(json!({})).await;
+    let mut mcp = shell.mcp_with(&APPROVER, json!({})).await;
     let mut call = touching();
     call["approval_wait_s"] = json!(0.1);
     call["client_request_id"] = json!("mine");
@@ -181,9 +181,9 @@ async fn who_cannot_be_asked_is_told_what_is_open_and_finds_the_answer_later() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_lent_to_an_operator_decides_nothing() {
+async fn a_server_decides_nothing_unless_its_role_says_so() {
     let shell = Shell::new().await;
-    let mut mcp = shell.mcp_with(&["--role", "operator"], json!({"elicitation": {}})).await;
+    let mut mcp = shell.mcp(json!({"elicitation": {}})).await;
     let mut call = touching();
     call["approval_wait_s"] = json!(0);
     let pending = mcp.tool("codex", call).await;
@@ -216,13 +216,13 @@ async fn a_server_that_was_lent_to_an_operator_goes_on_with_no_task_beyond_its_r
         shell.run(&["--json", "run", "-d", "--profile", "open", "look [play] say Seen."]).await.ok().json();
     let id = started["task_id"].as_str().unwrap();
     shell.ended(id).await;
-    let mut mcp = shell.mcp_with(&["--role", "operator"], json!({})).await;
+    let mut mcp = shell.mcp(json!({})).await;
     let more = json!({"threadId": id, "prompt": "escape [play] exec touch made.txt => say Out."});
     let refused = mcp.tool("codex-reply", more.clone()).await;
     assert_eq!(refused["structuredContent"]["code"], "beyond_reach", "{refused:#}");
     assert!(!was_made(&shell));
     mcp.end().await;
-    let mut owner = shell.mcp(json!({})).await;
+    let mut owner = shell.mcp_with(&APPROVER, json!({})).await;
     assert_eq!(owner.tool("codex-reply", more).await["structuredContent"]["content"], "Out.");
     owner.end().await;
     shell.end().await;

@@ -41,7 +41,7 @@ fn typescript() -> Command {
 fn by_stdio(shell: &Shell) -> Value {
     let env: serde_json::Map<String, Value> =
         shell.env().into_iter().map(|(name, value)| (name, value.into())).collect();
-    json!({"command": [env!("CARGO_BIN_EXE_codex-bridge"), "mcp"], "env": env, "cwd": shell.home.workspace()})
+    json!({"command": [env!("CARGO_BIN_EXE_codex-bridge"), "mcp", "--role", "approver"], "env": env, "cwd": shell.home.workspace()})
 }
 
 /// Runs a client and gives what it printed.
@@ -192,7 +192,7 @@ fn outer_home(shell: &Shell, home: &Path) {
     let env: Vec<String> =
         shell.env().into_iter().map(|(name, value)| format!("{name} = {value:?}")).collect();
     let servers = format!(
-        "[mcp_servers.bridge]\ncommand = {:?}\nargs = [\"mcp\"]\ndefault_tools_approval_mode = \"approve\"\n\
+        "[mcp_servers.bridge]\ncommand = {:?}\nargs = [\"mcp\", \"--role\", \"approver\"]\ndefault_tools_approval_mode = \"approve\"\n\
          [mcp_servers.bridge.env]\n{}\n",
         env!("CARGO_BIN_EXE_codex-bridge"),
         env.join("\n")

@@ -13,7 +13,7 @@ async fn shell(keys: &str) -> Shell {
     let env: Vec<String> =
         shell.env().into_iter().map(|(name, value)| format!("{name} = {value:?}")).collect();
     let servers = format!(
-        "[mcp_servers.bridge]\ncommand = {:?}\nargs = [\"mcp\"]\ndefault_tools_approval_mode = \"approve\"\n\
+        "[mcp_servers.bridge]\ncommand = {:?}\nargs = [\"mcp\", \"--role\", \"approver\"]\ndefault_tools_approval_mode = \"approve\"\n\
          [mcp_servers.bridge.env]\n{}\n",
         env!("CARGO_BIN_EXE_codex-bridge"),
         env.join("\n")

@@ -11,6 +11,8 @@ use tokio::time::timeout;
 
 use crate::shell::{PATIENCE, Shell};
 
+/// The arguments of a server whose clients may also approve.
+pub const APPROVER: [&str; 2] = ["--role", "approver"];
 /// The revision without `initialize`.
 pub const MODERN: &str = "2026-07-28";
 
@@ -51,14 +53,14 @@ impl Shell {
         mcp
     }
 
-    /// A client of the newest revision that declares these capabilities with every request.
+    /// A client of the newest revision that declares these capabilities with every request, and may approve.
     pub fn modern_mcp(&self, capabilities: &Value) -> Mcp {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": MODERN,
             "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
             "io.modelcontextprotocol/clientCapabilities": capabilities,
         });
-        Mcp::start(self, &[], Some(meta))
+        Mcp::start(self, &APPROVER, Some(meta))
     }
 }
 

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use crate::shell::Shell;
 
 impl Shell {
-    /// One call and its reply. The exit code says the same as the reply.
+    /// One call of an agent that may also approve, and its reply. The exit code says the same as the reply.
     pub async fn tool(&self, call: Value) -> Value {
-        let said = self.run(&["tool", &call.to_string()]).await;
+        let said = self.run(&["tool", "--role", "approver", &call.to_string()]).await;
         let reply = said.json();
         let success = reply["success"].as_bool().unwrap_or_else(|| panic!("no success in {reply:#}"));
         assert_eq!(said.code, i32::from(!success), "{reply:#}");

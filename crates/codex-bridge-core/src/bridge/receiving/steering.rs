@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use codex_session::SteerOutcome;
 
-use super::super::{Bridge, Error, check_prompt, now_ms};
+use super::super::{Bridge, Error, Giver, now_ms};
 use super::InHand;
 use super::commanding::{TOO_LONG_AGO, is_too_late};
 use crate::failpoint;
@@ -114,7 +114,7 @@ impl Bridge {
             return self.reply(message, None, TOO_LONG_AGO).await;
         }
         let text = self.prompt(&message)?;
-        check_prompt(&text)?;
+        self.inner.check_prompt(&text)?;
         let conversation = self.conversation(&message.channel, &message.conversation).await?;
         let task_id = conversation.and_then(|one| one.task_id);
         let running = task_id.filter(|task_id| self.inner.runner(task_id).is_some());
@@ -123,7 +123,8 @@ impl Bridge {
         failpoint::hit("steer.before_record");
         self.save_message(&mut message).await?;
         failpoint::hit("steer.recorded");
-        let outcome = self.steer_as(task_id.as_str(), &text, &message.author(), message.id.clone()).await;
+        let by = Giver { name: message.author(), token: None };
+        let outcome = self.steer_as(task_id.as_str(), &text, &by, message.id.clone()).await;
         failpoint::hit("steer.given");
         match outcome {
             Ok(SteerOutcome::Accepted) => {

@@ -162,7 +162,7 @@ impl Intake<'_> {
             (message.state, message.error) = (State::Dead, Some(why));
         } else if self.is_endless(&message).await? {
             self.refuse_as_before(&mut message, ENDLESS, NO_ANSWER).await?;
-        } else if arrival.text.len() > TEXT_BYTES {
+        } else if arrival.text.len() > self.text_limit() {
             self.refuse_long(&mut message, arrival.text.len());
         } else if !self.is_let_in(&message).await? {
             return Ok(Received::NoRoom);
@@ -174,9 +174,14 @@ impl Intake<'_> {
         Ok(Received::Taken { id })
     }
 
+    /// What a message may have: no more than any prompt.
+    fn text_limit(&self) -> usize {
+        TEXT_BYTES.min(self.bridge.inner.config.prompt_limit_bytes)
+    }
+
     /// A part of what somebody wants may be the opposite of it: all of it is refused.
     fn refuse_long(&mut self, message: &mut Message, bytes: usize) {
-        let why = format!("it is {} KiB long; the limit is {} KiB", bytes / 1024, TEXT_BYTES / 1024);
+        let why = format!("it has {bytes} bytes; the limit is {}", self.text_limit());
         let said = format!("This message was not taken: {why}. Put it in a file, or send less of it.");
         message.sealed_text = None;
         self.refuse(message, why, Some(&said));

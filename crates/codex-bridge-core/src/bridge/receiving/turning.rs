@@ -2,7 +2,7 @@
 
 use codex_session::Decision;
 
-use super::super::{Bridge, Error, NewTask, Which, audit, check_prompt, now_ms};
+use super::super::{Bridge, Error, Giver, NewTask, Which, audit, now_ms};
 use super::InHand;
 use super::deciding::NOBODY_MAY;
 use crate::failpoint;
@@ -24,7 +24,7 @@ impl Bridge {
         let _changing = inner.changing.lock().await;
         let now = now_ms();
         let prompt = self.prompt(message)?;
-        check_prompt(&prompt)?;
+        inner.check_prompt(&prompt)?;
         let known = self.conversation(&message.channel, &message.conversation).await?;
         let mut conversation =
             known.unwrap_or_else(|| Conversation::new(&message.channel, &message.conversation, now));
@@ -44,6 +44,7 @@ impl Bridge {
             Some(mut task) => {
                 // Its end is told as a reply, not as a notice.
                 (task.settings, task.notify_target, task.asks_in) = (settings, None, asks_in);
+                task.token = None;
                 task.used.waived = Waived::default();
                 task.limits = limits(rules, task.used.work_ms);
                 let batch = inner.another_turn(&mut task, &prompt, now)?;
@@ -55,7 +56,7 @@ impl Bridge {
                     limits: limits(rules, 0),
                     client_request_id: None,
                     notify_target: None,
-                    by: message.author(),
+                    by: Giver { name: message.author(), token: None },
                     prompt,
                 };
                 inner.first_turn(&new, asks_in, now)?

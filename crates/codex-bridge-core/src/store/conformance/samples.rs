@@ -14,7 +14,7 @@ use crate::task::{
     Limits, Notification, Parked, Settings, Status, Task, TaskError, TaskId, Tokens, TurnProgress,
     TurnRecord, Usage, Used, Waived,
 };
-use crate::token::{Role, Token};
+use crate::token::{Quota, Role, Token};
 use crate::trust::Trust;
 
 /// The id of the sample task with this number.
@@ -43,6 +43,7 @@ pub fn new_task(number: u32) -> Task {
         usage: None,
         notify_target: None,
         asks_in: None,
+        token: None,
         notification: Notification::default(),
         created_at: 1_700_000_000_000 + i64::from(number),
         updated_at: 1_700_000_000_000 + i64::from(number),
@@ -91,6 +92,7 @@ pub fn full_task(number: u32) -> Task {
         usage: Some(Usage { last: count(1), total: count(1000), context_window: Some(272_000) }),
         notify_target: Some("local".into()),
         asks_in: Some("chat:a room, élan?on=all".into()),
+        token: Some("phone".into()),
         notification: Notification {
             status: "failed".into(),
             sent_at: Some(1_700_000_400_000),
@@ -159,6 +161,7 @@ pub fn token(name: &str, number: u8) -> Token {
     Token {
         name: name.to_owned(),
         role: Role::Operator,
+        quota: Quota { open_tasks: 7, bytes: 1 << 40 },
         hash: vec![number; 32],
         created_at: 1_700_000_000_000 + i64::from(number),
         last_used_at: Some(1_700_000_100_000),

@@ -15,7 +15,7 @@ use crate::store::{Error, Write};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
 use crate::token::Token;
 
-const TASK: [&str; 22] = [
+const TASK: [&str; 23] = [
     "id",
     "client_request_id",
     "status",
@@ -34,6 +34,7 @@ const TASK: [&str; 22] = [
     "usage",
     "notify_target",
     "asks_in",
+    "token",
     "notification",
     "created_at",
     "updated_at",
@@ -69,7 +70,11 @@ const REQUEST: [&str; 16] = [
     "closed_at",
 ];
 
-const TOKEN: [&str; 6] = ["name", "role", "hash", "created_at", "last_used_at", "revoked_at"];
+const TOKEN: [&str; 8] =
+    ["name", "role", "max_open_tasks", "max_bytes", "hash", "created_at", "last_used_at", "revoked_at"];
+
+const HAND_OVER: &str = "INSERT INTO handed_over (task_id, token, bytes) VALUES (?1, ?2, ?3) \
+    ON CONFLICT (task_id, token) DO UPDATE SET bytes = bytes + excluded.bytes";
 
 static ADD_TASK: LazyLock<String> = LazyLock::new(|| insert("tasks", &TASK));
 static SAVE_TASK: LazyLock<String> =
@@ -117,6 +122,7 @@ pub fn batch(connection: &Connection, writes: &[Write], bodies: &[String]) -> Re
             Write::SaveConversation(conversation) => messages::save_conversation(connection, conversation)?,
             Write::SaveChannel(channel) => messages::save_channel(connection, channel)?,
             Write::SaveToken(token) => save_token(connection, token)?,
+            Write::HandOver { task_id, token, bytes } => hand_over(connection, task_id, token, *bytes)?,
             Write::Audit { at, actor, action, task_id, detail } => {
                 audit(connection, *at, actor, action, task_id.as_ref(), detail)?;
             }
@@ -168,6 +174,7 @@ fn write_task(connection: &Connection, sql: &str, task: &Task) -> Result<usize, 
         ":usage": task.usage.as_ref().map(Json),
         ":notify_target": task.notify_target,
         ":asks_in": task.asks_in,
+        ":token": task.token,
         ":notification": Json(&task.notification),
         ":created_at": task.created_at,
         ":updated_at": task.updated_at,
@@ -226,12 +233,23 @@ fn save_token(connection: &Connection, token: &Token) -> Result<(), Trouble> {
     connection.prepare_cached(&SAVE_TOKEN)?.execute(named_params! {
         ":name": token.name,
         ":role": Word(token.role),
+        ":max_open_tasks": token.quota.open_tasks,
+        ":max_bytes": whole(token.quota.bytes)?,
         ":hash": token.hash,
         ":created_at": token.created_at,
         ":last_used_at": token.last_used_at,
         ":revoked_at": token.revoked_at,
     })?;
     Ok(())
+}
+
+fn hand_over(connection: &Connection, task_id: &TaskId, token: &str, bytes: u64) -> Result<(), Trouble> {
+    connection.prepare_cached(HAND_OVER)?.execute((task_id.as_str(), token, whole(bytes)?))?;
+    Ok(())
+}
+
+fn whole(bytes: u64) -> Result<i64, Trouble> {
+    i64::try_from(bytes).map_err(|_| Trouble::refused("too many bytes"))
 }
 
 /// Numbers come from the task's row in `logs`, inside the transaction: a batch that is rolled back takes none.

@@ -10,7 +10,7 @@ use crate::task::TaskId;
 const AT_MOST: usize = 100;
 
 /// What must not be, and a query that gives the names of where it is.
-const RULES: [(&str, &str); 11] = [
+const RULES: [(&str, &str); 12] = [
     (
         "the log of task {} has gaps",
         "SELECT logs.task_id FROM logs LEFT JOIN \
@@ -32,6 +32,10 @@ const RULES: [(&str, &str); 11] = [
     (
         "there are turns of task {}, which is not there",
         "SELECT DISTINCT task_id FROM turns WHERE task_id NOT IN (SELECT id FROM tasks)",
+    ),
+    (
+        "what was handed over to task {} is counted, and it is not there",
+        "SELECT DISTINCT task_id FROM handed_over WHERE task_id NOT IN (SELECT id FROM tasks)",
     ),
     (
         "request {} belongs to a task that is not there",

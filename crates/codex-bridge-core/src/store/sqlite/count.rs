@@ -2,13 +2,36 @@
 
 use rusqlite::{Connection, Result};
 
+use std::sync::LazyLock;
+
 use super::cell::Word;
 use crate::store::Counts;
+use crate::task::Status;
+use crate::token::Used;
 
 const COUNTS: &str = "SELECT 'task', count(*), NULL, status FROM tasks GROUP BY status
     UNION ALL SELECT 'request', count(*), NULL, NULL FROM requests WHERE state = 'open'
     UNION ALL SELECT 'delivery', count(*), min(created_at), NULL FROM outbox
         WHERE state IN ('pending', 'attempting')";
+
+/// What a token has used: the tasks of its own that are under way or go on by themselves, and what it has handed over.
+static USED: LazyLock<String> = LazyLock::new(|| {
+    let at_rest = Status::ALL.into_iter().filter(|status| status.is_at_rest());
+    let at_rest: Vec<_> = at_rest.map(|status| format!("'{status}'")).collect();
+    format!(
+        "SELECT (SELECT count(*) FROM tasks WHERE token = ?1 AND (status NOT IN ({}) OR parked IS NOT NULL)), \
+         (SELECT coalesce(sum(bytes), 0) FROM handed_over WHERE token = ?1)",
+        at_rest.join(", ")
+    )
+});
+
+/// What a token has used of its quota.
+pub fn used(connection: &Connection, token: &str) -> Result<Used> {
+    let count = |number: i64| u64::try_from(number).unwrap_or_default();
+    connection
+        .prepare_cached(&USED)?
+        .query_row([token], |row| Ok(Used { open_tasks: count(row.get(0)?), bytes: count(row.get(1)?) }))
+}
 
 /// All counts.
 pub fn counts(connection: &Connection) -> Result<Counts> {

@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0007_open_requests.sql"),
     include_str!("../migrations/0008_broken_off.sql"),
     include_str!("../migrations/0009_digests.sql"),
+    include_str!("../migrations/0010_quotas.sql"),
 ];
 
 /// As in the first migration.

@@ -10,7 +10,7 @@ use crate::event::{Event, Seq};
 use crate::request::{RequestRecord, WholeChanges};
 use crate::store::{AuditFilter, AuditLine, RequestFilter, TaskFilter};
 use crate::task::{Status, Task, TaskId, TurnRecord};
-use crate::token::Token;
+use crate::token::{Quota, Token};
 
 /// A task by its id.
 pub fn task(connection: &Connection, id: &TaskId) -> Result<Option<Task>> {
@@ -207,6 +207,7 @@ fn read_task(row: &Row<'_>) -> Result<Task> {
         usage: row.get::<_, Option<Json<_>>>("usage")?.map(|Json(usage)| usage),
         notify_target: row.get("notify_target")?,
         asks_in: row.get("asks_in")?,
+        token: row.get("token")?,
         notification: json(row, "notification")?,
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
@@ -249,7 +250,11 @@ fn read_request(row: &Row<'_>) -> Result<RequestRecord> {
 }
 
 fn read_token(row: &Row<'_>) -> Result<Token> {
+    let bytes: i64 = row.get("max_bytes")?;
+    let quota =
+        Quota { open_tasks: row.get("max_open_tasks")?, bytes: u64::try_from(bytes).unwrap_or_default() };
     Ok(Token {
+        quota,
         name: row.get("name")?,
         role: row.get::<_, Word<_>>("role")?.0,
         hash: row.get("hash")?,

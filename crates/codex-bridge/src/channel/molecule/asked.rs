@@ -13,6 +13,9 @@ use super::LIMIT;
 use super::api::{self, Api, said};
 use crate::deliver::text;
 
+/// What the platform says of a person who answered a request.
+const PERSON: &str = "user";
+
 /// The requests of the platform that are open: its name for each, and ours with the beginning of the digest of what it
 /// shows.
 #[derive(Debug, Default)]
@@ -160,17 +163,18 @@ impl Asked {
         let mut taps = Vec::new();
         for (id, ours) in open {
             let Button { request_id, digest } = Button::named(&ours);
-            let status = match rows.iter().find(|row| row["id"] == id.as_str()) {
-                Some(row) => row["status"].clone(),
+            let row = match rows.iter().find(|row| row["id"] == id.as_str()) {
+                Some(row) => row.clone(),
                 None => match api.get(&api.of_workspace(&format!("requests/{id}"))).await {
-                    Ok(reply) => reply.body["request"]["status"].clone(),
+                    Ok(reply) => reply.body["request"].clone(),
                     Err(_) => break,
                 },
             };
-            let decision = match status.as_str() {
-                Some("approved") => Decision::Accept,
+            let decision = match row["status"].as_str() {
+                Some("approved") if row["responder_type"] == PERSON => Decision::Accept,
                 Some("rejected") => Decision::Decline,
-                Some("cancelled") => {
+                // A yes of an agent's is none, and nobody can answer there any more: it stays open for other doors.
+                Some("approved" | "cancelled") => {
                     self.forget(request_id);
                     continue;
                 }

@@ -14,7 +14,8 @@ use crate::channel::attached;
 /// What is said of a message without text.
 const EMPTY: &str = "(empty A2A message)";
 
-/// What the platform says of a message that a person wrote on the canvas, if it says anything.
+/// What the platform says of a message that a person wrote on the canvas. It writes so into `params.metadata` itself, over
+/// whatever stood there (EnterOS core of 2026-08, `injectCanvasUserIdentity`).
 const CANVAS_SOURCE: &str = "canvas_user";
 /// What it says of somebody whom it does not know.
 const UNAUTHENTICATED: &str = "UNAUTHENTICATED";
@@ -26,7 +27,7 @@ const SOURCE_CHARS: usize = 64;
 /// Who wrote a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Writer {
-    /// A person on the canvas.
+    /// A person on the canvas, as the platform itself says.
     Canvas,
     /// Another agent.
     Peer(String),
@@ -96,6 +97,7 @@ impl Row {
             Self {
                 id: text("id").unwrap_or_default(),
                 source_id: text("source_id"),
+                request_body: row["request_body"].clone(),
                 created_at: text("created_at").unwrap_or_default(),
                 seq: row["seq"].as_i64(),
                 is_unreadable: true,
@@ -160,31 +162,25 @@ impl Row {
     }
 
     /// Who wrote it. Without a source it is not only a person on the canvas: the platform writes none for its own
-    /// callers either, and its chat bridges hand over what any stranger wrote to them.
+    /// callers either (timers, hooks), and its chat bridges hand over what any stranger wrote to them. A person is only who
+    /// the platform says is one.
     fn writer(&self, request: &Value) -> Writer {
-        match self.source_id.as_deref().filter(|id| !id.is_empty()) {
-            Some(peer) => Writer::Peer(peer.to_owned()),
-            None => self.passed_on_by(request).map_or(Writer::Canvas, Writer::PassedOn),
+        if let Some(peer) = self.source_id.as_deref().filter(|id| !id.is_empty()) {
+            return Writer::Peer(peer.to_owned());
         }
-    }
-
-    /// What of the platform's passed it on, if it is not what a person wrote on the canvas.
-    fn passed_on_by(&self, request: &Value) -> Option<String> {
-        // A body that cannot be read does not say that it is a person's.
-        let is_closed = self.request_body.is_string() && request.is_null();
         let params = &request["params"];
         let places = [&params["metadata"], &params["message"]["metadata"], &request["metadata"]].map(opened);
         let told =
             |name: &'static str| places.iter().map(move |place| &place[name]).filter(|told| !told.is_null());
-        let source = told("source").find(|source| *source != CANVAS_SOURCE);
+        if let Some(source) = told("source").find(|source| *source != CANVAS_SOURCE) {
+            return Writer::PassedOn(as_id(source));
+        }
         let is_unknown = told("user_identity_status")
             .any(|status| status.as_str().is_some_and(|status| status.eq_ignore_ascii_case(UNAUTHENTICATED)));
         let ids = [&params["message"]["messageId"], &params["messageId"], &request["messageId"]];
         let is_bridged = ids.into_iter().filter_map(Value::as_str).any(|id| id.starts_with("channel-"));
-        match source {
-            Some(source) => Some(as_id(source)),
-            None => (is_closed || is_unknown || is_bridged).then(|| UNNAMED.to_owned()),
-        }
+        let is_persons = places[0]["source"] == CANVAS_SOURCE && !is_unknown && !is_bridged;
+        if is_persons { Writer::Canvas } else { Writer::PassedOn(UNNAMED.to_owned()) }
     }
 
     fn name_of(&self, writer: &Writer) -> String {
@@ -345,9 +341,20 @@ mod tests {
         };
         let on_canvas = ("canvas".to_owned(), Party::Person);
         assert_eq!(writer(&json!({"params": {"metadata": {"source": "canvas_user"}}})), on_canvas);
-        assert_eq!(writer(&json!({"params": {"metadata": {"user_identity_status": "VERIFIED"}}})), on_canvas);
-        assert_eq!(writer(&json!({"params": {"metadata": {"source": null}}})), on_canvas);
+        let known = json!({"source": "canvas_user", "user_identity_status": "AUTHENTICATED"});
+        assert_eq!(writer(&json!({"params": {"metadata": known}})), on_canvas);
         let said = [
+            (json!({}), "channel:unknown"),
+            (json!(null), "channel:unknown"),
+            (json!({"params": {"message": {"parts": [{"text": "a timer"}]}}}), "channel:unknown"),
+            (json!({"params": {"metadata": {"source": null}}}), "channel:unknown"),
+            (json!({"params": {"metadata": {"user_identity_status": "AUTHENTICATED"}}}), "channel:unknown"),
+            (json!({"params": {"message": {"metadata": {"source": "canvas_user"}}}}), "channel:unknown"),
+            (json!({"metadata": {"source": "canvas_user"}}), "channel:unknown"),
+            (
+                json!({"params": {"metadata": {"source": "canvas_user", "user_identity_status": "UNAUTHENTICATED"}}}),
+                "channel:unknown",
+            ),
             (json!({"params": {"metadata": {"source": "telegram", "chat_id": "7"}}}), "channel:telegram"),
             (json!({"params": {"metadata": json!({"source": "slack"}).to_string()}}), "channel:slack"),
             (json!({"params": {"message": {"metadata": {"source": "channel:lark"}}}}), "channel:lark"),

@@ -49,3 +49,14 @@ fn the_real_steps_lead_to_a_database_that_is_ours() {
     assert_eq!(id, super::APPLICATION_ID);
     assert_eq!(version(&connection), i64::try_from(MIGRATIONS.len()).unwrap());
 }
+
+#[test]
+fn a_token_of_before_there_were_quotas_has_the_usual_one() {
+    let mut connection = Connection::open_in_memory().unwrap();
+    apply_all(&mut connection, &MIGRATIONS[..8]).unwrap();
+    let token = "INSERT INTO tokens (name, role, hash, created_at) VALUES ('phone', 'approver', x'00', 1)";
+    connection.execute(token, []).unwrap();
+    apply(&mut connection).unwrap();
+    let tokens = crate::store::sqlite::query::tokens(&connection).unwrap();
+    assert_eq!(tokens[0].quota, crate::token::Quota::default());
+}
