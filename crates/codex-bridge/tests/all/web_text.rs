@@ -76,11 +76,10 @@ async fn an_answer_links_to_the_web_and_never_to_this_machine() {
         format!("%6cocalhost:{own}"),
     ];
     let mut answer = "See [the docs](https://example.com/a?b=1#c) and <https://example.com>.\n".to_owned();
-    for host in &hosts {
-        answer.push_str(&format!(
-            "\n- [approve](http://{host}/approvals) <http://{host}/tasks> [x](http:\\\\{host}/)"
-        ));
-    }
+    let line = |host: &String| {
+        format!("\n- [approve](http://{host}/approvals) <http://{host}/tasks> [x](http:\\\\{host}/)")
+    };
+    answer.extend(hosts.iter().map(line));
     answer.push_str("\n- [tasks](/tasks) [up](../approvals) [same](//codex-bridge.localhost/) [here](?said=continued) [top](#head)");
     site.shell.model.script("link", Scenario::new().say(answer));
     let page = site.visitor("anna", "viewer").await;
