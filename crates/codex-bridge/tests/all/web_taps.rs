@@ -78,19 +78,18 @@ async fn who_presses_decline_again_and_again_approves_nothing() {
     }
 }
 
-/// Presses a button by finger and by key, as long as that is surely too soon after a moment of the page's own clock.
+/// Presses a button by finger and by key, as long as that is surely too soon after a moment of the page's own clock. A busy
+/// machine may come to none: the press in that very moment, of which the page has kept what came, is always tried.
 async fn press_too_soon(page: &Page, selector: &str, since: &str) {
+    assert_eq!(page.evaluate("window.__at_once").await, 0, "no press counts at once");
     let place = page.middle_of(selector).await;
-    let mut tried = 0;
     while page.evaluate(&format!("performance.now() - {since} < 450")).await == true {
         page.press_at(place).await;
         page.evaluate(&format!("document.querySelector({selector:?}).focus({{preventScroll: true}})")).await;
         page.press_enter().await;
         let sent = page.evaluate(&format!("performance.now() - {since} < 690 ? window.__sent : 0")).await;
         assert_eq!(sent, 0, "no press counts so soon");
-        tried += 1;
     }
-    assert!(tried > 0, "the machine was so busy that nothing was tried");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,7 +102,7 @@ async fn a_card_takes_no_press_when_it_has_just_come_up() {
     // One in the very moment in which the card comes up.
     page.evaluate(
         "new MutationObserver(() => { const yes = document.querySelector('.request button[value=accept]'); \
-         if (yes && !window.__came) { window.__came = performance.now(); yes.click(); } })\
+         if (yes && !window.__came) { window.__came = performance.now(); yes.click(); window.__at_once = window.__sent; } })\
          .observe(document.querySelector('#requests'), {childList: true})",
     )
     .await;
@@ -138,7 +137,7 @@ async fn a_card_takes_no_press_when_it_has_just_moved() {
     ] {
         at_rest(&page).await;
         page.evaluate(&format!(
-            "{shift}; document.querySelector({yes:?}).click(); window.__moved = performance.now()"
+            "{shift}; document.querySelector({yes:?}).click(); window.__moved = performance.now(); window.__at_once = window.__sent"
         ))
         .await;
         press_too_soon(&page, yes, "window.__moved").await;

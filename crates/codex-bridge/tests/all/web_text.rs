@@ -58,6 +58,45 @@ async fn hostile_text_is_shown_as_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_links_to_the_web_and_never_to_this_machine() {
+    let site = Site::new().await;
+    let own = site.port;
+    let hosts = [
+        format!("127.0.0.1:{own}"),
+        format!("codex-bridge.localhost:{own}"),
+        format!("localhost:{own}"),
+        format!("[::1]:{own}"),
+        format!("[::ffff:127.0.0.1]:{own}"),
+        format!("2130706433:{own}"),
+        format!("0x7f.1:{own}"),
+        format!("017700000001:{own}"),
+        format!("0.0.0.0:{own}"),
+        format!("example.com@127.1:{own}"),
+        format!("ｌｏｃａｌｈｏｓｔ:{own}"),
+        format!("%6cocalhost:{own}"),
+    ];
+    let mut answer = "See [the docs](https://example.com/a?b=1#c) and <https://example.com>.\n".to_owned();
+    let line = |host: &String| {
+        format!("\n- [approve](http://{host}/approvals) <http://{host}/tasks> [x](http:\\\\{host}/)")
+    };
+    answer.extend(hosts.iter().map(line));
+    answer.push_str("\n- [tasks](/tasks) [up](../approvals) [same](//codex-bridge.localhost/) [here](?said=continued) [top](#head)");
+    site.shell.model.script("link", Scenario::new().say(answer));
+    let page = site.visitor("anna", "viewer").await;
+    let id = site.shell.start("link").await;
+    site.shell.run(&["wait", &id]).await.ok();
+    page.goto(&site.address(&format!("/tasks/{id}"))).await;
+    // As the browser itself reads them.
+    let links =
+        page.evaluate("[...document.querySelectorAll('.message a')].map(it => it.hostname).join()").await;
+    assert_eq!(links, "example.com,example.com");
+    let shown = page.text(".message").await;
+    assert!(shown.matches("approve").count() >= hosts.len() && shown.contains("tasks"), "{shown}");
+    assert_content(&page, &site);
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn hostile_text_is_shown_as_text_while_it_is_written() {
     let site = Site::new().await;
     let story = Scenario::new().stall("before").reason(format!("I think {HOSTILE}"));
