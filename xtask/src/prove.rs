@@ -13,7 +13,7 @@ const PROPTEST_CASES: &str = "10000";
 pub fn run() -> Result<(), String> {
     let mut steps = Steps::default();
     steps.step("setup", setup::ALONE, setup::all)?;
-    steps.step("setup of schemathesis", "pip install schemathesis", setup::schemathesis::install)?;
+    steps.step("setup of schemathesis", "cargo xtask prove", setup::schemathesis::install)?;
     let tests = Runner::installed().proof().env(PROVE, "1").env("PROPTEST_CASES", PROPTEST_CASES);
     let passed = steps.step("full-length tests", &tests.to_string(), || tests.run())?;
     println!("\nall steps passed:\n{}{} tests passed at full length", steps.summary(), passed.len());

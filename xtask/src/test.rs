@@ -1,5 +1,6 @@
 //! `test`: everything that must hold before a change goes in.
 
+use crate::audit;
 use crate::program::Program;
 use crate::promises;
 use crate::runner::Runner;
@@ -12,6 +13,7 @@ pub fn run() -> Result<(), String> {
     steps.step("setup", setup::ALONE, setup::all)?;
     steps.program("format", &Program::cargo("fmt --all --check"))?;
     steps.program("clippy", &Program::cargo("clippy --workspace --all-targets -- -D warnings"))?;
+    audit::where_installed(&mut steps)?;
     let tests = Runner::installed().tests();
     let passed = steps.step("tests", &tests.to_string(), || tests.run())?;
     steps.program("doc tests", &Program::cargo("test --workspace --doc"))?;

@@ -148,6 +148,11 @@ pub enum Error {
     /// Nobody can agree to what they were not shown.
     #[error("request {0} can be agreed to only by who says what they were shown: its digest is missing")]
     NotShown(String),
+    /// Whoever decides has not seen all that something could act on.
+    #[error(
+        "request {0} holds a secret that is shown only at the machine itself: from afar it can only be declined"
+    )]
+    NeedsReveal(String),
     /// What was shown is not what is asked.
     #[error("request {0} is not the one that was shown: its digest is another one")]
     AnotherRequest(String),

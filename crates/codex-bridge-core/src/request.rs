@@ -95,9 +95,16 @@ impl RequestRecord {
     }
 
     /// Whether all of it, diffs included, can be shown in a chat. What is longer nobody reads there, so nobody agrees to it
-    /// there either.
+    /// there either; nor to what may not be shown there.
     pub(crate) fn fits_a_chat(&self) -> bool {
-        self.whole_changes_bytes().is_none() && self.ask.to_string().len() <= CHAT_BYTES
+        !self.needs_reveal()
+            && self.whole_changes_bytes().is_none()
+            && self.ask.to_string().len() <= CHAT_BYTES
+    }
+
+    /// Whether it holds something that is shown only at the machine itself, and can only be declined by who has not seen it.
+    pub fn needs_reveal(&self) -> bool {
+        self.ask["needs_reveal"] == Value::Bool(true)
     }
 
     /// Whether a person is asked for words rather than for a yes.

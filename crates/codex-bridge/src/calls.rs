@@ -234,11 +234,14 @@ pub struct Decide {
     /// a no needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// Whether whoever decides was shown the request with nothing hidden. Only the owner of the machine's account can say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub revealed: bool,
 }
 
 impl Decide {
     /// As it is sent.
-    pub fn new(decision: &Decision, digest: Option<&str>) -> Self {
+    pub fn new(decision: &Decision, digest: Option<&str>, revealed: bool) -> Self {
         let decision = match decision {
             Decision::Accept => "accept".into(),
             Decision::AcceptForSession => "acceptForSession".into(),
@@ -247,7 +250,7 @@ impl Decide {
             Decision::Cancel => "cancel".into(),
             other => serde_json::to_value(other).unwrap_or_default(),
         };
-        Self { decision, digest: digest.map(str::to_owned) }
+        Self { decision, digest: digest.map(str::to_owned), revealed }
     }
 
     /// What was decided. A word or a shape that is not known is refused.

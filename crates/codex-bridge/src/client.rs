@@ -180,12 +180,20 @@ impl Client {
         decision: &Decision,
     ) -> Result<view::Decided, Failure> {
         let (request, digest) = match which {
-            Which::Shown { request_id, digest } => (request_id, Some(digest)),
+            Which::Shown { request_id, digest } | Which::Revealed { request_id, digest } => {
+                (request_id, Some(digest))
+            }
             Which::Named(request_id) => (request_id, None),
             Which::Only => (calls::ONLY_REQUEST, None),
         };
         let path = task_path(id, &format!("/requests/{}/decision", encoded(request)));
-        self.post(&path, &calls::Decide::new(decision, digest)).await
+        let revealed = matches!(which, Which::Revealed { .. });
+        self.post(&path, &calls::Decide::new(decision, digest, revealed)).await
+    }
+
+    /// What a request asks, with nothing hidden.
+    pub async fn reveal(&self, id: &str, request: &str) -> Result<view::Revealed, Failure> {
+        self.post(&task_path(id, &format!("/requests/{}/reveal", encoded(request))), &()).await
     }
 
     /// One call of the tool; refusals are replies too.

@@ -79,6 +79,9 @@ impl From<bridge::Error> for Failure {
                 .hint("answer it: `codex-bridge answer`, or `answers` by the door you came by"),
             bridge::Error::NotShown(_) => Self::new("digest_missing", message)
                 .hint("send `request_id` and `digest` as the request that you were shown has them"),
+            bridge::Error::NeedsReveal(_) => Self::new("needs_reveal", message).hint(
+                "on the machine, `codex-bridge requests TASK --reveal` shows it and `codex-bridge approve` approves it",
+            ),
             bridge::Error::AnotherRequest(_) => Self::new("digest_mismatch", message)
                 .hint("look at the request again, and decide on what it asks now"),
             bridge::Error::BadAnswers(_) => Self::new("bad_answers", message)

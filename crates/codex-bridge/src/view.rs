@@ -26,7 +26,7 @@ use serde_json::{Map, Value};
 pub use channel::{Channel, ChannelLog, Knock, Message, Reached};
 pub use delivery::{Delivery, Tried};
 pub use field::{Choice, Field};
-pub use request::{Change, Detail, Request, diff_of};
+pub use request::{Change, Detail, Request, Revealed, diff_of};
 pub use task::{Diff, ShortTask, Task, TaskNews, TaskResult, Turn, Usage};
 
 /// One line of a task's log, or a piece of text as it is written: that has no `seq` and no `at`.

@@ -56,6 +56,26 @@ pub struct Ask {
     /// The answers on offer to whoever has seen it there; none if the others do not depend on that.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offers_after_reveal: Vec<Offer>,
+    /// All of it with nothing hidden; none if nothing is hidden. Never written with the rest.
+    #[serde(skip)]
+    pub unredacted: Option<Unredacted>,
+}
+
+/// All that is asked, as text, with nothing hidden. It is printed and written nowhere by itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Unredacted(String);
+
+impl Unredacted {
+    /// The text. Whoever takes it answers for where it goes.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Unredacted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Unredacted")
+    }
 }
 
 /// What an [`Ask`] is about.
@@ -196,6 +216,12 @@ pub struct Context<'a> {
 impl Ask {
     /// What a person is asked; none for a request that is no person's business.
     pub fn new(request: &ServerRequest, context: &Context<'_>, redactor: &Redactor) -> Option<Self> {
+        let ask = Self::drawn(request, context, redactor)?;
+        let unredacted = ask.unredacted(request, context);
+        Some(Self { unredacted, ..ask })
+    }
+
+    fn drawn(request: &ServerRequest, context: &Context<'_>, redactor: &Redactor) -> Option<Self> {
         let draft = Draft::new(*context, redactor, request.thread_id());
         let ask = match request {
             ServerRequest::Command(it) => draft.command(it),
@@ -217,6 +243,13 @@ impl Ask {
             _ => None,
         };
         Some(Self { call_id, digest: request.digest(context.patch), ..ask })
+    }
+
+    /// The same with nothing hidden, for the person at the machine; none if nothing is hidden.
+    fn unredacted(&self, request: &ServerRequest, context: &Context<'_>) -> Option<Unredacted> {
+        let is_all_shown = self.hidden_secrets == 0 && !self.needs_reveal;
+        let whole = Self::drawn(request, context, &Redactor::hiding_nothing()).filter(|_| !is_all_shown);
+        whole.map(|ask| Unredacted(ask.text()))
     }
 
     /// Cuts the diffs to so many bytes together, for a list; gives the changes as they were if that took any away.

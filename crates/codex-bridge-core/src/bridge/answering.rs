@@ -27,6 +27,13 @@ pub enum Which<'a> {
         /// Names what was shown.
         digest: &'a str,
     },
+    /// The same, and it was shown with nothing hidden, at the machine itself.
+    Revealed {
+        /// Its name.
+        request_id: &'a str,
+        /// Names what was shown.
+        digest: &'a str,
+    },
     /// The one with this name, whatever it asks: to say no.
     Named(&'a str),
     /// The only one of the task that is open, whatever it asks: to say no.
@@ -165,6 +172,23 @@ impl Bridge {
         Ok(Recorded::First(request))
     }
 
+    /// What a request asks, with nothing hidden. Who saw it is on the record.
+    pub async fn reveal(&self, request: &RequestRecord, by: &str) -> Result<String, Error> {
+        let id = &request.request_id;
+        let Some(sealed) = request.sealed_ask.as_deref() else {
+            let is_open = request.state == RequestState::Open;
+            let why = match (is_open, request.needs_reveal()) {
+                (false, _) => "is closed: what was hidden in it is forgotten",
+                (true, true) => "is too long to be kept with nothing hidden, and can only be declined",
+                (true, false) => "hides nothing",
+            };
+            return Err(Error::Refused(format!("request {id} {why}")));
+        };
+        let opened = self.inner.key.open(sealed, id).map_err(|error| Error::Refused(error.to_string()))?;
+        self.note(by, "reveal", Some(&request.task_id)).await?;
+        String::from_utf8(opened).map_err(|error| Error::Refused(error.to_string()))
+    }
+
     /// A request of a task by its name, or by Codex's own id while that is unambiguous.
     pub async fn request(&self, task_id: &TaskId, request_id: &str) -> Result<RequestRecord, Error> {
         let of_task = RequestFilter { task_id: Some(task_id.clone()), ..RequestFilter::default() };
@@ -192,16 +216,20 @@ impl Bridge {
 struct About {
     request_id: Option<String>,
     digest: Option<String>,
+    is_revealed: bool,
 }
 
 impl From<Which<'_>> for About {
     fn from(which: Which<'_>) -> Self {
         let (request_id, digest) = match which {
-            Which::Shown { request_id, digest } => (Some(request_id), Some(digest)),
+            Which::Shown { request_id, digest } | Which::Revealed { request_id, digest } => {
+                (Some(request_id), Some(digest))
+            }
             Which::Named(request_id) => (Some(request_id), None),
             Which::Only => (None, None),
         };
-        Self { request_id: request_id.map(str::to_owned), digest: digest.map(str::to_owned) }
+        let is_revealed = matches!(which, Which::Revealed { .. });
+        Self { request_id: request_id.map(str::to_owned), digest: digest.map(str::to_owned), is_revealed }
     }
 }
 
@@ -214,6 +242,9 @@ impl About {
                 Err(Error::AnotherRequest(request.request_id.clone()))
             }
             None if !is_no(decision) => Err(Error::NotShown(request.request_id.clone())),
+            _ if request.needs_reveal() && !self.is_revealed && !is_no(decision) => {
+                Err(Error::NeedsReveal(request.request_id.clone()))
+            }
             _ => Ok(()),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use codex_session::ask::Unredacted;
 use codex_session::tool_display::Display;
 use codex_session::turn::Closing;
 use codex_session::{Ask, Decider, Decision, RequestKey, Session, SessionEvent};
@@ -23,6 +24,8 @@ const STEERED: &str = "steered";
 const LOG_PAGE: u32 = 1000;
 /// Bytes of all diffs of a request in a list of requests.
 const LISTED_DIFF_BYTES: usize = 64 * 1024;
+/// Bytes of a request with nothing hidden that are kept until it is closed.
+const REVEALED_BYTES: usize = 1024 * 1024;
 /// Bytes of a prompt, or of what is added to it, in the log.
 const LOGGED_PROMPT_BYTES: usize = 64 * 1024;
 
@@ -221,14 +224,14 @@ impl Work {
             shown["whole_changes_bytes"] = bytes.into();
         }
         let record = RequestRecord {
-            request_id,
             key,
             task_id: self.task.id.clone(),
             digest: ask.digest.clone(),
             method: method_of(&ask).to_owned(),
             ask: shown,
             state: RequestState::Open,
-            sealed_ask: None,
+            sealed_ask: self.sealed(&request_id, ask.unredacted.as_ref()),
+            request_id,
             sealed_decision: None,
             decision: None,
             decided_by: None,
@@ -248,6 +251,13 @@ impl Work {
         self.inner.commit(batch).await?;
         failpoint::hit("request.recorded");
         Ok(())
+    }
+
+    /// What is asked with nothing hidden, for the person at the machine. What is longer than anyone reads is not kept.
+    fn sealed(&self, request_id: &str, unredacted: Option<&Unredacted>) -> Option<Vec<u8>> {
+        let text = unredacted?.expose();
+        let is_kept = text.len() <= REVEALED_BYTES;
+        is_kept.then(|| self.inner.key.seal(text.as_bytes(), request_id).ok()).flatten()
     }
 
     /// Cuts diffs that are too long for a list, and keeps the whole ones beside; says how long these are. When the disk

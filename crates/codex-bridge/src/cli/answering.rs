@@ -4,6 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use codex_bridge_core::bridge::Which;
+use codex_bridge_core::request::RequestState;
 use codex_session::Decision;
 
 use super::render::request::whole_request;
@@ -45,8 +46,16 @@ pub async fn agree(
 ) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
     let shown = match request {
-        Some(request) => client.request(id, request).await?,
+        Some(request) => match client.request(id, request).await? {
+            asked if asked.needs_reveal && asked.state == RequestState::Open => {
+                return agree_to_revealed(globals, &client, &asked, decision).await;
+            }
+            asked => asked,
+        },
         None => match only(&client, id).await? {
+            Some(request) if request.needs_reveal => {
+                return agree_to_revealed(globals, &client, &request, decision).await;
+            }
             Some(request) if confirmed(&client, &request).await? => request,
             Some(_) => return Ok(ExitCode::from(exit::FAILED)),
             // The daemon says that nothing is open.
@@ -54,6 +63,40 @@ pub async fn agree(
         },
     };
     decide(globals, id, shown.shown(), decision).await
+}
+
+/// Shows all of a request that cannot be shown elsewhere, and asks the person at this terminal.
+async fn agree_to_revealed(
+    globals: &Globals,
+    client: &Client,
+    asked: &Request,
+    decision: &Decision,
+) -> Result<ExitCode, Failure> {
+    let Request { task_id, request_id, .. } = asked;
+    if !is_at_terminal() {
+        let message = format!("{request_id} holds a secret that is shown only at a terminal of this machine");
+        let hint = format!("run `codex-bridge approve {task_id} {request_id}` there");
+        return Err(Failure::new("needs_reveal", message).hint(hint));
+    }
+    let revealed = client.reveal(task_id, request_id).await?;
+    output::lines(&requests::revealed_lines(&revealed))?;
+    if !confirm(request_id)? {
+        return Ok(ExitCode::from(exit::FAILED));
+    }
+    let which = Which::Revealed { request_id, digest: &revealed.digest };
+    decide(globals, task_id, which, decision).await
+}
+
+fn is_at_terminal() -> bool {
+    std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
+}
+
+fn confirm(request_id: &str) -> Result<bool, Failure> {
+    let mut stdout = std::io::stdout();
+    write!(stdout, "  Approve {request_id}? [y/N] ").and_then(|()| stdout.flush()).map_err(output::failed)?;
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).map_err(output::failed)?;
+    Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 /// The only open request of a task; none if there is none.
@@ -71,7 +114,7 @@ async fn only(client: &Client, id: &str) -> Result<Option<Request>, Failure> {
 async fn confirmed(client: &Client, request: &Request) -> Result<bool, Failure> {
     let terminal = Terminal::of_stdout();
     let Request { task_id, request_id, .. } = request;
-    if !terminal.is_terminal || !std::io::stdin().is_terminal() {
+    if !is_at_terminal() {
         let message = format!("nobody was shown {request_id}: without a terminal its name is needed");
         let hint = format!(
             "`codex-bridge requests {task_id}` shows it, `codex-bridge approve {task_id} {request_id}` approves it"
@@ -80,11 +123,7 @@ async fn confirmed(client: &Client, request: &Request) -> Result<bool, Failure> 
     }
     let whole = requests::with_whole_changes(client, request.clone()).await?;
     output::lines(&whole_request(&whole, terminal.paint, terminal.columns()))?;
-    let mut stdout = std::io::stdout();
-    write!(stdout, "  Approve {request_id}? [y/N] ").and_then(|()| stdout.flush()).map_err(output::failed)?;
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).map_err(output::failed)?;
-    Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    confirm(request_id)
 }
 
 /// What came of a decision, in a sentence.

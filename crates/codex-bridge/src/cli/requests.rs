@@ -8,12 +8,15 @@ use super::terminal::Terminal;
 use super::{Globals, output};
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::view::Request;
+use crate::view::{Request, Revealed};
 
 #[derive(clap::Args)]
 pub struct Args {
     /// Only those of this task; any unique beginning of its id
     id: Option<String>,
+    /// Also what is hidden elsewhere: secrets as they are. For your eyes, at this machine
+    #[arg(long, requires = "id")]
+    reveal: bool,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -23,6 +26,9 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         Some(id) => client.show(id).await?.pending_requests,
         None => client.requests().await?,
     };
+    if args.reveal {
+        return reveal(globals, &client, &requests).await;
+    }
     let terminal = Terminal::of_stdout();
     // A list has only the beginning of long diffs.
     for request in requests.iter_mut().filter(|_| args.id.is_some()) {
@@ -40,6 +46,28 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         output::lines(&blocks.collect::<Vec<_>>().join(&String::new()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows requests with nothing hidden.
+async fn reveal(globals: &Globals, client: &Client, requests: &[Request]) -> Result<ExitCode, Failure> {
+    let mut revealed = Vec::new();
+    for request in requests.iter().filter(|request| request.hides_anything()) {
+        revealed.push(client.reveal(&request.task_id, &request.request_id).await?);
+    }
+    if globals.json {
+        output::json(&revealed)?;
+    } else if revealed.is_empty() {
+        output::lines(&["nothing is hidden in what waits for an answer".to_owned()])?;
+    } else {
+        output::lines(&revealed.iter().flat_map(revealed_lines).collect::<Vec<_>>())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A request with nothing hidden, under its name.
+pub fn revealed_lines(revealed: &Revealed) -> Vec<String> {
+    let head = format!("{}, with nothing hidden:", revealed.request_id);
+    std::iter::once(head).chain(revealed.text.lines().map(|line| format!("  {line}"))).collect()
 }
 
 /// The same request with diffs that are whole.

@@ -118,7 +118,9 @@ impl IntoResponse for Problem {
 pub fn status(code: &str) -> StatusCode {
     match code {
         "unauthorized" => StatusCode::UNAUTHORIZED,
-        "peer_refused" | "forbidden" | "beyond_reach" | "bad_origin" | "tab_locked" => StatusCode::FORBIDDEN,
+        "peer_refused" | "forbidden" | "beyond_reach" | "bad_origin" | "needs_reveal" | "tab_locked" => {
+            StatusCode::FORBIDDEN
+        }
         "unknown_task" | "unknown_request" | "unknown_route" | "unknown_token" | "unknown_delivery"
         | "unknown_channel" | "unknown_message" | "unknown_session" => StatusCode::NOT_FOUND,
         "wrong_method" => StatusCode::METHOD_NOT_ALLOWED,

@@ -11,7 +11,7 @@ use super::tasks::{as_diff, wants_diff};
 use super::{App, Body, Caller, Path, Refusal, Reply};
 use crate::calls;
 use crate::failure::Failure;
-use crate::view::{Change, Decided, Request, diff_of};
+use crate::view::{Change, Decided, Request, Revealed, diff_of};
 
 pub async fn list(State(app): State<App>) -> Reply<Vec<Request>> {
     let open = app.bridge.open_requests(None).await?;
@@ -48,9 +48,27 @@ pub async fn decide(
     Path((id, request)): Path<(String, String)>,
     Body(decide): Body<calls::Decide>,
 ) -> Reply<Decided> {
-    let which = which(&caller, &request, decide.digest.as_deref())?;
+    let which = match which(&caller, &request, decide.digest.as_deref())? {
+        Which::Shown { request_id, digest } if decide.revealed => {
+            caller.must_be_owner()?;
+            Which::Revealed { request_id, digest }
+        }
+        which => which,
+    };
     let report = app.bridge.decide(&id, which, decide.read()?, &caller.name).await?;
     Ok(Json(report.into()))
+}
+
+/// The owner of the machine's account alone: nothing of this goes to a port or a chat.
+pub async fn reveal(
+    State(app): State<App>,
+    caller: Caller,
+    Path((id, request)): Path<(String, String)>,
+) -> Reply<Revealed> {
+    let task_id = app.bridge.find(&id).await?.id;
+    let record = app.bridge.request(&task_id, &request).await?;
+    let text = app.bridge.reveal(&record, &caller.name).await?;
+    Ok(Json(Revealed { request_id: record.request_id, digest: record.digest, text }))
 }
 
 /// Which request a caller decides on. Whoever answers for others says what these were shown.
@@ -60,7 +78,7 @@ pub fn which<'a>(
     digest: Option<&'a str>,
 ) -> Result<Which<'a>, Failure> {
     match (request_id, digest) {
-        (calls::ONLY_REQUEST, _) | (_, None) if !caller.is_owner() => {
+        (calls::ONLY_REQUEST, _) | (_, None) if !caller.is_here() => {
             let message = "a decision names the request that was shown, by its `request_id` and its `digest`";
             Err(Failure::new("digest_missing", message).hint("take both from the request as it is listed"))
         }

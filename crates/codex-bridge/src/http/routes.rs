@@ -166,6 +166,12 @@ fn of_daemon() -> Vec<Route> {
 fn of_owner() -> Vec<Route> {
     let routes = vec![
         get("/v1/tokens", tokens::list, "The tokens, without their secrets").gives::<Vec<view::Token>>(),
+        post(
+            "/v1/tasks/{id}/requests/{request}/reveal",
+            requests::reveal,
+            "What a request asks, with nothing hidden",
+        )
+        .gives::<view::Revealed>(),
         post("/v1/tokens", tokens::create, "Make a token")
             .takes::<calls::NewToken>()
             .gives::<view::FreshToken>(),

@@ -47,6 +47,9 @@ pub struct Request {
     pub details: Vec<Detail>,
     /// How many secrets are hidden in all of it.
     pub hidden_secrets: u64,
+    /// Whether it holds something that is shown only at the machine itself: from afar it can only be declined.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_reveal: bool,
     /// The thread of the sub-agent that asks; none if Codex itself does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_agent: Option<String>,
@@ -99,7 +102,23 @@ pub struct Change {
     pub cut_bytes: u64,
 }
 
+/// A request with nothing hidden.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Revealed {
+    /// Which.
+    pub request_id: String,
+    /// Names what is asked.
+    pub digest: String,
+    /// All that is asked.
+    pub text: String,
+}
+
 impl Request {
+    /// Whether there is more to see at the machine itself.
+    pub fn hides_anything(&self) -> bool {
+        self.hidden_secrets > 0 || self.needs_reveal
+    }
+
     /// What somebody decides on who was shown this.
     pub fn shown(&self) -> Which<'_> {
         Which::Shown { request_id: &self.request_id, digest: &self.digest }
@@ -170,6 +189,7 @@ impl From<RequestRecord> for Request {
             questions: has_questions.then(|| ask["questions"].clone()),
             fields: Vec::deserialize(&ask["fields"]).unwrap_or_default(),
             hidden_secrets: ask["hidden_secrets"].as_u64().unwrap_or_default(),
+            needs_reveal: record.needs_reveal(),
             sub_agent: ask["asked_by"]["sub_agent"]["thread_id"].as_str().map(str::to_owned),
             decisions: decisions(asked, &ask["offers"]),
             details,

@@ -310,7 +310,7 @@ pub fn decision(record: &RequestRecord, fields: &Fields) -> Result<Decide, Failu
         word => word.into(),
     };
     let digest = fields.said("digest").map(str::to_owned);
-    Ok(Decide { decision, digest })
+    Ok(Decide { decision, digest, revealed: false })
 }
 
 fn answers(ask: &Value, fields: &Fields) -> Result<Value, Failure> {

@@ -331,8 +331,9 @@ async fn a_plugin_gets_no_secret_of_the_daemons_and_may_complain_at_length() {
 
 #[tokio::test]
 async fn a_plugin_is_looked_at_without_a_second_one_beside_the_one_that_serves() {
-    let alive = "open(sys.argv[1] + '/lives', 'a').write('x')\nsys.stdin.read()\n";
-    let (lab, _) = misbehaving(&format!("{READY}{alive}")).await;
+    // Before it says that it is ready: whoever only looks at it ends it then.
+    let alive = "import sys\nopen(sys.argv[1] + '/lives', 'a').write('x')\n";
+    let (lab, _) = misbehaving(&format!("{alive}{READY}sys.stdin.read()\n")).await;
     let lives = lab.shell.home.dir().join("lives");
     until("it to live", || fs::read_to_string(&lives).ok()).await;
     let is_serving = || {

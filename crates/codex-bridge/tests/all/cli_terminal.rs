@@ -1,5 +1,7 @@
 //! The command line in a real terminal: somebody types, and reads the screen.
 
+use scripted_model::Scenario;
+
 use crate::shell::Shell;
 use crate::tmux::Tmux;
 
@@ -173,6 +175,46 @@ async fn colours_are_for_terminals_and_for_those_who_want_them() {
     };
     assert!(bytes("env -u NO_COLOR codex-bridge ps", "coloured").await.contains("\u{1b}[32mcompleted"));
     assert!(!bytes("codex-bridge ps", "plain").await.contains('\u{1b}'));
+    drop(terminal);
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn approve_without_a_request_shows_it_and_asks() {
+    let shell = Shell::new().await;
+    let (id, _) = shell.start_asking("go [play] exec touch made.txt => say Made.").await;
+    let terminal = Tmux::new(&shell, 100, 40);
+    terminal.line(&format!("codex-bridge approve {id}; echo \"exit $?\""));
+    let asked = terminal.see("[y/N]").await;
+    assert!(asked.contains("touch made.txt"), "{asked}");
+    terminal.line("");
+    terminal.see("exit 1").await;
+    assert_eq!(shell.run(&["--json", "requests"]).await.ok().json().as_array().unwrap().len(), 1);
+    terminal.line(&format!("clear; codex-bridge approve {id}; echo \"exit $?\""));
+    terminal.see("[y/N]").await;
+    terminal.line("y");
+    terminal.see("exit 0").await;
+    shell.run(&["wait", &id]).await.ok();
+    drop(terminal);
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn what_is_shown_only_at_the_machine_is_approved_there() {
+    let shell = Shell::new().await;
+    let key = "MIIEpAIBAAKCAQEA1234567890abcdefghij";
+    let command = format!("echo '-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----' > id");
+    shell.model.script("keep the key", Scenario::new().exec(command).then_say("Kept."));
+    let (id, request) = shell.start_asking("keep the key").await;
+    let request_id = request["request_id"].as_str().unwrap();
+    let terminal = Tmux::new(&shell, 100, 40);
+    terminal.line(&format!("codex-bridge approve {id} {request_id}; echo \"exit $?\""));
+    let asked = terminal.see("[y/N]").await;
+    assert!(asked.contains(key), "{asked}");
+    terminal.line("y");
+    terminal.see("exit 0").await;
+    shell.run(&["wait", &id]).await.ok();
+    assert!(shell.home.workspace().join("id").exists());
     drop(terminal);
     shell.end().await;
 }

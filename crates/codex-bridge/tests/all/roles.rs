@@ -73,7 +73,8 @@ async fn an_agent_approves_only_if_whoever_set_it_up_asked_for_that() {
     let shell = Shell::new().await;
     let (id, request) = shell.start_asking("go [play] exec touch made.txt => say Done.").await;
     let respond = json!({
-        "action": "respond", "task_id": id, "request_id": request["request_id"], "decision": "accept",
+        "action": "respond", "task_id": id, "request_id": request["request_id"], "digest": request["digest"],
+        "decision": "accept",
     });
     let by_tool = shell.run(&["tool", &respond.to_string()]).await.json();
     assert_eq!((&by_tool["success"], &by_tool["code"]), (&json!(false), &json!("forbidden")), "{by_tool:#}");

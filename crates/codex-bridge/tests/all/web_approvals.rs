@@ -37,7 +37,7 @@ async fn of_two_who_answer_the_second_is_told_who_was_first() {
     assert_eq!(watcher.evaluate("document.querySelectorAll('.request button').length").await, 0);
 
     // Bert's page is as it was when he decides.
-    let form = bert.evaluate("document.querySelector('.request form').action").await;
+    let form = bert.evaluate(FORM).await;
     decide(&anna, ".request button[value=decline]").await;
     anna.see("Your answer is in: declined by token anna").await;
     bert.see("No answer is needed any more").await;
@@ -279,7 +279,7 @@ async fn who_answers_after_the_limit_is_told_that_it_was_a_no() {
     let id = site.shell.start("touch it").await;
     page.see("touch it.txt").await;
     assert!(page.text(".request .asker").await.contains("a no after"), "the limit is shown");
-    let form = page.evaluate("document.querySelector('.request form').action").await;
+    let form = page.evaluate(FORM).await;
     page.see("No answer is needed any more: nobody answered in time: declined at").await;
     assert_eq!(page.evaluate("document.querySelectorAll('.request button').length").await, 0);
     page.screenshot(&picture("approvals-expired-desktop")).await;
@@ -293,10 +293,15 @@ async fn who_answers_after_the_limit_is_told_that_it_was_a_no() {
     site.end().await;
 }
 
-/// Sends a form with the secret of the tab; gives the status and the page.
+/// Where a form goes, and what it says that was shown.
+const FORM: &str =
+    "(form => [form.action, form.elements.digest.value])(document.querySelector('.request form'))";
+
+/// Sends a form with the secret of the tab, about what is shown; gives the status and the page.
 fn send(path: &str, body: &str) -> String {
+    let digest = "document.querySelector('.request form').elements.digest.value";
     format!(
-        "fetch({path:?}, {{method: 'POST', body: new URLSearchParams({body:?}), \
+        "fetch({path:?}, {{method: 'POST', body: new URLSearchParams({body:?} + '&digest=' + {digest}), \
          headers: {{accept: 'text/html', 'x-codex-bridge-tab': sessionStorage.getItem('tab')}}}})\
          .then(async it => [it.status, await it.text()])"
     )
@@ -305,8 +310,9 @@ fn send(path: &str, body: &str) -> String {
 /// Sends a yes by a form that is not on the page any more.
 fn late_yes(form: &serde_json::Value) -> String {
     format!(
-        "(() => {{ const form = document.createElement('form'); form.method = 'post'; form.action = {form}; \
-         for (const [name, value] of [['decision', 'accept'], ['tab', sessionStorage.getItem('tab')]]) {{ \
+        "(() => {{ const form = document.createElement('form'); form.method = 'post'; form.action = {form}[0]; \
+         const fields = [['decision', 'accept'], ['digest', {form}[1]], ['tab', sessionStorage.getItem('tab')]]; \
+         for (const [name, value] of fields) {{ \
          const field = document.createElement('input'); field.name = name; field.value = value; form.append(field); }} \
          document.body.append(form); form.submit(); }})()"
     )

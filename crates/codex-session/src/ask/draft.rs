@@ -98,6 +98,7 @@ impl<'a> Draft<'a> {
             offers,
             needs_reveal,
             offers_after_reveal,
+            unredacted: None,
         }
     }
 

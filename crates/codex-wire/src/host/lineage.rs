@@ -18,8 +18,8 @@ const LOOKS: usize = 3;
 /// The first process, which adopts whom nobody else does.
 pub(crate) const INIT: u32 = 1;
 
-/// An orphan that lives for as long as it takes to see who has adopted it.
-const ORPHAN: &str = "sleep 10 >/dev/null 2>&1 & echo $!";
+/// An orphan that lives for as long as we hold its input, so that it ends with us.
+const ORPHAN: &str = "exec 3<&0; cat <&3 >/dev/null 2>&1 & echo $!";
 
 /// A process and everyone above it, the first process of the namespace excepted. None if it has gone, has no end, or did
 /// not stay the same for two looks in a row: who is in doubt is nobody's child.
@@ -91,12 +91,16 @@ fn find_adopters() -> Vec<Process> {
 
 fn adopter_of_an_orphan() -> Option<u32> {
     let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", ORPHAN]).current_dir("/").stdin(Stdio::null()).stderr(Stdio::null());
+    shell.args(["-c", ORPHAN]).current_dir("/");
+    shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut shell = shell.spawn().ok()?;
+    let input = shell.stdin.take();
     // When this is back the shell has ended, and its child has been adopted.
-    let said = shell.output().ok()?;
+    let said = shell.wait_with_output().ok()?;
     let orphan = proc::stat(String::from_utf8(said.stdout).ok()?.trim().parse().ok()?)?;
-    // It ends by itself soon enough.
+    // It ends by itself when its input does.
     let _ = orphan.process.signal(Signal::KILL);
+    drop(input);
     Some(orphan.parent)
 }
 

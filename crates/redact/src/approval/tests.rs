@@ -207,3 +207,32 @@ fn marks_are_left_alone_by_every_later_look() {
         assert_eq!(streamed + &stream.finish(), shown.text);
     }
 }
+
+#[test]
+fn texts_made_to_be_slow_are_not() {
+    let key = format!("{GITHUB} ");
+    for piece in [
+        "$",
+        "`",
+        "x $a",
+        "TOKEN=a;",
+        "PASSWORD='a b' ",
+        "[",
+        "\"$(",
+        "'",
+        "-----BEGIN PRIVATE KEY-----",
+        &key,
+        "a\\ ",
+        ". ",
+    ] {
+        let show = |count: usize| {
+            let text = piece.repeat(count / piece.len());
+            crate::text::work::take();
+            let shown = show(&text);
+            assert!(shown.text.len() >= shown.hidden, "{piece}");
+            crate::text::work::take()
+        };
+        let (few, many) = (show(20_000), show(80_000));
+        assert!(many <= 8 * few.max(1000), "{piece}: {few} and then {many}");
+    }
+}

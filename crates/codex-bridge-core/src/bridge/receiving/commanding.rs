@@ -159,7 +159,11 @@ impl Bridge {
     async fn stop(&self, task: Option<&Task>) -> Result<String, Error> {
         let Some(task) = task else { return Ok(nothing_yet()) };
         match self.interrupt(task.id.as_str()).await {
-            Ok(view) => Ok(format!("{} is {}.", view.task.id, view.task.status)),
+            Ok(view) if view.task.status.is_at_rest() => {
+                Ok(format!("{} is {}.", view.task.id, view.task.status))
+            }
+            // A message that waited is taken up already.
+            Ok(view) => Ok(format!("{} was stopped; what waited begins.", view.task.id)),
             Err(Error::WrongState { .. }) => Ok("Nothing runs.".to_owned()),
             Err(error) => Err(error),
         }

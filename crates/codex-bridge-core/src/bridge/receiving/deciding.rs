@@ -385,6 +385,14 @@ fn decision_of(request: &RequestRecord, choice: Choice) -> Result<Decision, Stri
     if request.is_question() && is_yes(&choice) {
         return Err(instead(&format!("{id} is a question, which takes no yes.")));
     }
+    if is_yes(&choice) && request.needs_reveal() {
+        let task = &request.task_id;
+        return Err(format!(
+            "{id} holds a secret that cannot be shown here, and is not approved here. On the machine, \
+             `codex-bridge requests {task} --reveal` shows it and `codex-bridge approve {task} {id}` approves it; \
+             /deny {id} denies it."
+        ));
+    }
     if is_yes(&choice) && !request.fits_a_chat() {
         let task = &request.task_id;
         return Err(format!(
