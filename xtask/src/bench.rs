@@ -7,6 +7,7 @@ use crate::steps::Steps;
 const BENCHES: &[(&str, &str, &str)] = &[
     ("boots", "codex-bridge", "boots"),
     ("channels", "codex-bridge", "channels"),
+    ("confinement", "codex-wire", "confinement"),
     ("doors", "codex-bridge", "doors"),
     ("idle", "codex-bridge", "idle"),
     ("store", "codex-bridge-core", "store"),

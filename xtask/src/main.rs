@@ -3,6 +3,7 @@
 
 mod audit;
 mod bench;
+mod ordinary_user;
 mod program;
 mod promises;
 mod prove;
@@ -20,6 +21,7 @@ usage: cargo xtask COMMAND
 
   setup          install the pinned codex from npm into .tools/codex, and tmux (quick when they are there)
   test           setup, then format, clippy, all tests, doc tests, docs and promises
+  ordinary-user  where this is root: run the tests of hostile repositories as a user who is not
   promises       check docs/promises.md against the tests marked in the source and the last test run
   bench NAME     run a benchmark, further arguments go to it; without a name: list them
   prove          run all tests at full length (hours, not minutes)
@@ -50,6 +52,7 @@ fn dispatch(arguments: &[String]) -> Result<(), String> {
     match command {
         "setup" => setup::run(),
         "test" => test::run(),
+        "ordinary-user" => ordinary_user::run(),
         "promises" => promises::run(),
         "bench" => bench::run(rest),
         "prove" => prove::run(),

@@ -1,11 +1,14 @@
-//! Every promise in `docs/promises.md` has a test that names it and that passed; no test names one that is not there.
+//! Every promise in `docs/promises.md` has a test that names it and that passed; no test names one that is not there. Every
+//! test that `docs/security.md` names passed.
 
 mod list;
 mod marks;
+mod threats;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
+use std::path::Path;
 
 use crate::runner::{self, Passed};
 use crate::steps::Steps;
@@ -38,9 +41,12 @@ pub fn run() -> Result<(), String> {
 /// Checks the promises against the tests that passed, and gives the number of promises.
 pub fn check(passed: &BTreeSet<Passed>) -> Result<usize, String> {
     let root = workspace::root();
-    let file = root.join("docs/promises.md");
-    let text = fs::read_to_string(&file)
-        .map_err(|error| format!("{} could not be read ({error})", file.display()))?;
+    let security = read(&root.join("docs/security.md"))?;
+    let missing = threats::without_test(&threats::named(&security), passed);
+    if !missing.is_empty() {
+        return Err(format!("docs/security.md names tests that did not pass: {}", missing.join(", ")));
+    }
+    let text = read(&root.join("docs/promises.md"))?;
     let promised = list::ids(&text)?;
     let scan = marks::scan(&root).map_err(|error| format!("the sources could not be read ({error})"))?;
     let faults = compare(&promised, &scan, passed);
@@ -52,6 +58,10 @@ pub fn check(passed: &BTreeSet<Passed>) -> Result<usize, String> {
         "docs/promises.md and the tests that passed differ in {} points, named above",
         faults.count()
     ))
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    fs::read_to_string(file).map_err(|error| format!("{} could not be read ({error})", file.display()))
 }
 
 fn compare(promised: &[String], scan: &marks::Scan, passed: &BTreeSet<Passed>) -> Faults {

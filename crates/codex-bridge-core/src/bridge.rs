@@ -26,6 +26,7 @@ use crate::seal;
 use crate::store::{self, Store, Write};
 use crate::task::{Limits, Parked, Settings, Status, Task, TaskId, TimeMs};
 use crate::token;
+use crate::trust::Trust;
 
 mod answering;
 mod changing;
@@ -42,6 +43,7 @@ mod resuming;
 mod starting;
 mod telling;
 mod tokens;
+mod trusting;
 mod turning;
 mod upkeep;
 
@@ -128,6 +130,8 @@ pub struct TaskView {
     pub task: Task,
     /// What it waits for, the oldest first.
     pub open_requests: Vec<RequestRecord>,
+    /// How far its directory is trusted now.
+    pub trust: Trust,
 }
 
 /// Why the bridge did not do it.

@@ -1,19 +1,20 @@
 //! What the operator decides. Read from nowhere here: the program hands it in.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex_session::ApprovalPolicy;
+use codex_session::{ApprovalPolicy, Escalations};
 use codex_wire::host::retirement::Limits as HostLimits;
-use codex_wire::host::{EnvPolicy, KeeperCommand};
+use codex_wire::host::{EnvPolicy, KeeperCommand, Reach};
 use redact::Redactor;
 
 use crate::login;
 use crate::outbox::Sender;
 use crate::place::Grounds;
-use crate::task::Settings;
+use crate::skills::SkillPlaces;
+use crate::task::{Settings, Task};
 use crate::trust::{Trust, TrustedRoots};
 
 /// The longest prompt that is taken unless the operator says otherwise, and the most that they can say: Codex itself takes no
@@ -29,6 +30,8 @@ pub const DEVELOPER_INSTRUCTIONS: &str = "You run under codex-bridge. Nobody wat
 /// What the operator decides.
 #[derive(Clone)]
 pub struct Config {
+    /// How hosts are reached. Through a launcher, which codex, keeper and environment they get is the launcher's to say.
+    pub reach: Reach,
     /// Where hosts live: short, since sockets are in it.
     pub hosts_dir: PathBuf,
     /// The native codex, from a place that stays.
@@ -41,6 +44,9 @@ pub struct Config {
     pub parent_env: BTreeMap<String, String>,
     /// What is added to the allow-list.
     pub env: EnvPolicy,
+    /// The PATH of commands; none leaves that of `parent_env`. Codex itself and MCP servers look up programs on the latter, and
+    /// run them outside of any sandbox.
+    pub command_path: Option<String>,
     /// The CODEX_HOME; none leaves it to Codex.
     pub codex_home: Option<PathBuf>,
     /// Other homes that callers may name.
@@ -59,10 +65,15 @@ pub struct Config {
     pub host_limits: HostLimits,
     /// What happens to a task whose host died.
     pub on_host_loss: OnHostLoss,
+    /// Where the user's skills are, beside those in Codex's home.
+    pub skills: SkillPlaces,
     /// Told to every thread before anything else.
     pub developer_instructions: String,
-    /// What is answered without asking.
+    /// What is answered without asking. What becomes of escalations is `escalations`, and depends on the task.
     pub approvals: ApprovalPolicy,
+    /// What becomes of wishes to leave the sandbox, for all tasks whose profile does not say it; none leaves it to who handed
+    /// the task over.
+    pub escalations: Option<Escalations>,
     /// How long tasks at rest are remembered.
     pub keep_tasks: Duration,
     /// How many events of a task are remembered.
@@ -79,6 +90,36 @@ impl Config {
     /// How far the directory of a task is trusted now.
     pub fn trust_of(&self, settings: &Settings) -> Trust {
         self.trusted_roots.level(&settings.cwd).unwrap_or(settings.trust)
+    }
+
+    /// The directory to which a task owes that its own is trusted.
+    pub(crate) fn trusted_root_of(&self, settings: &Settings) -> PathBuf {
+        let deciding = self.trusted_roots.deciding(&settings.cwd);
+        let root = deciding.filter(|(_, level)| *level == Trust::Trusted).map(|(root, _)| root);
+        root.unwrap_or_else(|| settings.cwd.clone())
+    }
+
+    /// Directories in which no task writes, wherever they lie: programs in them, or what their `.codex/` says, run outside of any
+    /// sandbox.
+    pub(crate) fn read_only_for(&self, cwd: &Path) -> Vec<PathBuf> {
+        let trusted = self.trusted_roots.all().into_iter().filter(|(_, level)| *level == Trust::Trusted);
+        let trusted = trusted.map(|(root, _)| root).filter(|root| root != cwd);
+        let denied = self.denied_paths();
+        let ours = self.grounds.ours.iter().filter(|dir| !denied.contains(dir));
+        trusted.chain(self.grounds.tools.iter().chain(ours).cloned()).collect()
+    }
+
+    /// The directory for temporary files of hosts, if it is set.
+    pub(crate) fn temp_dir(&self) -> Option<PathBuf> {
+        self.env.set.get("TMPDIR").or_else(|| self.parent_env.get("TMPDIR")).map(PathBuf::from)
+    }
+
+    /// What becomes of a task's wishes to leave the sandbox.
+    pub fn escalations_of(&self, task: &Task) -> Escalations {
+        let rule = task.settings.escalations;
+        // Whoever handed the task over, this turn's prompt came by a token.
+        let of_origin = if task.token.is_some() { Escalations::Decline } else { rule.of_origin };
+        rule.of_profile.or(self.escalations).unwrap_or(of_origin)
     }
 
     /// The bridge's own directories, and every home of Codex that a task could name.

@@ -4,18 +4,21 @@
 //! permission profile that denies the same paths, and has to fail once to read a file in one of them.
 
 use std::collections::BTreeSet;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use codex_session::link::Error;
-use codex_session::{Failure, SessionConfig};
+use codex_session::{Failure, FailureKind, SessionConfig};
 use codex_wire::Epoch;
 use codex_wire::call::CommandExec;
 use codex_wire::confinement::Confinement;
 use codex_wire::connection::Connection;
-use codex_wire::host::Host;
 use codex_wire::host::record::Files;
+use codex_wire::host::{Host, Reach};
+use codex_wire::user_config::UserConfig;
 
 use crate::config::Config;
 
@@ -36,10 +39,21 @@ pub(crate) struct HostRules {
 
 impl HostRules {
     pub(crate) fn new(config: &Config) -> Result<Self, Failure> {
+        // What is denied has to be there: Codex denies nothing that is missing. A launcher has made its own.
+        if config.reach == Reach::Own {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&config.hosts_dir);
+            made.map_err(|error| {
+                let message = format!("cannot make {}: {error}", config.hosts_dir.display());
+                Failure::new(FailureKind::Startup, message)
+            })?;
+        }
         // A directory that is always there: the proof reads by whole paths.
         let mut session = SessionConfig::new("/");
         session.denied = config.denied_paths();
-        Ok(Self { confinement: Arc::new(session.confinement(None)?), proven: Arc::default() })
+        Ok(Self {
+            confinement: Arc::new(session.confinement(None, &UserConfig::default())?),
+            proven: Arc::default(),
+        })
     }
 
     /// Names the rules. A host that was started with others has another name for them.

@@ -1,6 +1,6 @@
 //! The hosts of this bridge, for its tasks: a connection to the right one, started if need be.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,9 +8,10 @@ use std::time::Duration;
 use codex_session::link::{self, Link};
 use codex_session::{Dial, link::Error as DialError};
 use codex_wire::Epoch;
+use codex_wire::codex_home::CodexHome;
 use codex_wire::host::origin::Origin;
 use codex_wire::host::pool::{Change, Placed, Pool};
-use codex_wire::host::{Host, Identity, Launch, Stop};
+use codex_wire::host::{self, Host, Identity, Launch, Reach, Stop};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
@@ -45,8 +46,12 @@ impl Hosts {
     pub(crate) async fn attach(
         config: &Config,
         rules: HostRules,
-    ) -> Result<(Self, Vec<Change>), codex_wire::host::Error> {
-        let (pool, mut changes) = Pool::attach(&config.hosts_dir, config.host_limits).await?;
+    ) -> Result<(Self, Vec<Change>), host::Error> {
+        let (dir, limits) = (&config.hosts_dir, config.host_limits);
+        let (pool, mut changes) = match &config.reach {
+            Reach::Own => Pool::attach(dir, limits).await?,
+            Reach::Launcher(launcher) => Pool::attach_through(launcher, dir, limits).await?,
+        };
         // Their threads are taken up by hosts with the rules of today.
         for host in pool.hosts().iter().filter(|host| !rules.are_of(host)) {
             changes.extend(host.stop(Stop::Now).await.err().map(Change::Failed));
@@ -89,6 +94,11 @@ impl Hosts {
     /// By what the processes of all hosts are known. Waits for nobody.
     pub(crate) fn origins(&self) -> Vec<Origin> {
         self.pool.origins()
+    }
+
+    /// What the files of a home of Codex say.
+    pub(crate) async fn home(&self, dir: &Path) -> Result<CodexHome, host::Error> {
+        self.pool.reach().home(dir).await
     }
 
     /// A way for one task to a host: the one that its thread is on, else any with room, else, if it saw too many of
@@ -150,7 +160,8 @@ impl Hosts {
                 wanted.identity.codex_home = Some(home.clone());
             }
             // Asked each time: people log in and out while hosts run.
-            wanted.identity.exclusive_home = login::is_chatgpt(home.unwrap_or(&self.default_home));
+            wanted.identity.exclusive_home =
+                self.home(home.unwrap_or(&self.default_home)).await?.login.is_chatgpt;
             // One refresher of its tokens matters more there than who dies with whom.
             let alone = alone.filter(|_| !wanted.identity.exclusive_home);
             wanted.identity.alone = alone.map(|task_id| task_id.0.clone()).unwrap_or_default();

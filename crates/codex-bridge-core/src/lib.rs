@@ -18,6 +18,7 @@ pub mod queue;
 pub mod request;
 mod runner;
 pub mod seal;
+pub mod skills;
 pub mod store;
 pub mod task;
 pub mod token;

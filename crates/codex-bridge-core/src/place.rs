@@ -78,6 +78,8 @@ pub struct Grounds {
     pub ours: Vec<PathBuf>,
     /// The user's home.
     pub user_home: Option<PathBuf>,
+    /// Directories of programs that run outside of any sandbox: those on the PATH of hosts.
+    pub tools: Vec<PathBuf>,
 }
 
 /// How a directory touches the [`Grounds`].
@@ -89,6 +91,9 @@ pub enum Overlap {
     /// It holds one of ours.
     #[error("it holds {}, where codex-bridge or Codex keeps its own files", .0.display())]
     Holds(PathBuf),
+    /// It lies among programs that run outside of any sandbox.
+    #[error("it lies in {}, whose programs Codex and MCP servers run outside of any sandbox", .0.display())]
+    AmongTools(PathBuf),
     /// It is the user's home, or lies above it.
     #[error("it holds the whole home directory {}, with the files that shells and programs run", .0.display())]
     HoldsHome(PathBuf),
@@ -102,7 +107,8 @@ impl Grounds {
         let inside = ours.iter().find(|own| dir.starts_with(own)).cloned().map(Overlap::Inside);
         let home = self.user_home.iter().map(real).find(|home| home.starts_with(dir));
         let holds = ours.iter().find(|own| own.starts_with(dir)).cloned().map(Overlap::Holds);
-        inside.or_else(|| home.map(Overlap::HoldsHome)).or(holds)
+        let tools = self.tools.iter().map(real).find(|tools| dir.starts_with(tools)).map(Overlap::AmongTools);
+        inside.or_else(|| home.map(Overlap::HoldsHome)).or(holds).or(tools)
     }
 }
 
@@ -142,6 +148,7 @@ mod tests {
         let grounds = Grounds {
             ours: vec!["/home/ada/.local/state/codex-bridge".into(), "/srv/codex".into()],
             user_home: Some("/home/ada".into()),
+            tools: vec!["/home/ada/.cargo/bin".into()],
         };
         let overlap = |dir: &str| grounds.overlap(Path::new(dir));
         for free in ["/home/ada/project", "/home/ada/.local/state/other", "/srv/other", "/srv/codex2"] {
@@ -151,6 +158,9 @@ mod tests {
         assert_eq!(overlap("/home/ada/.local/state"), Some(Overlap::Holds(state.clone())));
         assert_eq!(overlap("/home/ada/.local/state/codex-bridge/hosts"), Some(Overlap::Inside(state)));
         assert_eq!(overlap("/srv"), Some(Overlap::Holds("/srv/codex".into())));
+        let tools = PathBuf::from("/home/ada/.cargo/bin");
+        assert_eq!(overlap("/home/ada/.cargo/bin/x"), Some(Overlap::AmongTools(tools)));
+        assert_eq!(overlap("/home/ada/.cargo"), None, "they are read-only there");
         for home in ["/home/ada", "/home", "/"] {
             assert_eq!(overlap(home), Some(Overlap::HoldsHome("/home/ada".into())), "{home}");
         }

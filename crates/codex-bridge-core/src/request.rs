@@ -1,10 +1,12 @@
 //! Something that Codex asks of a person, as it is remembered.
 
-use codex_session::RequestKey;
+use codex_session::{Decision, RequestKey};
+use codex_wire::escalation::Escalation;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::task::{TaskId, TimeMs};
+use crate::trust::Trust;
 
 /// The most that a request says, as JSON, for people to agree to it in a chat: a few messages of the tightest one.
 const CHAT_BYTES: usize = 16 * 1024;
@@ -105,6 +107,20 @@ impl RequestRecord {
     /// Whether it holds something that is shown only at the machine itself, and can only be declined by who has not seen it.
     pub fn needs_reveal(&self) -> bool {
         self.ask["needs_reveal"] == Value::Bool(true)
+    }
+
+    /// How far the directory was trusted under which this was asked; none for what was recorded before that was kept.
+    pub fn trust(&self) -> Option<Trust> {
+        self.ask["trust"].as_str()?.parse().ok()
+    }
+
+    /// Whether this decision is no more than is on offer: an escalation is accepted once, and not for the session. Requests
+    /// from before that was told offer everything.
+    pub(crate) fn offers(&self, decision: &Decision) -> bool {
+        let lasts = matches!(decision, Decision::AcceptForSession | Decision::AcceptAlways);
+        let is_wider = serde_json::from_value::<Escalation>(self.ask["escalation"].clone())
+            .is_ok_and(Escalation::counts);
+        !lasts || !is_wider || self.ask["kind"] == "permissions"
     }
 
     /// Whether a person is asked for words rather than for a yes.

@@ -16,6 +16,7 @@ use crate::bridge::{Inner, now_ms};
 use crate::failpoint;
 use crate::store::{self, Write};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord};
+use crate::trust::Trust;
 
 mod approver;
 mod ending;
@@ -24,7 +25,7 @@ mod opening;
 mod unwritten;
 
 pub(crate) use journal::{closed_event, was_heard};
-pub(crate) use opening::session_config;
+pub(crate) use opening::session_setup;
 use unwritten::Unwritten;
 
 /// Commands that wait for a runner.
@@ -107,6 +108,8 @@ struct Work {
     host_was_lost: bool,
     /// Whether the turn was being stopped when an earlier life of this program ended.
     was_interrupting: bool,
+    /// How far the directory was trusted when the thread was opened: that holds for the whole turn.
+    trust: Trust,
 }
 
 impl Runner {
@@ -140,10 +143,11 @@ impl Runner {
         let task = self.inner.store.task(&self.task_id).await?;
         let turn = self.inner.store.turns(&self.task_id).await?.pop();
         let open = turn.filter(|turn| turn.progress != TurnProgress::Ended);
-        Ok(task.zip(open).map(|(task, turn)| Work {
+        let Some((task, turn)) = task.zip(open) else { return Ok(None) };
+        Ok(Some(Work {
             inner: Arc::clone(&self.inner),
             began_at: turn.created_at,
-            login_seen: self.inner.login_fingerprint(&task),
+            login_seen: self.inner.login_fingerprint(&task).await.unwrap_or_default(),
             was_served: false,
             worked_before_ms: task.used.work_ms,
             meter: Arc::default(),
@@ -156,6 +160,7 @@ impl Runner {
             over_limit: None,
             host_was_lost: false,
             was_interrupting: false,
+            trust: Trust::Hostile,
         }))
     }
 
@@ -166,6 +171,7 @@ impl Runner {
             work.began_at = now_ms();
         }
         let Some(prompt) = work.prompt() else { return work.end(unreadable()).await };
+        work.settle_trust(mode);
         work.begin().await?;
         let (journal, mut told) = mpsc::channel(JOURNAL);
         let opened = self.open(work, &mut told, journal, mode).await?;
@@ -203,6 +209,7 @@ impl Runner {
         work.end(result).await?;
         failpoint::hit("completion.recorded");
         work.leave(&session).await;
+        work.unload_if_distrusted().await;
         Ok(())
     }
 
@@ -250,6 +257,25 @@ impl Work {
             None => false,
         };
         self.remember_logged().await
+    }
+
+    /// How far the directory is trusted in this turn. What runs on a living host since before us was opened under the level
+    /// of then, and cannot have another; everything else goes by the level of now.
+    fn settle_trust(&mut self, mode: Mode) {
+        let runs_on =
+            mode == Mode::Recovered && !self.host_was_lost && self.turn.progress == TurnProgress::Accepted;
+        let of_then = self.task.settings.trust_of_turn.filter(|_| runs_on);
+        self.trust = of_then.unwrap_or_else(|| self.inner.config.trust_of(&self.task.settings));
+        self.task.settings.trust_of_turn = Some(self.trust);
+    }
+
+    /// A thread stays loaded for half an hour, with the MCP servers of its directory: not if that was trusted when the turn
+    /// began and is not any more. Should it fail, the next turn opens the thread anew all the same.
+    async fn unload_if_distrusted(&self) {
+        let is_distrusted = self.inner.config.trust_of(&self.task.settings) != Trust::Trusted;
+        if self.trust == Trust::Trusted && is_distrusted {
+            let _ = self.inner.unload_thread(&self.task).await;
+        }
     }
 
     async fn begin(&mut self) -> Result<(), store::Error> {

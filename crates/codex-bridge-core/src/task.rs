@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use codex_session::{ApprovalMode, Sandbox};
+use codex_session::{ApprovalMode, Escalations, Sandbox};
 use codex_wire::thread::{TokenCount, TokenUsage};
 use codex_wire::{Epoch, ThreadId, TurnId};
 use serde::{Deserialize, Serialize};
@@ -211,6 +211,28 @@ pub struct Settings {
     /// Why it may do less than was asked for.
     #[serde(default)]
     pub narrowed: Option<String>,
+    /// How far `cwd` was trusted when the last turn began: that turn keeps it, through a restart too.
+    #[serde(default)]
+    pub trust_of_turn: Option<Trust>,
+    /// What becomes of wishes to leave the sandbox. No caller can choose it.
+    #[serde(default)]
+    pub escalations: EscalationRule,
+}
+
+/// What becomes of a task's wishes to leave the sandbox, as far as the task decides that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EscalationRule {
+    /// What the profile says that the task was handed over with. It comes before what the operator's file says for all.
+    pub of_profile: Option<Escalations>,
+    /// What holds for whoever handed the task over, where the operator says nothing.
+    pub of_origin: Escalations,
+}
+
+impl Default for EscalationRule {
+    /// Also for tasks from before this was kept: who handed them over is not known, so nobody is asked.
+    fn default() -> Self {
+        Self { of_profile: None, of_origin: Escalations::Decline }
+    }
 }
 
 impl Settings {
@@ -229,14 +251,19 @@ impl Settings {
             trust: Trust::Hostile,
             place: None,
             narrowed: None,
+            trust_of_turn: None,
+            escalations: EscalationRule::default(),
         }
     }
 }
 
 impl Settings {
-    /// Whether a caller asked for the same. Which directory the path leads to is found out later for some tasks.
+    /// Whether a caller asked for the same. Which directory the path leads to is found out later for some tasks, and how
+    /// far it is trusted when a turn begins. What becomes of escalations is not asked for.
     pub(crate) fn asks_the_same(&self, other: &Self) -> bool {
-        Self { place: None, ..self.clone() } == Self { place: None, ..other.clone() }
+        let escalations = EscalationRule::default();
+        let asked = |it: &Self| Self { place: None, trust_of_turn: None, escalations, ..it.clone() };
+        asked(self) == asked(other)
     }
 }
 

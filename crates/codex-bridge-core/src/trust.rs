@@ -12,11 +12,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use instructions::instructions_of;
+pub(crate) use instructions::{Instructions, instructions_of};
 
 /// What Codex may take from a directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Trust {
     /// Nothing: its files are data.
     #[default]
@@ -45,8 +45,15 @@ impl Trust {
         match self {
             Self::Hostile => "nothing of the directory configures Codex",
             Self::Instructions => "its AGENTS.md is read, nothing else of it configures Codex",
-            Self::Trusted => "its .codex/ is in effect: configuration, MCP servers and rules run unasked",
+            Self::Trusted => {
+                "its .codex/ is in effect: its MCP servers run outside the sandbox, its rules let commands run unasked"
+            }
         }
+    }
+
+    /// The level with what it means.
+    pub fn described(self) -> String {
+        format!("{self}: {}", self.meaning())
     }
 }
 
@@ -62,6 +69,14 @@ impl FromStr for Trust {
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || format!("unknown trust level {text:?}: use hostile, instructions or trusted");
         Self::ALL.into_iter().find(|level| level.as_str() == text).ok_or_else(unknown)
+    }
+}
+
+impl TryFrom<String> for Trust {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
     }
 }
 
@@ -82,8 +97,13 @@ pub struct TrustedRoots(Arc<RwLock<BTreeMap<PathBuf, Trust>>>);
 impl TrustedRoots {
     /// The level of the nearest directory that holds `dir` and that the operator has decided about.
     pub fn level(&self, dir: &Path) -> Option<Trust> {
+        self.deciding(dir).map(|(_, level)| level)
+    }
+
+    /// The same with that directory.
+    pub fn deciding(&self, dir: &Path) -> Option<(PathBuf, Trust)> {
         let roots = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        dir.ancestors().find_map(|above| roots.get(above).copied())
+        dir.ancestors().find_map(|above| Some((above.to_owned(), *roots.get(above)?)))
     }
 
     /// Puts these decisions in the place of all others. Paths are real paths.

@@ -9,9 +9,9 @@ use std::path::{Component, Path, PathBuf};
 use codex_bridge_core::NewTask;
 use codex_bridge_core::bridge::Giver;
 use codex_bridge_core::place::{Grounds, Overlap, Place};
-use codex_bridge_core::task::{Limits, Settings};
+use codex_bridge_core::task::{EscalationRule, Limits, Settings};
 use codex_bridge_core::trust::{Trust, TrustedRoots};
-use codex_session::{ApprovalMode, Sandbox};
+use codex_session::{ApprovalMode, Escalations, Sandbox};
 use redact::Redactor;
 use rustix::process::geteuid;
 
@@ -48,6 +48,7 @@ impl Rules {
         let settings = Settings {
             sandbox,
             narrowed,
+            trust_of_turn: None,
             network: profile.network,
             writable_roots: profile.writable_roots,
             trust: default_trust(&cwd, start.door),
@@ -60,6 +61,10 @@ impl Rules {
             effort: said(start.effort.as_deref()).map(str::to_owned).or(profile.effort),
             codex_home: self.home(start.codex_home.as_deref())?,
             developer_instructions: instructions(start.developer_instructions)?,
+            escalations: EscalationRule {
+                of_profile: profile.escalations,
+                of_origin: default_escalations(start.door),
+            },
         };
         Ok(NewTask {
             prompt: start.prompt,
@@ -82,6 +87,9 @@ impl Rules {
         wanted: Sandbox,
         door: Door,
     ) -> Result<(Sandbox, Option<String>), Failure> {
+        if door != Door::Cli && wanted != Sandbox::ReadOnly {
+            self.check_hidden(cwd)?;
+        }
         let Some(overlap) = self.grounds.overlap(cwd) else { return Ok((wanted, None)) };
         let refused = |what: &str| {
             let message = format!("{what} in {}: {overlap}", cwd.display());
@@ -89,6 +97,7 @@ impl Rules {
         };
         match (&overlap, door, wanted) {
             (Overlap::Inside(_), ..) => Err(refused("no task may work")),
+            (Overlap::AmongTools(_), _, Sandbox::ReadOnly) => Ok((wanted, None)),
             (_, Door::Remote, _) => Err(refused("no task of a remote caller may work")),
             (_, _, Sandbox::ReadOnly) => Ok((wanted, None)),
             (_, Door::Cli, _) => {
@@ -97,6 +106,28 @@ impl Rules {
             }
             (_, Door::Agent, _) => Err(refused("no task may write")),
         }
+    }
+
+    /// Hidden directories of the user's home decide what runs in their name: `.ssh`, `.config`, `.agents` … Only a person at the
+    /// terminal has tasks write there, and whom the operator sent there by `roots`.
+    fn check_hidden(&self, cwd: &Path) -> Result<(), Failure> {
+        let home = self.grounds.user_home.as_ref().and_then(|home| home.canonicalize().ok());
+        let is_hidden = |dir: &Path| {
+            let below = home.as_ref().and_then(|home| dir.strip_prefix(home).ok());
+            below
+                .and_then(|below| below.components().next())
+                .is_some_and(|first| first.as_os_str().as_encoded_bytes().starts_with(b"."))
+        };
+        let roots = self.file.roots.iter().flatten().filter_map(|root| root.canonicalize().ok());
+        if !is_hidden(cwd) || roots.into_iter().any(|root| is_hidden(&root) && cwd.starts_with(root)) {
+            return Ok(());
+        }
+        let message = format!(
+            "no task of an agent or a remote caller may write in {}: it is a hidden directory of the user's home",
+            cwd.display()
+        );
+        Err(Failure::new("cwd_protected", message)
+            .hint("name a directory of the project's own, or have the operator name this one in `roots`"))
     }
 
     /// Whether an agent or a remote caller could have begun a task with these settings, and so may go on with it.
@@ -109,12 +140,15 @@ impl Rules {
         }
         let is_confined = settings.sandbox != Sandbox::DangerFullAccess;
         let asks = settings.approval_policy != ApprovalMode::Never;
+        let is_closed = !settings.network && settings.writable_roots.is_empty();
         let gives = |profile: &Profile| {
             (is_confined || profile.sandbox == Some(settings.sandbox))
                 && (asks || profile.approval_policy == Some(settings.approval_policy))
+                && (!settings.network || profile.network)
+                && settings.writable_roots.iter().all(|root| profile.writable_roots.contains(root))
         };
         let mut for_agents = self.file.profiles.values().filter(|profile| profile.agents);
-        if (is_confined && asks) || for_agents.any(gives) {
+        if (is_confined && asks && is_closed) || for_agents.any(gives) {
             return Ok(());
         }
         let message = "this task may do more than its callers can ask for";
@@ -218,9 +252,18 @@ impl Rules {
     }
 }
 
+/// What becomes of wishes to leave the sandbox where the operator has not decided about it: a person at the command line
+/// can judge them, and what others hand over may have come from anyone.
+fn default_escalations(door: Door) -> Escalations {
+    match door {
+        Door::Cli => Escalations::Ask,
+        Door::Agent | Door::Remote => Escalations::Decline,
+    }
+}
+
 /// How far a directory is trusted where the operator has not decided about it: the instructions in a person's own
 /// directory are theirs.
-fn default_trust(cwd: &Path, door: Door) -> Trust {
+pub fn default_trust(cwd: &Path, door: Door) -> Trust {
     let is_theirs = || cwd.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw());
     if door == Door::Cli && is_theirs() { Trust::Instructions } else { Trust::Hostile }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use codex_bridge_core::store::AUDIT_LINES;
 use codex_bridge_core::token::{NewQuota, Role};
+use codex_bridge_core::trust::Trust;
 use codex_session::Decision;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::view::words;
 
 /// The largest number that every reader of JSON can hold.
 pub const SEQ_MAX: i64 = (1 << 53) - 1;
@@ -417,6 +419,36 @@ impl RunChannel {
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
+}
+
+/// `GET /v1/trust/directory`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TrustOf {
+    /// Which, as a whole path.
+    pub dir: PathBuf,
+    /// Only if it may have this level.
+    #[serde(default)]
+    #[schemars(with = "Option<words::TrustWord>")]
+    pub level: Option<Trust>,
+}
+
+/// `POST /v1/trust`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetTrust {
+    /// Which, as a whole path.
+    pub dir: PathBuf,
+    /// How far.
+    #[schemars(schema_with = "words::trust")]
+    pub level: Trust,
+}
+
+/// `POST /v1/trust/remove`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveTrust {
+    /// Which, as a whole path.
+    pub dir: PathBuf,
 }
 
 /// `GET /v1/channels/{name}/log`.

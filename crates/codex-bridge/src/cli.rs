@@ -32,6 +32,7 @@ mod host;
 mod inbox;
 mod interrupt;
 mod keyboard;
+mod launcher;
 mod lending;
 mod logs;
 mod man;
@@ -53,6 +54,7 @@ mod store;
 mod terminal;
 mod token;
 mod tool;
+mod trust;
 mod wait;
 mod watch;
 
@@ -149,6 +151,8 @@ enum Verb {
     Inbox(inbox::Args),
     /// Make, list and revoke the tokens of those who come by TCP
     Token(token::Args),
+    /// How far a directory is trusted: show it, set it, list all, take it back
+    Trust(trust::Args),
     /// Look at everything that is needed, and say what to do
     Doctor(doctor::Args),
     /// Check or copy the store
@@ -166,6 +170,9 @@ enum Verb {
     /// Keep one Codex host alive; started by codex-bridge itself
     #[command(hide = true)]
     Host(host::Args),
+    /// Run hosts for a daemon of another user; started by the system's service manager
+    #[command(hide = true)]
+    Launcher(launcher::Args),
 }
 
 /// A verb's failure, in words for people.
@@ -203,6 +210,7 @@ pub fn run() -> ExitCode {
         Verb::Channel(args) => channel::run(&globals, args),
         Verb::Inbox(args) => inbox::run(&globals, args),
         Verb::Token(args) => token::run(&globals, args),
+        Verb::Trust(args) => trust::run(&globals, args),
         Verb::Doctor(doctor::Args {}) => doctor::run(&globals),
         Verb::Store(args) => store::run(&globals, args),
         Verb::Audit(args) => audit::run(&globals, args),
@@ -212,6 +220,7 @@ pub fn run() -> ExitCode {
         Verb::Demo(args) => demo::run(&globals, &args)
             .map(|()| ExitCode::SUCCESS)
             .map_err(|it| Failure::new("demo", it.to_string())),
+        Verb::Launcher(args) => launcher::run(&globals, &args),
         Verb::Host(args) => {
             host::run(&args).map(|()| ExitCode::SUCCESS).map_err(|it| Failure::new("host", it.to_string()))
         }

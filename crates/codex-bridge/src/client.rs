@@ -281,6 +281,26 @@ impl Client {
         self.post(&format!("/v1/tokens/{}/revoke", encoded(name)), &()).await
     }
 
+    /// How far directories are trusted.
+    pub async fn trust_list(&self) -> Result<view::TrustList, Failure> {
+        self.get("/v1/trust").await
+    }
+
+    /// How far one directory is trusted, and why.
+    pub async fn trust_of(&self, which: &calls::TrustOf) -> Result<view::TrustOf, Failure> {
+        self.get(&format!("/v1/trust/directory{}", query(which))).await
+    }
+
+    /// Decides how far a directory is trusted.
+    pub async fn set_trust(&self, wanted: &calls::SetTrust) -> Result<view::TrustChange, Failure> {
+        self.post("/v1/trust", wanted).await
+    }
+
+    /// Takes a decision about a directory back.
+    pub async fn remove_trust(&self, wanted: &calls::RemoveTrust) -> Result<view::TrustChange, Failure> {
+        self.post("/v1/trust/remove", wanted).await
+    }
+
     /// Looks for damage in the store.
     pub async fn check_store(&self) -> Result<view::StoreCheck, Failure> {
         self.post("/v1/store/check", &()).await
@@ -444,16 +464,21 @@ pub fn query(fields: &impl Serialize) -> String {
     let fields = serde_json::to_value(fields).unwrap_or_default();
     let pairs = fields.as_object().into_iter().flatten().filter_map(|(name, value)| match value {
         Value::Null => None,
-        Value::String(text) => Some(format!("{name}={}", encoded(text))),
+        Value::String(text) => Some(format!("{name}={}", encoded_whole(text))),
         other => Some(format!("{name}={other}")),
     });
     let pairs: Vec<String> = pairs.collect();
     if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
 }
 
-/// Percent-encoded, as a segment of a path or a value of a query.
+/// Percent-encoded, as a segment of a path, without blanks around it.
 fn encoded(text: &str) -> String {
+    encoded_whole(text.trim())
+}
+
+/// Percent-encoded, as a value of a query.
+fn encoded_whole(text: &str) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
     let one = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.trim().bytes().map(one).collect()
+    text.bytes().map(one).collect()
 }

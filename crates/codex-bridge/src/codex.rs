@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use codex_binary::{Codex, Search, Support, find, pinned};
 
 use crate::failure::Failure;
+use crate::tool_path;
 
 /// A codex that is known to work, run from a linked copy that no update can move away under a live host.
 pub fn usable(explicit: Option<PathBuf>, data_dir: &Path) -> Result<Codex, Box<dyn std::error::Error>> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = search_path();
     let codex = match explicit {
         Some(explicit) => find(&Search { explicit: Some(explicit), ..Search::default() })?,
         None => tested_on(&path).map_or_else(|| install(data_dir, &path), Ok)?,
@@ -29,6 +30,12 @@ fn install(data_dir: &Path, path: &OsString) -> Result<Codex, pinned::Error> {
     }
     eprintln!("installing codex {} from npm into {} …", pinned::PINNED_VERSION, into.display());
     pinned::install(&into, path)
+}
+
+/// Where a codex is looked for: in no directory that a command could write.
+fn search_path() -> OsString {
+    let path = std::env::var("PATH").unwrap_or_default();
+    tool_path::of_hosts(&path, std::env::home_dir().as_deref()).into()
 }
 
 /// Where we keep what is not state: `$XDG_DATA_HOME/codex-bridge`, or `~/.local/share/codex-bridge`.
@@ -53,7 +60,7 @@ pub fn installed(explicit: Option<PathBuf>) -> Result<Codex, Failure> {
     let pinned = pinned::installed(&data_dir.join("pinned"));
     let search = Search {
         explicit,
-        path: std::env::var_os("PATH"),
+        path: Some(search_path()),
         fallbacks: pinned.into_iter().map(|codex| codex.executable).collect(),
     };
     find(&search).map_err(|error| missing(&error))

@@ -5,7 +5,9 @@
 //! directories agents may work in, and profiles that may do more than a caller could ask for.
 
 pub mod adding;
+pub mod hosts;
 pub mod notify;
+pub mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -14,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use codex_bridge_core::config::PROMPT_LIMIT_BYTES;
 use codex_bridge_core::trust::Trust;
-use codex_session::{ApprovalMode, Sandbox};
+use codex_session::{ApprovalMode, Escalations, Sandbox};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -34,9 +36,11 @@ pub struct File {
     pub codex_home: Option<PathBuf>,
     /// Other homes that callers may name.
     pub other_homes: Vec<PathBuf>,
+    /// Where hosts run.
+    pub hosts: hosts::Hosts,
     /// Where agents may work; by default the user's home and the directory that the agent runs in.
     pub roots: Option<Vec<PathBuf>>,
-    /// How far directories are trusted; docs/security.md says what each level means.
+    /// How far directories are trusted; docs/daemon.md says what each level means.
     pub trust: BTreeMap<PathBuf, Trust>,
     /// How many tasks work at once.
     pub max_running: usize,
@@ -51,10 +55,13 @@ pub struct File {
     pub extra_instructions: Option<String>,
     /// What Codex and its commands see of the environment, beyond the built-in list.
     pub env: Env,
-    /// Accept every command without asking.
+    /// Accept every command without asking that stays in its sandbox.
     pub accept_commands: bool,
-    /// Accept every file change without asking.
+    /// Accept every file change without asking that stays in the task's directory.
     pub accept_file_changes: bool,
+    /// What becomes of wishes to leave the sandbox; without it, tasks of people at the command line ask and all others
+    /// decline.
+    pub escalations: Option<Escalations>,
     /// MCP servers whose tool approvals are accepted.
     pub trusted_mcp_servers: Vec<String>,
     /// Whether a person may allow a command for good.
@@ -85,6 +92,7 @@ impl Default for File {
             codex_bin: None,
             codex_home: None,
             other_homes: Vec::new(),
+            hosts: hosts::Hosts::default(),
             roots: None,
             trust: BTreeMap::new(),
             max_running: 8,
@@ -95,6 +103,7 @@ impl Default for File {
             env: Env::default(),
             accept_commands: false,
             accept_file_changes: false,
+            escalations: None,
             trusted_mcp_servers: Vec::new(),
             allow_permanent_rules: false,
             answer_limit_s: None,
@@ -158,44 +167,58 @@ pub struct Profile {
     pub network: bool,
     /// Directories beside the task's own that commands may write.
     pub writable_roots: Vec<PathBuf>,
+    /// What becomes of wishes to leave the sandbox, whatever the file says for all.
+    pub escalations: Option<Escalations>,
     /// Whether agents may use it too, and not only people at the command line.
     pub agents: bool,
 }
 
 /// Reads the file. One that was named must be there.
 pub fn load(paths: &Paths) -> Result<File, Failure> {
+    parse(&read(paths)?, &paths.config_file)
+}
+
+fn read(paths: &Paths) -> Result<String, Failure> {
     let file = &paths.config_file;
-    let text = match std::fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound && !paths.is_config_named => String::new(),
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == ErrorKind::NotFound && !paths.is_config_named => Ok(String::new()),
         Err(error) => {
             let failure = cannot("read", file, &error);
-            return Err(
-                Failure::new("config", failure.message).hint("check --config and CODEX_BRIDGE_CONFIG")
-            );
+            Err(Failure::new("config", failure.message).hint("check --config and CODEX_BRIDGE_CONFIG"))
         }
-    };
-    parse(&text, file)
+    }
 }
 
 fn parse(text: &str, file: &Path) -> Result<File, Failure> {
     let parsed: File = toml::from_str(text).map_err(|error| wrong(text, file, &error))?;
-    check(&parsed).map_err(|what| {
-        Failure::new("config", format!("{}: {what}", file.display()))
-            .hint("correct it; docs/daemon.md lists every key")
-    })?;
+    trust::check(text, file)?;
+    check(&parsed).map_err(|what| nonsense(file, &what))?;
     Ok(parsed)
+}
+
+fn nonsense(file: &Path, what: &str) -> Failure {
+    Failure::new("config", format!("{}: {what}", file.display()))
+        .hint("correct it; docs/daemon.md lists every key")
 }
 
 /// One sentence with the line and the key.
 fn wrong(text: &str, file: &Path, error: &toml::de::Error) -> Failure {
-    let at = error.span().map_or(0, |span| span.start.min(text.len()));
-    let before = text.get(..at).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let key = text.lines().nth(line - 1).unwrap_or_default();
-    let key = key.split('=').next().unwrap_or_default().trim();
+    let offset = error.span().map_or(0, |span| span.start.min(text.len()));
+    let line = text.get(..offset).unwrap_or_default().matches('\n').count();
+    let key = text.lines().nth(line).unwrap_or_default();
+    // A path may have any character, and stands in quotes.
+    let key = match key.trim_start().strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next().unwrap_or_default(),
+        None => key.split('=').next().unwrap_or_default().trim(),
+    };
+    at(text, file, offset, key, &error.message().replace('\n', " "))
+}
+
+/// A mistake at this offset, in one sentence with the line and the key.
+fn at(text: &str, file: &Path, offset: usize, key: &str, message: &str) -> Failure {
+    let line = text.get(..offset).unwrap_or_default().matches('\n').count() + 1;
     let key = if key.is_empty() { String::new() } else { format!(", {key:?}") };
-    let message = error.message().replace('\n', " ");
     Failure::new("config", format!("{}, line {line}{key}: {message}", file.display()))
         .hint("correct it; docs/daemon.md lists every key")
 }
@@ -207,12 +230,16 @@ fn check(file: &File) -> Result<(), String> {
     let homes = file.codex_home.iter().chain(&file.other_homes);
     let roots = file.roots.iter().flatten();
     let writable = file.profiles.values().flat_map(|profile| &profile.writable_roots);
-    for path in homes.chain(roots).chain(file.workspaces.values()).chain(writable).chain(file.trust.keys()) {
-        if !path.is_absolute() {
-            return Err(format!("{} must be a whole path, from / on", path.display()));
-        }
+    whole(homes.chain(roots).chain(file.workspaces.values()).chain(writable))?;
+    hosts::check(file)
+}
+
+/// Whether these are paths from the root on.
+fn whole<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), String> {
+    match paths.into_iter().find(|path| !path.is_absolute()) {
+        Some(path) => Err(format!("{} must be a whole path, from / on", path.display())),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn prompt_limit<'de, D: Deserializer<'de>>(value: D) -> Result<usize, D::Error> {
@@ -229,8 +256,7 @@ fn prompt_limit<'de, D: Deserializer<'de>>(value: D) -> Result<usize, D::Error> 
 impl File {
     /// The operator's decisions about directories, by their real paths.
     pub fn trusted_roots(&self) -> BTreeMap<PathBuf, Trust> {
-        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-        self.trust.iter().map(|(path, level)| (real(path), *level)).collect()
+        self.trust.iter().map(|(path, level)| (trust::real(path), *level)).collect()
     }
 }
 
@@ -258,6 +284,12 @@ mod tests {
         assert!(kind.starts_with("/etc/config.toml, line 1, \"keep_days\": invalid type"), "{kind}");
         let value = message("[profiles.x]\nsandbox = \"open\"\n");
         assert!(value.contains("line 2") && value.contains("open"), "{value}");
+        for (file, line) in [("escalations = \"maybe\"\n", 1), ("[profiles.x]\nescalations = \"maybe\"\n", 2)]
+        {
+            let place = format!("/etc/config.toml, line {line}, \"escalations\": unknown variant `maybe`");
+            let value = message(file);
+            assert!(value.starts_with(&place) && value.contains("`ask` or `decline`"), "{value}");
+        }
     }
 
     #[test]
@@ -273,6 +305,17 @@ mod tests {
         assert!(message("roots = [\"work\"]").contains("whole path"));
         let address = message("[http]\nlisten = \"7777\"\n");
         assert!(address.contains("line 2") && address.contains("socket address"), "{address}");
+    }
+
+    #[test]
+    fn with_a_launcher_what_belongs_to_codex_is_set_there() {
+        let launcher = "[hosts]\nlauncher = \"/run/codex-bridge-hosts/launcher.sock\"\n";
+        assert!(parse(launcher, Path::new("c")).unwrap().hosts.launcher.is_some());
+        for key in ["codex_bin = \"/bin/codex\"", "codex_home = \"/h\"", "other_homes = [\"/h\"]"] {
+            assert!(message(&format!("{key}\n{launcher}")).contains("the launcher's own file"), "{key}");
+        }
+        assert!(message(&format!("[env]\npass = [\"A\"]\n{launcher}")).contains("[env] belongs to"));
+        assert!(message("[hosts]\nlauncher = \"launcher.sock\"\n").contains("whole path"));
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //! hosts running when it goes.
 
 pub mod channels;
-mod lock;
+pub mod hosting;
+pub(crate) mod lock;
 pub mod log;
-mod notify;
+pub(crate) mod notify;
 mod port;
 mod serving;
 
@@ -25,9 +26,8 @@ use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::trust::TrustedRoots;
 use codex_bridge_core::{Bridge, Config, OnHostLoss, failpoint};
 use codex_session::ApprovalPolicy;
-use codex_wire::host::environment::of_this_process;
 use codex_wire::host::retirement;
-use codex_wire::host::{EnvPolicy, Found, KeeperCommand, Stop, find_all};
+use codex_wire::host::{self, Found, Host, KeeperCommand, Stop, find_all, launcher};
 use redact::Redactor;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::{UnixListener, UnixStream};
@@ -45,7 +45,8 @@ use crate::deliver::{self, Deliver};
 use crate::failure::Failure;
 use crate::paths::{Paths, cannot};
 use crate::peer::{self, Peer};
-use crate::{codex, http, view};
+use crate::{http, tool_path, view};
+use hosting::Hosting;
 use port::Port;
 use serving::Limits;
 
@@ -119,7 +120,7 @@ pub fn serve(paths: &Paths, orders: Orders) -> Result<(), Failure> {
 
 /// Shells give a process 1024 descriptors, and let it have more: with hosts, streams and idle connections a busy daemon
 /// needs them.
-fn raise_descriptor_limit() {
+pub(crate) fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.map_or(DESCRIPTORS, |most| most.min(DESCRIPTORS));
     if limit.current.is_some_and(|current| current < wanted) {
@@ -139,13 +140,14 @@ async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     }
     paths.prepare()?;
     let _held = lock::hold(paths)?;
-    let file = config::load(paths)?;
+    let mut file = config::load(paths)?;
     let port = Port::open(&orders, &file.http).await?;
-    let codex = codex::for_daemon(file.codex_bin.clone())?;
-    let rules = rules(paths, file)?;
-    let about = about(paths, &codex, &rules, port.as_ref());
+    let hosting = Hosting::of(paths, &mut file).await?;
+    let codex = hosting.codex.clone();
+    let rules = rules(file, &hosting);
+    let about = about(paths, &hosting, &rules, port.as_ref());
     let channels = Arc::new(Registry::default());
-    let bridge = open_bridge(paths, &rules, &codex, &channels).await?;
+    let bridge = open_bridge(paths, &rules, &hosting, &channels).await?;
     let (ending, ended) = watch::channel(End::Never);
     let app = http::App::new(bridge.clone(), rules, about, ending, Arc::clone(&channels), paths.clone());
     let listener = listen(paths)?;
@@ -173,14 +175,14 @@ async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
 async fn open_bridge(
     paths: &Paths,
     rules: &Rules,
-    codex: &Codex,
+    hosting: &Hosting,
     channels: &Arc<Registry>,
 ) -> Result<Bridge, Failure> {
     let store = Sqlite::open(&paths.database())?;
     let key = seal::Key::load_or_create(&paths.seal_key()).map_err(|error| {
         Failure::new("seal_key", error.to_string()).hint("restore seal.key from a backup")
     })?;
-    let mut config = core_config(paths, rules, codex)?;
+    let mut config = core_config(rules, hosting)?;
     // Before anything is sent: what is for a channel that is not served yet has to wait, and not to be given up.
     for (name, settings) in &rules.file.channels {
         // One that is served only when somebody runs it works where that is.
@@ -254,21 +256,22 @@ fn report(report: &Report) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-fn rules(paths: &Paths, file: File) -> Result<Rules, Failure> {
+fn rules(file: File, hosting: &Hosting) -> Rules {
     let own_home = std::env::var_os("CODEX_HOME").filter(|home| !home.is_empty()).map(Into::into);
     let codex_home: Option<PathBuf> = file.codex_home.clone().or(own_home);
-    let user_home = std::env::home_dir();
+    let user_home = hosting.user_home.clone();
     let default_home = codex_home.clone().or(user_home.as_ref().map(|home| home.join(".codex")));
-    let package = codex::data_dir().map_err(|error| Failure::new("no_home", error))?;
-    let ours = paths.own().into_iter().chain([package]).chain(default_home).chain(file.other_homes.clone());
-    let grounds = Grounds { ours: ours.collect(), user_home };
+    let ours = hosting.grounds.iter().cloned().chain(default_home).chain(file.other_homes.clone());
+    let tools = tool_path::directories(hosting.host_path()).collect();
+    let grounds = Grounds { ours: ours.collect(), user_home, tools };
     let trusted_roots = TrustedRoots::default();
     trusted_roots.replace(file.trusted_roots());
-    Ok(Rules { file, codex_home, grounds, trusted_roots })
+    Rules { file, codex_home, grounds, trusted_roots }
 }
 
-fn about(paths: &Paths, codex: &Codex, rules: &Rules, port: Option<&Port>) -> view::About {
+fn about(paths: &Paths, hosting: &Hosting, rules: &Rules, port: Option<&Port>) -> view::About {
     let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
+    let codex = &hosting.codex;
     view::About {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
@@ -277,29 +280,32 @@ fn about(paths: &Paths, codex: &Codex, rules: &Rules, port: Option<&Port>) -> vi
         codex: text(&codex.executable),
         codex_version: codex.version.to_string(),
         codex_home: rules.codex_home.as_deref().map(text),
+        path: hosting.command_path.clone(),
         http: port.map(|port| format!("http://{}", port.address())),
     }
 }
 
-fn core_config(paths: &Paths, rules: &Rules, codex: &Codex) -> Result<Config, Failure> {
+fn core_config(rules: &Rules, hosting: &Hosting) -> Result<Config, Failure> {
     let file = &rules.file;
     let own = file.developer_instructions.clone().unwrap_or_else(|| DEVELOPER_INSTRUCTIONS.to_owned());
     let instructions: Vec<String> =
         [Some(own), file.extra_instructions.clone()].into_iter().flatten().collect();
     let day = Duration::from_hours(24);
     Ok(Config {
-        hosts_dir: paths.hosts(),
-        codex: codex.executable.clone(),
-        codex_version: codex.version.to_string(),
+        reach: hosting.reach.clone(),
+        hosts_dir: hosting.hosts_dir.clone(),
+        codex: hosting.codex.executable.clone(),
+        codex_version: hosting.codex.version.to_string(),
         keeper: KeeperCommand {
             program: std::env::current_exe().map_err(Failure::internal)?,
             args: vec!["host".into()],
         },
-        parent_env: of_this_process(),
-        env: EnvPolicy { pass: file.env.pass.clone(), set: file.env.set.clone() },
+        parent_env: hosting.environment.clone(),
+        env: hosting::env_policy(&file.env),
+        command_path: Some(hosting.command_path.clone()),
         codex_home: rules.codex_home.clone(),
         other_homes: file.other_homes.clone(),
-        denied: paths.own(),
+        denied: hosting.denied.clone(),
         grounds: rules.grounds.clone(),
         trusted_roots: rules.trusted_roots.clone(),
         max_running: file.max_running,
@@ -309,6 +315,7 @@ fn core_config(paths: &Paths, rules: &Rules, codex: &Codex) -> Result<Config, Fa
             config::OnHostLoss::Ask => OnHostLoss::Ask,
             config::OnHostLoss::Resume => OnHostLoss::Resume,
         },
+        skills: hosting.skills.clone(),
         developer_instructions: instructions.join("\n\n"),
         approvals: ApprovalPolicy {
             accept_commands: file.accept_commands,
@@ -318,6 +325,7 @@ fn core_config(paths: &Paths, rules: &Rules, codex: &Codex) -> Result<Config, Fa
             answer_limit: file.answer_limit_s.map(Duration::from_secs),
             ..ApprovalPolicy::default()
         },
+        escalations: file.escalations,
         keep_tasks: day.saturating_mul(u32::try_from(file.keep_days).unwrap_or(u32::MAX)),
         keep_events: file.keep_events,
         upkeep_every: UPKEEP_EVERY,
@@ -337,12 +345,24 @@ pub fn variable(name: &str) -> Option<String> {
 fn end_hosts(paths: &Paths) -> Result<(), Failure> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
+    let failed = |error: host::Error| Failure::new("hosts", error.to_string());
     runtime.block_on(async {
-        for (_, found) in find_all(&paths.hosts()) {
-            if let Ok(Found::Alive(host) | Found::KeeperGone(host)) = found {
-                host.stop(Stop::Now).await.map_err(|error| Failure::new("hosts", error.to_string()))?;
-            }
+        let hosts = match config::load(paths)?.hosts.launcher {
+            Some(socket) => launcher::Client::new(&socket).hosts().await.map_err(failed)?,
+            None => living(paths),
+        };
+        for host in hosts {
+            host.stop(Stop::Now).await.map_err(failed)?;
         }
         Ok(())
     })
+}
+
+fn living(paths: &Paths) -> Vec<Host> {
+    let found = find_all(&paths.hosts()).into_iter().filter_map(|(_, found)| found.ok());
+    let is_living = |found| match found {
+        Found::Alive(host) | Found::KeeperGone(host) => Some(host),
+        Found::Dead { .. } | Found::Unfinished { .. } => None,
+    };
+    found.filter_map(is_living).collect()
 }

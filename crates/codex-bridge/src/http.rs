@@ -29,6 +29,7 @@ pub mod tasks;
 mod tokens;
 mod tool;
 mod tries;
+mod trust;
 
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ use axum::http::HeaderValue;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use codex_bridge_core::Bridge;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use crate::admission::Rules;
 use crate::channel::registry::Registry;
@@ -74,6 +75,8 @@ pub struct App {
     pub paths: Arc<Paths>,
     /// Tells the daemon to end, and everyone who waits that it does.
     pub ending: Arc<watch::Sender<End>>,
+    /// Held while a decision about a directory is made: one at a time.
+    trust_changes: Arc<Mutex<()>>,
     digest: Digest,
     meter: Arc<Meter>,
     readiness: Arc<Readiness>,
@@ -96,6 +99,7 @@ impl App {
             rules: Arc::new(rules),
             about: Arc::new(about),
             ending: Arc::new(ending),
+            trust_changes: Arc::default(),
             digest: Digest::new(),
             meter: Arc::new(Meter::new()),
             readiness: Arc::default(),

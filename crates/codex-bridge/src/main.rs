@@ -18,7 +18,9 @@ mod http;
 mod mcp;
 mod paths;
 mod peer;
+mod services;
 mod tool;
+mod tool_path;
 mod view;
 mod web;
 

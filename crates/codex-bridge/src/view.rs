@@ -10,6 +10,7 @@ mod delivery;
 mod field;
 mod request;
 mod task;
+mod trust;
 pub mod words;
 
 use codex_bridge_core::bridge::{DecisionOutcome, DecisionReport};
@@ -28,6 +29,7 @@ pub use delivery::{Delivery, Tried};
 pub use field::{Choice, Field};
 pub use request::{Change, Detail, Request, Revealed, diff_of};
 pub use task::{Diff, ShortTask, Task, TaskNews, TaskResult, Turn, Usage};
+pub use trust::{TrustChange, TrustEntry, TrustList, TrustOf};
 
 /// One line of a task's log, or a piece of text as it is written: that has no `seq` and no `at`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -138,6 +140,9 @@ pub struct About {
     pub codex_version: String,
     /// Codex's home; none leaves it to Codex (`~/.codex`).
     pub codex_home: Option<String>,
+    /// The PATH of the commands that Codex runs.
+    #[serde(default)]
+    pub path: String,
     /// Where it answers by TCP, if it does.
     #[serde(default)]
     pub http: Option<String>,

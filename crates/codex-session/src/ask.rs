@@ -7,6 +7,7 @@
 //! cannot be agreed to. The one exception is a patch of more than 8 MiB, which says how much is missing of which file. How an
 //! answer reaches Codex is not known here.
 
+mod bounds;
 mod changes;
 mod clean;
 mod draft;
@@ -14,11 +15,13 @@ mod elicitation;
 mod field;
 mod permissions;
 
+use codex_wire::escalation::Escalation;
 use codex_wire::item::FileChange;
 use codex_wire::request::ServerRequest;
 use redact::Redactor;
 use serde::Serialize;
 
+use crate::inspection::Inspection;
 use crate::projection::call_id::{command_call_id, patch_call_id};
 use draft::Draft;
 pub use field::{Choice, ShownField};
@@ -35,7 +38,10 @@ pub struct Ask {
     /// The call that waits for the decision, for commands and changes of files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// What the decision covers, in order.
+    /// Whether it asks for more than the sandbox gives; none where that is no question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub escalation: Option<Escalation>,
+    /// What the decision covers, in order. What needs care comes first.
     pub details: Vec<Detail>,
     /// The files that would change, for [`Kind::FileChange`]; none if Codex did not say which.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -174,7 +180,7 @@ pub enum AskedBy {
 pub enum Offer {
     /// Yes, once.
     Accept,
-    /// Yes, and the same again in this thread without asking.
+    /// Yes, and the same again in this thread without asking. What counts as the same is among the details, as `Session`.
     AcceptForSession,
     /// Yes, and commands with this beginning in every thread for good.
     AcceptAlways {
@@ -204,10 +210,14 @@ pub struct Context<'a> {
     pub cwd: &'a str,
     /// The sandbox that holds, in Codex's words; none if Codex's own config decides.
     pub sandbox: Option<&'a str>,
-    /// The approval policy that holds, in Codex's words; none if Codex's own config decides.
-    pub approval_policy: Option<&'a str>,
+    /// Paths that no command may read or write.
+    pub denied: &'a [&'a str],
+    /// Whether commands reach the network.
+    pub network: bool,
     /// The file change item that a patch approval is about, from its `item/started`.
     pub patch: Option<&'a FileChange>,
+    /// What was found out about the request.
+    pub inspection: &'a Inspection,
     /// Whether the operator lets people allow commands for good: codex 0.166 writes that to its rules, for every
     /// thread, and keeps it after a restart.
     pub allow_permanent_rules: bool,
@@ -242,7 +252,8 @@ impl Ask {
             ServerRequest::FileChange(it) => Some(patch_call_id(&it.item_id)),
             _ => None,
         };
-        Some(Self { call_id, digest: request.digest(context.patch), ..ask })
+        let escalation = Inspection::is_needed(request).then_some(context.inspection.escalation);
+        Some(Self { call_id, escalation, digest: request.digest(context.patch), ..ask })
     }
 
     /// The same with nothing hidden, for the person at the machine; none if nothing is hidden.

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codex_wire::backing::Backing;
 use codex_wire::call::{ThreadLoadedList, ThreadRead};
 use codex_wire::connection::{self, Connection, Handshake};
 use codex_wire::host::boot_lock::{self, BootLock};
-use codex_wire::host::{self, Found, Host, Launch, Stop};
+use codex_wire::host::{self, Found, Host, Launch, Reach, Stop};
 use codex_wire::peer::Closed;
 use codex_wire::transport::stdio::{self, Spawn, StdioChild};
 use codex_wire::transport::{DEFAULT_MESSAGE_LIMIT, Error as TransportError, Transport, unix};
+use codex_wire::user_config::UserConfig;
 use codex_wire::{Epoch, ThreadId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -189,7 +189,10 @@ pub async fn connect(host: Host, initialize_limit: Duration) -> Result<Link, Err
     };
     match Connection::open(transport, handshake).await {
         Ok(connection) => Ok(Link { connection, behind: Behind::Host(host) }),
-        Err(error) => Err(Error::Handshake { error, stderr_tail: host.stderr_tail(host::STDERR_TAIL_LINES) }),
+        Err(error) => {
+            let stderr_tail = host.stderr_tail(host::STDERR_TAIL_LINES).await;
+            Err(Error::Handshake { error, stderr_tail })
+        }
     }
 }
 
@@ -227,8 +230,11 @@ where
 /// Waits until the keeper of a codex that has ended has written down how, while there is a keeper that can.
 async fn exit_recorded(host: &Host) {
     let given_up = tokio::time::Instant::now() + EXIT_LIMIT;
-    let will_be_known = || !host.is_alive() && host.exit().is_none() && host.record().keeper.is_alive();
-    while will_be_known() && tokio::time::Instant::now() < given_up {
+    while !host.is_alive()
+        && host.exit().await.is_none()
+        && host.record().keeper.is_alive()
+        && tokio::time::Instant::now() < given_up
+    {
         tokio::time::sleep(EXIT_PAUSE).await;
     }
 }
@@ -242,6 +248,25 @@ impl Link {
         }
     }
 
+    /// How files of its user are read.
+    pub fn reach(&self) -> Reach {
+        match &self.behind {
+            Behind::Host(host) => host.reach().clone(),
+            Behind::Child(_) | Behind::Unknown => Reach::Own,
+        }
+    }
+
+    /// What the user has configured in the home of this server; nothing if it has not told its home.
+    pub async fn user_config(&self) -> Result<UserConfig, host::Error> {
+        let Some(home) = self.connection.server.codex_home.as_deref().map(Path::new) else {
+            return Ok(UserConfig::default());
+        };
+        match &self.behind {
+            Behind::Host(host) => Ok(host.reach().home(home).await?.config),
+            Behind::Child(_) | Behind::Unknown => Ok(UserConfig::read(home)),
+        }
+    }
+
     /// How the server ended, in words.
     pub async fn how_it_ended(&self) -> String {
         match &self.behind {
@@ -250,7 +275,7 @@ impl Link {
             Behind::Unknown => {}
         }
         let closed = self.connection.peer.closed();
-        match (self.connection.exit(), closed) {
+        match (self.connection.exit().await, closed) {
             // We left it for this; that it then went by itself is no reason.
             (_, Some(Closed::Transport(error @ TransportError::MessageTooLong { .. }))) => error.to_string(),
             (Some(exit), _) => exit,

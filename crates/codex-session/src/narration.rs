@@ -19,6 +19,9 @@ use crate::result::TurnOutcome;
 use crate::tool_display::{Display, Options, ToolDisplay};
 use crate::turn::{Closing, Millis, Notice};
 
+/// Bytes of one input to a running command that are told.
+const TYPED_BYTES: usize = 16 * 1024;
+
 /// Something that happened in a session. Redacted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -50,6 +53,17 @@ pub enum SessionEvent {
         call_id: String,
         /// The piece.
         text: String,
+    },
+    /// Something was typed into a running command. Nobody was asked, if the command runs in the sandbox.
+    Typed {
+        /// The command's call, as in its start and its end.
+        call_id: String,
+        /// The command, if it began in this turn.
+        command: Option<String>,
+        /// What was typed.
+        text: String,
+        /// How many bytes are missing at the end of that; 0 if it is whole.
+        cut_bytes: usize,
     },
     /// Someone is asked something.
     Asked {
@@ -151,6 +165,7 @@ impl Narrator {
                     text,
                 }));
             }
+            Event::TerminalInput { item_id, text } => out.extend(self.typed(item_id, text)),
             Event::TokenUsage(usage) => out.push(SessionEvent::Usage(usage.clone())),
             Event::DiffUpdated(diff) => out.push(SessionEvent::Diff { diff: self.redacted(diff) }),
             Event::Warning(message) => out.push(SessionEvent::Warning { message: self.redacted(message) }),
@@ -161,6 +176,20 @@ impl Narrator {
             }
             _ => {}
         }
+    }
+
+    /// What was typed into a running command; none if it was only looked at.
+    fn typed(&self, item_id: &str, text: &str) -> Option<SessionEvent> {
+        if text.is_empty() {
+            return None;
+        }
+        let call_id = command_call_id(item_id);
+        let command = self.display.announced(&call_id).map(|command| self.redacted(command));
+        // Redacted before it is cut: half a secret is still one.
+        let mut text = self.redacted(text);
+        let whole = text.len();
+        text.truncate(text.floor_char_boundary(TYPED_BYTES));
+        Some(SessionEvent::Typed { call_id, command, cut_bytes: whole - text.len(), text })
     }
 
     fn finish_streams(&mut self, item_id: &str, out: &mut Vec<SessionEvent>) {

@@ -2,17 +2,23 @@
 
 use std::time::Duration;
 
+use codex_wire::escalation::Escalation;
 use codex_wire::request::{ElicitationRequest, ServerRequest};
+use serde::{Deserialize, Serialize};
 
 use crate::decision::Decision;
+use crate::inspection::Inspection;
 
 /// Standing decisions. The default asks a person for everything and allows nothing for good.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApprovalPolicy {
-    /// Accept every command without asking.
+    /// Accept every command without asking that stays in its sandbox.
     pub accept_commands: bool,
-    /// Accept every file change without asking.
+    /// Accept every file change without asking that stays in the task's directory and away from `.git`, `.codex` and
+    /// `.agents`.
     pub accept_file_changes: bool,
+    /// What becomes of requests that ask for more than the sandbox gives.
+    pub escalations: Escalations,
     /// MCP servers whose tool approvals and plain confirmations are accepted.
     pub trusted_mcp_servers: Vec<String>,
     /// Decline what other MCP servers ask, instead of asking a person.
@@ -23,20 +29,36 @@ pub struct ApprovalPolicy {
     pub answer_limit: Option<Duration>,
 }
 
+/// What becomes of requests that ask for more than the sandbox gives: commands that ask to leave it, input to such
+/// commands, wishes for more permissions, and patches outside the task's directory or to files that decide what git and
+/// Codex run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Escalations {
+    /// A person is asked.
+    #[default]
+    Ask,
+    /// They are declined without asking, and the turn goes on.
+    Decline,
+}
+
 impl ApprovalPolicy {
     /// What the operator has decided on this request beforehand, with the reason.
-    pub fn standing_decision(&self, request: &ServerRequest) -> Option<(Decision, String)> {
+    pub fn standing_decision(
+        &self,
+        request: &ServerRequest,
+        inspection: &Inspection,
+    ) -> Option<(Decision, String)> {
         let accepted = |what: &str| Some((Decision::Accept, format!("{what} are accepted without asking")));
         match request {
-            // What opens the sandbox or the network is more than a command.
-            ServerRequest::Command(command) if self.accept_commands && !command.widens_the_sandbox() => {
+            _ if inspection.escalation.counts() => {
+                let declines = self.escalations == Escalations::Decline;
+                declines.then(|| (Decision::Decline, why_declined(request, inspection)))
+            }
+            ServerRequest::Command(_) | ServerRequest::LegacyCommand(_) if self.accept_commands => {
                 accepted("commands")
             }
-            ServerRequest::LegacyCommand(_) if self.accept_commands => accepted("commands"),
-            ServerRequest::FileChange(change) if self.accept_file_changes && change.grant_root.is_none() => {
-                accepted("file changes")
-            }
-            ServerRequest::LegacyPatch(patch) if self.accept_file_changes && patch.grant_root.is_none() => {
+            ServerRequest::FileChange(_) | ServerRequest::LegacyPatch(_) if self.accept_file_changes => {
                 accepted("file changes")
             }
             ServerRequest::Elicitation(asked) => self.on_elicitation(asked),
@@ -55,6 +77,30 @@ impl ApprovalPolicy {
     }
 }
 
+/// Why an escalation is declined, for whoever reads the log.
+fn why_declined(request: &ServerRequest, inspection: &Inspection) -> String {
+    let is_unknown = inspection.escalation == Escalation::Unknown;
+    let what = match request {
+        ServerRequest::Command(command) if command.is_input() => {
+            "input to a command that has left the sandbox is declined"
+        }
+        ServerRequest::Command(_) | ServerRequest::LegacyCommand(_) if is_unknown => {
+            "it could not be told whether the command asks to leave the sandbox, and such commands are declined"
+        }
+        ServerRequest::Command(_) | ServerRequest::LegacyCommand(_) => {
+            "commands that ask to leave the sandbox are declined"
+        }
+        ServerRequest::FileChange(_) | ServerRequest::LegacyPatch(_) if is_unknown => {
+            "it could not be told which files would change, and changes outside the task's directory are declined"
+        }
+        ServerRequest::FileChange(_) | ServerRequest::LegacyPatch(_) => {
+            "changes outside the task's directory, and of .git, .codex and .agents, are declined"
+        }
+        _ => "wishes for a wider sandbox are declined",
+    };
+    format!("{what} for this task (escalations = \"decline\")")
+}
+
 /// Whether nothing but a yes is asked: no form to fill, no page to open.
 fn is_plain_confirmation(asked: &ElicitationRequest) -> bool {
     let fields = asked.requested_schema.as_ref().and_then(|schema| schema["properties"].as_object());
@@ -65,26 +111,46 @@ fn is_plain_confirmation(asked: &ElicitationRequest) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use codex_wire::request::{CommandApproval, FileChangeApproval};
-    use serde_json::json;
+    use codex_wire::request::{CommandApproval, FileChangeApproval, PermissionsApproval};
 
     use super::*;
 
+    fn requests() -> [ServerRequest; 3] {
+        [
+            ServerRequest::Command(CommandApproval::default()),
+            ServerRequest::FileChange(FileChangeApproval::default()),
+            ServerRequest::Permissions(PermissionsApproval::default()),
+        ]
+    }
+
     #[test]
-    fn what_widens_the_sandbox_is_never_accepted_unasked() {
+    fn what_asks_for_more_than_the_sandbox_is_never_accepted_unasked() {
         let policy =
             ApprovalPolicy { accept_commands: true, accept_file_changes: true, ..ApprovalPolicy::default() };
-        let command = CommandApproval::default();
-        let wider = CommandApproval { additional_permissions: Some(json!({})), ..command.clone() };
-        let network = CommandApproval { network_approval_context: Some(json!({})), ..command.clone() };
-        let patch = FileChangeApproval::default();
-        let root = FileChangeApproval { grant_root: Some("/".to_owned()), ..patch.clone() };
-        let decides = |request| policy.standing_decision(&request).is_some();
-        assert!(decides(ServerRequest::Command(command)));
-        assert!(decides(ServerRequest::FileChange(patch)));
-        assert!(!decides(ServerRequest::Command(wider)));
-        assert!(!decides(ServerRequest::Command(network)));
-        assert!(!decides(ServerRequest::FileChange(root)));
-        assert!(!decides(ServerRequest::Permissions(codex_wire::request::PermissionsApproval::default())));
+        let decides = |request: &ServerRequest, escalation: Escalation| {
+            policy.standing_decision(request, &escalation.into()).map(|(decision, _)| decision)
+        };
+        let [command, patch, permissions] = &requests();
+        assert_eq!(decides(command, Escalation::None), Some(Decision::Accept));
+        assert_eq!(decides(patch, Escalation::None), Some(Decision::Accept));
+        for escalation in [Escalation::Asked, Escalation::Unknown] {
+            for request in [command, patch, permissions] {
+                assert_eq!(decides(request, escalation), None, "{request:?} {escalation:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn escalations_are_declined_where_the_operator_says_so_and_nothing_else_is() {
+        let policy = ApprovalPolicy { escalations: Escalations::Decline, ..ApprovalPolicy::default() };
+        let input = CommandApproval { kind: Some("writeStdin".to_owned()), ..CommandApproval::default() };
+        for request in requests().into_iter().chain([ServerRequest::Command(input)]) {
+            assert_eq!(policy.standing_decision(&request, &Inspection::default()), None);
+            for escalation in [Escalation::Asked, Escalation::Unknown] {
+                let (decision, reason) = policy.standing_decision(&request, &escalation.into()).unwrap();
+                assert_eq!(decision, Decision::Decline);
+                assert!(reason.ends_with(" for this task (escalations = \"decline\")"), "{reason}");
+            }
+        }
     }
 }

@@ -16,9 +16,11 @@ use crate::settings::{SessionConfig, TurnOptions};
 use crate::turn::SteerOutcome;
 
 mod actor;
+mod inspecting;
 mod opening;
 mod performing;
 mod running;
+mod watching;
 
 use opening::Source;
 

@@ -1,5 +1,6 @@
 //! How a session and its turns are set up.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -22,6 +23,9 @@ use crate::turn::{Limits, Millis};
 /// A turn may work this long unless told otherwise.
 const DEFAULT_WORK_LIMIT: Duration = Duration::from_mins(10);
 
+/// Commands may write here, whatever TMPDIR says (codex 0.166).
+const SHARED_TEMP_DIR: &str = "/tmp";
+
 /// Where the administrator of a machine configures Codex for everyone.
 const SYSTEM_CONFIG: &str = "/etc/codex";
 
@@ -38,6 +42,12 @@ pub struct SessionConfig {
     pub writable_roots: Vec<PathBuf>,
     /// Paths that no command may read or write. Codex's own home is always among them.
     pub denied: Vec<PathBuf>,
+    /// The directory for temporary files of this Codex, if it is not `/tmp`: commands may write there.
+    pub temp_dir: Option<PathBuf>,
+    /// Directories in which commands write nothing, also where they lie in one that commands may write.
+    pub read_only: Vec<PathBuf>,
+    /// The PATH of commands; none leaves that of Codex itself.
+    pub command_path: Option<String>,
     /// Variables that commands see beside the core of an environment.
     pub command_variables: Vec<String>,
     /// Whether Codex takes configuration, MCP servers and instructions from `cwd`.
@@ -75,6 +85,9 @@ impl SessionConfig {
             network: false,
             writable_roots: Vec::new(),
             denied: Vec::new(),
+            temp_dir: None,
+            read_only: Vec::new(),
+            command_path: None,
             command_variables: Vec::new(),
             project: ProjectTrust::Untrusted,
             approval_mode: ApprovalMode::Untrusted,
@@ -103,29 +116,52 @@ impl SessionConfig {
         settings
     }
 
-    /// The bounds of a thread on a server with this home. Codex compares real paths, so every path is resolved here.
-    pub fn confinement(&self, codex_home: Option<&str>) -> Result<Confinement, Failure> {
+    /// The bounds of a thread on a server with this home, in which the user has configured this. Codex compares real paths,
+    /// so every path is resolved here.
+    pub fn confinement(&self, codex_home: Option<&str>, users: &UserConfig) -> Result<Confinement, Failure> {
         let cwd = self.cwd.canonicalize().map_err(|error| {
             let message = format!("the directory {} cannot be used: {error}", self.cwd.display());
             Failure::new(FailureKind::Startup, message)
         })?;
         let codex_home = codex_home.map(|home| real_path(Path::new(home)));
-        let users = codex_home.as_deref().map(UserConfig::read).unwrap_or_default();
+        let of_machine = UserConfig::read(Path::new(SYSTEM_CONFIG)).mcp_servers_without_cwd;
         let denied: Vec<PathBuf> =
             self.denied.iter().map(|path| real_path(path)).chain(codex_home.clone()).collect();
         // One that lies in another is denied with it; named by itself it makes every command fail (codex 0.166).
         let is_outermost =
             |path: &&PathBuf| !denied.iter().any(|other| other != *path && path.starts_with(other));
+        let denied: Vec<PathBuf> = denied.iter().filter(is_outermost).cloned().collect();
+        let writable_roots: Vec<PathBuf> = self.writable_roots.iter().map(|path| real_path(path)).collect();
+        let temporary =
+            [Path::new(SHARED_TEMP_DIR)].into_iter().chain(self.temp_dir.as_deref()).map(real_path);
+        let writable: Vec<PathBuf> =
+            temporary.chain(writable_roots.iter().cloned()).chain([cwd.clone()]).collect();
+        let read_only: Vec<PathBuf> = self.read_only.iter().map(|path| real_path(path)).collect();
+        let is_below = |path: &&PathBuf| writable.iter().any(|top| path.starts_with(top) && *path != top);
+        let read_only: Vec<PathBuf> = read_only.iter().filter(is_below).cloned().collect();
+        let read_only = guarded(&read_only, &writable).chain(read_only.iter().map(PathBuf::as_path));
+        let guarded: BTreeSet<String> = guarded(&denied, &writable).chain(read_only).map(text).collect();
+        // codex 0.166 makes an empty file in the place of a denied path that is missing where commands may write, and leaves it
+        // there while they run: whoever wanted to make a directory of that name could not.
+        let is_kept_out = |path: &Path| is_missing(path) && writable.iter().any(|top| path.starts_with(top));
         let variables = self.command_variables.iter().cloned();
         Ok(Confinement {
             cwd: text(&cwd),
             access: self.sandbox.access(),
             network: self.network,
-            writable_roots: self.writable_roots.iter().map(|path| text(&real_path(path))).collect(),
-            denied: denied.iter().filter(is_outermost).map(|path| text(path)).collect(),
-            project: self.project,
+            writable_roots: writable_roots.iter().map(|path| text(path)).collect(),
+            denied: denied.iter().filter(|path| !is_kept_out(path)).map(|path| text(path)).collect(),
+            guarded,
+            project: self.project.clone(),
             approval_policy: self.approval_mode.as_str().to_owned(),
-            variables: variables.chain(users.command_variables).collect(),
+            mcp_servers_without_cwd: users
+                .mcp_servers_without_cwd
+                .iter()
+                .cloned()
+                .chain(of_machine)
+                .collect(),
+            command_path: self.command_path.clone().filter(|_| !users.command_variables.contains("PATH")),
+            variables: variables.chain(users.command_variables.iter().cloned()).collect(),
             codex_home: codex_home.as_deref().map(text),
         })
     }
@@ -134,19 +170,36 @@ impl SessionConfig {
 impl SessionConfig {
     /// Why an MCP server that Codex starts should not run: neither the user nor the program has set it up. Its code runs
     /// outside of any sandbox.
-    pub(crate) fn unknown_mcp_server(&self, name: &str, confinement: &Confinement) -> Option<String> {
+    pub(crate) fn unknown_mcp_server(
+        &self,
+        name: &str,
+        confinement: &Confinement,
+        of_user: impl FnOnce() -> bool,
+    ) -> Option<String> {
         let of_program = self.config.get("mcp_servers").and_then(|servers| servers.get(name)).is_some();
-        let of_user = || {
-            let home = confinement.codex_home.as_deref().map(Path::new);
-            home.into_iter()
-                .chain([Path::new(SYSTEM_CONFIG)])
-                .any(|home| UserConfig::read(home).mcp_servers.contains(name))
-        };
-        let is_known = confinement.project == ProjectTrust::Trusted || of_program || of_user();
-        (!is_known).then(|| {
-            format!("codex started the MCP server {name:?}, which is not in the user's own configuration")
-        })
+        let of_machine = || UserConfig::read(Path::new(SYSTEM_CONFIG)).mcp_servers.contains(name);
+        let is_known = confinement.project.is_trusted() || of_program || of_machine() || of_user();
+        (!is_known).then(|| unknown_mcp_server(name))
     }
+}
+
+/// Says that nobody has set up an MCP server.
+pub(crate) fn unknown_mcp_server(name: &str) -> String {
+    format!("codex started the MCP server {name:?}, which is not in the user's own configuration")
+}
+
+/// The directories above denied paths, up to the directory that commands may write and that holds them.
+fn guarded<'a>(denied: &'a [PathBuf], writable: &'a [PathBuf]) -> impl Iterator<Item = &'a Path> {
+    let between = |path: &'a PathBuf, top: &'a PathBuf| {
+        path.ancestors().skip(1).take_while(move |dir| dir.starts_with(top) && *dir != top)
+    };
+    let above = denied.iter().flat_map(move |path| writable.iter().flat_map(move |top| between(path, top)));
+    above.filter(move |dir| !is_missing(dir) && !writable.iter().any(|writable| writable == dir))
+}
+
+/// Whether there is certainly nothing. What we may not look at may be there: Codex may run as another user.
+fn is_missing(path: &Path) -> bool {
+    matches!(path.try_exists(), Ok(false))
 }
 
 /// The real path of a file or directory, also of one that does not exist yet: then of what exists above it.

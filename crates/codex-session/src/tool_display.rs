@@ -131,6 +131,7 @@ pub struct ToolDisplay {
 struct OpenCall {
     call_id: String,
     name: String,
+    preview: Option<String>,
     started_ms: u64,
 }
 
@@ -172,6 +173,11 @@ impl ToolDisplay {
         }
     }
 
+    /// How a call that runs was announced; none if it did not begin in this turn. Not redacted, unless it was cut.
+    pub fn announced(&self, call_id: &str) -> Option<&str> {
+        self.open.iter().find(|call| call.call_id == call_id)?.preview.as_deref()
+    }
+
     /// Ends the calls that the turn left open. codex 0.166 sends no `item/completed` for what runs at an interrupt.
     pub fn close(&mut self, now_ms: u64) -> Vec<Display> {
         let open = std::mem::take(&mut self.open);
@@ -196,7 +202,8 @@ impl ToolDisplay {
         }
         let started = self.announce(call_id, item, tool);
         let (call_id, name) = (started.call_id.clone(), started.name.clone());
-        self.open.push(OpenCall { call_id, name, started_ms: now_ms });
+        let preview = started.preview.clone();
+        self.open.push(OpenCall { call_id, name, preview, started_ms: now_ms });
         Some(started)
     }
 

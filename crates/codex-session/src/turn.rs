@@ -177,6 +177,9 @@ impl Turn {
             Input::Request { .. } if !self.is_attached() => {}
             Input::Request { id, request } => self.on_request(id, request, now, effects),
             Input::Reply(reply) => self.on_reply(reply, now, effects),
+            Input::Inspected { key, digest, inspection } => {
+                self.on_inspected(&key, &digest, inspection, now, effects);
+            }
             Input::Decided { key, decision, by } => self.on_decision(&key, &decision, by, effects),
             Input::ProgramAnswered { key, answer } => self.on_program_answer(&key, answer, effects),
             Input::Steer { token, input, client_id } => self.on_steer(token, input, client_id, effects),

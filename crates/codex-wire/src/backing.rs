@@ -1,26 +1,29 @@
 //! What stands behind a connection, for error messages: the process, its last words, its end.
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
 use crate::host::Host;
 
 /// The process at the other end of a transport.
 pub trait Backing: Send + Sync {
     /// The last lines that it wrote to stderr, redacted.
-    fn stderr_tail(&self, lines: usize) -> Vec<String>;
+    fn stderr_tail(&self, lines: usize) -> BoxFuture<'_, Vec<String>>;
 
     /// How it ended, if it has: `exit status: 3`, `signal: 9`.
-    fn exit(&self) -> Option<String>;
+    fn exit(&self) -> BoxFuture<'_, Option<String>>;
 
     /// Whether it still runs.
     fn is_alive(&self) -> bool;
 }
 
 impl Backing for Host {
-    fn stderr_tail(&self, lines: usize) -> Vec<String> {
-        Host::stderr_tail(self, lines)
+    fn stderr_tail(&self, lines: usize) -> BoxFuture<'_, Vec<String>> {
+        Host::stderr_tail(self, lines).boxed()
     }
 
-    fn exit(&self) -> Option<String> {
-        Host::exit(self).map(|exit| exit.to_string())
+    fn exit(&self) -> BoxFuture<'_, Option<String>> {
+        async move { Host::exit(self).await.map(|exit| exit.to_string()) }.boxed()
     }
 
     fn is_alive(&self) -> bool {

@@ -280,7 +280,7 @@ pub struct Page<T> {
 pub struct ThreadLoadedList {}
 call!(ThreadLoadedList, "thread/loaded/list", Page<ThreadId>);
 
-/// `thread/read`, for a thread's status.
+/// `thread/read`, for a thread's status and the path of its rollout. Works for the threads of sub-agents too.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadRead {

@@ -6,7 +6,7 @@
 //! and whether a repository is trusted, is decided elsewhere.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -20,10 +20,30 @@ pub const REVIEWER: &str = "user";
 
 /// Variables that every command sees, if the host has them: what Codex itself calls the core of an environment, and the
 /// mark by which a command that left its host's session is still found and ended.
-const CORE_VARIABLES: [&str; 13] = [
-    "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
-    "USERNAME", MARKER,
+const CORE_VARIABLES: [&str; 14] = [
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "USERNAME",
+    MARKER,
+    NOT_THE_FIRST_SHELL.0,
 ];
+
+/// Keeps bash from reading `~/.bashrc` before a command. Where the sandbox has no network, bash takes its stdin for a network
+/// connection, since asking for the peer fails with an unexpected error. A shell that such a connection has started reads that
+/// file, unless it is not the first one (seen: bash 5.2, codex 0.166).
+const NOT_THE_FIRST_SHELL: (&str, &str) = ("SHLVL", "1");
+
+/// A directory that no task writes.
+const NEUTRAL_DIR: &str = "/";
 
 /// How much of the disk commands may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +57,16 @@ pub enum Access {
 }
 
 /// Whether Codex takes configuration, MCP servers, rules and instructions from the directory of the thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProjectTrust {
     /// It takes nothing.
     Untrusted,
-    /// It behaves as it does for a project that the user trusts.
-    Trusted,
+    /// It takes what lies in the root, and nothing of the directories between the root and that of the thread: commands that
+    /// work in the root may write there.
+    Trusted {
+        /// The real path of the directory that the user trusts: that of the thread, or one above it.
+        root: PathBuf,
+    },
 }
 
 /// The bounds of one thread.
@@ -59,12 +83,21 @@ pub struct Confinement {
     /// Paths that no command may read or write, by their real paths: one that is a link makes every command fail
     /// (codex 0.166).
     pub denied: BTreeSet<String>,
+    /// Directories that hold a denied path in a place that commands may write, by their real paths. Nothing is written in them:
+    /// a command could move such a directory away, and put one of its own in its place.
+    pub guarded: BTreeSet<String>,
     /// Whether the directory is trusted.
     pub project: ProjectTrust,
     /// When Codex asks.
     pub approval_policy: String,
     /// Variables that commands see beside the core of an environment.
     pub variables: BTreeSet<String>,
+    /// The PATH of commands; none leaves that of Codex itself. Codex looks up programs of its own on its PATH, and runs them
+    /// outside of any sandbox: commands must not be able to write there.
+    pub command_path: Option<String>,
+    /// The user's MCP servers that Codex would start in the directory of the thread. They run outside of any sandbox, and many look
+    /// for their code where they are started (`npx`, `python -m`).
+    pub mcp_servers_without_cwd: BTreeSet<String>,
     /// The home of Codex. Instructions in it are the user's own.
     pub codex_home: Option<String>,
 }
@@ -89,7 +122,7 @@ impl Confinement {
     /// trust: the right name tells that they are in effect, also for a thread that was loaded earlier.
     pub fn profile_id(&self) -> Option<String> {
         let profile = self.profile()?;
-        let digest = Sha256::digest(json!([profile, self.cwd, self.project.as_str()]).to_string());
+        let digest = Sha256::digest(json!([profile, self.cwd, self.project.name()]).to_string());
         let start = digest.iter().take(8).fold(0_u64, |start, byte| start << 8 | u64::from(*byte));
         Some(format!("codex_bridge_{start:016x}"))
     }
@@ -102,9 +135,12 @@ impl Confinement {
             Access::Workspace => ":workspace",
             Access::Everything => return None,
         };
-        let writable = self.writable_roots.iter().filter(|_| self.access == Access::Workspace);
-        let mut filesystem: Map<String, Value> =
-            writable.map(|path| (path.clone(), json!("write"))).collect();
+        let when_writing = |paths: &BTreeSet<String>, access: &str| -> Vec<(String, Value)> {
+            let paths = paths.iter().filter(|_| self.access == Access::Workspace);
+            paths.map(|path| (path.clone(), json!(access))).collect()
+        };
+        let mut filesystem: Map<String, Value> = when_writing(&self.guarded, "read").into_iter().collect();
+        filesystem.extend(when_writing(&self.writable_roots, "write"));
         filesystem.extend(self.denied.iter().map(|path| (path.clone(), json!("deny"))));
         let network = json!({"enabled": self.network});
         Some(json!({"extends": base, "filesystem": filesystem, "network": network}))
@@ -143,25 +179,45 @@ impl Confinement {
             CORE_VARIABLES.into_iter().chain(self.variables.iter().map(String::as_str)).collect();
         let mut features = json!({"shell_snapshot": false, "write_stdin_approval": true});
         let mut rules = Map::new();
-        rules.insert(
-            "projects".to_owned(),
-            json!({ self.cwd.as_str(): {"trust_level": self.project.as_str()} }),
-        );
+        rules.insert("projects".to_owned(), Value::Object(self.projects()));
         rules.insert("allow_login_shell".to_owned(), json!(false));
         // The operator may name variables that look like secrets, and means it.
-        let policy = json!({"inherit": "all", "ignore_default_excludes": true, "include_only": variables});
+        let mut set = json!({NOT_THE_FIRST_SHELL.0: NOT_THE_FIRST_SHELL.1});
+        if let Some(path) = &self.command_path {
+            set["PATH"] = json!(path);
+        }
+        let policy = json!({
+            "inherit": "all", "ignore_default_excludes": true, "include_only": variables, "set": set,
+        });
         rules.insert("shell_environment_policy".to_owned(), policy);
-        if self.project == ProjectTrust::Untrusted {
+        if !self.project.is_trusted() {
             for feature in ["hooks", "plugins", "apps"] {
                 features[feature] = json!(false);
             }
             // Without it the configuration of every directory from the project's root down would count.
             rules.insert("project_root_markers".to_owned(), json!([]));
+            let elsewhere = |name: &String| (name.clone(), json!({"cwd": NEUTRAL_DIR}));
+            let servers: Map<String, Value> = self.mcp_servers_without_cwd.iter().map(elsewhere).collect();
+            if !servers.is_empty() {
+                rules.insert("mcp_servers".to_owned(), Value::Object(servers));
+            }
             // Names and descriptions of the repository's skills would reach the model.
             rules.insert("skills".to_owned(), json!({"include_instructions": false}));
         }
         rules.insert("features".to_owned(), features);
         rules
+    }
+
+    /// How far each directory is trusted that Codex asks about. It decides for each directory by itself.
+    fn projects(&self) -> Map<String, Value> {
+        let level = |level: &str| json!({ "trust_level": level });
+        let cwd = Path::new(&self.cwd);
+        let root = self.project.root().filter(|root| cwd.starts_with(root));
+        let below = cwd.ancestors().take_while(|dir| Some(*dir) != root);
+        // Without a root that is above it, the directory of the thread is meant.
+        let below: Vec<&Path> = if root.is_some() { below.collect() } else { vec![cwd] };
+        let untrusted = below.iter().map(|dir| (text(dir), level("untrusted")));
+        untrusted.chain(root.map(|root| (text(root), level("trusted")))).collect()
     }
 
     /// Whether a thread was opened within these bounds.
@@ -176,7 +232,7 @@ impl Confinement {
         let roots = json!([self.cwd]);
         let found = opened.runtime_workspace_roots.as_ref().map_or(Value::Null, |roots| json!(roots));
         same("workspace roots", &roots, &found)?;
-        if self.project == ProjectTrust::Trusted {
+        if self.project.is_trusted() {
             return Ok(());
         }
         // The user's own instructions lie in their home, and only theirs may count.
@@ -223,12 +279,26 @@ impl Confinement {
 }
 
 impl ProjectTrust {
-    fn as_str(self) -> &'static str {
+    /// Whether Codex takes anything from the directory.
+    pub fn is_trusted(&self) -> bool {
+        self.root().is_some()
+    }
+
+    fn root(&self) -> Option<&Path> {
         match self {
-            Self::Untrusted => "untrusted",
-            Self::Trusted => "trusted",
+            Self::Untrusted => None,
+            Self::Trusted { root } => Some(root),
         }
     }
+
+    /// Tells it from every other.
+    fn name(&self) -> String {
+        self.root().map_or_else(|| "untrusted".to_owned(), |root| format!("trusted {}", root.display()))
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 fn same(what: &'static str, wanted: &Value, got: &Value) -> Result<(), Difference> {

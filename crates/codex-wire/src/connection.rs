@@ -116,13 +116,16 @@ impl Connection {
     }
 
     /// The last lines of the server's stderr, redacted; empty when there is nothing behind the transport.
-    pub fn stderr_tail(&self, lines: usize) -> Vec<String> {
-        self.backing.as_ref().map(|backing| backing.stderr_tail(lines)).unwrap_or_default()
+    pub async fn stderr_tail(&self, lines: usize) -> Vec<String> {
+        match &self.backing {
+            Some(backing) => backing.stderr_tail(lines).await,
+            None => Vec::new(),
+        }
     }
 
     /// How the server's process ended, if it has and that is known.
-    pub fn exit(&self) -> Option<String> {
-        self.backing.as_ref().and_then(|backing| backing.exit())
+    pub async fn exit(&self) -> Option<String> {
+        self.backing.as_ref()?.exit().await
     }
 
     /// Whether the server's process is known to live. False also when there is no process to ask.

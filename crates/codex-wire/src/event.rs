@@ -33,6 +33,14 @@ pub enum Event {
     ItemCompleted(Item),
     /// A piece of an item that is being written.
     Delta(Delta),
+    /// Something was typed into a running command, or it was only looked at: then the text is empty. codex 0.166 asks
+    /// nobody before it does that to a command in the sandbox.
+    TerminalInput {
+        /// The command's item.
+        item_id: String,
+        /// What was typed.
+        text: String,
+    },
     /// Tokens were counted.
     TokenUsage(TokenUsage),
     /// The diff of the turn so far.
@@ -92,6 +100,7 @@ pub const METHODS: &[&str] = &[
     "item/reasoning/textDelta",
     "item/reasoning/summaryTextDelta",
     "item/commandExecution/outputDelta",
+    "item/commandExecution/terminalInteraction",
     "thread/tokenUsage/updated",
     "turn/diff/updated",
     "serverRequest/resolved",
@@ -119,6 +128,10 @@ impl Event {
             "item/commandExecution/outputDelta" => delta(DeltaKind::Output, source.read()?)?,
             "item/reasoning/textDelta" | "item/reasoning/summaryTextDelta" | "item/reasoning/delta" => {
                 delta(DeltaKind::Reasoning, source.read()?)?
+            }
+            "item/commandExecution/terminalInteraction" => {
+                let typed: WithStdin = source.read()?;
+                Self::TerminalInput { item_id: typed.item_id, text: typed.stdin }
             }
             "item/started" => Self::ItemStarted(source.read::<WithItem>()?.item),
             "item/completed" => Self::ItemCompleted(source.read::<WithItem>()?.item),
@@ -188,6 +201,13 @@ struct WithDelta {
     item_id: String,
     delta: Option<String>,
     text: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WithStdin {
+    item_id: String,
+    stdin: String,
 }
 
 #[derive(Deserialize)]

@@ -13,11 +13,13 @@ mod find;
 pub mod holder;
 pub mod keeper;
 mod launch;
+pub mod launcher;
 pub mod lineage;
 pub mod origin;
 pub mod placement;
 pub mod pool;
 pub mod proc;
+mod reach;
 pub mod record;
 pub mod retirement;
 mod stderr_log;
@@ -36,6 +38,7 @@ pub use environment::EnvPolicy;
 pub use find::{Found, find, find_all};
 pub use launch::{KeeperCommand, Launch};
 pub use placement::Identity;
+pub use reach::Reach;
 pub use record::{Exit, Record};
 pub use stop::{Stop, sweep, sweep_unfinished};
 
@@ -122,6 +125,12 @@ pub enum Error {
         /// Whose socket it is.
         found: Option<i32>,
     },
+    /// The launcher could not do it.
+    #[error("the launcher of hosts: {message}")]
+    Launcher {
+        /// In its own words.
+        message: String,
+    },
     /// Processes of the host survived everything.
     #[error("could not end all of host {id}: orphaned: {}", list(pids))]
     Orphaned {
@@ -160,11 +169,13 @@ async fn in_thread<T: Send + 'static>(
 pub struct Host {
     dir: PathBuf,
     record: Arc<Record>,
+    reach: Reach,
 }
 
 impl Host {
-    fn new(dir: &Path, record: Record) -> Host {
-        Host { dir: dir.to_owned(), record: Arc::new(record) }
+    /// One that runs as our own user.
+    fn of_ours(dir: &Path, record: Arc<Record>) -> Host {
+        Host { dir: dir.to_owned(), record, reach: Reach::Own }
     }
 
     /// Starts a host and waits until its codex answers. Whoever drops the future before that may leave a host behind,
@@ -193,6 +204,11 @@ impl Host {
         &self.dir
     }
 
+    /// How it is reached.
+    pub fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
     /// Whether its codex runs.
     pub fn is_alive(&self) -> bool {
         find::is_this_boot(&self.record) && self.record.codex.is_alive()
@@ -205,16 +221,28 @@ impl Host {
     }
 
     /// How codex ended, as its keeper saw it. `None` while it runs, or when no keeper was there to see.
-    pub fn exit(&self) -> Option<Exit> {
+    pub async fn exit(&self) -> Option<Exit> {
         if self.is_alive() {
             return None;
         }
+        match &self.reach {
+            Reach::Own => self.exit_written(),
+            Reach::Launcher(launcher) => launcher.last_words(self, 0).await.ok()?.0,
+        }
+    }
+
+    fn exit_written(&self) -> Option<Exit> {
         read_json(&Files(&self.dir).exit()).ok().flatten()
     }
 
     /// The last lines that codex wrote on stderr, redacted.
-    pub fn stderr_tail(&self, lines: usize) -> Vec<String> {
-        stderr_log::tail(&Files(&self.dir).stderr(), lines)
+    pub async fn stderr_tail(&self, lines: usize) -> Vec<String> {
+        match &self.reach {
+            Reach::Own => stderr_log::tail(&Files(&self.dir).stderr(), lines),
+            Reach::Launcher(launcher) => {
+                launcher.last_words(self, lines).await.map(|(_, tail)| tail).unwrap_or_default()
+            }
+        }
     }
 
     /// Codex's resident memory; `None` when it does not run.
@@ -235,15 +263,23 @@ impl Host {
         if !self.is_alive() {
             return Err(Error::Gone { id: self.record.id.clone() });
         }
+        if let Reach::Launcher(launcher) = &self.reach {
+            return launcher.connect(self).await;
+        }
         let stream = UnixStream::connect(&self.record.socket).await.map_err(&failed)?;
+        self.check_peer(&stream, rustix::process::geteuid().as_raw())?;
+        Ok(stream)
+    }
+
+    /// Whether codex, run by this user, is at the other end.
+    fn check_peer(&self, stream: &UnixStream, user: u32) -> Result<(), Error> {
         let expected = self.record.codex.pid;
-        let peer = stream.peer_cred().map_err(failed)?;
+        let peer = stream.peer_cred().map_err(io_error("cannot tell who listens on", &self.record.socket))?;
         let found = peer.pid();
-        let is_ours = peer.uid() == rustix::process::geteuid().as_raw();
-        if !is_ours || found.and_then(|pid| u32::try_from(pid).ok()) != Some(expected) {
+        if peer.uid() != user || found.and_then(|pid| u32::try_from(pid).ok()) != Some(expected) {
             return Err(Error::WrongPeer { id: self.record.id.clone(), expected, found });
         }
-        Ok(stream)
+        Ok(())
     }
 
     /// Whether codex takes a connection in time.
@@ -264,6 +300,9 @@ impl Host {
 
     /// Ends codex, the keeper and every process below them. Says who could not be ended.
     pub async fn stop(&self, how: Stop) -> Result<(), Error> {
-        stop::stop(self, how).await
+        match &self.reach {
+            Reach::Own => stop::stop(self, how).await,
+            Reach::Launcher(launcher) => launcher.stop(self, how).await,
+        }
     }
 }

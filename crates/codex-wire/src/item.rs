@@ -13,6 +13,8 @@ use serde_json::Value;
 pub use change::{Change, ChangeKind};
 use open_enum::open_enum;
 
+use crate::id::ThreadId;
+
 /// One item of a thread.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
@@ -243,6 +245,9 @@ pub struct OtherItem {
     pub raw: Value,
 }
 
+/// The type of items that deal with sub-agents.
+pub(crate) const SUB_AGENT_CALL: &str = "collabAgentToolCall";
+
 open_enum! {
     /// What kind of text an agent message is.
     pub enum Phase {
@@ -338,6 +343,16 @@ impl Item {
             Self::Other(it) => &it.id,
         };
         id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    /// The threads of sub-agents that this item has started. codex 0.166 tells of them in no other way.
+    pub fn started_agents(&self) -> Vec<ThreadId> {
+        let Self::Other(OtherItem { type_name, raw, .. }) = self else { return Vec::new() };
+        if type_name != SUB_AGENT_CALL || raw["tool"] != "spawnAgent" {
+            return Vec::new();
+        }
+        let threads = raw["receiverThreadIds"].as_array().map(Vec::as_slice).unwrap_or_default();
+        threads.iter().filter_map(Value::as_str).map(ThreadId::from).collect()
     }
 
     /// Whether it is still being worked on, for the items that say so.

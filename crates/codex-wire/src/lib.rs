@@ -3,7 +3,9 @@
 //! - [`envelope`], [`event`], [`item`], [`request`], [`answer`], [`call`], [`thread`]: messages.
 //! - [`peer`]: one connection; [`connection`]: one that has shaken hands; [`transport`]: ways to reach a server.
 //! - [`host`]: a Codex process that outlives us.
-//! - [`confinement`]: what keeps a thread within bounds; [`user_config`]: what the user's own `config.toml` says.
+//! - [`confinement`]: what keeps a thread within bounds; [`codex_home`] and [`user_config`]: what a home of
+//!   Codex and the user's own `config.toml` in it say.
+//! - [`escalation`]: whether a command asks to leave the sandbox, by the rollout of its thread.
 //! - [`contract`]: what we rely on, compared with the schema of an installed Codex.
 //!
 //! It decides nothing about turns or approvals: that is `codex-session`. An unknown method, field or value is
@@ -12,10 +14,12 @@
 pub mod answer;
 pub mod backing;
 pub mod call;
+pub mod codex_home;
 pub mod confinement;
 pub mod connection;
 pub mod contract;
 pub mod envelope;
+pub mod escalation;
 pub mod event;
 pub mod host;
 mod id;

@@ -5,9 +5,10 @@
 mod digest;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::id::{ThreadId, TurnId};
+use crate::item::Change;
 
 /// A request from Codex, by method. Written as it is read, for a digest of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -73,6 +74,12 @@ pub struct CommandApproval {
 }
 
 impl CommandApproval {
+    /// Whether this is about input to a running command. codex 0.166 asks that only where the command has left the sandbox,
+    /// or runs under other limits than those that hold now.
+    pub fn is_input(&self) -> bool {
+        self.kind.as_deref() == Some("writeStdin")
+    }
+
     /// Whether accepting it opens more than the command itself.
     pub fn widens_the_sandbox(&self) -> bool {
         self.additional_permissions.is_some() || self.network_approval_context.is_some()
@@ -288,6 +295,17 @@ pub struct LegacyPatchApproval {
     pub reason: Option<String>,
     /// A root that would become writable.
     pub grant_root: Option<String>,
+}
+
+impl LegacyPatchApproval {
+    /// The changes, one for each file.
+    pub fn changes(&self) -> Vec<Change> {
+        let change = |(path, kind): (&String, &Value)| {
+            let diff = kind.get("unified_diff").or_else(|| kind.get("content"));
+            serde_json::from_value(json!({"path": path, "kind": kind, "diff": diff})).ok()
+        };
+        self.file_changes.iter().filter_map(change).collect()
+    }
 }
 
 /// The methods of [`ServerRequest`], as they stand on the wire.

@@ -1,15 +1,21 @@
 //! What the user's own `config.toml` says about matters that we watch. It is theirs: nothing here writes to it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 /// What we read of a `config.toml`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct UserConfig {
     /// The names of the user's own MCP servers.
     pub mcp_servers: BTreeSet<String>,
+    /// Those of them that are programs and have no directory of their own: Codex starts them in that of the thread.
+    pub mcp_servers_without_cwd: BTreeSet<String>,
     /// The directories that the user has decided about, each with its trust level.
     pub projects: BTreeMap<String, String>,
     /// The variables that the user sets for commands.
@@ -20,9 +26,7 @@ impl UserConfig {
     /// Reads the file in a home of Codex. One that is missing or cannot be read says nothing: Codex itself refuses to
     /// open a thread when its file is broken.
     pub fn read(codex_home: &Path) -> Self {
-        std::fs::read_to_string(codex_home.join("config.toml"))
-            .map(|text| Self::parse(&text))
-            .unwrap_or_default()
+        fs::read_to_string(codex_home.join("config.toml")).map(|text| Self::parse(&text)).unwrap_or_default()
     }
 
     /// Reads the text of a file.
@@ -38,8 +42,14 @@ impl UserConfig {
         let level =
             |entry: &Value| entry.get("trust_level").and_then(Value::as_str).unwrap_or_default().to_owned();
         let projects = table("projects").into_iter().flatten();
+        let servers = table("mcp_servers").into_iter().flatten();
+        let has_no_cwd = |server: &Value| server.get("command").is_some() && server.get("cwd").is_none();
         Self {
             mcp_servers: keys(table("mcp_servers")),
+            mcp_servers_without_cwd: servers
+                .filter(|(_, server)| has_no_cwd(server))
+                .map(|(name, _)| name.clone())
+                .collect(),
             projects: projects.map(|(path, entry)| (path.clone(), level(entry))).collect(),
             command_variables: keys(
                 table("shell_environment_policy")
@@ -51,10 +61,76 @@ impl UserConfig {
 
     /// A decision about `dir` or a directory above it that `earlier` did not have. Codex writes one by itself when it
     /// takes a repository for trusted.
-    pub fn new_project_above(&self, dir: &Path, earlier: &Self) -> Option<&str> {
+    fn new_project_above(&self, dir: &Path, earlier: &Self) -> Option<&str> {
         let is_new = |(path, level): &(&String, &String)| earlier.projects.get(*path) != Some(*level);
         let found = self.projects.iter().filter(is_new).find(|(path, _)| dir.starts_with(path.as_str()));
         found.map(|(path, _)| path.as_str())
+    }
+}
+
+/// Looks for decisions about a directory that appear in a `config.toml`.
+#[derive(Debug)]
+pub struct ProjectWatch {
+    home: PathBuf,
+    dir: PathBuf,
+    before: UserConfig,
+    /// The file as it was at the last look.
+    seen: Option<Stamp>,
+}
+
+/// Tells one state of a file from another.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    bytes: u64,
+    changed_at: (i64, i64),
+}
+
+impl Stamp {
+    fn of(file: &Path) -> Option<Self> {
+        let found = fs::metadata(file).ok()?;
+        let changed_at = (found.ctime(), found.ctime_nsec());
+        Some(Self { inode: found.ino(), bytes: found.len(), changed_at })
+    }
+}
+
+impl ProjectWatch {
+    /// From now on, for `dir`, in the file of a home of Codex.
+    pub fn begin(home: &Path, dir: &Path) -> Self {
+        let seen = Stamp::of(&home.join("config.toml"));
+        let before = UserConfig::read(home);
+        Self { seen, ..Self::begin_with(before, home, dir) }
+    }
+
+    /// From what the file says now, for whoever is told of it and cannot read it.
+    pub fn begin_with(before: UserConfig, home: &Path, dir: &Path) -> Self {
+        Self { home: home.to_owned(), dir: dir.to_owned(), before, seen: None }
+    }
+
+    /// Why work in the directory should not go on: its file has got a decision about it. Cheap while the file stays as it is.
+    pub fn new_entry(&mut self) -> Option<String> {
+        let file = self.home.join("config.toml");
+        let now = Stamp::of(&file);
+        if now == self.seen {
+            return None;
+        }
+        self.seen = now;
+        self.new_entry_in(&UserConfig::read(&self.home))
+    }
+
+    /// The same, by what the file is told to say now.
+    pub fn new_entry_in(&self, now: &UserConfig) -> Option<String> {
+        let path = now.new_project_above(&self.dir, &self.before)?;
+        Some(format!(
+            "{} got an entry for {path} while Codex worked there. If that was you, continue the task; if not, remove the \
+             entry: with it Codex runs what {path}/.codex says",
+            self.home.join("config.toml").display()
+        ))
+    }
+
+    /// What the file said at the beginning.
+    pub fn before(&self) -> &UserConfig {
+        &self.before
     }
 }
 
@@ -63,12 +139,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_entry_that_appears_is_told_once_and_other_changes_are_not() {
+        let home = tempfile::tempdir().unwrap();
+        let write = |text: &str| fs::write(home.path().join("config.toml"), text).unwrap();
+        write("[projects.\"/srv/old\"]\ntrust_level = \"trusted\"\n");
+        let mut watch = ProjectWatch::begin(home.path(), Path::new("/srv/repo/sub"));
+        assert_eq!(watch.new_entry(), None);
+        write("model = \"other\"\n");
+        assert_eq!(watch.new_entry(), None);
+        write("[projects.\"/srv/other\"]\ntrust_level = \"trusted\"\n");
+        assert_eq!(watch.new_entry(), None);
+        write("[projects.\"/srv/repo\"]\ntrust_level = \"trusted\"\n");
+        let told = watch.new_entry().unwrap();
+        assert!(told.contains("got an entry for /srv/repo "), "{told}");
+        assert_eq!(watch.new_entry(), None, "it was told");
+    }
+
+    #[test]
     fn names_are_found_in_every_spelling_and_a_broken_file_says_nothing() {
         let config = UserConfig::parse(
             "mcp_servers.one.command = \"a\"\nshell_environment_policy.set = { A = \"1\" }\n[mcp_servers.\"two x\"]\ncommand = \"b\"\n\
              [projects.\"/srv/a b\"]\ntrust_level = \"trusted\"\n",
         );
         assert_eq!(config.mcp_servers, ["one".to_owned(), "two x".to_owned()].into());
+        assert_eq!(config.mcp_servers_without_cwd, config.mcp_servers);
+        let other =
+            "[mcp_servers.here]\ncommand = \"a\"\ncwd = \"/srv\"\n[mcp_servers.far]\nurl = \"https://a\"\n";
+        assert_eq!(UserConfig::parse(other).mcp_servers_without_cwd, BTreeSet::new());
         assert_eq!(config.projects, [("/srv/a b".to_owned(), "trusted".to_owned())].into());
         assert_eq!(config.command_variables, ["A".to_owned()].into());
         assert_eq!(UserConfig::parse("[mcp_servers"), UserConfig::default());

@@ -11,6 +11,8 @@ mod contract;
 mod host_boot;
 #[path = "all/host_killed.rs"]
 mod host_killed;
+#[path = "all/host_launcher.rs"]
+mod host_launcher;
 #[path = "all/host_lifecycle.rs"]
 mod host_lifecycle;
 #[path = "all/host_pool.rs"]

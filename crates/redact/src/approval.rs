@@ -7,11 +7,12 @@
 //!    quoting. Text with `` $ ` ; | & < > ( ) { } \ ``, quotes, blanks, line breaks, patterns or anything outside ASCII is shown.
 //! 2. A mark never covers (a part of) the name of a program, the target of a redirection, a path or a host, nor anything where
 //!    the quotes of a command cannot be followed (`"$(…)"`, here-documents).
-//! 3. Where a command runs text that it computes (`eval`, `| sh`, `python -c`, `$X` in the place of a program), nothing is
-//!    hidden: the value of `T=npm_…` could become a program with `${T%%_*}`.
+//! 3. Where a command runs text that it computes (`eval`, `| sh`, `python -c`, `$X` in the place of a program), or decodes any
+//!    (`base64 -d`), nothing is hidden: the value of `T=npm_…` could become a program with `${T%%_*}`.
 //! 4. Where a command expands or pipes anything (`` $ ` | < > ( ``), only a *generated* string is hidden: shown, it would
 //!    tell the reader no more than its mark does. The `rm` of `TOKEN=rm; echo $TOKEN` is shown. So it is in every diff.
-//! 5. Else any value of a name that announces a secret is hidden, since it reaches nothing but the program that it is for.
+//! 5. Else any value of a name that announces a secret is hidden, since it reaches nothing but the program that it is for. Not
+//!    so a word of its own behind an option, which may be an operand (`dropdb --no-password production`).
 //!
 //! What a rule refuses to hide is shown, unless the program itself knows it to be secret or it is a private key: these go to
 //! no chat. They are marked, and [`Shown::is_whole`] says that the text must not be approved by whoever has seen only this.
@@ -173,7 +174,9 @@ impl Covering<'_> {
         let is_hidden = !may_act
             && (inert::is_known_value(span.kind, value)
                 || inert::is_generated(span.kind, value)
-                || (self.context.moves_nothing() && inert::is_named_value(span.kind, value)));
+                || (self.context.moves_nothing()
+                    && !self.context.may_be_operand(span.start)
+                    && inert::is_named_value(span.kind, value)));
         match (is_hidden, is_forbidden) {
             (true, _) => Fate::Hide,
             (false, true) => Fate::Withhold,

@@ -146,6 +146,13 @@ impl Bridge {
         if request.is_question() && is_yes(&decision) {
             return Err(Error::IsQuestion(request.request_id));
         }
+        if !request.offers(&decision) {
+            let message = format!(
+                "request {} cannot be accepted for longer than once: it asks for more than the sandbox gives",
+                request.request_id
+            );
+            return Err(Error::Refused(message));
+        }
         let decision = answer::as_asked(&request.ask, decision).map_err(Error::BadAnswers)?;
         let now = now_ms();
         let plain = serde_json::to_vec(&decision).map_err(|error| Error::Refused(error.to_string()))?;

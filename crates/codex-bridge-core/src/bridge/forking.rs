@@ -6,7 +6,7 @@ use codex_wire::ThreadId;
 use super::handing::Opens;
 use super::turning::new_task_id;
 use super::{Bridge, Error, Giver, Inner, TaskView, check_name, now_ms, state_event};
-use crate::runner::session_config;
+use crate::runner::session_setup;
 use crate::store::Write;
 use crate::task::{Notification, Status, Task, TaskId, Used};
 
@@ -92,7 +92,8 @@ impl Bridge {
     /// Opens the trunk, branches it, and leaves both.
     async fn forked(&self, trunk: &Task, thread_id: ThreadId) -> Result<Standing, Failure> {
         let inner = &self.inner;
-        let config = session_config(&inner.config, &trunk.settings)?;
+        let trust = inner.config.trust_of(&trunk.settings);
+        let config = session_setup(&inner.config, &trunk.settings, trust)?.session;
         let dial = inner.hosts.dial(trunk);
         let session = Session::resume(config, dial, None, thread_id).await?;
         let branch = session.fork().await;

@@ -54,7 +54,7 @@ impl Bridge {
         let tasks = self.inner.store.tasks(filter).await?;
         let mut views: Vec<TaskView> = tasks
             .into_iter()
-            .map(|task| with_requests(open.remove(&task.id).unwrap_or_default(), task))
+            .map(|task| self.with_requests(open.remove(&task.id).unwrap_or_default(), task))
             .collect();
         self.inner.show_telling(&mut views).await?;
         Ok(views)
@@ -66,9 +66,20 @@ impl Bridge {
     }
 
     async fn finish_view(&self, task: Task, open: Vec<RequestRecord>) -> Result<TaskView, Error> {
-        let mut view = with_requests(open, task);
+        let mut view = self.with_requests(open, task);
         self.inner.show_telling(std::slice::from_mut(&mut view)).await?;
         Ok(view)
+    }
+
+    /// The status as people see it: waiting follows from what is open.
+    fn with_requests(&self, open_requests: Vec<RequestRecord>, mut task: Task) -> TaskView {
+        if matches!(task.status, Status::Working | Status::Starting) && !open_requests.is_empty() {
+            let only_questions = open_requests.iter().all(RequestRecord::is_question);
+            task.status =
+                if only_questions { Status::WaitingForUserInput } else { Status::WaitingForApproval };
+        }
+        let trust = self.inner.config.trust_of(&task.settings);
+        TaskView { task, open_requests, trust }
     }
 
     /// What waits for people, the oldest first.
@@ -184,13 +195,4 @@ impl Watch {
 fn id_prefix(id: &str) -> String {
     let id = id.trim();
     if id.starts_with("codex-") { id.to_owned() } else { format!("codex-{id}") }
-}
-
-/// The status as people see it: waiting follows from what is open.
-fn with_requests(open_requests: Vec<RequestRecord>, mut task: Task) -> TaskView {
-    if matches!(task.status, Status::Working | Status::Starting) && !open_requests.is_empty() {
-        let only_questions = open_requests.iter().all(RequestRecord::is_question);
-        task.status = if only_questions { Status::WaitingForUserInput } else { Status::WaitingForApproval };
-    }
-    TaskView { task, open_requests }
 }

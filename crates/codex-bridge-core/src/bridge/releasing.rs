@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use codex_session::link;
 use codex_wire::call::{ThreadArchive, ThreadUnarchive};
-use codex_wire::host::Host;
-use codex_wire::{Epoch, ThreadId};
 
-use super::{Bridge, Error, TaskView};
+use super::{Bridge, Error, Inner, TaskView};
+use crate::task::Task;
 
 /// How long each call may take.
 const CALL_LIMIT: Duration = Duration::from_secs(10);
@@ -30,21 +29,22 @@ impl Bridge {
         if !task.status.is_at_rest() {
             return Err(wrong("it is still under way; wait for its end, or interrupt it"));
         }
-        let thread_id = task.thread_id.clone().ok_or_else(|| wrong("it has no thread"))?;
+        if task.thread_id.is_none() {
+            return Err(wrong("it has no thread"));
+        }
         let _still = inner.hold_still(&task);
         drop(changing);
-        // On a host that has gone nothing holds it.
-        if let Some(host) = self.living_host(task.epoch.as_ref()).await {
-            self.unload(host, thread_id).await.map_err(Error::Refused)?;
-        }
+        inner.unload_thread(&task).await.map_err(Error::Refused)?;
         self.view(task).await
     }
+}
 
-    async fn living_host(&self, epoch: Option<&Epoch>) -> Option<Host> {
-        self.inner.hosts.find(epoch?).await
-    }
-
-    async fn unload(&self, host: Host, thread_id: ThreadId) -> Result<(), String> {
+impl Inner {
+    /// Unloads the thread of a task that begins no turn meanwhile.
+    pub(crate) async fn unload_thread(&self, task: &Task) -> Result<(), String> {
+        let (Some(thread_id), Some(epoch)) = (task.thread_id.clone(), &task.epoch) else { return Ok(()) };
+        // On a host that has gone nothing holds it.
+        let Some(host) = self.hosts.find(epoch).await else { return Ok(()) };
         let link = link::connect(host, CALL_LIMIT).await.map_err(|it| it.to_string())?;
         let peer = &link.connection.peer;
         let archive = ThreadArchive { thread_id: thread_id.clone() };

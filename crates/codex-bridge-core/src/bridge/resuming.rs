@@ -94,8 +94,13 @@ impl Inner {
         for task in self.store.tasks(&paused).await?.into_iter().rev() {
             match &task.parked {
                 Some(Parked::UsageLimit { .. }) => self.share_limit(&task).await?,
-                Some(Parked::Login { seen, .. }) if *seen != self.login_fingerprint(&task) => {}
-                Some(Parked::Login { .. }) | None => continue,
+                Some(Parked::Login { seen, .. }) => {
+                    let now = self.login_fingerprint(&task).await;
+                    if now.is_none_or(|now| now == *seen) {
+                        continue;
+                    }
+                }
+                None => continue,
             }
             let home = self.login_home(&task);
             let pace = self.accounts().may_resume(&home, &task.id, now_ms());

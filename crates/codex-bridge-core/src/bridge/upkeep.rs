@@ -81,12 +81,10 @@ impl Inner {
         Ok(self.store.tasks(&paused).await?.into_iter().find(carries).map(|task| task.id))
     }
 
-    /// What the login of a task looks like from outside: it changes when somebody logs in.
-    pub(crate) fn login_fingerprint(&self, task: &Task) -> String {
-        match std::fs::metadata(login::file(&self.login_home(task))).and_then(|file| file.modified()) {
-            Ok(modified) => format!("{modified:?}"),
-            Err(_) => "none".to_owned(),
-        }
+    /// What the login of a task looks like from outside: it changes when somebody logs in. None while nobody can say.
+    pub(crate) async fn login_fingerprint(&self, task: &Task) -> Option<String> {
+        let home = self.hosts.home(&self.login_home(task)).await;
+        home.ok().map(|home| home.login.fingerprint)
     }
 
     /// Forgets what is older than the operator wants it kept; says how many tasks.

@@ -81,8 +81,11 @@ fn moment(at: TimeMs, now: TimeMs) -> String {
 /// What a request is about, on a line of its own.
 fn shown(request: &RequestRecord) -> String {
     let details = request.ask["details"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let first = details.first().and_then(|detail| detail["text"].as_str());
-    first.map(|text| format!("\n  {}", shortened(text))).unwrap_or_default()
+    // What needs care stands before what it is about.
+    let about =
+        details.iter().find(|detail| !matches!(detail["label"].as_str(), Some("Careful" | "Not shown")));
+    let text = about.or(details.first()).and_then(|detail| detail["text"].as_str());
+    text.map(|text| format!("\n  {}", shortened(text))).unwrap_or_default()
 }
 
 /// The beginning says what, the end says why: what is between goes first.

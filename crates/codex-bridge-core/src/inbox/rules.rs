@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use codex_session::{ApprovalMode, Sandbox};
+use codex_session::{ApprovalMode, Escalations, Sandbox};
 use serde::Deserialize;
 
 use super::{Party, Room};
@@ -28,6 +28,8 @@ pub struct Rules {
     pub network: bool,
     /// Directories beside the workspace that commands may write.
     pub writable_roots: Vec<PathBuf>,
+    /// What the profile says that becomes of wishes to leave the sandbox.
+    pub escalations: Option<Escalations>,
     /// The model, if not Codex's own choice.
     pub model: Option<String>,
     /// The reasoning effort, if not Codex's own choice.
@@ -134,6 +136,7 @@ impl Rules {
             approval_policy: ApprovalMode::OnRequest,
             network: false,
             writable_roots: Vec::new(),
+            escalations: None,
             model: None,
             effort: None,
             while_running: WhileRunning::Queue,

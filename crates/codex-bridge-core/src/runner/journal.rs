@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codex_session::ask::Unredacted;
+use codex_session::ask::{Detail, Kind, Unredacted};
 use codex_session::tool_display::Display;
 use codex_session::turn::Closing;
 use codex_session::{Ask, Decider, Decision, RequestKey, Session, SessionEvent};
@@ -18,6 +18,9 @@ use crate::request::{RequestRecord, RequestState, WholeChanges};
 use crate::store::{self, RequestFilter, Store, Write};
 use crate::task::{Status, TaskId, TimeMs, TurnProgress};
 
+/// The line of something that was typed into a running command. The command is `of_call`, and not `call_id`: a call can be
+/// typed into more than once, and lines with a `call_id` are written once for each.
+const TERMINAL_INPUT: &str = "terminal_input";
 /// The line of something that was added to a turn.
 const STEERED: &str = "steered";
 /// Lines of a log that are read at once.
@@ -65,6 +68,10 @@ impl Work {
             }
             SessionEvent::Shown(shown) => self.log_shown(&shown).await?,
             SessionEvent::Heard { item_id, client_id, text } => self.heard(item_id, client_id, &text).await?,
+            SessionEvent::Typed { call_id, command, text, cut_bytes } => {
+                let body = json!({ "of_call": call_id, "command": command, "text": text, "text_cut_bytes": cut_bytes });
+                self.log(TERMINAL_INPUT, body).await?;
+            }
             SessionEvent::TurnStarted { turn_id } => self.turn_started(turn_id).await?,
             SessionEvent::Asked { key, ask } => self.asked(key, *ask).await?,
             SessionEvent::RequestClosed { key, closing } => self.request_closed(&key, closing).await?,
@@ -217,9 +224,13 @@ impl Work {
         let is_known = known.is_some();
         let request_id = known.map_or_else(|| format!("req-{}", random_hex(8)), |known| known.request_id);
         let whole_bytes = self.keep_whole_changes(&request_id, &mut ask).await?;
+        if ask.kind != Kind::Questions {
+            ask.details.push(Detail { label: "Repository", text: self.trust.described() });
+        }
         let now = now_ms();
         let limit = self.inner.config.approvals.answer_limit;
         let mut shown = serde_json::to_value(&ask).unwrap_or_default();
+        shown["trust"] = self.trust.as_str().into();
         if let Some(bytes) = whole_bytes {
             shown["whole_changes_bytes"] = bytes.into();
         }
@@ -411,6 +422,7 @@ fn is_of_the_model(event: &SessionEvent) -> bool {
         event,
         SessionEvent::Shown(_)
             | SessionEvent::Output { .. }
+            | SessionEvent::Typed { .. }
             | SessionEvent::Asked { .. }
             | SessionEvent::Diff { .. }
     )

@@ -9,16 +9,19 @@ use codex_session::{
     TurnResult,
 };
 use codex_wire::confinement::ProjectTrust;
-use codex_wire::user_config::UserConfig;
+use codex_wire::host::Reach;
+use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::approver::People;
 use super::{COMMANDS, Command, Mode, Runner, Work};
 use crate::config::Config;
+use crate::login;
 use crate::place::{self, Overlap, Place};
+use crate::skills;
 use crate::store;
 use crate::task::{Settings, Task, TurnProgress};
-use crate::trust::{Trust, instructions_of};
+use crate::trust::{Instructions, Trust, instructions_of};
 
 /// A prompt that was on its way when we died makes its thread durable within so long, if it arrived.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
@@ -32,13 +35,17 @@ impl Runner {
         journal: mpsc::Sender<SessionEvent>,
         mode: Mode,
     ) -> Result<Option<Session>, store::Error> {
-        let mut config = match session_config(&work.inner.config, &work.task.settings) {
-            Ok(config) => config,
+        let mut config = match session_setup(&work.inner.config, &work.task.settings, work.trust) {
+            Ok(Setup { session, left_out }) => {
+                for message in left_out {
+                    work.log("warning", json!({ "message": message })).await?;
+                }
+                session
+            }
             Err(failure) => return work.end_with(failure).await.map(|()| None),
         };
         config.journal = Some(journal);
-        let home = work.inner.login_home(&work.task);
-        let users_before = UserConfig::read(&home);
+        config.approvals.escalations = work.inner.config.escalations_of(&work.task);
         let opening = open_thread(work, config, mode);
         tokio::pin!(opening);
         let opened = loop {
@@ -60,7 +67,6 @@ impl Runner {
         // The thread's opening itself is recorded by the caller, with more detail.
         while told.try_recv().is_ok() {}
         let checked = opened.and_then(|session| {
-            check_trust(&users_before, &home, &work.task.settings)?;
             work.task.settings.place = Some(check_place(&work.task.settings)?);
             Ok(session)
         });
@@ -77,61 +83,82 @@ impl Work {
     }
 }
 
-/// Whether Codex has taken the directory for trusted by itself, which it writes to the user's own file.
-fn check_trust(before: &UserConfig, home: &Path, settings: &Settings) -> Result<(), Failure> {
-    match UserConfig::read(home).new_project_above(&settings.cwd, before) {
-        None => Ok(()),
-        Some(path) => {
-            let message = format!(
-                "{} got an entry for {path} while the thread was opened. If that was you, continue the task; if not, \
-                 remove the entry: with it Codex runs what {path}/.codex says",
-                home.join("config.toml").display(),
-            );
-            Err(Failure::new(FailureKind::Breach, message))
-        }
-    }
-}
-
 fn stopped() -> TurnResult {
     TurnResult { outcome: TurnOutcome::Interrupted, interrupted: true, ..TurnResult::default() }
 }
 
+/// How the sessions of a task are set up.
+pub(crate) struct Setup {
+    /// The settings of the session.
+    pub(crate) session: SessionConfig,
+    /// Instructions in the directory that do not count, each with the reason.
+    pub(crate) left_out: Vec<String>,
+}
+
 /// How the sessions of a task are set up; or why its directory cannot be used. Reads files of the directory.
-pub(crate) fn session_config(config: &Config, settings: &Settings) -> Result<SessionConfig, Failure> {
+pub(crate) fn session_setup(config: &Config, settings: &Settings, trust: Trust) -> Result<Setup, Failure> {
     check_place(settings)?;
     check_grounds(config, settings)?;
-    let trust = config.trust_of(settings);
     let mut session = SessionConfig::new(&settings.cwd);
     session.sandbox = settings.sandbox;
     session.network = settings.network;
     session.writable_roots.clone_from(&settings.writable_roots);
     session.approval_mode = settings.approval_policy;
     session.denied = config.denied_paths();
+    session.temp_dir = config.temp_dir();
     session.command_variables = config.env.pass.iter().chain(config.env.set.keys()).cloned().collect();
-    session.project = if trust == Trust::Trusted { ProjectTrust::Trusted } else { ProjectTrust::Untrusted };
+    session.project = if trust == Trust::Trusted {
+        ProjectTrust::Trusted { root: config.trusted_root_of(settings) }
+    } else {
+        ProjectTrust::Untrusted
+    };
+    session.read_only = config.read_only_for(&settings.cwd);
+    session.command_path.clone_from(&config.command_path);
     session.model.clone_from(&settings.model);
     session.approvals = config.approvals.clone();
     session.redactor = config.redactor.clone();
     let ours = Some(config.developer_instructions.clone()).filter(|text| !text.is_empty());
-    let of_directory = if trust == Trust::Instructions { instructions_of(&settings.cwd) } else { None };
+    let Instructions { text: of_directory, left_out } = match trust {
+        Trust::Instructions => instructions_of(&settings.cwd),
+        // Codex itself reads those of a directory that is trusted.
+        Trust::Hostile | Trust::Trusted => Instructions::default(),
+    };
     let of_caller = settings.developer_instructions.clone();
-    let instructions: Vec<String> = ours.into_iter().chain(of_directory).chain(of_caller).collect();
+    let home = login::home(config, settings.codex_home.as_ref());
+    // A home that belongs to another user may lead anywhere: it is not for us to read.
+    let own_home = (config.reach == Reach::Own).then_some(home.as_path());
+    let of_skills = skills::listed(&config.skills, own_home, &session.denied);
+    let instructions: Vec<String> =
+        ours.into_iter().chain(of_skills).chain(of_directory).chain(of_caller).collect();
     session.developer_instructions = (!instructions.is_empty()).then(|| instructions.join("\n\n"));
-    Ok(session)
+    Ok(Setup { session, left_out })
 }
 
-/// Whether the task may work in its directory at all. Tasks from before this was asked are refused here.
+/// Whether the task may work in its directory at all, and write in the directories that its profile opens. Tasks from before
+/// this was asked are refused here.
 fn check_grounds(config: &Config, settings: &Settings) -> Result<(), Failure> {
+    let refused = |dir: &Path, overlap: Overlap, what_to_do: &str| {
+        let message = format!("no task may write in {}: {overlap}; {what_to_do}", dir.display());
+        Err(Failure::new(FailureKind::Configuration, message))
+    };
     match config.grounds.overlap(&settings.cwd) {
-        None => Ok(()),
-        Some(Overlap::Holds(_) | Overlap::HoldsHome(_)) if settings.sandbox == Sandbox::ReadOnly => Ok(()),
+        None => {}
+        Some(Overlap::Holds(_) | Overlap::HoldsHome(_) | Overlap::AmongTools(_))
+            if settings.sandbox == Sandbox::ReadOnly => {}
         Some(overlap) => {
-            let cwd = settings.cwd.display();
-            let message =
-                format!("no task may write in {cwd}: {overlap}; start it again in a directory of its own");
-            Err(Failure::new(FailureKind::Configuration, message))
+            return refused(&settings.cwd, overlap, "start it again in a directory of its own");
         }
     }
+    if settings.sandbox != Sandbox::WorkspaceWrite {
+        return Ok(());
+    }
+    let opened = settings.writable_roots.iter().map(|dir| dir.canonicalize().unwrap_or_else(|_| dir.clone()));
+    for dir in opened {
+        if let Some(overlap) = config.grounds.overlap(&dir) {
+            return refused(&dir, overlap, "name another directory as `writable_roots` of the profile");
+        }
+    }
+    Ok(())
 }
 
 /// Whether the directory is still the one that the task was handed over for.

@@ -174,6 +174,7 @@ fn rules(bench: &Workbench) -> Rules {
         approval_policy: ApprovalMode::Untrusted,
         network: false,
         writable_roots: Vec::new(),
+        escalations: None,
         model: None,
         effort: None,
         while_running: WhileRunning::Queue,

@@ -7,6 +7,7 @@ mod bridge_full;
 mod bridge_parking;
 mod bridge_recovery;
 mod bridge_tasks;
+mod escalations;
 mod hostile;
 mod inbox;
 mod inbox_deciding;

@@ -8,12 +8,13 @@ use codex_bridge_core::bridge::{DecisionReport, Error, Which};
 use codex_bridge_core::config::{DEVELOPER_INSTRUCTIONS, PROMPT_LIMIT_BYTES};
 use codex_bridge_core::place::Grounds;
 use codex_bridge_core::seal::Key;
+use codex_bridge_core::skills::SkillPlaces;
 use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::task::{Limits, Settings, Status};
 use codex_bridge_core::trust::TrustedRoots;
 use codex_bridge_core::{Bridge, Config, NewTask, OnHostLoss, TaskView};
 use codex_session::{ApprovalPolicy, Decision, Sandbox};
-use codex_wire::host::{EnvPolicy, KeeperCommand};
+use codex_wire::host::{EnvPolicy, KeeperCommand, Reach};
 use redact::Redactor;
 use scripted_model::ScriptedModel;
 use testkit::rig::{self, Home};
@@ -35,6 +36,7 @@ impl Workbench {
 
     pub fn config(&self) -> Config {
         Config {
+            reach: Reach::Own,
             hosts_dir: self.home.dir().join("hosts"),
             codex: rig::codex_path(),
             codex_version: rig::codex().version.to_string(),
@@ -44,6 +46,7 @@ impl Workbench {
                 pass: self.home.env().into_iter().map(|(name, _)| name).collect(),
                 ..EnvPolicy::default()
             },
+            command_path: None,
             codex_home: Some(self.home.codex_home()),
             other_homes: Vec::new(),
             denied: Vec::new(),
@@ -53,8 +56,10 @@ impl Workbench {
             prompt_limit_bytes: PROMPT_LIMIT_BYTES,
             host_limits: codex_wire::host::retirement::Limits::default(),
             on_host_loss: OnHostLoss::Ask,
+            skills: SkillPlaces::default(),
             developer_instructions: DEVELOPER_INSTRUCTIONS.to_owned(),
             approvals: ApprovalPolicy::default(),
+            escalations: None,
             keep_tasks: Duration::from_hours(1),
             keep_events: 10_000,
             upkeep_every: Duration::from_millis(50),

@@ -1,16 +1,16 @@
 use std::path::PathBuf;
 
 use codex_bridge_core::place::Grounds;
-use codex_bridge_core::task::Settings;
+use codex_bridge_core::task::{EscalationRule, Settings};
 use codex_bridge_core::trust::TrustedRoots;
-use codex_session::{ApprovalMode, Sandbox};
+use codex_session::{ApprovalMode, Escalations, Sandbox};
 
 use super::Rules;
 use crate::calls::{Door, Start};
 use crate::config::{File, Profile};
 
 fn rules(file: File) -> Rules {
-    let grounds = Grounds { ours: Vec::new(), user_home: Some("/usr".into()) };
+    let grounds = Grounds { user_home: Some("/usr".into()), ..Grounds::default() };
     Rules { file, codex_home: Some("/usr".into()), grounds, trusted_roots: TrustedRoots::default() }
 }
 
@@ -33,6 +33,27 @@ fn the_defaults_are_the_safe_ones() {
     assert_eq!(new.settings.approval_policy, ApprovalMode::Untrusted);
     assert_eq!(new.settings.cwd, PathBuf::from("/etc"));
     assert_eq!(new.settings.codex_home, None);
+}
+
+#[test]
+fn wishes_to_leave_the_sandbox_are_for_people_at_the_command_line_and_no_caller_can_choose() {
+    let profile = Profile { escalations: Some(Escalations::Ask), agents: true, ..Profile::default() };
+    let file = File {
+        profiles: [("open".to_owned(), profile)].into(),
+        roots: Some(vec!["/etc".into()]),
+        ..File::default()
+    };
+    for (door, of_origin) in [
+        (Door::Cli, Escalations::Ask),
+        (Door::Agent, Escalations::Decline),
+        (Door::Remote, Escalations::Decline),
+    ] {
+        let call = || Start { cwd: Some("/etc".into()), ..start(door) };
+        let admitted = |call| rules(file.clone()).admit(call, "somebody").unwrap().settings.escalations;
+        assert_eq!(admitted(call()), EscalationRule { of_profile: None, of_origin });
+        let with_profile = Start { profile: Some("open".to_owned()), ..call() };
+        assert_eq!(admitted(with_profile), EscalationRule { of_profile: Some(Escalations::Ask), of_origin });
+    }
 }
 
 #[test]
@@ -116,6 +137,50 @@ fn agents_are_held_to_the_roots() {
 }
 
 #[test]
+fn hidden_directories_of_the_home_are_written_by_people_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path().canonicalize().unwrap();
+    let hidden = home.join(".config/fish");
+    std::fs::create_dir_all(&hidden).unwrap();
+    let with = |roots| {
+        let mut rules = rules(File { roots, ..File::default() });
+        rules.grounds.user_home = Some(home.clone());
+        rules
+    };
+    let writing = |door, sandbox: &str| Start {
+        cwd: Some(hidden.clone()),
+        sandbox: Some(sandbox.to_owned()),
+        ..start(door)
+    };
+    let code = |roots: Option<Vec<PathBuf>>, door, sandbox| {
+        with(roots).admit(writing(door, sandbox), "somebody").err().map(|failure| failure.code)
+    };
+    assert_eq!(code(None, Door::Cli, "workspace-write"), None);
+    assert_eq!(code(None, Door::Agent, "read-only"), None);
+    assert_eq!(code(None, Door::Agent, "workspace-write").as_deref(), Some("cwd_protected"));
+    let roots = || Some(vec![home.clone()]);
+    assert_eq!(code(roots(), Door::Remote, "workspace-write").as_deref(), Some("cwd_protected"));
+    let named = || Some(vec![home.join(".config")]);
+    assert_eq!(code(named(), Door::Agent, "workspace-write"), None, "the operator said so");
+}
+
+#[test]
+fn programs_that_run_outside_of_the_sandbox_are_not_written_by_tasks() {
+    let mut rules = rules(File { roots: Some(vec!["/usr".into()]), ..File::default() });
+    rules.grounds = Grounds { tools: vec!["/usr/bin".into()], ..Grounds::default() };
+    let wanted = |door, sandbox: &str| Start {
+        cwd: Some("/usr/bin".into()),
+        sandbox: Some(sandbox.to_owned()),
+        ..start(door)
+    };
+    assert_eq!(refused(&rules, wanted(Door::Agent, "workspace-write")), "cwd_protected");
+    assert!(rules.admit(wanted(Door::Remote, "read-only"), "somebody").is_ok());
+    let person = rules.admit(wanted(Door::Cli, "workspace-write"), "somebody").unwrap().settings;
+    assert_eq!(person.sandbox, Sandbox::ReadOnly);
+    assert!(person.narrowed.unwrap().contains("outside of any sandbox"));
+}
+
+#[test]
 fn a_home_is_taken_only_if_the_operator_lists_it() {
     let rules = rules(File { other_homes: vec!["/var".into()], ..File::default() });
     let named = |home: &str| Start { codex_home: Some(home.into()), ..start(Door::Agent) };
@@ -167,6 +232,18 @@ fn a_remote_caller_goes_on_only_with_what_it_could_have_begun() {
     let unasked = settings("/usr/lib", Sandbox::ReadOnly, ApprovalMode::Never);
     for beyond in [&free, &unasked] {
         assert_eq!(code(&rules(file.clone()), beyond).as_deref(), Some("beyond_reach"));
+    }
+    let online = Settings { network: true, ..plain.clone() };
+    let wide = Settings { writable_roots: vec!["/srv".into()], ..plain.clone() };
+    for beyond in [&online, &wide] {
+        assert_eq!(code(&rules(file.clone()), beyond).as_deref(), Some("beyond_reach"));
+    }
+    let open =
+        Profile { network: true, writable_roots: vec!["/srv".into()], agents: true, ..Profile::default() };
+    let mut with_profile = file.clone();
+    with_profile.profiles.insert("open".to_owned(), open);
+    for given in [&online, &wide] {
+        assert_eq!(code(&rules(with_profile.clone()), given), None);
     }
     let container = |agents| Profile {
         sandbox: Some(Sandbox::DangerFullAccess),

@@ -98,7 +98,10 @@ async fn steps(bridge: &Bridge, message: &Message) -> Result<Vec<String>, Error>
     for event in bridge.last_events(task_id, EVENTS).await? {
         // The answer itself comes as a message of its own.
         if event.at >= message.received_at
-            && matches!(event.kind.as_str(), "tool_started" | "request" | "retrying")
+            && matches!(
+                event.kind.as_str(),
+                "tool_started" | "terminal_input" | "request" | "request_decided" | "retrying"
+            )
         {
             lines.extend(story.tell(&view::Event::from(event)));
         }

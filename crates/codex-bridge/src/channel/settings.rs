@@ -210,6 +210,7 @@ impl Settings {
                 .unwrap_or(rules.approval_policy),
             network: profile.network,
             writable_roots: profile.writable_roots,
+            escalations: profile.escalations,
             model: self.model.clone().or(profile.model),
             effort: self.effort.clone().or(profile.effort),
             while_running: self.while_running,

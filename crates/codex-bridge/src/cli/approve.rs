@@ -13,7 +13,7 @@ pub struct Args {
     id: String,
     /// The request; without it the only open one is shown, and you are asked
     request: Option<String>,
-    /// Also to the same again, as long as this thread lives
+    /// Also to the same again in this task: `Session` in the request says what that covers
     #[arg(long)]
     session: bool,
 }

@@ -2,6 +2,8 @@
 
 mod codex;
 mod ours;
+mod trust;
+mod users;
 mod ways;
 
 use std::process::ExitCode;
@@ -82,7 +84,31 @@ async fn look(globals: &Globals) -> Result<Vec<Finding>, Failure> {
         Ok(file) => (file, vec![ours::config_file(&paths)]),
         Err(failure) => (config::File::default(), vec![Finding::failed("config", failure)]),
     };
-    let home = codex::home(&file);
+    match &file.hosts.launcher {
+        Some(socket) => findings.extend(users::two_users(socket, &paths).await),
+        None => findings.extend(codex_here(&file).await),
+    }
+    findings.extend(trust::decisions(globals, &file).await?);
+    findings.push(ways::targets(&file));
+    findings.push(ways::channels(&file));
+    findings.push(ours::state_dir(&paths));
+    findings.push(ours::store(&paths));
+    findings.push(ours::disk(&paths));
+    let about = ours::about(globals).await?;
+    // Of another user's tools only that user can tell.
+    let is_own = file.hosts.launcher.is_none();
+    findings.extend(is_own.then(|| ours::tools(&file, about.as_ref().ok())));
+    findings.push(ours::daemon(about));
+    findings.extend(ours::alarms(globals).await?);
+    findings.push(ours::log(&paths));
+    findings.extend(is_own.then(|| ours::hosts(&paths)));
+    Ok(findings)
+}
+
+/// What Codex needs under this user.
+async fn codex_here(file: &config::File) -> Vec<Finding> {
+    let home = codex::home(file);
+    let mut findings = Vec::new();
     match finding::installed(file.codex_bin.clone()) {
         Ok(found) => {
             findings.push(codex::version(&found));
@@ -92,13 +118,6 @@ async fn look(globals: &Globals) -> Result<Vec<Finding>, Failure> {
         Err(failure) => findings.push(Finding::failed("codex", failure)),
     }
     findings.push(codex::home_dir(&home));
-    findings.push(ways::targets(&file));
-    findings.push(ways::channels(&file));
-    findings.push(ours::state_dir(&paths));
-    findings.push(ours::store(&paths));
-    findings.push(ours::disk(&paths));
-    findings.push(ours::daemon(globals).await?);
-    findings.push(ours::log(&paths));
-    findings.push(ours::hosts(&paths));
-    Ok(findings)
+    findings.push(users::one_user());
+    findings
 }

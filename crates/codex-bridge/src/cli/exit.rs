@@ -32,12 +32,13 @@ pub fn of(task: &Task) -> ExitCode {
 }
 
 /// What the caller got wrong: words that are not known, things that are not there, wishes that nobody may have.
-const USAGE_CODES: [&str; 31] = [
+const USAGE_CODES: [&str; 34] = [
     "ambiguous_task",
     "approval_policy_refused",
     "bad_answers",
     "bad_call",
     "bad_cwd",
+    "bad_directory",
     "bad_limit",
     "bad_name",
     "bad_timeout",
@@ -50,12 +51,14 @@ const USAGE_CODES: [&str; 31] = [
     "missing_parameter",
     "no_home",
     "no_roots",
+    "not_confirmed",
     "profile_refused",
     "sandbox_refused",
     "token_exists",
     "unknown_approval_policy",
     "unknown_decision",
     "unknown_delivery",
+    "unknown_directory",
     "unknown_profile",
     "unknown_request",
     "unknown_sandbox",

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde_json::json;
+use redact::plain::plain;
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::wait::patiently;
@@ -12,6 +13,7 @@ use super::{Globals, exit, output, prompt};
 use crate::calls::{Door, Limits, Start};
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::view::Task;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -63,13 +65,26 @@ pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
     let is_detached = args.detach;
     let task = client.start(&start(args)?).await?;
+    if let Some(narrowed) = task.narrowed.as_ref().filter(|_| !globals.json) {
+        eprintln!("note: {}", plain(narrowed));
+        eprintln!("      for a task that writes, name a directory of the project's own: -C DIR");
+    }
     match (is_detached, globals.json) {
-        (true, true) => output::json(&json!({"task_id": task.task_id, "status": task.status}))?,
+        (true, true) => output::json(&begun(&task))?,
         (true, false) => output::lines(std::slice::from_ref(&task.task_id))?,
         (false, true) => return awaited(&client, &task.task_id, Unattended::Interrupts).await,
         (false, false) => return to_the_end(&client, &task, 0, Unattended::Interrupts).await,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// For programs that do not wait.
+fn begun(task: &Task) -> Value {
+    let mut begun = json!({"task_id": task.task_id, "status": task.status});
+    if let Some(narrowed) = &task.narrowed {
+        begun["narrowed"] = narrowed.as_str().into();
+    }
+    begun
 }
 
 /// For programs: one object at the end.

@@ -1,4 +1,4 @@
-//! Adding to the operator's file. It is theirs: what stands in it stays as it is, comments and all; a mistake, a crash or
+//! Changing the operator's file. It is theirs: what stands in it stays as it is, comments and all; a mistake, a crash or
 //! a full disk leaves it as it was; and it keeps its mode and its owner.
 
 use std::fs::{self, Metadata, Permissions};
@@ -18,6 +18,17 @@ const NEW_MODE: u32 = 0o600;
 
 /// Adds these lines at the end, if the file then says what it said before, and what they say, and nothing else.
 pub fn append(file: &Path, lines: &str) -> Result<(), Failure> {
+    change(file, |file, old| {
+        let new = joined(old, lines);
+        check(file, old, lines, &new).map(|()| new)
+    })
+}
+
+/// Puts another text in the place of the file's, or leaves it as it is. A file that is not there has an empty text.
+pub(super) fn change(
+    file: &Path,
+    edit: impl FnOnce(&Path, &str) -> Result<String, Failure>,
+) -> Result<(), Failure> {
     // One that is kept elsewhere stays there.
     let file = &whereabouts(file).map_err(|error| cannot("find", file, &error))?;
     let before = match fs::read_to_string(file) {
@@ -25,9 +36,7 @@ pub fn append(file: &Path, lines: &str) -> Result<(), Failure> {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(cannot("read", file, &error)),
     };
-    let old = before.as_deref().unwrap_or_default();
-    let new = joined(old, lines);
-    check(file, old, lines, &new).map_err(|failure| {
+    let new = edit(file, before.as_deref().unwrap_or_default()).map_err(|failure| {
         let message = format!("{}; the file was left as it is", failure.message);
         Failure { message, ..failure }
     })?;

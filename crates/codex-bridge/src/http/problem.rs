@@ -122,7 +122,9 @@ pub fn status(code: &str) -> StatusCode {
             StatusCode::FORBIDDEN
         }
         "unknown_task" | "unknown_request" | "unknown_route" | "unknown_token" | "unknown_delivery"
-        | "unknown_channel" | "unknown_message" | "unknown_session" => StatusCode::NOT_FOUND,
+        | "unknown_channel" | "unknown_directory" | "unknown_message" | "unknown_session" => {
+            StatusCode::NOT_FOUND
+        }
         "wrong_method" => StatusCode::METHOD_NOT_ALLOWED,
         "not_acceptable" => StatusCode::NOT_ACCEPTABLE,
         "wrong_state" | "ambiguous_task" | "duplicate" | "not_finished" | "token_exists"

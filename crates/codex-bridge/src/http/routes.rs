@@ -6,7 +6,7 @@ use super::caller::Role;
 use super::route::{Gives, Least, Route, get, post};
 use super::{
     audit, channels, deliveries, events, hosts, inbox, metrics, news, openapi, readiness, requests, store,
-    tasks, tokens, tool,
+    tasks, tokens, tool, trust,
 };
 use crate::{calls, view};
 
@@ -195,6 +195,17 @@ fn of_owner() -> Vec<Route> {
         get("/v1/channels/{name}/log", channels::log, "What a channel said lately")
             .query::<calls::Lines>()
             .gives::<view::ChannelLog>(),
+        get("/v1/trust", trust::list, "The directories that have a trust level, and what holds elsewhere")
+            .gives::<view::TrustList>(),
+        get("/v1/trust/directory", trust::show, "How far a directory is trusted, and why")
+            .query::<calls::TrustOf>()
+            .gives::<view::TrustOf>(),
+        post("/v1/trust", trust::set, "Decide how far a directory is trusted")
+            .takes::<calls::SetTrust>()
+            .gives::<view::TrustChange>(),
+        post("/v1/trust/remove", trust::remove, "Take the decision about a directory back")
+            .takes::<calls::RemoveTrust>()
+            .gives::<view::TrustChange>(),
         get("/v1/inbox", inbox::list, "What came in by channels and is not done with; newest first")
             .query::<calls::Inbox>()
             .gives::<Vec<view::Message>>(),

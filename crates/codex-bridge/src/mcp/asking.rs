@@ -34,7 +34,7 @@ const DECISION: &str = "decision";
 /// What may be decided by a form, with what it means.
 const WORDS: [(&str, &str); 4] = [
     ("accept", "yes, once"),
-    ("acceptForSession", "yes, and the same again in this thread"),
+    ("acceptForSession", "yes, and what stands under Session, without asking again"),
     ("decline", "no, Codex goes on without it"),
     ("cancel", "no, and the turn ends"),
 ];

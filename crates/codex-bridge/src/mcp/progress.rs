@@ -4,7 +4,10 @@ use redact::plain::plain;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
 
+use serde_json::Value;
+
 use super::stretch::text;
+use crate::cli::render::story::{policy_declined, terminal_input};
 use crate::view::Event;
 
 /// A line is not longer than this: clients show it beside a spinner.
@@ -53,6 +56,8 @@ fn line(event: &Event) -> Option<String> {
         "tool_completed" if event.body.get("is_error").is_some_and(|it| it == true) => {
             format!("{} failed", said("name"))
         }
+        "terminal_input" => terminal_input(&Value::Object(event.body.clone())),
+        "request_decided" => policy_declined(&Value::Object(event.body.clone()))?,
         "retrying" | "warning" | "notice" => said("message").to_owned(),
         "request_closed" => format!("answered: {}", said("outcome")),
         _ => return None,

@@ -86,7 +86,7 @@ enum ApprovalPolicyName {
     OnRequest,
 }
 
-/// An answer of one word.
+/// An answer of one word. What `acceptForSession` covers stands in the request, as its detail `Session`.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "only its schema is used: values are read where decisions are")]

@@ -2,6 +2,8 @@
 
 use codex_bridge_core::bridge::Which;
 use codex_bridge_core::request::{RequestRecord, RequestState};
+use codex_bridge_core::trust::Trust;
+use codex_wire::escalation::Escalation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,6 +24,11 @@ pub struct Request {
     pub kind: String,
     /// The question in one line.
     pub title: String,
+    /// Whether it asks for more than the sandbox gives: `none`, `asked`, or `unknown`, which counts as if it did. Absent where
+    /// that is no question, and for requests of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "super::words::escalation")]
+    pub escalation: Option<Escalation>,
     /// Why Codex wants it.
     pub reason: Option<String>,
     /// The command, redacted.
@@ -30,6 +37,10 @@ pub struct Request {
     /// Where it would run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// How far the task's directory was trusted when this was asked; none if that was not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<super::words::TrustWord>")]
+    pub trust: Option<Trust>,
     /// The files that would change, with their diffs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Change>>,
@@ -181,9 +192,11 @@ impl From<RequestRecord> for Request {
         Self {
             kind: kind(asked).to_owned(),
             title: ask["title"].as_str().unwrap_or_default().to_owned(),
+            escalation: Escalation::deserialize(&ask["escalation"]).ok(),
             reason: detail("Reason"),
             command: detail("Command"),
             cwd: detail("Directory"),
+            trust: record.trust(),
             changes: serde_json::from_value(ask["changes"].clone()).ok(),
             whole_changes_bytes: record.whole_changes_bytes(),
             questions: has_questions.then(|| ask["questions"].clone()),

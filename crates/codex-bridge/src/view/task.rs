@@ -4,6 +4,7 @@ use codex_bridge_core::task::{
     self, Limits, Notification as StoredNotification, Status, TaskError, TaskId, TurnProgress, TurnRecord,
     Used,
 };
+use codex_bridge_core::trust::Trust;
 use codex_bridge_core::{TaskView, event};
 use codex_session::{ApprovalMode, Sandbox};
 use schemars::JsonSchema;
@@ -38,9 +39,16 @@ pub struct Task {
     /// What its commands may touch.
     #[schemars(schema_with = "words::sandbox")]
     pub sandbox: Sandbox,
+    /// Why it may do less than was asked for.
+    #[serde(default)]
+    pub narrowed: Option<String>,
     /// When it asks.
     #[schemars(schema_with = "words::approval_policy")]
     pub approval_policy: ApprovalMode,
+    /// How far its directory is trusted now.
+    #[serde(default)]
+    #[schemars(schema_with = "words::trust")]
+    pub trust: Trust,
     /// The answer of its last turn.
     pub final_text: Option<String>,
     /// Why its last turn did not succeed.
@@ -224,7 +232,7 @@ pub struct Tokens {
 }
 
 impl From<TaskView> for Task {
-    fn from(TaskView { task, open_requests }: TaskView) -> Self {
+    fn from(TaskView { task, open_requests, trust }: TaskView) -> Self {
         Self {
             task_id: task.id.0,
             status: task.status,
@@ -237,7 +245,9 @@ impl From<TaskView> for Task {
             model: task.settings.model,
             effort: task.settings.effort,
             sandbox: task.settings.sandbox,
+            narrowed: task.settings.narrowed,
             approval_policy: task.settings.approval_policy,
+            trust,
             final_text: task.final_text,
             error: task.error,
             usage: task.usage.as_ref().map(Usage::from),
@@ -299,7 +309,7 @@ impl From<TaskView> for TaskResult {
 }
 
 impl From<TaskView> for TaskNews {
-    fn from(TaskView { task, open_requests }: TaskView) -> Self {
+    fn from(TaskView { task, open_requests, .. }: TaskView) -> Self {
         Self {
             kind: "task".to_owned(),
             task_id: task.id.0,

@@ -1,10 +1,14 @@
 //! How the types of other rooms look in the API's schema. They know nothing of schemas; here is what they look like, and
 //! tests that hold the two together.
 
+use std::borrow::Cow;
+
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::task::{Status, TurnProgress};
 use codex_bridge_core::token::Role;
+use codex_bridge_core::trust::Trust;
 use codex_session::{ApprovalMode, Sandbox};
+use codex_wire::escalation::Escalation;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
@@ -26,6 +30,31 @@ pub fn sandbox(_: &mut SchemaGenerator) -> Schema {
 
 pub fn approval_policy(_: &mut SchemaGenerator) -> Schema {
     one_of(&[ApprovalMode::Untrusted, ApprovalMode::OnRequest, ApprovalMode::Never])
+}
+
+pub fn trust(_: &mut SchemaGenerator) -> Schema {
+    one_of(&Trust::ALL)
+}
+
+/// How far a directory is trusted.
+pub struct TrustWord;
+
+impl JsonSchema for TrustWord {
+    fn schema_name() -> Cow<'static, str> {
+        "TrustWord".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        trust(generator)
+    }
+}
+
+pub fn escalation(_: &mut SchemaGenerator) -> Schema {
+    one_of(&Escalation::ALL)
 }
 
 pub fn request_state(_: &mut SchemaGenerator) -> Schema {

@@ -20,7 +20,7 @@ use crate::view::{self, Detail};
 /// An answer of one's own.
 const OWN: &str = "own.";
 /// Facts that have a place of their own on the card.
-const PLACED: [&str; 4] = ["Command", "Directory", "Reason", "Sandbox"];
+const PLACED: [&str; 5] = ["Careful", "Command", "Directory", "Reason", "Sandbox"];
 
 /// What stands before the outcome, for whoever has not decided.
 const HEAD: &str = "No answer is needed any more";
@@ -31,7 +31,9 @@ pub struct Card {
     pub request: view::Request,
     /// What the task was to do.
     pub task_summary: String,
-    /// The sandbox that holds, and what accepting may do beyond it.
+    /// What needs care, told before everything else.
+    pub care: Option<String>,
+    /// The sandbox that holds.
     pub sandbox: String,
     /// Everything else that the decision covers.
     pub facts: Vec<Detail>,
@@ -114,6 +116,7 @@ impl Card {
         name_the_dismissal(&mut buttons, &request);
         Self {
             task_summary: plain(&task.prompt_summary).into_owned(),
+            care: detail("Careful"),
             sandbox,
             facts: request.details.iter().filter(|it| !is_placed(it)).cloned().collect(),
             files: files(&request),

@@ -11,6 +11,7 @@ use axum::{Extension, Json};
 use codex_bridge_core::TaskView;
 use codex_bridge_core::event::Seq;
 use codex_bridge_core::task::{Task, TaskId};
+use codex_bridge_core::trust::Trust;
 use redact::plain::plain;
 use serde::Deserialize;
 
@@ -75,7 +76,9 @@ struct Head {
     reason: Option<String>,
     cwd: String,
     sandbox: &'static str,
+    narrowed: Option<String>,
     approval_policy: &'static str,
+    trust: Trust,
     model: Option<String>,
     running_since: Option<i64>,
     elapsed: String,
@@ -88,7 +91,7 @@ struct Head {
 }
 
 impl Head {
-    fn new(task: &Task, running_since: Option<i64>) -> Self {
+    fn new(task: &Task, trust: Trust, running_since: Option<i64>) -> Self {
         let is_at_rest = task.status.is_at_rest();
         let now = words::now_ms();
         Self {
@@ -100,6 +103,8 @@ impl Head {
             reason: task.reason.as_ref().map(|reason| plain(reason).into_owned()),
             cwd: plain(&task.settings.cwd.to_string_lossy()).into_owned(),
             sandbox: task.settings.sandbox.as_str(),
+            narrowed: task.settings.narrowed.as_ref().map(|why| plain(why).into_owned()),
+            trust,
             approval_policy: task.settings.approval_policy.as_str(),
             model: task.settings.model.as_ref().map(|model| plain(model).into_owned()),
             running_since,
@@ -121,7 +126,7 @@ pub async fn show(
     Path(id): Path<String>,
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Wrong> {
-    let TaskView { task, open_requests } = app.bridge.show(&id).await?;
+    let TaskView { task, open_requests, trust } = app.bridge.show(&id).await?;
     let links = Links::beyond(names.as_deref().map(AsRef::as_ref));
     let read = read(&app, &task.id, &wanted, links).await?;
     let summary: String = plain(&task.prompt_summary).chars().take(60).collect();
@@ -129,7 +134,7 @@ pub async fn show(
     let cards = open_requests.iter().map(|record| Card::new(record, &task, &caller)).collect();
     let page_of_task = Page {
         frame,
-        task: Head::new(&task, running_since(&app, &task).await?),
+        task: Head::new(&task, trust, running_since(&app, &task).await?),
         cards,
         said: wanted.said.as_deref().and_then(sentence),
         entries: read.entries,

@@ -231,7 +231,7 @@ fn places(app: &App, caller: &Caller, tasks: &[TaskView]) -> Vec<String> {
     places
 }
 
-fn row(TaskView { task, open_requests }: TaskView, running_since: Option<i64>, now: i64) -> Row {
+fn row(TaskView { task, open_requests, .. }: TaskView, running_since: Option<i64>, now: i64) -> Row {
     let trouble = task.error.as_ref().map(|error| error.message.clone()).or_else(|| task.reason.clone());
     Row {
         id: task.id.0.clone(),

@@ -15,7 +15,7 @@ use super::diff::{self, File};
 use super::links::Links;
 use super::{markdown, words};
 use crate::cli::render::amount;
-use crate::cli::render::story::{bare_command, decided, steered};
+use crate::cli::render::story::{bare_command, decided, policy_declined, steered, terminal_input};
 
 /// What is shown of a command's output: its beginning and its end.
 const OUTPUT_BYTES: (usize, usize) = (4 * 1024, 12 * 1024);
@@ -162,6 +162,12 @@ impl Timeline {
             "request" => self.asked(event, body),
             "request_closed" => self.answered(event, body),
             "steered" if body["text"].is_string() => self.note(event, "quiet", &steered(body)),
+            "request_decided" => {
+                if let Some(said) = policy_declined(body) {
+                    self.note(event, "wait", &said);
+                }
+            }
+            "terminal_input" => self.note(event, "wait", &terminal_input(body)),
             "diff" => self.diff(event, text(body, "diff")),
             "state" => self.state(event, body),
             "turn_ended" => self.turn_ended(event, body),

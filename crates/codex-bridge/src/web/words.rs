@@ -83,7 +83,7 @@ pub fn button(decision: &str) -> Option<Button> {
     let (words, meaning, look) = match decision {
         "accept" => ("Approve once", "Yes, this one time", "yes"),
         "acceptForSession" => {
-            ("Approve for this task", "Yes, and the same again in this task without asking", "more")
+            ("Approve for this task", "Yes, and what stands under Session, without asking again", "more")
         }
         "acceptAlways" => ("Approve always", "Yes, for good: in every task, without asking", "more"),
         "decline" => ("Decline", "No; Codex goes on without it", "no"),

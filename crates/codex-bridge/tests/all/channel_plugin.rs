@@ -42,7 +42,7 @@ impl Lab {
 
     fn configure(&self, argv: &str, more: &str) {
         self.shell.configure(&format!(
-            "[workspaces]\nmain = \"{}\"\n[channels.echo]\nallow = [\"ada:approver\", \"bob\"]\n\
+            "escalations = \"ask\"\n[workspaces]\nmain = \"{}\"\n[channels.echo]\nallow = [\"ada:approver\", \"bob\"]\n\
              [channels.echo.plugin]\nargv = {argv}\nplaces = [\"cellar\"]\n{more}",
             self.shell.home.workspace().display(),
         ));

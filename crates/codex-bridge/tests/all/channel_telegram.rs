@@ -35,7 +35,7 @@ impl Chat {
     pub async fn with(lines: &str) -> Self {
         let chat = Self { shell: Shell::new().await, server: Server::open(TOKEN).await };
         chat.shell.configure(&format!(
-            "{lines}\n[workspaces]\nmain = \"{}\"\n[channels.telegram]\nallow = [\"{ADA}:approver\", \"{BOB}\", \"{BLOCKED}\"]\n\
+            "{lines}\nescalations = \"ask\"\n[workspaces]\nmain = \"{}\"\n[channels.telegram]\nallow = [\"{ADA}:approver\", \"{BOB}\", \"{BLOCKED}\"]\n\
              [channels.telegram.telegram]\ntoken = \"{TOKEN}\"\napi_base = \"{}\"\n",
             chat.shell.home.workspace().display(),
             chat.server.base(),

@@ -48,10 +48,15 @@ async fn with_hook() -> (Port, Platform) {
 
 /// The same, and nothing is started yet.
 async fn configured() -> (Port, Platform) {
+    configured_with("").await
+}
+
+/// The same with these keys at the beginning of the file.
+async fn configured_with(keys: &str) -> (Port, Platform) {
     let (port, receiver) = (Port::new().await, webhook::open().await);
     let workspace = port.shell.home.workspace();
     port.configure(
-        "",
+        keys,
         &format!(
             "[workspaces]\nmain = \"{}\"\n[channels.ci.webhook]\nsecret = \"{SECRET}\"\n\
              [notify.webhook.back]\nurl = \"{}/in\"\n",
@@ -147,8 +152,26 @@ async fn what_is_not_signed_or_not_fresh_or_not_for_a_hook_is_refused() {
 }
 
 #[tokio::test]
-async fn a_hook_never_decides_and_what_it_would_need_is_declined() {
+async fn what_a_hook_brings_never_leaves_the_sandbox_unless_the_operator_has_people_asked() {
     let (port, receiver) = with_hook().await;
+    let body = json!({
+        "text": "do it [play] escalate touch made.txt => say I could not.", "conversation": "main",
+        "reply_to": "webhook:back",
+    });
+    assert_eq!(post(&port, "msg_1", now_s(), &body, &body).await.status, 202);
+    let told = receiver.until_taken(1).await.remove(0);
+    assert!(told.body["data"]["text"].as_str().unwrap().contains("I could not."), "{}", told.text);
+    assert!(!port.shell.home.workspace().join("made.txt").exists());
+    let tasks = port.shell.run(&["--json", "ps", "--all"]).await.ok().json();
+    let log = port.shell.run(&["logs", tasks[0]["task_id"].as_str().unwrap()]).await.ok().out;
+    assert!(log.contains("→ declined without asking: commands that ask to leave the sandbox"), "{log}");
+    port.shell.end().await;
+}
+
+#[tokio::test]
+async fn a_hook_never_decides_and_what_it_would_need_is_declined() {
+    let (port, receiver) = configured_with("escalations = \"ask\"\n").await;
+    port.shell.run(&["channel", "list"]).await.ok();
     let body = json!({
         "text": "do it [play] escalate touch made.txt => say I could not.", "conversation": "main",
         "reply_to": "webhook:back",

@@ -19,8 +19,8 @@ async fn a_machine_that_is_well_gets_a_line_for_each_thing() {
     fs::set_permissions(shell.home.dir().join("st"), fs::Permissions::from_mode(0o700)).unwrap();
     let before = shell.run(&["--json", "doctor"]).await.ok();
     let names = [
-        "config", "codex", "login", "sandbox", "home", "targets", "channels", "state", "daemon", "log",
-        "hosts",
+        "config", "codex", "login", "sandbox", "home", "users", "targets", "channels", "state", "tools",
+        "daemon", "log", "hosts",
     ];
     for name in names {
         assert_eq!(finding(&before, name)["verdict"], "ok", "{name}: {}", before.out);

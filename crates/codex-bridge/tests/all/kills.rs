@@ -46,9 +46,19 @@ async fn see_it_through(shell: &Shell) -> Value {
         match waited.code {
             // A command that starts the daemon as it is killed says so, and has no task to show.
             0 | 1 | 130 if !waited.out.is_empty() => return waited.json(),
-            3 => drop(shell.approve(&id).await),
+            3 => try_to_approve(shell, &id).await,
             _ => {}
         }
+    }
+}
+
+/// Approves what is open, unless the daemon dies meanwhile.
+async fn try_to_approve(shell: &Shell, id: &str) {
+    let open = shell.run(&["--json", "requests", id]).await;
+    if open.code == 0
+        && let Some(request_id) = open.json()[0]["request_id"].as_str()
+    {
+        shell.run(&["--json", "approve", id, request_id]).await;
     }
 }
 

@@ -108,7 +108,7 @@ async fn a_task_survives_its_server_and_the_daemon_and_is_answered_by_an_update(
     let waiting = settled(&mut mcp, &id).await;
     assert_eq!(waiting["status"], "input_required", "{waiting:#}");
     mcp.kill().await;
-    shell.kill_daemon();
+    shell.kill_daemon_for_good().await;
 
     let mut next = shell.modern_mcp(&tasks_and_forms());
     let still = settled(&mut next, &id).await;

@@ -25,6 +25,7 @@ async fn permissions_that_were_accepted_are_granted_and_others_are_not() {
     let shell = Shell::new().await;
     let config = CodexConfig::new(shell.model.base_url()).feature("request_permissions_tool", true);
     shell.home.write_config(&config.to_string());
+    shell.configure("escalations = \"ask\"\n");
     for (decision, granted) in [("decline", false), ("accept", true)] {
         let dir = shell.home.dir().join(decision);
         fs::create_dir(&dir).unwrap();

@@ -81,8 +81,7 @@ async fn calls_that_make_no_sense_say_what_would() {
 #[tokio::test]
 async fn who_responds_second_is_told_what_was_decided_by_whom_and_when() {
     let shell = Shell::new().await;
-    // A sandbox in which the command can do it: codex 0.166 does not always see that a quick command was blocked, and
-    // then does not run it again outside.
+    // A sandbox in which the command can do it.
     let prompt = "go [play] exec touch made.txt => say Done.";
     let call = start(&json!({"prompt": prompt, "sandbox": "workspace-write"}));
     let id = shell.told(call).await["task_id"].as_str().unwrap().to_owned();

@@ -1,6 +1,7 @@
 //! Writes an [`Ask`], one kind of request after the other.
 
 use codex_wire::ThreadId;
+use codex_wire::escalation::Escalation;
 use codex_wire::item::Change;
 use codex_wire::request::{
     CommandApproval, FileChangeApproval, LegacyCommandApproval, LegacyPatchApproval, PermissionsApproval,
@@ -8,10 +9,12 @@ use codex_wire::request::{
 };
 use redact::Redactor;
 use redact::approval::Matter;
-use serde_json::{Value, json};
 
 use super::clean::{self, Cleaner};
-use super::{Ask, AskedBy, Context, Detail, Kind, Offer, ShownOption, ShownQuestion, changes, permissions};
+use super::{
+    Ask, AskedBy, Context, Detail, Kind, Offer, ShownChange, ShownOption, ShownQuestion, bounds, changes,
+    permissions,
+};
 
 /// Said of texts that look like secrets and are shown.
 const EXPOSED: &str = "what looks like a secret is shown where it could run, or where its wording matters";
@@ -25,6 +28,8 @@ pub(super) struct Draft<'a> {
     context: Context<'a>,
     pub(super) cleaner: Cleaner<'a>,
     details: Vec<Detail>,
+    /// What needs care, told before everything else.
+    care: Option<String>,
     asked_by: AskedBy,
 }
 
@@ -37,7 +42,7 @@ impl<'a> Draft<'a> {
             }
             _ => AskedBy::Thread,
         };
-        Self { context, cleaner, details: Vec::new(), asked_by }
+        Self { context, cleaner, details: Vec::new(), care: None, asked_by }
     }
 
     /// Adds words for a reader, which may have several lines; nothing if there are none.
@@ -79,6 +84,9 @@ impl<'a> Draft<'a> {
         if needs_reveal {
             self.details.insert(0, Detail { label: "Not shown", text: NEEDS_REVEAL.to_owned() });
         }
+        if let Some(text) = self.care {
+            self.details.insert(0, Detail { label: "Careful", text });
+        }
         let (offers, offers_after_reveal) = if needs_reveal {
             (offers.iter().filter(|offer| offer.is_no()).cloned().collect(), offers)
         } else {
@@ -89,6 +97,7 @@ impl<'a> Draft<'a> {
             kind,
             title: title.into(),
             call_id: None,
+            escalation: None,
             details: self.details,
             changes: Vec::new(),
             questions: Vec::new(),
@@ -103,11 +112,12 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn command(mut self, it: &CommandApproval) -> Ask {
-        let kind = match (&it.command, &it.network_approval_context, it.kind.as_deref()) {
-            (_, _, Some("writeStdin")) => Kind::CommandInput,
-            (None, Some(_), _) => Kind::Network,
+        let kind = match (&it.command, &it.network_approval_context) {
+            _ if it.is_input() => Kind::CommandInput,
+            (None, Some(_)) => Kind::Network,
             _ => Kind::Command,
         };
+        self.care = bounds::care_for_command(&self.context, kind, &mut self.cleaner);
         if kind != Kind::Network {
             let command = it.command.as_deref().unwrap_or("(Codex did not say which)");
             self.acted_on("Command", Some(command), Matter::Command);
@@ -118,21 +128,33 @@ impl<'a> Draft<'a> {
         }
         self.block("Reason", it.reason.as_deref());
         if kind != Kind::Network {
-            self.own("Sandbox", sandbox(&self.context));
+            self.own("Sandbox", bounds::sandbox(&self.context));
         }
         if let Some(extra) = &it.additional_permissions {
             let opens = permissions::opens_raw(extra);
             self.acted_on("Also opens", Some(&opens.join("\n")), Matter::Excerpt);
         }
-        let mut offers = vec![Offer::Accept, Offer::AcceptForSession];
-        offers.extend(self.amendment(it));
-        offers.extend([Offer::Decline, Offer::Cancel]);
+        let always = self.amendment(it);
+        let offers = self.lasting_offers(always);
+        let is_escalated = self.context.inspection.escalation == Escalation::Asked;
         let title = match kind {
             Kind::CommandInput => "Let Codex type into a running command?",
             Kind::Network => "Let Codex reach a host on the network?",
+            _ if is_escalated && self.care.is_some() => {
+                "Let Codex run a command that asks to leave the sandbox?"
+            }
             _ => "Let Codex run a command?",
         };
         self.finish(kind, title, offers)
+    }
+
+    /// The answers to a command, and what the lasting ones cover.
+    fn lasting_offers(&mut self, always: Option<Offer>) -> Vec<Offer> {
+        let offers = bounds::verdicts(self.context.inspection.escalation, always);
+        if offers.contains(&Offer::AcceptForSession) {
+            self.own("Session", bounds::SESSION_COMMAND);
+        }
+        offers
     }
 
     /// The offer to allow the command for good, if Codex proposes it and the operator lets people do so.
@@ -147,11 +169,13 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn legacy_command(mut self, it: &LegacyCommandApproval) -> Ask {
+        self.care = bounds::care_for_command(&self.context, Kind::Command, &mut self.cleaner);
         self.acted_on("Command", Some(&clean::shell_words(&it.command)), Matter::Command);
         self.directory(it.cwd.as_deref());
         self.block("Reason", it.reason.as_deref());
-        self.own("Sandbox", sandbox(&self.context));
-        self.finish(Kind::Command, "Let Codex run a command?", verdicts())
+        self.own("Sandbox", bounds::sandbox(&self.context));
+        let offers = self.lasting_offers(None);
+        self.finish(Kind::Command, "Let Codex run a command?", offers)
     }
 
     pub(super) fn file_change(self, it: &FileChangeApproval) -> Ask {
@@ -160,16 +184,13 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn legacy_patch(self, it: &LegacyPatchApproval) -> Ask {
-        let change = |(path, kind): (&String, &Value)| {
-            let diff = kind.get("unified_diff").or_else(|| kind.get("content"));
-            serde_json::from_value(json!({"path": path, "kind": kind, "diff": diff})).ok()
-        };
-        let changes: Vec<Change> = it.file_changes.iter().filter_map(change).collect();
+        let changes = it.changes();
         self.patch(Some(&changes), it.grant_root.as_deref(), it.reason.as_deref())
     }
 
     fn patch(mut self, changes: Option<&[Change]>, grant_root: Option<&str>, reason: Option<&str>) -> Ask {
         let changes = changes.unwrap_or_default();
+        self.care = bounds::care_for_patch(&self.context, &mut self.cleaner);
         let summary = changes::summary(changes, &mut self.cleaner);
         self.own("Changes", summary);
         let changes = changes::shown(changes, &mut self.cleaner);
@@ -178,7 +199,14 @@ impl<'a> Draft<'a> {
             self.own("Also", format!("grants write to {root} for this session"));
         }
         self.block("Reason", reason);
-        let ask = self.finish(Kind::FileChange, "Let Codex change files?", verdicts());
+        let offers = bounds::verdicts(self.context.inspection.escalation, None);
+        if offers.contains(&Offer::AcceptForSession) {
+            let named =
+                |change: &ShownChange| std::iter::once(change.path.clone()).chain(change.moved_to.clone());
+            let files: Vec<String> = changes.iter().flat_map(named).collect();
+            self.own("Session", bounds::session_patch(&files));
+        }
+        let ask = self.finish(Kind::FileChange, "Let Codex change files?", offers);
         Ask { changes, ..ask }
     }
 
@@ -188,6 +216,7 @@ impl<'a> Draft<'a> {
         self.acted_on("Opens", Some(&opens), Matter::Excerpt);
         self.directory(it.cwd.as_deref());
         self.block("Reason", it.reason.as_deref());
+        self.own("Session", bounds::SESSION_PERMISSIONS);
         let offers = vec![Offer::GrantForTurn, Offer::GrantForSession, Offer::Decline];
         self.finish(Kind::Permissions, "Widen Codex's sandbox?", offers)
     }
@@ -219,24 +248,5 @@ impl<'a> Draft<'a> {
             is_free: question.is_other || options.is_empty(),
             is_secret: question.is_secret,
         }
-    }
-}
-
-/// The four answers that approvals of commands and patches always know, listed by Codex or not.
-fn verdicts() -> Vec<Offer> {
-    vec![Offer::Accept, Offer::AcceptForSession, Offer::Decline, Offer::Cancel]
-}
-
-/// In which sandbox a command runs, and what accepting it may do beyond.
-fn sandbox(context: &Context<'_>) -> String {
-    let name = context.sandbox.unwrap_or("as Codex's own config says");
-    match (context.sandbox, context.approval_policy) {
-        (Some("danger-full-access"), _) => "none (danger-full-access)".to_owned(),
-        // codex 0.166 tries an accepted command in the sandbox and, blocked there, again outside.
-        (_, Some("untrusted") | None) => {
-            format!("{name}. If it blocks the command, Codex may run it again outside, without asking again.")
-        }
-        // Under the other policies it asks for what shall run outside, and for what looks dangerous.
-        _ => format!("{name}. Accepting may let the command run outside it."),
     }
 }

@@ -5,7 +5,7 @@ use redact::approval::Matter;
 use serde_json::Value;
 
 use super::draft::Draft;
-use super::{Ask, Kind, Offer, field};
+use super::{Ask, Kind, Offer, bounds, field};
 
 impl Draft<'_> {
     pub(super) fn elicitation(mut self, it: &ElicitationRequest) -> Ask {
@@ -44,6 +44,7 @@ impl Draft<'_> {
         };
         let mut offers = vec![Offer::Accept];
         if is_lasting {
+            self.own("Session", bounds::SESSION_TOOL);
             offers.push(Offer::AcceptForSession);
         }
         offers.extend([Offer::Decline, Offer::Dismiss]);

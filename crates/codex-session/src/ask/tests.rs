@@ -4,13 +4,18 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::inspection::{Reach, ReachPlace};
+
+const PLAIN: Inspection = Inspection { escalation: Escalation::None, reaches: Vec::new() };
 
 const CONTEXT: Context<'static> = Context {
     thread_id: "thread-1",
     cwd: "/home/me/project",
     sandbox: Some("read-only"),
-    approval_policy: Some("untrusted"),
+    denied: &["/home/me/.codex", "/home/me/.local/state/bridge"],
+    network: false,
     patch: None,
+    inspection: &PLAIN,
     allow_permanent_rules: false,
 };
 
@@ -35,7 +40,7 @@ fn patch(changes: &Value) -> FileChange {
 }
 
 #[test]
-fn a_command_is_shown_with_its_sandbox_and_the_repeat_outside() {
+fn a_command_is_shown_with_its_sandbox_and_what_a_lasting_yes_covers() {
     let ask = ask(
         method::COMMAND,
         json!({
@@ -55,7 +60,8 @@ fn a_command_is_shown_with_its_sandbox_and_the_repeat_outside() {
     Command: /bin/bash -lc 'touch x && echo done'
     Directory: /ws
     Reason: a file is needed
-    Sandbox: read-only. If it blocks the command, Codex may run it again outside, without asking again.
+    Sandbox: read-only: the command runs in it. No command of a task ever runs without a sandbox.
+    Session: a yes for this session covers the same command, word for word: it runs again in this task without asking, in the sandbox. Asking to leave the sandbox is asked again
     Answers: accept, accept for this session, decline, cancel the turn
     ");
 }
@@ -89,7 +95,8 @@ fn deceptive_characters_are_named_where_they_act_and_lines_cannot_pose_as_ours()
     Reason:
       because
       of it
-    Sandbox: read-only. If it blocks the command, Codex may run it again outside, without asking again.
+    Sandbox: read-only: the command runs in it. No command of a task ever runs without a sandbox.
+    Session: a yes for this session covers the same command, word for word: it runs again in this task without asking, in the sandbox. Asking to leave the sandbox is asked again
     Answers: accept, accept for this session, decline, cancel the turn
     ");
 }
@@ -116,25 +123,107 @@ fn a_sub_agents_request_says_so() {
     Let Codex run a command?
     Command: ls
     Directory: /ws
-    Sandbox: read-only. If it blocks the command, Codex may run it again outside, without asking again.
+    Sandbox: read-only: the command runs in it. No command of a task ever runs without a sandbox.
+    Session: a yes for this session covers the same command, word for word: it runs again in this task without asking, in the sandbox. Asking to leave the sandbox is asked again
     Asked by a sub-agent, thread child-9.
     Answers: accept, accept for this session, decline, cancel the turn
     ");
 }
 
 #[test]
-fn the_sandbox_line_says_what_accepting_may_do() {
-    let line = |sandbox, approval_policy| {
-        let context = Context { sandbox, approval_policy, ..CONTEXT };
+fn the_sandbox_line_says_where_the_command_runs() {
+    let line = |sandbox, denied, escalation: Escalation| {
+        let inspection = escalation.into();
+        let context = Context { sandbox, denied, inspection: &inspection, ..CONTEXT };
         let ask = ask_in(&context, method::COMMAND, json!({"command": "ls"}));
         ask.details.into_iter().find(|detail| detail.label == "Sandbox").unwrap().text
     };
-    let repeats = "If it blocks the command, Codex may run it again outside, without asking again.";
-    assert_eq!(line(Some("workspace-write"), Some("untrusted")), format!("workspace-write. {repeats}"));
-    assert_eq!(line(None, None), format!("as Codex's own config says. {repeats}"));
-    let escalates = "read-only. Accepting may let the command run outside it.";
-    assert_eq!(line(Some("read-only"), Some("on-request")), escalates);
-    assert_eq!(line(Some("danger-full-access"), Some("untrusted")), "none (danger-full-access)");
+    let stays = "workspace-write: the command runs in it. No command of a task ever runs without a sandbox.";
+    assert_eq!(line(Some("workspace-write"), CONTEXT.denied, Escalation::None), stays);
+    let wants_out = "read-only, which this asks to leave";
+    assert_eq!(line(Some("read-only"), CONTEXT.denied, Escalation::Asked), wants_out);
+    let may_want_out = "read-only, which this may ask to leave";
+    assert_eq!(line(Some("read-only"), CONTEXT.denied, Escalation::Unknown), may_want_out);
+    // Without a denied path Codex may run a command without a sandbox.
+    let may_leave = "as Codex's own config says. Accepting may let the command run outside it.";
+    assert_eq!(line(None, &[], Escalation::None), may_leave);
+    for escalation in Escalation::ALL {
+        assert_eq!(line(Some("danger-full-access"), CONTEXT.denied, escalation), "none (danger-full-access)");
+    }
+}
+
+/// A request of which this was found out.
+fn found(method: &str, params: Value, inspection: &Inspection) -> Ask {
+    ask_in(&Context { inspection, ..CONTEXT }, method, params)
+}
+
+#[test]
+fn a_command_that_asks_to_leave_the_sandbox_says_so_first_and_is_accepted_once() {
+    let params = || json!({"command": "make install", "cwd": "/ws", "proposedExecpolicyAmendment": ["make"]});
+    let inspection = Escalation::Asked.into();
+    let context = Context { inspection: &inspection, allow_permanent_rules: true, ..CONTEXT };
+    let ask = ask_in(&context, method::COMMAND, params());
+    assert_eq!(ask.escalation, Some(Escalation::Asked));
+    assert_snapshot!(ask.text(), @r"
+    Let Codex run a command that asks to leave the sandbox?
+    Careful: this command asks to leave the sandbox (read-only). Accepted, it may write anywhere on this machine that Codex's own user may, except in /home/me/.codex, /home/me/.local/state/bridge. The network stays off.
+    Command: make install
+    Directory: /ws
+    Sandbox: read-only, which this asks to leave
+    Answers: accept, decline, cancel the turn
+    ");
+    let context = Context { network: true, denied: &["/a", "/b", "/c", "/d", "/e", "/f"], ..context };
+    assert_snapshot!(ask_in(&context, method::COMMAND, params()).details[0].text, @"this command asks to leave the sandbox (read-only). Accepted, it may write anywhere on this machine that Codex's own user may, except in /a, /b, /c, /d, 2 more paths. The network stays on.");
+    let none = Context { sandbox: Some("danger-full-access"), ..context };
+    assert_ne!(ask_in(&none, method::COMMAND, params()).details[0].label, "Careful");
+}
+
+#[test]
+fn a_command_of_which_it_is_not_known_counts_as_an_escalation() {
+    let ask = found(method::COMMAND, json!({"command": "ls", "cwd": "/ws"}), &Inspection::unknown());
+    assert_eq!(ask.escalation, Some(Escalation::Unknown));
+    assert_snapshot!(ask.text(), @r"
+    Let Codex run a command?
+    Careful: it could not be told whether this command asks to leave the sandbox (read-only). It is treated as if it did. Accepted, it may write anywhere on this machine that Codex's own user may, except in /home/me/.codex, /home/me/.local/state/bridge. The network stays off.
+    Command: ls
+    Directory: /ws
+    Sandbox: read-only, which this may ask to leave
+    Answers: accept, decline, cancel the turn
+    ");
+}
+
+#[test]
+fn files_of_a_patch_that_need_care_are_named_first() {
+    let reach = |path: &str, place| Reach { path: path.to_owned(), place };
+    let inspection = Inspection {
+        escalation: Escalation::Asked,
+        reaches: vec![
+            reach("/etc/hosts", ReachPlace::Outside),
+            reach("/ws/link/x", ReachPlace::Through("/srv/x".to_owned())),
+            reach("/ws/.git/config", ReachPlace::Ruling),
+        ],
+    };
+    let mut ask = found(method::FILE_CHANGE, json!({"reason": "to set it up"}), &inspection);
+    assert_snapshot!(ask.text(), @r"
+    Let Codex change files?
+    Careful:
+      changes files outside the task's directory: /etc/hosts, /ws/link/x (through a link: /srv/x)
+      changes files that decide what git, Codex or other agents run: /ws/.git/config
+    Changes: 1 change pending
+    Reason: to set it up
+    Answers: accept, decline, cancel the turn
+    ");
+    // A secret that is not shown does not come before it.
+    let patch = patch(
+        &json!([{"path": "id", "kind": {"type": "add"}, "diff": "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEA\n-----END PRIVATE KEY-----\n"}]),
+    );
+    ask = ask_in(
+        &Context { patch: Some(&patch), inspection: &inspection, ..CONTEXT },
+        method::FILE_CHANGE,
+        json!({}),
+    );
+    let labels: Vec<_> = ask.details.iter().map(|detail| detail.label).collect();
+    assert_eq!(labels, ["Careful", "Not shown", "Changes"]);
 }
 
 #[test]
@@ -160,25 +249,30 @@ fn accepting_for_good_is_offered_only_if_the_operator_and_codex_do() {
 
 #[test]
 fn input_to_a_running_command_is_told_apart() {
-    let ask = ask(method::COMMAND, json!({"kind": "writeStdin", "command": "yes", "cwd": "/ws"}));
-    assert_eq!(
-        (ask.kind, ask.title.as_str()),
-        (Kind::CommandInput, "Let Codex type into a running command?")
-    );
+    let params = json!({"kind": "writeStdin", "command": "yes", "cwd": "/ws"});
+    let ask = found(method::COMMAND, params, &Escalation::Asked.into());
+    assert_eq!((ask.kind, ask.escalation), (Kind::CommandInput, Some(Escalation::Asked)));
+    assert_snapshot!(ask.text(), @r"
+    Let Codex type into a running command?
+    Careful: this is input to a running command that is not held by the sandbox (read-only). Accepted, it may write anywhere on this machine that Codex's own user may, except in /home/me/.codex, /home/me/.local/state/bridge. The network stays off.
+    Command: yes
+    Directory: /ws
+    Sandbox: read-only, which this asks to leave
+    Answers: accept, decline, cancel the turn
+    ");
 }
 
 #[test]
 fn a_host_on_the_network_is_named() {
-    let ask = ask(
-        method::COMMAND,
-        json!({"networkApprovalContext": {"host": "example.org", "protocol": "https"}, "reason": "to fetch"}),
-    );
+    let params =
+        json!({"networkApprovalContext": {"host": "example.org", "protocol": "https"}, "reason": "to fetch"});
+    let ask = found(method::COMMAND, params, &Escalation::Asked.into());
     assert_eq!(ask.kind, Kind::Network);
     assert_snapshot!(ask.text(), @r"
     Let Codex reach a host on the network?
     Host: https://example.org
     Reason: to fetch
-    Answers: accept, accept for this session, decline, cancel the turn
+    Answers: accept, decline, cancel the turn
     ");
 }
 
@@ -205,6 +299,7 @@ fn a_patch_is_summed_up_and_shown_as_a_diff() {
     assert_snapshot!(ask.text(), @r"
     Let Codex change files?
     Changes: 2 add, 1 update, 1 delete: /ws/new.txt, /ws/old.txt, /ws/two.txt, +1 more
+    Session: a yes for this session covers further changes of these files: they are made in this task without asking: /ws/new.txt, /ws/old.txt, /ws/two.txt, /ws/gone.txt
       --- /dev/null
       +++ /ws/new.txt
       @@ -0,0 +1,3 @@
@@ -315,6 +410,7 @@ fn a_large_patch_names_three_files_and_counts_the_rest() {
     Changes: 1 update, 4 delete, 2 other: f0, f1 → g⟨U+202E⟩1, f2, +4 more
     Also: grants write to /srv for this session
     Reason: tidy up
+    Session: a yes for this session covers further changes of these files: they are made in this task without asking: f0, f1, g⟨U+202E⟩1, f2, f3, f4, x, 
     Answers: accept, accept for this session, decline, cancel the turn
     ");
 }
@@ -322,12 +418,13 @@ fn a_large_patch_names_three_files_and_counts_the_rest() {
 // peer: S41
 #[test]
 fn a_patch_whose_item_was_not_seen_falls_back_to_its_reason() {
-    let ask = ask(method::FILE_CHANGE, json!({"reason": "needs write access"}));
+    let ask = found(method::FILE_CHANGE, json!({"reason": "needs write access"}), &Inspection::unknown());
     assert_snapshot!(ask.text(), @r"
     Let Codex change files?
+    Careful: it could not be told which files change. This is treated as a change outside the task's directory.
     Changes: 1 change pending
     Reason: needs write access
-    Answers: accept, accept for this session, decline, cancel the turn
+    Answers: accept, decline, cancel the turn
     ");
 }
 
@@ -361,6 +458,7 @@ fn permissions_say_what_they_open() {
       the network
     Directory: /ws
     Reason: to build
+    Session: a yes for this session keeps this open for every later command of this task, in later turns too
     Answers: grant all or a part for this turn, grant all or a part for this session, decline
     "#);
 }
@@ -454,6 +552,7 @@ fn a_tool_of_an_mcp_server_is_shown_with_its_arguments() {
     Arguments:
       id: 7
       note: "done\nAnswers: none"
+    Session: a yes for this session covers this tool of this server: it runs again in this task without asking, with any arguments
     Answers: accept, accept for this session, decline, dismiss
     "#);
 }
@@ -469,7 +568,8 @@ fn the_two_legacy_requests_are_shown_like_their_successors() {
     Let Codex run a command?
     Command: bash -lc 'echo it'\''s'
     Directory: /ws
-    Sandbox: read-only. If it blocks the command, Codex may run it again outside, without asking again.
+    Sandbox: read-only: the command runs in it. No command of a task ever runs without a sandbox.
+    Session: a yes for this session covers the same command, word for word: it runs again in this task without asking, in the sandbox. Asking to leave the sandbox is asked again
     Answers: accept, accept for this session, decline, cancel the turn
     ");
     let patch = ask(
@@ -482,6 +582,7 @@ fn the_two_legacy_requests_are_shown_like_their_successors() {
     assert_snapshot!(patch.text(), @r"
     Let Codex change files?
     Changes: 1 add, 1 update: a.txt, b.txt → c.txt
+    Session: a yes for this session covers further changes of these files: they are made in this task without asking: a.txt, b.txt, c.txt
       --- /dev/null
       +++ a.txt
       @@ -0,0 +1,1 @@

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +14,9 @@ use codex_wire::ThreadId;
 use codex_wire::answer::Answer;
 use codex_wire::call::{ThreadUnsubscribe, TurnStart, UserInput};
 use codex_wire::event::Event;
-use codex_wire::host::Host;
+use codex_wire::host::{Host, Reach};
 use codex_wire::peer::{Closed, Delivery, IncomingRequest, Notification};
+use codex_wire::user_config::UserConfig;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
@@ -22,10 +24,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::opening::{self, Opened, Source, UnderWay};
 use super::running::{Posted, Running};
+use super::watching::Look;
 use super::{Command, Job, Session, Standing, random_id};
 use crate::approver::Approver;
 use crate::decision::{Decider, Decision, RequestKey};
 use crate::failure::{Failure, FailureKind};
+use crate::inspection::Inspection;
 use crate::link::{Behind, Dial};
 use crate::narration::{Narrator, SessionEvent};
 use crate::result::{TurnOutcome, TurnResult};
@@ -47,7 +51,17 @@ pub(super) struct Actor {
     /// The thread, once it exists; it is durable only after its first turn.
     pub(super) thread_id: Option<ThreadId>,
     pub(super) had_a_turn: bool,
+    /// Where the thread's rollout is, as it was last told.
+    pub(super) rollout: Option<PathBuf>,
+    /// How files of Codex's user are read, as of the last opening.
+    pub(super) reach: Reach,
+    /// Paths that no command may read or write, as they were last sent.
+    pub(super) denied: Vec<String>,
     pub(super) opened: Option<Opened>,
+    /// A launcher that is being asked what the user's own file says.
+    pub(super) look: Option<Look>,
+    /// The end of the turn, while that is asked. Nothing that Codex says is taken before it.
+    pub(super) held_end: Option<Input>,
     opening: Option<OpeningFuture>,
     /// Whoever waits for the thread to be open.
     openers: Vec<oneshot::Sender<Result<ThreadId, Failure>>>,
@@ -80,6 +94,7 @@ struct Waiting {
 
 /// What a task that asked came back with.
 pub(super) enum Answered {
+    Inspected { key: RequestKey, digest: String, inspection: Inspection },
     Person { key: RequestKey, decision: Decision, by: Decider },
     Program { key: RequestKey, answer: Answer },
 }
@@ -89,6 +104,7 @@ enum Wake {
     Delivery(Option<Delivery>),
     Opened(Result<Opened, Failure>),
     Reconnected(Result<Opened, String>),
+    Looked(Option<UserConfig>),
     Answered(Option<Result<Answered, tokio::task::JoinError>>),
     Time,
 }
@@ -108,7 +124,12 @@ impl Actor {
                 Source::New | Source::Fork(_) => None,
             },
             source,
+            rollout: None,
+            reach: Reach::default(),
+            denied: Vec::new(),
             opened: None,
+            look: None,
+            held_end: None,
             opening: None,
             openers: Vec::new(),
             waiting: None,
@@ -136,6 +157,7 @@ impl Actor {
                 Wake::Delivery(None) => self.on_delivery(Delivery::Closed(Closed::ByServer)).await,
                 Wake::Opened(result) => self.on_opened(result).await,
                 Wake::Reconnected(result) => self.on_reconnected(result).await,
+                Wake::Looked(now) => self.on_looked(now).await,
                 Wake::Answered(answered) => self.on_answered(answered).await,
                 Wake::Time => self.step(Input::Time).await,
             }
@@ -152,9 +174,12 @@ impl Actor {
         let wake_at = self.origin + Duration::from_millis(deadline.unwrap_or_default());
         tokio::select! {
             command = self.commands.recv() => Wake::Command(command),
-            delivery = async { self.opened.as_mut()?.inbox.recv().await }, if self.opened.is_some() => {
+            delivery = async { self.opened.as_mut()?.inbox.recv().await },
+                if self.opened.is_some() && self.held_end.is_none() =>
+            {
                 Wake::Delivery(delivery)
             }
+            Some(now) = poll_optional(&mut self.look) => Wake::Looked(now),
             Some(result) = poll_optional(&mut self.opening) => Wake::Opened(result),
             Some(result) = poll_optional(&mut self.reconnecting) => Wake::Reconnected(result),
             answered = self.answers.join_next(), if !self.answers.is_empty() => Wake::Answered(answered),
@@ -243,7 +268,7 @@ impl Actor {
                 for opener in std::mem::take(&mut self.openers) {
                     let _ = opener.send(Ok(opened.thread_id.clone()));
                 }
-                self.opened = Some(opened);
+                self.take_up(opened);
                 if let Some(waiting) = self.waiting.take() {
                     self.begin_turn(waiting).await;
                 }
@@ -261,6 +286,14 @@ impl Actor {
                 }
             }
         }
+    }
+
+    fn take_up(&mut self, opened: Opened) {
+        self.rollout.clone_from(&opened.rollout);
+        self.reach = opened.link.reach();
+        self.look = None;
+        self.denied = opened.confinement.denied.iter().cloned().collect();
+        self.opened = Some(opened);
     }
 
     async fn on_run(&mut self, waiting: Waiting) {
@@ -373,7 +406,9 @@ impl Actor {
                     self.watch_bounds(note.thread_id.as_ref(), &event).await;
                     let (thread_id, turn_id) = (note.thread_id.clone(), note.turn_id.clone());
                     drop(note);
-                    self.step(Input::Event { thread_id, turn_id, event }).await;
+                    if let Some(input) = self.hold_end(Input::Event { thread_id, turn_id, event }) {
+                        self.step(input).await;
+                    }
                 }
             }
             Delivery::Request(request) => self.on_request(request).await,
@@ -383,27 +418,6 @@ impl Actor {
                 }
             }
             Delivery::Closed(reason) => self.on_closed(&reason).await,
-        }
-    }
-
-    /// Stops the turn when the thread has left its bounds. Without a turn the connection is left: the next turn opens the
-    /// thread again, with everything that keeps it within bounds.
-    async fn watch_bounds(&mut self, thread_id: Option<&ThreadId>, event: &Event) {
-        let Some(opened) = &self.opened else { return };
-        let is_ours = thread_id.is_none_or(|thread_id| *thread_id == opened.thread_id);
-        let breach = match event {
-            Event::ThreadSettings(limits) if is_ours => {
-                opened.confinement.check_limits(limits).err().map(|difference| difference.to_string())
-            }
-            Event::McpServer { name } => self.config.unknown_mcp_server(name, &opened.confinement),
-            _ => None,
-        };
-        let Some(message) = breach else { return };
-        if self.running.is_some() {
-            self.step(Input::Breach(message)).await;
-        } else {
-            self.tell(SessionEvent::Warning { message }).await;
-            self.leave_link();
         }
     }
 
@@ -432,6 +446,7 @@ impl Actor {
     }
 
     pub(super) async fn on_closed(&mut self, reason: &Closed) {
+        self.let_end().await;
         self.posted.clear();
         let Some(opened) = self.opened.take() else { return };
         if self.running.is_some() {
@@ -458,7 +473,7 @@ impl Actor {
                 if let Some(running) = &mut self.running {
                     running.connection = opened.link.connection.clone();
                 }
-                self.opened = Some(opened);
+                self.take_up(opened);
                 self.step(Input::Attached { epoch }).await;
                 self.tell_of_what_is_under_way().await;
             }
@@ -468,6 +483,10 @@ impl Actor {
 
     async fn on_answered(&mut self, answered: Option<Result<Answered, tokio::task::JoinError>>) {
         match answered {
+            Some(Ok(Answered::Inspected { key, digest, inspection })) => {
+                self.asked.remove(&key);
+                self.step(Input::Inspected { key, digest, inspection }).await;
+            }
             Some(Ok(Answered::Person { key, decision, by })) => {
                 self.asked.remove(&key);
                 self.step(Input::Decided { key, decision, by }).await;
@@ -501,7 +520,7 @@ impl Actor {
             if let Effect::End(result) = effect
                 && let Some(error) = result.error.as_mut().filter(|error| error.wants_stderr())
             {
-                error.stderr_tail = running.connection.stderr_tail(self.config.stderr_tail_lines);
+                error.stderr_tail = running.connection.stderr_tail(self.config.stderr_tail_lines).await;
             }
         }
         self.perform(effects).await;
@@ -510,6 +529,7 @@ impl Actor {
     pub(super) async fn end_turn(&mut self, mut result: TurnResult) {
         let Some(mut running) = self.running.take() else { return };
         self.reconnecting = None;
+        self.held_end = None;
         self.posted.clear();
         self.answers.abort_all();
         self.asked.clear();
@@ -529,7 +549,7 @@ impl Actor {
     }
 
     /// Leaves the connection, and ends what is the session's own, beside everything else.
-    fn leave_link(&mut self) {
+    pub(super) fn leave_link(&mut self) {
         if let Some(opened) = self.opened.take() {
             self.farewells.spawn(async move { drop(opened.link.leave().await) });
         }

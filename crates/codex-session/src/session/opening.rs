@@ -1,5 +1,6 @@
 //! Opening a thread: connect, start or resume, check that Codex took the settings.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use codex_wire::call::{
@@ -14,6 +15,7 @@ use codex_wire::thread::{Turn, TurnStatus};
 use codex_wire::{ThreadId, TurnId};
 use tokio_util::sync::CancellationToken;
 
+use super::watching::UsersFile;
 use crate::failure::{Failure, FailureKind};
 use crate::link::{Dial, Error as DialError, Link};
 use crate::settings::SessionConfig;
@@ -27,12 +29,16 @@ pub(super) struct Opened {
     pub(super) inbox: Inbox,
     pub(super) inbox_sender: InboxSender,
     pub(super) thread_id: ThreadId,
+    /// Where its rollout is; none for a thread that has none.
+    pub(super) rollout: Option<PathBuf>,
     /// A turn that runs there already.
     pub(super) running_turn: Option<TurnId>,
     /// What that turn has begun.
     pub(super) under_way: Option<UnderWay>,
     /// The bounds within which it was opened.
     pub(super) confinement: Confinement,
+    /// The user's own file; none where the home is not known.
+    pub(super) users: Option<UsersFile>,
 }
 
 /// Items that had begun and not ended when the thread was taken up: nothing else tells of them.
@@ -76,15 +82,26 @@ pub(super) async fn open(
         () = unwanted.cancelled() => Err(no_longer_wanted()),
     };
     let opened = match opened {
-        Ok((opened, confinement, inbox, inbox_sender)) => {
+        Ok((opened, confinement, users, inbox, inbox_sender)) => {
             let running = running_turn(&config, &link, &opened).await;
             let Some(thread_id) = opened.id() else { return Err(no_thread_id()) };
             let running_turn = running.as_ref().map(|turn| turn.id.clone());
             let under_way = running.map(UnderWay::of);
-            Ok(Opened { link, inbox, inbox_sender, thread_id, running_turn, under_way, confinement })
+            let rollout = opened.thread.path.map(PathBuf::from);
+            Ok(Opened {
+                link,
+                inbox,
+                inbox_sender,
+                thread_id,
+                rollout,
+                running_turn,
+                under_way,
+                confinement,
+                users,
+            })
         }
         Err(mut failure) => {
-            failure.stderr_tail = link.connection.stderr_tail(config.stderr_tail_lines);
+            failure.stderr_tail = link.connection.stderr_tail(config.stderr_tail_lines).await;
             // The session reports why it could not begin; how its process ends is no news.
             let _ = link.leave().await;
             Err(failure)
@@ -121,13 +138,14 @@ fn dial_failure(error: DialError) -> Failure {
     Failure { stderr_tail, ..Failure::new(kind, message) }
 }
 
-async fn open_on(
-    config: &SessionConfig,
-    link: &Link,
-    source: &Source,
-) -> Result<(ThreadOpened, Confinement, Inbox, InboxSender), Failure> {
+/// A thread that is open within its bounds.
+type Within = (ThreadOpened, Confinement, Option<UsersFile>, Inbox, InboxSender);
+
+async fn open_on(config: &SessionConfig, link: &Link, source: &Source) -> Result<Within, Failure> {
     let (sender, inbox) = peer::inbox();
-    let confinement = config.confinement(link.connection.server.codex_home.as_deref())?;
+    let users = link.user_config().await.map_err(|error| dial_failure(error.into()))?;
+    let confinement = config.confinement(link.connection.server.codex_home.as_deref(), &users)?;
+    let mut users = UsersFile::begin(link, users, &confinement);
     let settings = config.thread_settings(&confinement);
     let first =
         if is_loaded(config, link, source).await { ThreadSettings::default() } else { settings.clone() };
@@ -144,7 +162,14 @@ async fn open_on(
         }
         (Err(difference), _) => return Err(breach(&difference)),
     };
-    Ok((opened, confinement, inbox, sender))
+    let new_entry = match &mut users {
+        Some(users) => users.new_entry(link).await.map_err(|error| dial_failure(error.into()))?,
+        None => None,
+    };
+    match new_entry {
+        Some(message) => Err(Failure::new(FailureKind::Breach, message)),
+        None => Ok((opened, confinement, users, inbox, sender)),
+    }
 }
 
 /// Whether the thread to resume is loaded there. Such a thread keeps the settings of its last opening, whatever is sent;

@@ -16,6 +16,7 @@ use super::running::Posted;
 use crate::ask::{Ask, Context};
 use crate::decision::RequestKey;
 use crate::failure::FailureKind;
+use crate::inspection::Inspection;
 use crate::link::Link;
 use crate::narration::SessionEvent;
 use crate::turn::{Effect, Input, Outgoing};
@@ -31,7 +32,10 @@ impl Actor {
             match effect {
                 Effect::Call(call) => self.post(call).await,
                 Effect::Answer { key, answer } => self.answer(&key, answer).await,
-                Effect::Ask { key, request, patch } => self.ask_person(key, &request, patch.as_deref()).await,
+                Effect::Inspect { key, digest, request, patch } => self.inspect(key, digest, *request, patch),
+                Effect::Ask { key, request, patch, inspection } => {
+                    self.ask_person(key, &request, patch.as_deref(), &inspection).await;
+                }
                 Effect::AskProgram { key, request } => self.ask_program(key, *request),
                 Effect::RequestClosed { key, closing } => {
                     if let Some(task) = self.asked.remove(&key) {
@@ -135,14 +139,23 @@ impl Actor {
         }
     }
 
-    async fn ask_person(&mut self, key: RequestKey, request: &ServerRequest, patch: Option<&FileChange>) {
+    async fn ask_person(
+        &mut self,
+        key: RequestKey,
+        request: &ServerRequest,
+        patch: Option<&FileChange>,
+        inspection: &Inspection,
+    ) {
         let (Some(approver), Some(thread_id)) = (self.approver.clone(), &self.thread_id) else { return };
+        let denied: Vec<&str> = self.denied.iter().map(String::as_str).collect();
         let context = Context {
             thread_id: thread_id.as_str(),
             cwd: &self.config.cwd.to_string_lossy(),
             sandbox: Some(self.config.sandbox.as_str()),
-            approval_policy: Some(self.config.approval_mode.as_str()),
+            denied: &denied,
+            network: self.config.network,
             patch,
+            inspection,
             allow_permanent_rules: self.config.approvals.allow_permanent_rules,
         };
         let Some(ask) = Ask::new(request, &context, &self.config.redactor) else { return };
@@ -198,7 +211,7 @@ impl Actor {
                 }
                 tokio::time::sleep(RECONNECT_PAUSE).await;
             }
-            Err(Backing::exit(&host).unwrap_or_else(|| "its host is gone".to_owned()))
+            Err(Backing::exit(&host).await.unwrap_or_else(|| "its host is gone".to_owned()))
         }));
     }
 

@@ -3,6 +3,7 @@
 use codex_wire::thread::{Turn as WireTurn, TurnStatus};
 
 use super::looking::is_finished;
+use super::stopping::StopCause;
 use super::{Effect, Outgoing, Phase, Turn, is_abort_marker};
 use crate::failure::{Failure, FailureKind};
 use crate::projection::Projector;
@@ -25,6 +26,8 @@ impl Turn {
             self.projector.complete(item);
         }
         match &turn.status {
+            // It came to its end before it could be stopped.
+            TurnStatus::Completed if let Some(breach) = self.breach() => self.end_failed(breach, effects),
             TurnStatus::Completed => self.end(Ending::completed(), effects),
             TurnStatus::Interrupted => self.end_interrupted(effects),
             TurnStatus::Failed => {
@@ -38,6 +41,14 @@ impl Turn {
                 let message = format!("the turn ended with the unknown status {:?}", turn.status);
                 self.end_failed(Failure::new(FailureKind::Protocol, message), effects);
             }
+        }
+    }
+
+    /// Why the turn is being stopped, if its thread left its bounds.
+    fn breach(&self) -> Option<Failure> {
+        match &self.stop.as_ref()?.cause {
+            cause @ StopCause::Breach(_) => cause.failure(),
+            StopCause::User | StopCause::WorkLimit(_) | StopCause::IdleLimit(_) => None,
         }
     }
 

@@ -28,8 +28,13 @@ impl Turn {
         if let Event::RequestResolved(id) = &event {
             self.on_resolved(id, effects);
         }
-        if thread_id.as_ref().is_some_and(|thread_id| *thread_id != self.thread_id) {
+        if let Some(child) = thread_id.as_ref().filter(|thread_id| **thread_id != self.thread_id) {
             // A sub-agent's thread. It never ends or feeds our turn, but it is our turn's work.
+            match &event {
+                Event::ItemStarted(item) => self.requests.remember_patch(child, item),
+                Event::ItemCompleted(item) => self.requests.forget_patch(child, item),
+                _ => {}
+            }
             return self.clock.active(now);
         }
         let turn_id = turn_id.or_else(|| turn_of(&event));
@@ -90,7 +95,7 @@ impl Turn {
         }
         let event = match stage {
             Stage::Started => {
-                self.requests.remember_patch(item);
+                self.requests.remember_patch(&self.thread_id, item);
                 self.projector.start(item);
                 Event::ItemStarted(item.clone())
             }
@@ -103,7 +108,7 @@ impl Turn {
     }
 
     fn complete_item(&mut self, item: &Item, now: Millis) {
-        self.requests.forget_patch(item);
+        self.requests.forget_patch(&self.thread_id, item);
         let projected = self.projector.complete(item);
         if projected.is_tool_iteration {
             self.tool_result_at = Some(now);

@@ -12,6 +12,7 @@ use redact::Redactor;
 
 use super::{Closing, Millis};
 use crate::decision::{Decider, Decision, RequestKey};
+use crate::inspection::Inspection;
 use crate::policy::ApprovalPolicy;
 use crate::result::TurnResult;
 
@@ -84,6 +85,15 @@ pub enum Input {
     },
     /// The reply to a call that an effect asked for.
     Reply(Reply),
+    /// What was found out about a request, as an effect asked for.
+    Inspected {
+        /// Which.
+        key: RequestKey,
+        /// Names what it asks: another request may have its name by now.
+        digest: String,
+        /// What was found out.
+        inspection: Inspection,
+    },
     /// Someone decided on a request.
     Decided {
         /// Which.
@@ -165,6 +175,17 @@ pub enum Effect {
         /// How.
         answer: Answer,
     },
+    /// Find out what a request asks for. That it could not be found out is told too, and before long.
+    Inspect {
+        /// Which request.
+        key: RequestKey,
+        /// Names what it asks.
+        digest: String,
+        /// What it is.
+        request: Box<ServerRequest>,
+        /// The file change that it is about, if it is known.
+        patch: Option<Box<FileChange>>,
+    },
     /// Ask whoever may answer.
     Ask {
         /// Which request.
@@ -173,6 +194,8 @@ pub enum Effect {
         request: Box<ServerRequest>,
         /// The file change that it is about, if it is known.
         patch: Option<Box<FileChange>>,
+        /// What was found out about it.
+        inspection: Inspection,
     },
     /// Let the program answer a request that is not for people.
     AskProgram {

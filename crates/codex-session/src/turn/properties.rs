@@ -7,6 +7,7 @@ mod witness;
 
 use codex_wire::RequestId;
 use codex_wire::answer::Answer;
+use codex_wire::escalation::Escalation;
 use codex_wire::event::Event;
 use codex_wire::request::{CommandApproval, DynamicToolCall, FileChangeApproval, ServerRequest};
 use codex_wire::thread::TurnStatus;
@@ -19,7 +20,7 @@ use super::tests::{
 };
 use super::{Begin, Input, Limits, Loss, Plan, Reply, Turn};
 use crate::decision::{Decider, Decision, RequestKey};
-use crate::policy::ApprovalPolicy;
+use crate::policy::{ApprovalPolicy, Escalations};
 use model::{Op, World};
 use witness::Witness;
 
@@ -42,11 +43,15 @@ fn any_limits() -> impl Strategy<Value = Limits> {
 
 fn any_policy() -> impl Strategy<Value = ApprovalPolicy> {
     let limit = prop::option::weighted(0.3, (1_u64..100).prop_map(std::time::Duration::from_secs));
-    (limit, prop::bool::weighted(0.2)).prop_map(|(answer_limit, accept_commands)| ApprovalPolicy {
-        accept_commands,
-        answer_limit,
-        ..ApprovalPolicy::default()
-    })
+    let escalations = prop::sample::select(vec![Escalations::Ask, Escalations::Decline]);
+    (limit, prop::bool::weighted(0.2), escalations).prop_map(
+        |(answer_limit, accept_commands, escalations)| ApprovalPolicy {
+            accept_commands,
+            escalations,
+            answer_limit,
+            ..ApprovalPolicy::default()
+        },
+    )
 }
 
 fn any_begin() -> impl Strategy<Value = Begin> {
@@ -85,6 +90,10 @@ fn any_request() -> impl Strategy<Value = ServerRequest> {
     ])
 }
 
+fn any_escalation() -> impl Strategy<Value = Escalation> {
+    prop::sample::select(Escalation::ALL.to_vec())
+}
+
 fn any_status() -> impl Strategy<Value = TurnStatus> {
     prop::sample::select(vec![TurnStatus::Completed, TurnStatus::Failed, TurnStatus::Interrupted])
 }
@@ -107,6 +116,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => Just(Op::AnsweredElsewhere),
         4 => (any_decision(), any::<prop::sample::Index>()).prop_map(|(decision, which)| Op::Decides { decision, which }),
         1 => Just(Op::DecidesForeign),
+        6 => any_escalation().prop_map(Op::FindsOut),
         3 => Just(Op::ProgramAnswers),
         1 => Just(Op::Interrupt),
         2 => Just(Op::Steer),
@@ -210,6 +220,9 @@ fn any_input() -> impl Strategy<Value = (u64, Input)> {
         6 => reply,
         4 => (request_id(), any_request()).prop_map(|(id, request)| Input::Request { id, request: Box::new(request) }),
         4 => (key(), any_decision()).prop_map(|(key, decision)| Input::Decided { key, decision, by: Decider::TimeLimit }),
+        6 => (key(), any_request(), any_escalation()).prop_map(|(key, request, escalation)| {
+            Input::Inspected { key, digest: request.digest(None), inspection: escalation.into() }
+        }),
         2 => key().prop_map(|key| Input::ProgramAnswered { key, answer: Answer::unknown_method("x") }),
         1 => once(|| Input::Interrupt),
         2 => once(|| steer(0)),

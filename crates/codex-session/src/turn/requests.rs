@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use codex_wire::answer::Answer;
 use codex_wire::item::{FileChange, Item};
 use codex_wire::request::ServerRequest;
-use codex_wire::{Epoch, RequestId};
+use codex_wire::{Epoch, RequestId, ThreadId};
 use serde::Serialize;
 
 use super::{Effect, Input, Millis, SteerOutcome, Turn, Unheard, warn};
 use crate::decision::{Decider, Decision, RequestKey, answer};
+use crate::inspection::Inspection;
 
 /// How a request ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -48,8 +49,8 @@ impl Closing {
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     open: BTreeMap<RequestKey, Open>,
-    /// File changes that began and did not end: the approval itself does not carry them.
-    patches: HashMap<String, FileChange>,
+    /// File changes that began and did not end, by thread and item: the approval itself does not carry them.
+    patches: HashMap<(ThreadId, String), FileChange>,
 }
 
 #[derive(Debug)]
@@ -57,6 +58,11 @@ struct Open {
     request: Box<ServerRequest>,
     /// Names what a decision covers.
     digest: String,
+    /// The file change that it is about, as it was when the request came.
+    patch: Option<Box<FileChange>>,
+    /// What was found out about it; none until then.
+    inspection: Option<Inspection>,
+    /// When it is too late for a person to answer. Counted from when they are asked.
     deadline: Option<Millis>,
     given: Option<Given>,
 }
@@ -68,6 +74,16 @@ struct Given {
     decided: Option<(Decision, Decider)>,
     /// Not while there is no connection.
     is_sent: bool,
+}
+
+/// A yes to an escalation counts once. codex 0.166 would let a command that was accepted for the session leave the sandbox
+/// again and again without asking.
+fn once(request: &ServerRequest, decision: &Decision) -> Decision {
+    match (request, decision) {
+        (ServerRequest::Permissions(_), decision) => decision.clone(),
+        (_, Decision::AcceptForSession | Decision::AcceptAlways) => Decision::Accept,
+        (_, decision) => decision.clone(),
+    }
 }
 
 impl Requests {
@@ -86,26 +102,19 @@ impl Requests {
         self.open.iter().filter(|(_, open)| is_due(open)).map(|(key, _)| key.clone()).collect()
     }
 
-    pub(super) fn remember_patch(&mut self, item: &Item) {
+    pub(super) fn remember_patch(&mut self, thread_id: &ThreadId, item: &Item) {
         if let Item::FileChange(patch) = item
             && let Some(id) = &patch.id
         {
-            self.patches.insert(id.clone(), patch.clone());
+            self.patches.insert((thread_id.clone(), id.clone()), patch.clone());
         }
     }
 
-    pub(super) fn forget_patch(&mut self, item: &Item) {
+    pub(super) fn forget_patch(&mut self, thread_id: &ThreadId, item: &Item) {
         if let Item::FileChange(patch) = item
             && let Some(id) = &patch.id
         {
-            self.patches.remove(id);
-        }
-    }
-
-    fn patch_of(&self, request: &ServerRequest) -> Option<Box<FileChange>> {
-        match request {
-            ServerRequest::FileChange(approval) => self.patches.get(&approval.item_id).cloned().map(Box::new),
-            _ => None,
+            self.patches.remove(&(thread_id.clone(), id.clone()));
         }
     }
 
@@ -129,6 +138,13 @@ impl Requests {
 }
 
 impl Turn {
+    /// The file change that a request is about, if it is known.
+    fn patch_of(&self, request: &ServerRequest) -> Option<Box<FileChange>> {
+        let ServerRequest::FileChange(approval) = request else { return None };
+        let thread_id = request.thread_id().unwrap_or_else(|| self.thread_id.clone());
+        self.requests.patches.get(&(thread_id, approval.item_id.clone())).cloned().map(Box::new)
+    }
+
     pub(super) fn on_request(
         &mut self,
         id: RequestId,
@@ -140,7 +156,8 @@ impl Turn {
         self.tool_result_at = None;
         self.unheard = Unheard::default();
         let key = RequestKey { epoch: self.epoch.clone(), id };
-        let digest = request.digest(self.requests.patch_of(&request).as_deref());
+        let patch = self.patch_of(&request);
+        let digest = request.digest(patch.as_deref());
         match self.requests.open.get(&key) {
             // The same host asks again after a reconnect: the same answer, or still the same question.
             Some(open) if open.digest == digest => return self.send_answer(&key, effects),
@@ -152,24 +169,48 @@ impl Turn {
             warn(format!("refused an unknown request of Codex: {method}"), effects);
             return effects.push(Effect::Answer { key, answer: Answer::unknown_method(method) });
         }
-        let limit_ms =
-            self.policy.answer_limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-        let deadline = limit_ms.filter(|_| request.is_for_a_person()).map(|limit| now.saturating_add(limit));
-        let open = Open { request: request.clone(), digest, deadline, given: None };
+        let open = Open {
+            request: request.clone(),
+            digest: digest.clone(),
+            patch: patch.clone(),
+            inspection: None,
+            deadline: None,
+            given: None,
+        };
         self.requests.open.insert(key.clone(), open);
-        self.ask_or_decide(key, request, effects);
-    }
-
-    fn ask_or_decide(&mut self, key: RequestKey, request: Box<ServerRequest>, effects: &mut Vec<Effect>) {
         if !request.is_for_a_person() {
             return effects.push(Effect::AskProgram { key, request });
         }
-        if let Some((decision, reason)) = self.policy.standing_decision(&request) {
+        if Inspection::is_needed(&request) {
+            return effects.push(Effect::Inspect { key, digest, request, patch });
+        }
+        self.on_inspected(&key, &digest, Inspection::default(), now, effects);
+    }
+
+    /// What a request asks for is known: it can be decided on. The first word on it counts.
+    pub(super) fn on_inspected(
+        &mut self,
+        key: &RequestKey,
+        digest: &str,
+        inspection: Inspection,
+        now: Millis,
+        effects: &mut Vec<Effect>,
+    ) {
+        let limit_ms =
+            self.policy.answer_limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+        let Some(open) = self.requests.open.get_mut(key) else { return };
+        let is_awaited = open.inspection.is_none() && open.given.is_none() && open.request.is_for_a_person();
+        if open.digest != digest || !is_awaited {
+            return;
+        }
+        open.inspection = Some(inspection.clone());
+        open.deadline = limit_ms.map(|limit| now.saturating_add(limit));
+        let (key, request, patch) = (key.clone(), open.request.clone(), open.patch.clone());
+        if let Some((decision, reason)) = self.policy.standing_decision(&request, &inspection) {
             return self.on_decision(&key, &decision, Decider::Policy(reason), effects);
         }
         if self.someone_answers {
-            let patch = self.requests.patch_of(&request);
-            return effects.push(Effect::Ask { key, request, patch });
+            return effects.push(Effect::Ask { key, request, patch, inspection });
         }
         let method = request.method();
         warn(format!("declined {method}: nobody is here to answer"), effects);
@@ -192,8 +233,10 @@ impl Turn {
         if let Some(open) = self.requests.open.get(key)
             && open.given.is_none()
         {
-            let answer = answer(&open.request, decision, self.policy.allow_permanent_rules);
-            self.give(key, answer, Some((decision.clone(), by)), effects);
+            let is_wider = open.inspection.as_ref().is_none_or(|it| it.escalation.counts());
+            let decision = if is_wider { once(&open.request, decision) } else { decision.clone() };
+            let answer = answer(&open.request, &decision, self.policy.allow_permanent_rules);
+            self.give(key, answer, Some((decision, by)), effects);
         }
     }
 

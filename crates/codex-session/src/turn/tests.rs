@@ -24,6 +24,7 @@ use serde_json::json;
 
 use super::*;
 use crate::decision::{Decider, Decision, RequestKey};
+use crate::inspection::Inspection;
 use crate::result::TurnResult;
 
 /// A turn at work, with what it said last.
@@ -33,6 +34,8 @@ pub(super) struct Bench {
     /// What was told of events, all along.
     told: Vec<Event>,
     result: Option<TurnResult>,
+    /// Whether a story tells itself what requests ask for. If not, each asks for no more than the sandbox gives.
+    inspects: bool,
 }
 
 /// Plays a story: each step is a time, what comes in, and what is to be done, joined by `; `. Told events are left
@@ -57,7 +60,7 @@ impl Bench {
     pub(super) fn begin(plan: Plan) -> (Self, String) {
         let mut effects = Vec::new();
         let turn = Turn::begin(plan, 0, &mut effects);
-        let mut bench = Self { turn, now: 0, told: Vec::new(), result: None };
+        let mut bench = Self { turn, now: 0, told: Vec::new(), result: None, inspects: false };
         let said = bench.note(effects);
         (bench, said)
     }
@@ -67,6 +70,11 @@ impl Bench {
         self.now = at;
         let mut effects = Vec::new();
         self.turn.step(input, at, &mut effects);
+        let found: Vec<Input> = effects.iter().filter(|_| !self.inspects).filter_map(finds_nothing).collect();
+        effects.retain(|effect| self.inspects || !matches!(effect, Effect::Inspect { .. }));
+        for input in found {
+            self.turn.step(input, at, &mut effects);
+        }
         self.note(effects)
     }
 
@@ -104,6 +112,13 @@ impl Bench {
     }
 }
 
+/// What a request asks for that an effect wants looked at: nothing beyond the sandbox.
+pub(super) fn finds_nothing(effect: &Effect) -> Option<Input> {
+    let Effect::Inspect { key, digest, .. } = effect else { return None };
+    let (key, digest) = (key.clone(), digest.clone());
+    Some(Input::Inspected { key, digest, inspection: Inspection::default() })
+}
+
 /// An effect in short; none for told events.
 fn say(effect: &Effect) -> Option<String> {
     Some(match effect {
@@ -115,6 +130,7 @@ fn say(effect: &Effect) -> Option<String> {
         Effect::Call(Outgoing::CleanTerminals) => "clean".to_owned(),
         Effect::Call(Outgoing::ListTurns) => "list".to_owned(),
         Effect::Answer { key, answer } => format!("answer {} {}", key.id, say_answer(answer)),
+        Effect::Inspect { key, .. } => format!("inspect {}", key.id),
         Effect::Ask { key, patch: None, .. } => format!("ask {}", key.id),
         Effect::Ask { key, patch: Some(patch), .. } => {
             format!("ask {} with {} change", key.id, patch.changes.len())

@@ -4,6 +4,7 @@
 mod real_changes;
 mod real_commands;
 mod real_crashes;
+mod real_escalations;
 mod real_failures;
 mod real_interrupts;
 mod real_parts;

@@ -8,7 +8,7 @@ use codex_session::{
     ApprovalPolicy, Approver, Ask, Decider, Decision, Session, SessionEvent, TurnOptions, TurnOutcome,
 };
 use serde_json::{Value, json};
-use testkit::script::{self, Step};
+use testkit::script::{self, Step, item};
 
 use crate::workbench::{Scripted, always, soon, until, whole_turn, within};
 
@@ -21,7 +21,18 @@ struct Outcome {
 
 /// Plays a turn with this request, under this policy, with this person.
 async fn decide(request: Step, policy: ApprovalPolicy, approver: Option<Arc<dyn Approver>>) -> Outcome {
-    let codex = Scripted::playing([script::fresh_item([request.asked()]), script::completed()]);
+    decide_after([], request, policy, approver).await
+}
+
+/// The same after these steps of the same item.
+async fn decide_after(
+    before: impl IntoIterator<Item = Step>,
+    request: Step,
+    policy: ApprovalPolicy,
+    approver: Option<Arc<dyn Approver>>,
+) -> Outcome {
+    let steps = before.into_iter().chain([request.asked()]);
+    let codex = Scripted::playing([script::fresh_item(steps), script::completed()]);
     let mut config = codex.config();
     config.approvals = policy;
     let session = Session::start(config, codex.stdio(), approver).await.unwrap();
@@ -51,15 +62,21 @@ async fn commands_and_patches_each_have_a_switch_of_their_own() {
     let accept_commands = ApprovalPolicy { accept_commands: true, ..ApprovalPolicy::default() };
     let accept_patches = ApprovalPolicy { accept_file_changes: true, ..ApprovalPolicy::default() };
     let command = || script::command_request(0, "make");
-    for (request, policy, verdict) in [
-        (command(), &accept_commands, "accept"),
-        (command(), &accept_patches, "decline"),
-        (script::file_request(0), &accept_patches, "accept"),
-        (script::file_request(0), &accept_commands, "decline"),
+    let patch = || script::file_request(0);
+    let changes = || [item::file_change([item::added("a.txt", "x\n")]).started()];
+    for (before, request, policy, verdict) in [
+        (vec![], command(), &accept_commands, "accept"),
+        // Nobody can tell what this one asks for.
+        (vec![], command().with("/itemId", "exec-1"), &accept_commands, "decline"),
+        (vec![], command(), &accept_patches, "decline"),
+        (changes().into(), patch(), &accept_patches, "accept"),
+        // Nobody said which files change.
+        (vec![], patch(), &accept_patches, "decline"),
+        (changes().into(), patch(), &accept_commands, "decline"),
         // What would open a directory for the rest of the session is more than a patch.
-        (script::file_request(0).with("/grantRoot", "/srv"), &accept_patches, "decline"),
+        (changes().into(), patch().with("/grantRoot", "/srv"), &accept_patches, "decline"),
     ] {
-        let outcome = decide(request, policy.clone(), None).await;
+        let outcome = decide_after(before, request, policy.clone(), None).await;
         assert_eq!(outcome.answer, json!({"decision": verdict}));
         assert!(!outcome.asked);
     }

@@ -7,9 +7,12 @@ fn confinement() -> Confinement {
         network: false,
         writable_roots: BTreeSet::new(),
         denied: ["/srv/state".to_owned(), "/srv/codex".to_owned()].into(),
+        guarded: BTreeSet::new(),
         project: ProjectTrust::Untrusted,
         approval_policy: "untrusted".to_owned(),
         variables: ["JAVA_HOME".to_owned()].into(),
+        command_path: Some("/home/ada/bin:/usr/bin".to_owned()),
+        mcp_servers_without_cwd: ["search".to_owned()].into(),
         codex_home: Some("/srv/codex".to_owned()),
     }
 }
@@ -63,7 +66,8 @@ fn what_a_caller_sets_is_kept_unless_it_would_widen_the_bounds() {
 
 #[test]
 fn a_trusted_directory_keeps_what_it_brings_and_is_bounded_all_the_same() {
-    let trusted = Confinement { project: ProjectTrust::Trusted, ..confinement() };
+    let trusted =
+        Confinement { project: ProjectTrust::Trusted { root: "/srv/repo".into() }, ..confinement() };
     let config = sent(&trusted, &json!({}))["config"].clone();
     assert_eq!(config["projects"]["/srv/repo"]["trust_level"], "trusted");
     for absent in ["skills", "project_root_markers"] {
@@ -92,6 +96,7 @@ fn the_name_of_a_profile_follows_from_what_it_says() {
         Confinement { network: true, ..confinement() },
         Confinement { denied: ["/srv/state".to_owned()].into(), ..confinement() },
         Confinement { writable_roots: ["/srv/more".to_owned()].into(), ..confinement() },
+        Confinement { guarded: ["/srv".to_owned()].into(), ..confinement() },
     ];
     for other in others {
         assert_ne!(id, other.profile_id(), "{other:?}");
@@ -139,4 +144,20 @@ fn the_overrides_of_a_process_are_toml() {
     let id = odd.profile_id().unwrap();
     assert_eq!(tables[0]["default_permissions"].as_str(), Some(id.as_str()));
     assert_eq!(tables[1]["permissions"][&id]["filesystem"]["/srv/a \"b\" é"].as_str(), Some("deny"));
+}
+
+#[test]
+fn below_a_trusted_directory_only_its_own_files_count() {
+    let below = |root: &str, cwd: &str| {
+        let project = ProjectTrust::Trusted { root: root.into() };
+        let bounds = Confinement { cwd: cwd.to_owned(), project, ..confinement() };
+        sent(&bounds, &json!({}))["config"]["projects"].clone()
+    };
+    let (trusted, untrusted) = (json!({"trust_level": "trusted"}), json!({"trust_level": "untrusted"}));
+    assert_eq!(below("/srv/repo", "/srv/repo"), json!({"/srv/repo": trusted}));
+    assert_eq!(
+        below("/srv/repo", "/srv/repo/a/b"),
+        json!({"/srv/repo": trusted, "/srv/repo/a": untrusted, "/srv/repo/a/b": untrusted})
+    );
+    assert_eq!(below("/srv/other", "/srv/repo"), json!({"/srv/repo": untrusted}), "it does not lie there");
 }

@@ -137,11 +137,20 @@ fn errors_and_warnings_are_read() {
 }
 
 #[test]
+fn what_is_typed_into_a_running_command_is_read() {
+    let params = |stdin: &str| json!({"threadId": "t", "turnId": "u", "itemId": "i", "processId": "7", "stdin": stdin});
+    for text in ["ls\n", ""] {
+        let typed = Event::TerminalInput { item_id: "i".into(), text: text.into() };
+        check("item/commandExecution/terminalInteraction", params(text), typed);
+    }
+}
+
+#[test]
 fn every_method_of_the_contract_is_read() {
     let params = json!({
         "itemId": "i", "delta": "d", "item": {"type": "plan"}, "turn": {"id": "u"}, "thread": {"id": "t"},
         "status": {"type": "idle"}, "tokenUsage": {}, "diff": "d", "requestId": 1, "error": {}, "message": "m",
-        "rateLimits": {}, "threadSettings": {}, "name": "docs",
+        "rateLimits": {}, "threadSettings": {}, "name": "docs", "stdin": "ls\n",
     });
     for method in METHODS {
         assert_ne!(parse(method, &params), Event::Other, "{method}");

@@ -62,7 +62,7 @@ fn look_into(dir: &Path) -> Result<Option<Found>, Error> {
         let plan = read::<Plan>(&files.plan())?;
         return Ok(plan.map(|plan| Found::Unfinished { id: plan.id }));
     };
-    let host = Host::new(dir, record);
+    let host = Host::of_ours(dir, Arc::new(record));
     Ok(Some(match (host.is_alive(), host.has_keeper()) {
         (true, true) => Found::Alive(host),
         (true, false) => Found::KeeperGone(host),

@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{self, Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -75,14 +76,14 @@ impl fmt::Debug for Launch {
 }
 
 /// Whoever has a host booted.
-pub(crate) struct Launcher<'a> {
+pub(crate) struct BootOwner<'a> {
     /// Is told of the keeper as soon as there is one.
     pub(crate) on_keeper: &'a (dyn Fn(Process) + Send + Sync),
     /// Says when to give up; also when nobody is left to say it.
     pub(crate) given_up: watch::Receiver<bool>,
 }
 
-impl Launcher<'_> {
+impl BootOwner<'_> {
     async fn gives_up(&mut self) {
         let _ = self.given_up.wait_for(|given_up| *given_up).await;
     }
@@ -91,10 +92,10 @@ impl Launcher<'_> {
 /// Starts a host for somebody who waits for nothing but that.
 pub(crate) async fn launch(launch: &Launch) -> Result<Host, Error> {
     let (_patient, given_up) = watch::channel(false);
-    launch_for(Launcher { on_keeper: &|_| {}, given_up }, launch).await
+    launch_for(BootOwner { on_keeper: &|_| {}, given_up }, launch).await
 }
 
-pub(crate) async fn launch_for(mut launcher: Launcher<'_>, launch: &Launch) -> Result<Host, Error> {
+pub(crate) async fn launch_for(mut owner: BootOwner<'_>, launch: &Launch) -> Result<Host, Error> {
     let launch = &absolute(launch)?;
     let files = Files(&launch.dir);
     if files.socket().as_os_str().len() > SOCKET_PATH_MAX_BYTES {
@@ -103,7 +104,7 @@ pub(crate) async fn launch_for(mut launcher: Launcher<'_>, launch: &Launch) -> R
     let codex_home = effective_codex_home(launch)?;
     let lock = tokio::select! {
         lock = BootLock::acquire(&codex_home, Instant::now() + launch.ready_timeout) => lock?,
-        () = launcher.gives_up() => return Err(Error::GivenUp),
+        () = owner.gives_up() => return Err(Error::GivenUp),
     };
     // Under the lock: a start that somebody else has under way in this directory must not be taken for a broken one.
     let dir = launch.dir.clone();
@@ -122,11 +123,11 @@ pub(crate) async fn launch_for(mut launcher: Launcher<'_>, launch: &Launch) -> R
     write_json(&files.plan(), &plan).map_err(io_error("cannot write", &files.plan()))?;
     let mut keeper = start_keeper(launch, &plan)?;
     if let Some(process) = keeper.id().and_then(Process::with_pid) {
-        (launcher.on_keeper)(process);
+        (owner.on_keeper)(process);
     }
     let outcome = tokio::select! {
         outcome = until_ready(launch, &mut keeper) => outcome,
-        () = launcher.gives_up() => Err(Unready::Failed(Error::GivenUp)),
+        () = owner.gives_up() => Err(Unready::Failed(Error::GivenUp)),
     };
     drop(lock);
     match outcome {
@@ -227,7 +228,7 @@ async fn until_ready(launch: &Launch, keeper: &mut Child) -> Result<Host, Unread
             return Err(Unready::Ended(exit));
         }
         if let Ok(Some(record)) = read_json::<Record>(&files.record()) {
-            let host = Host::new(&launch.dir, record);
+            let host = Host::of_ours(&launch.dir, Arc::new(record));
             let left = launch.ready_timeout.saturating_sub(began.elapsed());
             match timeout(left, host.answers()).await {
                 Ok(Ok(())) => return Ok(host),

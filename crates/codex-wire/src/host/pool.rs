@@ -17,13 +17,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use super::launcher::Client;
 use super::origin::Origin;
 use super::placement::HostFacts;
 use super::record::{Exit, Record};
 use super::retirement::{Limits, Reason};
-use super::{Error, Host, in_thread, io_error};
+use super::{Error, Host, Reach, in_thread, io_error};
 use crate::Epoch;
 use booting::Booting;
+use tending::TakenOver;
+
+pub(crate) use tending::{clear_away, take_over};
 
 /// What is kept of changes that nobody has asked for; there are fewer hosts than this.
 const MOST_CHANGES: usize = 256;
@@ -74,6 +78,7 @@ pub struct Pool {
 #[derive(Debug)]
 struct Shared {
     root: PathBuf,
+    reach: Reach,
     limits: Limits,
     state: Mutex<State>,
     /// Counts the ends of hosts, for those who wait for one.
@@ -136,7 +141,21 @@ impl Pool {
     pub async fn attach(root: &Path, limits: Limits) -> Result<(Pool, Vec<Change>), Error> {
         fs::create_dir_all(root).map_err(io_error("cannot make", root))?;
         let place = root.to_owned();
-        let found = in_thread("cannot look into", root, move || Ok(tending::take_over(&place))).await?;
+        let found = in_thread("cannot look into", root, move || Ok(tending::taken_over(&place))).await?;
+        Ok(Self::holding(root, limits, Reach::Own, found))
+    }
+
+    /// The same for the hosts of another user, which live under the launcher's root.
+    pub async fn attach_through(
+        launcher: &Client,
+        root: &Path,
+        limits: Limits,
+    ) -> Result<(Pool, Vec<Change>), Error> {
+        let found = launcher.take_over(root).await?.into();
+        Ok(Self::holding(root, limits, Reach::Launcher(launcher.clone()), found))
+    }
+
+    fn holding(root: &Path, limits: Limits, reach: Reach, found: TakenOver) -> (Pool, Vec<Change>) {
         let hosts = found.hosts.clone();
         let state = State {
             members: found.hosts.into_iter().map(Member::new).collect(),
@@ -145,6 +164,7 @@ impl Pool {
         };
         let shared = Shared {
             root: root.to_owned(),
+            reach,
             limits,
             state: Mutex::new(state),
             ends: watch::Sender::default(),
@@ -154,7 +174,12 @@ impl Pool {
         for host in hosts {
             pool.watch_keeper(host);
         }
-        Ok((pool, found.changes))
+        (pool, found.changes)
+    }
+
+    /// How its hosts are reached.
+    pub fn reach(&self) -> &Reach {
+        &self.shared.reach
     }
 
     /// The hosts at hand.
@@ -163,8 +188,11 @@ impl Pool {
     }
 
     /// By what the processes of all hosts are known: of those at hand, of those that boot, and of those of which something
-    /// may be left.
+    /// may be left. Those of another user have none: by their user they are known.
     pub fn origins(&self) -> Vec<Origin> {
+        if self.shared.reach != Reach::Own {
+            return Vec::new();
+        }
         let state = self.state();
         let members = state.members.iter().map(|member| &member.origin);
         let booting = state.booting.iter().filter_map(|booting| booting.origin.as_ref());

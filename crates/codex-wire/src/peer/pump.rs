@@ -20,6 +20,7 @@ use crate::call::ThreadOpened;
 use crate::envelope::{Envelope, Kind};
 use crate::event::Event;
 use crate::id::{RequestId, ThreadId, TurnId};
+use crate::item::SUB_AGENT_CALL;
 use crate::request::ServerRequest;
 use crate::transport::{Error as TransportError, Incoming, Outgoing};
 
@@ -207,8 +208,8 @@ async fn take_budget(shared: &Shared, bytes: usize) -> Option<Arc<OwnedSemaphore
 }
 
 async fn deliver_notification(shared: &Shared, note: Notification) {
-    if &*note.method == "thread/started" {
-        remember_parent(shared, &note);
+    if &*note.method == "thread/started" || tells_of_sub_agents(&note) {
+        remember_parents(shared, &note);
     }
     match &note.thread_id {
         Some(thread) => {
@@ -220,14 +221,27 @@ async fn deliver_notification(shared: &Shared, note: Notification) {
     }
 }
 
+/// Whether an item that ended may have started sub-agents. Most items are long and have not: they are not read for it.
+fn tells_of_sub_agents(note: &Notification) -> bool {
+    &*note.method == "item/completed"
+        && std::str::from_utf8(note.raw()).is_ok_and(|line| line.contains(SUB_AGENT_CALL))
+}
+
 /// Sub-agents are threads of their own; what they ask is asked of the thread that started them. A host tells of
 /// everyone's threads: those of other clients are none of ours.
-fn remember_parent(shared: &Shared, note: &Notification) {
-    if let Event::ThreadStarted(thread) = note.event()
-        && let (Some(child), Some(parent)) = (thread.any_id(), thread.parent_thread_id.map(ThreadId))
-    {
-        let mut state = shared.state();
-        if state.inbox_of(&parent).is_some() {
+fn remember_parents(shared: &Shared, note: &Notification) {
+    let families: Vec<(ThreadId, ThreadId)> = match (note.event(), &note.thread_id) {
+        (Event::ThreadStarted(thread), _) => {
+            thread.any_id().zip(thread.parent_thread_id.map(ThreadId)).into_iter().collect()
+        }
+        (Event::ItemCompleted(item), Some(parent)) => {
+            item.started_agents().into_iter().map(|child| (child, parent.clone())).collect()
+        }
+        _ => return,
+    };
+    let mut state = shared.state();
+    for (child, parent) in families {
+        if child != parent && state.inbox_of(&parent).is_some() {
             state.parents.insert(child, parent);
         }
     }

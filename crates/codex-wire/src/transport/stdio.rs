@@ -23,6 +23,9 @@ use self::family::{Family, Send};
 use self::input::Input;
 use super::line::LineCodec;
 use super::{DEFAULT_MESSAGE_LIMIT, Transport};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
+
 use crate::backing::Backing;
 use crate::host::environment::NO_GIT;
 use crate::host::proc::{self, Process};
@@ -188,16 +191,26 @@ impl StdioChild {
         let status = tokio::time::timeout(limit, exit.wait_for(Option::is_some)).await.ok()?.ok()?;
         *status
     }
-}
 
-impl Backing for StdioChild {
-    fn stderr_tail(&self, lines: usize) -> Vec<String> {
+    /// The last lines that it wrote to stderr, redacted.
+    pub fn stderr_tail(&self, lines: usize) -> Vec<String> {
         let kept = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().skip(kept.len().saturating_sub(lines)).cloned().collect()
     }
 
-    fn exit(&self) -> Option<String> {
+    /// How it ended, if it has.
+    pub fn exit(&self) -> Option<String> {
         self.exit.borrow().map(|status| status.to_string())
+    }
+}
+
+impl Backing for StdioChild {
+    fn stderr_tail(&self, lines: usize) -> BoxFuture<'_, Vec<String>> {
+        ready(StdioChild::stderr_tail(self, lines)).boxed()
+    }
+
+    fn exit(&self) -> BoxFuture<'_, Option<String>> {
+        ready(StdioChild::exit(self)).boxed()
     }
 
     fn is_alive(&self) -> bool {

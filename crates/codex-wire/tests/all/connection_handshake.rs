@@ -9,6 +9,7 @@ use codex_wire::connection::{Connection, Error, Handshake};
 use codex_wire::peer::CallError;
 use codex_wire::transport::stdio::{self, Spawn};
 use codex_wire::{Epoch, contract};
+use futures_util::FutureExt;
 use serde_json::json;
 use testkit::ScriptedServer;
 use testkit::rig::codex_path;
@@ -60,8 +61,8 @@ async fn initialize_is_sent_exactly_once_with_who_we_are_and_what_we_want() {
 async fn a_connection_without_a_process_to_ask_knows_nothing_of_one() {
     let (opened, _server) = shake(Script::new(), plain()).await;
     let connection = opened.unwrap();
-    assert_eq!((connection.exit(), connection.server_lives()), (None, false));
-    assert!(connection.stderr_tail(5).is_empty());
+    assert_eq!((connection.exit().await, connection.server_lives()), (None, false));
+    assert!(connection.stderr_tail(5).await.is_empty());
 }
 
 #[tokio::test]
@@ -73,9 +74,10 @@ async fn a_connection_tells_the_last_words_and_the_end_of_its_process() {
     let connection = Connection::open(transport, handshake).await.unwrap();
     connection.peer.wait_closed().await;
     child.wait(LONG).await.unwrap();
-    assert_eq!(connection.exit().as_deref(), Some("exit status: 7"));
+    assert_eq!(connection.exit().await.as_deref(), Some("exit status: 7"));
     assert!(!connection.server_lives());
-    testkit::wait_until(LONG, "stderr", || connection.stderr_tail(5) == ["out of luck"]).await;
+    let tail = || connection.stderr_tail(5).now_or_never().unwrap();
+    testkit::wait_until(LONG, "stderr", || tail() == ["out of luck"]).await;
 }
 
 // peer: T35

@@ -79,7 +79,7 @@ async fn the_keeper_records_the_end_of_a_killed_codex_and_clears_up() {
     wait_until(LONG, "the keeper to end", || !host.has_keeper()).await;
 
     assert_eq!(children.alive(), [false, false]);
-    let exit = host.exit().unwrap();
+    let exit = host.exit().await.unwrap();
     assert_eq!((exit.code, exit.signal, exit.error), (None, Some(9), None));
     assert!(
         matches!(find(host.dir()).unwrap(), Some(Found::Dead { exit: Some(found), .. }) if found.signal == Some(9))

@@ -8,6 +8,7 @@ use std::time::Duration;
 use codex_wire::host::holder::{Holder, holder_of};
 use codex_wire::host::proc::{self, Process};
 use codex_wire::host::{Error, Found, Host, Launch, Stop, find, find_all};
+use futures_util::FutureExt;
 use rustix::process::Signal;
 use scripted_model::{Scenario, ScriptedModel};
 use serde_json::json;
@@ -47,14 +48,14 @@ async fn a_launched_host_answers_and_is_all_that_its_record_says() {
     assert_eq!(record.codex_home, home.codex_home());
     assert!(host.rss_bytes().unwrap() > 10 << 20);
     assert!(host.age() < LONG);
-    assert_eq!(host.exit(), None);
+    assert_eq!(host.exit().await, None);
     assert_eq!(mode(host.dir()), 0o700);
     assert_eq!(mode(&host.dir().join("host.json")), 0o600);
     assert_eq!(find(host.dir()).unwrap(), Some(Found::Alive(host.clone())));
 
     host.stop(Stop::Drain { grace: LONG }).await.unwrap();
     assert!(!host.is_alive() && !host.has_keeper());
-    assert_eq!(host.exit().unwrap().code, Some(0));
+    assert_eq!(host.exit().await.unwrap().code, Some(0));
     assert!(matches!(find(host.dir()).unwrap(), Some(Found::Dead { exit: Some(_), .. })));
     assert!(matches!(host.connect_stream().await, Err(Error::Gone { .. })));
     assert!(!host.is_healthy(LONG).await);
@@ -141,7 +142,7 @@ async fn a_directory_with_a_living_host_is_not_used_twice_but_that_of_a_dead_one
     host.stop(Stop::Now).await.unwrap();
     let next = Host::launch(&again).await.unwrap();
     assert_ne!(next.epoch(), host.epoch());
-    assert_eq!(next.exit(), None);
+    assert_eq!(next.exit().await, None);
     next.stop(Stop::Now).await.unwrap();
 }
 
@@ -201,7 +202,7 @@ async fn host_with_turn(home: &Home, model: &ScriptedModel) -> Host {
 }
 
 fn says(host: &Host, text: &str) -> bool {
-    host.stderr_tail(usize::MAX).iter().any(|line| line.contains(text))
+    host.stderr_tail(usize::MAX).now_or_never().unwrap().iter().any(|line| line.contains(text))
 }
 
 #[tokio::test]
@@ -216,7 +217,7 @@ async fn a_drain_lets_the_running_turn_finish() {
     };
     let (stopped, ()) = tokio::join!(host.stop(Stop::Drain { grace: LONG }), draining);
     stopped.unwrap();
-    assert_eq!(host.exit().unwrap().code, Some(0));
+    assert_eq!(host.exit().await.unwrap().code, Some(0));
     home.assert_no_processes().await;
 }
 
@@ -251,7 +252,7 @@ async fn a_drain_that_takes_too_long_becomes_a_stop() {
     host.stop(Stop::Drain { grace: Duration::from_millis(300) }).await.unwrap();
     assert!(says(&host, "entering graceful restart drain"));
     assert!(!host.is_alive());
-    assert_eq!(host.exit().unwrap().code, Some(0), "the second signal is enough");
+    assert_eq!(host.exit().await.unwrap().code, Some(0), "the second signal is enough");
     home.assert_no_processes().await;
 }
 
@@ -263,7 +264,7 @@ async fn a_customary_sigterm_to_the_keeper_ends_the_whole_host() {
     assert!(host.record().keeper.signal(Signal::TERM).unwrap());
     wait_until(LONG, "the keeper to end", || !host.has_keeper()).await;
     assert_eq!(children.alive(), [false, false]);
-    assert_eq!(host.exit().unwrap().orphaned, Vec::<u32>::new());
+    assert_eq!(host.exit().await.unwrap().orphaned, Vec::<u32>::new());
     home.assert_no_processes().await;
 }
 
@@ -295,7 +296,7 @@ async fn a_codex_that_hangs_is_not_healthy_and_can_still_be_stopped() {
     assert!(host.is_healthy(LONG).await);
     hang().await;
     host.stop(Stop::Now).await.unwrap();
-    assert_eq!(host.exit().unwrap().signal, Some(9));
+    assert_eq!(host.exit().await.unwrap().signal, Some(9));
     home.assert_no_processes().await;
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use codex_wire::host::{Host, Launch, Stop};
+use futures_util::FutureExt;
 use serde_json::json;
 use testkit::wait_until;
 
@@ -48,7 +49,7 @@ async fn a_host_that_writes_100_mb_to_stderr_goes_on_and_its_log_stays_small() {
     );
     host.stop(Stop::Now).await.unwrap();
     assert!(
-        host.stderr_tail(1000).iter().any(|line| line.contains("received shutdown signal")),
+        host.stderr_tail(1000).await.iter().any(|line| line.contains("received shutdown signal")),
         "the newest lines are kept"
     );
     home.assert_no_processes().await;
@@ -61,10 +62,11 @@ async fn secrets_in_stderr_do_not_reach_the_log() {
     let mut client = Client::connect(&host).await;
     let secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD";
     client.send_text(json!({"nonsense": format!("marked {secret} marked")}).to_string()).await;
-    let told = || host.stderr_tail(10_000).iter().any(|line| line.contains("marked "));
+    let tail = || host.stderr_tail(10_000).now_or_never().unwrap();
+    let told = || tail().iter().any(|line| line.contains("marked "));
     wait_until(LONG, "codex to complain about nonsense", told).await;
     host.stop(Stop::Now).await.unwrap();
-    let text = host.stderr_tail(usize::MAX).join("\n");
+    let text = host.stderr_tail(usize::MAX).await.join("\n");
     assert!(
         !text.contains("abcdefghijklmnop"),
         "{}",

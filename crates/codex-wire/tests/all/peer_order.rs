@@ -8,7 +8,7 @@ use codex_wire::host::proc;
 use codex_wire::peer::{Delivery, INBOX_MESSAGES, Inbox, Peer, inbox, read_reply};
 use codex_wire::{RequestId, ThreadId};
 use serde_json::{Value, json};
-use testkit::script::{self, Script, Step};
+use testkit::script::{self, Script, Step, item};
 use testkit::wait_until;
 
 use crate::peer_rig::{BOTH, LONG, Way, Wired, next, next_method, prompt};
@@ -160,6 +160,30 @@ async fn what_a_sub_agent_asks_and_its_own_sub_agents_ask_reaches_the_thread_abo
     wired.peer.unroute(&other.id().unwrap());
     wired.peer.post(&prompt(&thread), LONG, inbox().0, 1).await.unwrap();
     assert_eq!(methods(&mut messages, 5).await[3], expected[3]);
+    wired.end().await;
+}
+
+#[tokio::test]
+async fn a_sub_agent_that_only_the_call_tells_of_is_heard_too() {
+    let spawned = |child: &str| item::spawned_agent(child, "help").completed();
+    // A call that deals with a thread it has not started makes it no child of ours.
+    let foreign = item::spawned_agent("stranger", "help").with("tool", "sendInput").completed();
+    let script = turn([
+        script::fresh_item([spawned("child")]),
+        script::command_request(3, "ls").in_thread("child"),
+        script::fresh_item([spawned("grandchild").in_thread("child")]),
+        script::command_request(4, "ls").in_thread("grandchild"),
+        script::fresh_item([foreign]),
+        script::command_request(5, "ls").in_thread("stranger"),
+        note("end"),
+    ]);
+    let wired = Wired::new(Way::Stdio, script).await;
+    let (thread, _) = wired.open().await;
+    let (_, mut messages) = post(&wired.peer, &prompt(&thread), &thread.id().unwrap()).await;
+    let (third, fourth) = (format!("{APPROVAL} 3"), format!("{APPROVAL} 4"));
+    let expected = ["item/completed", &third, "item/completed", &fourth, "item/completed", "test/end"];
+    assert_eq!(methods(&mut messages, 6).await, expected);
+    assert_eq!(wired.server.wait_for_answer(5).await["result"], json!({"decision": "decline"}));
     wired.end().await;
 }
 

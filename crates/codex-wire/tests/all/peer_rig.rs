@@ -14,7 +14,7 @@ use testkit::script::Script;
 use testkit::{Listening, ScriptedServer};
 
 /// Longer than anything here takes.
-pub const LONG: Duration = Duration::from_secs(30);
+pub const LONG: Duration = Duration::from_secs(90);
 
 /// How the server is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

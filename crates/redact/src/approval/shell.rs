@@ -40,6 +40,30 @@ const INTERPRETERS: [&str; 19] = [
     "pwsh", "ruby", "sh", "tclsh", "tcsh", "zsh",
 ];
 
+/// Programs that make another text of a text: a generated string may be anything behind them.
+const DECODERS: [&str; 20] = [
+    "ascii2uni",
+    "base32",
+    "base64",
+    "basenc",
+    "bunzip2",
+    "bzip2",
+    "gpg",
+    "gunzip",
+    "gzip",
+    "iconv",
+    "lz4",
+    "openssl",
+    "rev",
+    "tr",
+    "uudecode",
+    "xxd",
+    "xz",
+    "zcat",
+    "zstd",
+    "zstdcat",
+];
+
 /// Words that give a value a second life under another name, without any expansion.
 const RENAMERS: [&str; 8] = ["alias", "bind", "declare", "enable", "hash", "let", "local", "typeset"];
 
@@ -113,6 +137,15 @@ impl<'a> Context<'a> {
     /// redirection.
     pub(super) fn may_name_program(&self, start: usize, end: usize) -> bool {
         self.is_in_place_of_program(start, Subject::Value { end })
+    }
+
+    /// Whether what begins at `start` is a word of its own behind an option. It may be the value of the option; or an operand,
+    /// where the option takes none: `dropdb --no-password production`.
+    pub(super) fn may_be_operand(&self, start: usize) -> bool {
+        let Some(word) = self.word_start(start) else { return true };
+        let (blanks, before) = split_blanks(&self.bytes[..word]);
+        let is_behind_option = || self.word_before(before.len()).is_none_or(|word| word.starts_with(b"-"));
+        blanks > 0 && is_only_quotes(&self.bytes[word..start]) && is_behind_option()
     }
 
     fn is_in_place_of_program(&self, start: usize, subject: Subject) -> bool {
@@ -304,8 +337,9 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 fn evaluates(text: &str, matter: Matter) -> bool {
     // arithmetic reads names and signs of its own
     let calculates = || text.contains("((") || text.contains("$[") || words(text).any(|word| word == "let");
+    let decodes = || words(text).any(|word| DECODERS.contains(&word));
     words(text).any(|word| EVALUATORS.contains(&word))
-        || (matter == Matter::Command && (interprets(text) || calculates()))
+        || (matter == Matter::Command && (interprets(text) || calculates() || decodes()))
 }
 
 /// Whether an interpreter may get its program from the text: `python3 script.py` gets it from a file.

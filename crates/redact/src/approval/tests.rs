@@ -83,7 +83,7 @@ fn what_may_run_is_shown_whatever_it_looks_like() {
 const HIDDEN: &[(&str, &str)] = &[
     // any value, where nothing is expanded
     ("password", "DB_PASSWORD=«hunter2» psql -h db"), ("password", "cd x && PGPASSWORD=«hunter2» psql -h db; true"),
-    ("password", "mysql --password=«hunter2» db"), ("password", "mysql --password «hunter2» -u root"),
+    ("password", "mysql --password=«hunter2» db"), ("password", "mysql --password=«hunter2» -u root"),
     ("password", "curl -u bob:«s3cret!» https://h"), ("url-password", "psql postgres://app:«s3cret»@db/main"),
     ("password", "curl -d '{\"password\":\"«hunter2»\"}' https://h"), ("authorization", "curl -H 'Authorization: Basic «dXNlcjpwYXNz»' h"),
     // a generated one, also where something is
@@ -234,5 +234,21 @@ fn texts_made_to_be_slow_are_not() {
         };
         let (few, many) = (show(20_000), show(80_000));
         assert!(many <= 8 * few.max(1000), "{piece}: {few} and then {many}");
+    }
+}
+
+#[test]
+fn what_may_be_an_operand_or_is_decoded_is_shown() {
+    for command in [
+        "rm -rf -- --password importantdir",
+        "dropdb --no-password production",
+        "npm install --no-password evil-package",
+        "echo API_TOKEN=YWxsOgoJdG91Y2ggYXRrX3B3bmVkOQo= | cut -d= -f2- | base64 -d | make -f -",
+    ] {
+        let shown = Redactor::default().show_for_approval(command, Matter::Command);
+        assert_eq!((shown.text.as_str(), shown.hidden), (command, 0));
+    }
+    for command in ["mysql --password=hunter2 -e 'select 1'", "DB_PASSWORD=hunter2 psql"] {
+        assert_eq!(Redactor::default().show_for_approval(command, Matter::Command).hidden, 1, "{command}");
     }
 }

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+/// How long a terminal may take to answer before its output is reported.
+const TERMINAL_YIELD_MS: u64 = 250;
+
 /// A call of one tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -62,6 +65,33 @@ impl ToolCall {
             "justification": justification.into(),
         });
         Self::function("exec_command", arguments)
+    }
+
+    /// A command in a terminal that is left running: its output names a session to type into.
+    pub fn exec_in_terminal(command: impl Into<String>) -> Self {
+        let arguments = json!({"cmd": command.into(), "tty": true, "yield_time_ms": TERMINAL_YIELD_MS});
+        Self::function("exec_command", arguments)
+    }
+
+    /// The same for a command that asks to run outside the sandbox.
+    pub fn exec_escalated_in_terminal(command: impl Into<String>, justification: impl Into<String>) -> Self {
+        let arguments = json!({
+            "cmd": command.into(), "tty": true, "yield_time_ms": TERMINAL_YIELD_MS,
+            "sandbox_permissions": "require_escalated", "justification": justification.into(),
+        });
+        Self::function("exec_command", arguments)
+    }
+
+    /// Input to the terminal of a session; an empty one only looks at its output.
+    pub fn write_stdin(session: u64, text: impl Into<String>) -> Self {
+        let arguments =
+            json!({"session_id": session, "chars": text.into(), "yield_time_ms": TERMINAL_YIELD_MS});
+        Self::function("write_stdin", arguments)
+    }
+
+    /// A sub-agent with this prompt.
+    pub fn spawn_agent(prompt: impl Into<String>) -> Self {
+        Self::namespaced("multi_agent_v1", "spawn_agent", json!({"message": prompt.into()}))
     }
 
     /// A patch: `*** Begin Patch` … `*** End Patch`.

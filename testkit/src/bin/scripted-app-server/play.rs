@@ -1,7 +1,9 @@
 //! Plays the steps of a rule, one after the other, beside all other rules that are being played.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::future::Future;
+use std::io::Write;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::defaults::{self, Situation};
 use crate::server::Server;
 use crate::state::{Output, Thread};
-use crate::template::{Names, now_ms};
+use crate::template::{Names, now_ms, rollout};
 
 /// A client that does not read cannot keep the process from its scripted exit for longer than this.
 const LAST_WORDS_LIMIT: Duration = Duration::from_secs(5);
@@ -170,8 +172,32 @@ impl Player {
     }
 
     fn request(&self, id: &Value, method: &str, params: &Value) {
+        self.record_call(params);
         self.server.state().answered.retain(|answered| answered != id);
         self.publish(method, params, &json!({ "method": method, "id": id, "params": params }));
+    }
+
+    /// Writes the model's call behind a command to the rollout of its thread, as codex 0.166 does before it asks. The call
+    /// of a command whose item is named `exec-…` stands nowhere, as in code mode.
+    fn record_call(&self, params: &Value) {
+        let (Some(command), Some(item)) = (params["command"].as_str(), params["itemId"].as_str()) else {
+            return;
+        };
+        if item.starts_with("exec-") {
+            return;
+        }
+        let arguments = json!({ "cmd": command }).to_string();
+        let call = json!({ "type": "function_call", "name": "exec_command", "arguments": arguments, "call_id": item });
+        let line = json!({ "type": "response_item", "payload": call });
+        let rollout = rollout(&self.server.dir, params["threadId"].as_str().unwrap_or_default());
+        let written = File::options()
+            .append(true)
+            .create(true)
+            .open(rollout)
+            .and_then(|mut file| writeln!(file, "{line}"));
+        if let Err(error) = written {
+            eprintln!("scripted-app-server: the rollout cannot be written: {error}");
+        }
     }
 
     fn publish(&self, method: &str, params: &Value, message: &Value) {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
@@ -114,7 +114,7 @@ impl Names<'_> {
     fn thread_object(&self) -> Value {
         let cwd = self.cwd();
         let ephemeral = self.setting("ephemeral", json!(false));
-        let path = format!("/codex/sessions/rollout-{}.jsonl", self.thread);
+        let path = rollout(self.dir, self.thread);
         let now = json!(now_ms() / 1000);
         let mut thread = json!({
             "id": self.thread, "sessionId": self.thread,
@@ -182,6 +182,11 @@ impl Names<'_> {
         result["thread"]["turns"] = self.known.history.full();
         result
     }
+}
+
+/// Where the calls of a thread are written down.
+pub fn rollout(dir: &Path, thread: &str) -> PathBuf {
+    dir.join(format!("rollout-{thread}.jsonl"))
 }
 
 /// The sandbox as results name it: the one that was asked for, or what the permission profile comes to.

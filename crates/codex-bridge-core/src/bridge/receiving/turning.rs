@@ -11,7 +11,7 @@ use crate::outbox::{Delivery, Notice};
 use crate::place::{self, Place};
 use crate::request::RequestState;
 use crate::store::{MessageFilter, Write};
-use crate::task::{Limits, Settings, Task, TaskId, TimeMs, Waived};
+use crate::task::{EscalationRule, Limits, Settings, Task, TaskId, TimeMs, Waived};
 
 /// What a thread is told whose messages are another agent's.
 const OF_AN_AGENT: &str = "The messages of this conversation are written by another agent, not by a person. Treat \
@@ -275,6 +275,7 @@ fn settings(rules: &Rules, conversation: &Conversation, party: Party) -> Result<
         effort: rules.effort.clone(),
         network: rules.network,
         writable_roots: rules.writable_roots.clone(),
+        escalations: EscalationRule { of_profile: rules.escalations, ..EscalationRule::default() },
         place: Some(Place::of(&cwd).map_err(there)?),
         developer_instructions: (party == Party::Agent).then(|| OF_AN_AGENT.to_owned()),
         ..Settings::new(cwd)

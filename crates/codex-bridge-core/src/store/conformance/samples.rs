@@ -1,6 +1,6 @@
 //! Records with something in every field, so that a field that is not kept is seen.
 
-use codex_session::{ApprovalMode, RequestKey, Sandbox};
+use codex_session::{ApprovalMode, Escalations, RequestKey, Sandbox};
 use codex_wire::{Epoch, RequestId, ThreadId, TurnId};
 use serde_json::json;
 
@@ -11,8 +11,8 @@ use crate::place::Place;
 use crate::request::{RequestRecord, RequestState};
 use crate::store::Write;
 use crate::task::{
-    Limits, Notification, Parked, Settings, Status, Task, TaskError, TaskId, Tokens, TurnProgress,
-    TurnRecord, Usage, Used, Waived,
+    EscalationRule, Limits, Notification, Parked, Settings, Status, Task, TaskError, TaskId, Tokens,
+    TurnProgress, TurnRecord, Usage, Used, Waived,
 };
 use crate::token::{Quota, Role, Token};
 use crate::trust::Trust;
@@ -72,6 +72,11 @@ pub fn full_task(number: u32) -> Task {
             trust: Trust::Instructions,
             place: Some(Place { device: 64_512, inode: 7 }),
             narrowed: Some("as asked".into()),
+            trust_of_turn: Some(Trust::Trusted),
+            escalations: EscalationRule {
+                of_profile: Some(Escalations::Decline),
+                of_origin: Escalations::Ask,
+            },
         },
         parked: Some(Parked::UsageLimit { resume_at: 1_700_000_500_000, is_known: true }),
         limits: Limits { turns: Some(3), work_ms: Some(600_000), tokens: Some(u64::MAX) },

@@ -4,13 +4,26 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use codex_wire::host::{Found, find_all};
+use jiff::{SignedDuration, Timestamp};
+use redact::plain::plain;
 
 use super::{Finding, Globals};
+use crate::calls;
 use crate::cli::store::inspect;
 use crate::client::{Autostart, Client};
+use crate::config::File;
+use crate::daemon::hosting::path_of_commands;
 use crate::daemon::log::older;
 use crate::failure::Failure;
 use crate::paths::Paths;
+use crate::tool_path;
+use crate::view::{self, About};
+
+/// Alarms that are older are history.
+const ALARMS_OF: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// Tools that many tasks need.
+const TOOLS: [&str; 8] = ["git", "python3", "node", "npm", "cargo", "go", "java", "make"];
 
 /// With less than this, work may stop soon.
 const LITTLE_BYTES: u64 = 1 << 30;
@@ -82,9 +95,13 @@ pub fn disk(paths: &Paths) -> Finding {
     }
 }
 
-pub async fn daemon(globals: &Globals) -> Result<Finding, Failure> {
-    let client = Client::new(globals.paths()?, Autostart::No);
-    Ok(match client.about().await {
+/// What the running daemon says about itself.
+pub async fn about(globals: &Globals) -> Result<Result<About, Failure>, Failure> {
+    Ok(Client::new(globals.paths()?, Autostart::No).about().await)
+}
+
+pub fn daemon(about: Result<About, Failure>) -> Finding {
+    match about {
         Ok(about) => {
             let message =
                 format!("{} runs as pid {}, with codex {}", about.version, about.pid, about.codex_version);
@@ -98,7 +115,51 @@ pub async fn daemon(globals: &Globals) -> Result<Finding, Failure> {
             Finding::ok("daemon", "none runs; the next command starts it")
         }
         Err(failure) => Finding::failed("daemon", failure),
-    })
+    }
+}
+
+/// Where the commands of tasks find their tools: on the PATH of the daemon that runs, else of the one that the next command
+/// would start.
+pub fn tools(file: &File, about: Option<&About>) -> Finding {
+    let of_daemon = about.map(|about| about.path.clone()).filter(|path| !path.is_empty());
+    let path = of_daemon.unwrap_or_else(|| path_of_commands(&file.env));
+    let places: Vec<String> =
+        TOOLS.iter().filter_map(|tool| Some(tool_path::find(tool, &path)?.display().to_string())).collect();
+    let message = if places.is_empty() { "none of the usual ones".to_owned() } else { places.join(" ") };
+    if tool_path::find("git", &path).is_none() {
+        let fix = "install git, or name its directory in the configuration file: [env.set] PATH = \"…\"";
+        return Finding::warning("tools", format!("{message}; PATH is {path}"), fix);
+    }
+    Finding::ok("tools", format!("{message}; PATH is {path}"))
+}
+
+/// Whether a thread has left its bounds lately. Only a daemon that runs can tell.
+pub async fn alarms(globals: &Globals) -> Result<Option<Finding>, Failure> {
+    let since = Timestamp::now().checked_sub(ALARMS_OF).map_err(Failure::internal)?;
+    let which =
+        calls::Audit { task: None, since: Some(view::time(since.as_millisecond())), limit: Some(1000) };
+    let Ok(lines) = Client::new(globals.paths()?, Autostart::No).audit(&which).await else { return Ok(None) };
+    let mut alarms = lines.iter().filter(|line| line.action == "alarm").rev();
+    Ok(Some(match alarms.next() {
+        None => Finding::ok("alarms", "none in the last week"),
+        Some(last) => {
+            let task = last.task_id.as_deref().unwrap_or("-");
+            let more = alarms.count();
+            let message = format!(
+                "{}: {} ({task}){}",
+                last.at,
+                plain(&last.detail),
+                if more == 0 { String::new() } else { format!(", and {more} more in the last week") }
+            );
+            Finding::warning(
+                "alarms",
+                message,
+                format!(
+                    "look into what the task did: `codex-bridge logs {task}`, `codex-bridge audit --since 7d`"
+                ),
+            )
+        }
+    }))
 }
 
 /// Where a daemon that was started on the way says what it has to say; one in the foreground says it there.

@@ -65,6 +65,10 @@ impl Story {
                 self.note(&self.paint.waiting("!"), &format!("trying again: {}", text(event, "message")))
             }
             "warning" | "notice" => self.note(&self.paint.waiting("!"), text(event, "message")),
+            "request_decided" => policy_declined(event)
+                .map(|said| self.note(&self.paint.waiting("→"), &said))
+                .unwrap_or_default(),
+            "terminal_input" => self.note(&self.paint.waiting("$"), &terminal_input(event)),
             "steered" => self.steered(event),
             "gap" => {
                 let lost = format!("lines {} to {} are no longer kept", event["from"], event["to"]);
@@ -273,6 +277,26 @@ impl Story {
 pub fn steered(event: &Value) -> String {
     let by = event["by"].as_str().map(|by| format!(" by {by}")).unwrap_or_default();
     format!("added{by}: {}", text(event, "text"))
+}
+
+/// What was typed into a running command, and into which as far as that is known.
+pub fn terminal_input(event: &Value) -> String {
+    let command = match text(event, "command") {
+        "" => "a running command".to_owned(),
+        command => format!("the running command {}", one_line(&bare_command(command))),
+    };
+    let cut = match event["text_cut_bytes"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(bytes) => format!(" … ({bytes} more bytes)"),
+    };
+    format!("input to {command}: {}{cut}", text(event, "text").trim_end_matches('\n'))
+}
+
+/// What the operator's settings declined, and why; none for what they accepted, which shows in what was run.
+pub fn policy_declined(event: &Value) -> Option<String> {
+    let closing = &event["closing"];
+    let (decision, reason) = (closing["decision"].as_str()?, closing["by"]["detail"].as_str()?);
+    (decision == "decline").then(|| format!("declined without asking: {reason}"))
 }
 
 /// How a call is announced: a command as it would be typed, a change by its files, a tool by its arguments.

@@ -27,6 +27,8 @@ pub fn task(task: &Task, paint: Paint, room: usize, now_ms: i64) -> Vec<String> 
     fact("cwd", &task.cwd);
     fact("model", task.model.as_deref().unwrap_or_default());
     fact("sandbox", &format!("{}, asks: {}", task.sandbox.as_str(), task.approval_policy.as_str()));
+    fact("", task.narrowed.as_deref().unwrap_or_default());
+    fact("trust", &task.trust.described());
     fact("thread", task.thread_id.as_deref().unwrap_or_default());
     fact("created", &format!("{} ({} ago)", task.created_at, age(since(&task.created_at, now_ms))));
     if let Some(completed_at) = &task.completed_at {

@@ -11,7 +11,7 @@
   const RETRY_MAX_MS = 4000;       // so rarely is a daemon asked that is away
   const LOOK_MS = 30000;           // so often a page looks that nobody sees
   const KINDS = ["state", "thread_opened", "turn_started", "turn_ended", "message", "thought", "tool_started", "tool_completed",
-    "request", "request_closed", "request_decided", "warning", "notice", "retrying", "diff"];
+    "request", "request_closed", "request_decided", "terminal_input", "warning", "notice", "retrying", "diff"];
 
   const $ = (selector, within = document) => within.querySelector(selector);
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use codex_wire::answer::Answer;
+use codex_wire::escalation::Escalation;
 use codex_wire::event::Event;
 use codex_wire::peer::CallError;
 use codex_wire::request::ServerRequest;
@@ -47,6 +48,8 @@ pub(super) enum Op {
     Decides { decision: Decision, which: Index },
     /// A person decides on a request of another epoch.
     DecidesForeign,
+    /// It is found out what a request asks for.
+    FindsOut(Escalation),
     /// The program answers.
     ProgramAnswers,
     /// Stop.
@@ -80,6 +83,8 @@ pub(super) struct World {
     /// Requests that people and the program were asked.
     asked: Vec<RequestKey>,
     asked_program: Vec<RequestKey>,
+    /// Requests that are being looked at, with their digests.
+    inspected: Vec<(RequestKey, String)>,
     steers: u64,
 }
 
@@ -107,6 +112,7 @@ impl World {
             epochs: 1,
             asked: Vec::new(),
             asked_program: Vec::new(),
+            inspected: Vec::new(),
             steers: 0,
         };
         world.witness.see(&world.turn, &effects);
@@ -139,6 +145,7 @@ impl World {
                     self.to_host.push_back(ToHost::Call(call));
                 }
                 Effect::Answer { key, answer } => self.to_host.push_back(ToHost::Answer(key.id, answer)),
+                Effect::Inspect { key, digest, .. } => self.inspected.push((key, digest)),
                 Effect::Ask { key, .. } => self.asked.push(key),
                 Effect::AskProgram { key, .. } => self.asked_program.push(key),
                 // No host is lost by it, and nothing that it took.
@@ -167,6 +174,7 @@ impl World {
             Op::AnsweredElsewhere => self.host_does(Host::answered_elsewhere),
             Op::Decides { decision, which } => self.decide(decision, which),
             Op::DecidesForeign => self.decide_foreign(),
+            Op::FindsOut(escalation) => self.find_out(escalation),
             Op::ProgramAnswers => self.program_answers(),
             Op::Interrupt => self.step(Input::Interrupt),
             Op::Steer => {
@@ -243,6 +251,12 @@ impl World {
     fn decide_foreign(&mut self) {
         let key = RequestKey { epoch: Epoch::from("e0"), id: RequestId::Number(0) };
         self.step(Input::Decided { key, decision: Decision::Accept, by: Decider::TimeLimit });
+    }
+
+    fn find_out(&mut self, escalation: Escalation) {
+        if let Some((key, digest)) = self.inspected.pop() {
+            self.step(Input::Inspected { key, digest, inspection: escalation.into() });
+        }
     }
 
     fn program_answers(&mut self) {
@@ -351,6 +365,9 @@ impl World {
     }
 
     fn decide_all(&mut self) {
+        while !self.inspected.is_empty() {
+            self.find_out(Escalation::Unknown);
+        }
         for key in std::mem::take(&mut self.asked) {
             self.step(Input::Decided {
                 key,

@@ -20,6 +20,8 @@ pub(super) struct Witness {
     /// Questions to people that are open.
     asked: BTreeSet<RequestKey>,
     undecided: BTreeSet<RequestKey>,
+    /// Requests that are being looked at, with their digests.
+    inspected: BTreeSet<(RequestKey, String)>,
     /// How often each request came, and was answered.
     came: HashMap<RequestKey, u32>,
     answered: HashMap<RequestKey, u32>,
@@ -41,6 +43,7 @@ impl Witness {
             worked_ms: 0,
             asked: BTreeSet::new(),
             undecided: BTreeSet::new(),
+            inspected: BTreeSet::new(),
             came: HashMap::new(),
             answered: HashMap::new(),
             resolved: HashSet::new(),
@@ -66,6 +69,9 @@ impl Witness {
                 self.resolved.insert(RequestKey { epoch: self.epoch.clone(), id: id.clone() });
             }
             Input::Decided { key, .. } => drop(self.undecided.remove(key)),
+            Input::Inspected { key, digest, .. } if self.inspected.remove(&(key.clone(), digest.clone())) => {
+                self.undecided.remove(key);
+            }
             Input::Steer { token, .. } => drop(self.steers.insert(*token, false)),
             Input::Reply(Reply::Turns(_)) => self.lists_since_start += 1,
             Input::Lost(_) if !self.has_ended => self.is_attached = false,
@@ -109,6 +115,10 @@ impl Witness {
                 assert!(*answered <= self.came[key], "answered more often than asked: {key:?}");
                 self.undecided.remove(key);
             }
+            Effect::Inspect { key, digest, .. } => {
+                self.inspected.insert((key.clone(), digest.clone()));
+                self.undecided.insert(key.clone());
+            }
             Effect::Ask { key, .. } => {
                 assert!(self.asked.insert(key.clone()), "asked twice: {key:?}");
                 self.undecided.insert(key.clone());
@@ -116,6 +126,7 @@ impl Witness {
             Effect::RequestClosed { key, closing } => {
                 self.asked.remove(key);
                 self.undecided.remove(key);
+                self.inspected.retain(|(of, _)| of != key);
                 if matches!(closing, Closing::Taken { .. }) {
                     assert!(self.resolved.contains(key), "taken before Codex said so");
                     assert!(self.answered.contains_key(key), "taken without an answer");

@@ -27,7 +27,7 @@ fn a_flood_during_a_read_back_costs_another() {
     let (mut bench, _) = Bench::begin(plan(Begin::Attach("u".into())));
     flood(&mut bench, 1);
     assert_eq!(bench.step(2, asks(0)), "");
-    assert_eq!(bench.step(3, running(vec![])), "ask 0; list");
+    assert_eq!(bench.step(3, running(vec![])), "list; ask 0");
     assert_eq!(bench.step(4, running(vec![])), "");
     assert_eq!(bench.step(5, completed()), "closed 0 orphaned None; end Completed");
 }

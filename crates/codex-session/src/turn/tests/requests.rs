@@ -2,7 +2,10 @@
 
 use codex_wire::request::{DynamicToolCall, ElicitationRequest};
 
+use codex_wire::escalation::Escalation;
+
 use super::*;
+use crate::policy::Escalations;
 
 // peer: S30
 #[test]
@@ -312,6 +315,119 @@ fn a_lost_host_orphans_its_questions() {
             (4, attached("e2"), lost_words),
             // The other host's requests are refused under its own epoch.
             (5, asks(0), "answer 0 Decline"),
+        ],
+    );
+}
+
+/// A story in which the requests themselves are looked at.
+fn check_inspected(plan: Plan, story: impl IntoIterator<Item = (Millis, Input, &'static str)>) {
+    let (mut bench, _) = Bench::begin(plan);
+    bench.inspects = true;
+    for (at, input, expected) in [(0, accepted(), ""), (0, started(), "")].into_iter().chain(story) {
+        let shown = format!("at {at}: {input:?}");
+        assert_eq!(bench.step(at, input), expected, "{shown}");
+    }
+}
+
+fn runs(command: &str) -> ServerRequest {
+    ServerRequest::Command(CommandApproval {
+        command: Some(command.to_owned()),
+        ..CommandApproval::default()
+    })
+}
+
+/// What request 0 asks for, which is this command.
+fn found(command: &str, escalation: Escalation) -> Input {
+    Input::Inspected { key: key(0), digest: runs(command).digest(None), inspection: escalation.into() }
+}
+
+#[test]
+fn nobody_decides_before_it_is_known_what_is_asked_for() {
+    let policy = ApprovalPolicy { answer_limit: Some(Duration::from_secs(1)), ..ApprovalPolicy::default() };
+    check_inspected(
+        Plan { policy, ..prompt() },
+        [
+            (1, asks_as(number(0), runs("ls")), "inspect 0"),
+            // The host asks again after a reconnect: it is being looked at already.
+            (2, asks_as(number(0), runs("ls")), ""),
+            (3_000, Input::Time, ""),
+            (3_000, found("ls", Escalation::None), "ask 0"),
+            (3_001, found("ls", Escalation::Asked), ""),
+            (3_999, Input::Time, ""),
+            // A person's time begins when they are asked.
+            (4_000, Input::Time, "answer 0 Decline"),
+        ],
+    );
+}
+
+#[test]
+fn what_was_found_out_about_another_request_of_the_same_name_does_not_count() {
+    check_inspected(
+        prompt(),
+        [
+            (1, asks_as(number(0), runs("ls")), "inspect 0"),
+            (2, asks_as(number(0), runs("rm -r .")), "closed 0 orphaned None; inspect 0"),
+            (3, found("ls", Escalation::None), ""),
+            (4, found("rm -r .", Escalation::Asked), "ask 0"),
+        ],
+    );
+}
+
+#[test]
+fn an_escalation_is_declined_or_asked_as_the_operator_says_and_never_accepted_unasked() {
+    for (escalations, escalation, told) in [
+        (Escalations::Ask, Escalation::None, "answer 0 Accept"),
+        (Escalations::Ask, Escalation::Asked, "ask 0"),
+        (Escalations::Ask, Escalation::Unknown, "ask 0"),
+        (Escalations::Decline, Escalation::None, "answer 0 Accept"),
+        (Escalations::Decline, Escalation::Asked, "answer 0 Decline"),
+        (Escalations::Decline, Escalation::Unknown, "answer 0 Decline"),
+    ] {
+        let policy = ApprovalPolicy { accept_commands: true, escalations, ..ApprovalPolicy::default() };
+        let asked = asks_as(number(0), runs("ls"));
+        check_inspected(
+            Plan { policy, ..prompt() },
+            [(1, asked, "inspect 0"), (2, found("ls", escalation), told)],
+        );
+    }
+}
+
+#[test]
+fn a_yes_to_an_escalation_counts_once() {
+    for (escalation, told) in [
+        (Escalation::None, "answer 0 AcceptForSession"),
+        (Escalation::Asked, "answer 0 Accept"),
+        (Escalation::Unknown, "answer 0 Accept"),
+    ] {
+        check_inspected(
+            prompt(),
+            [
+                (1, asks_as(number(0), runs("ls")), "inspect 0"),
+                (2, found("ls", escalation), "ask 0"),
+                (3, decides(0, Decision::AcceptForSession), told),
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_sub_agents_patch_is_shown_with_its_question() {
+    let asked = |id: i64, thread: &str| {
+        let approval = FileChangeApproval {
+            thread_id: thread.to_owned(),
+            item_id: "f".to_owned(),
+            ..FileChangeApproval::default()
+        };
+        asks_as(number(id), ServerRequest::FileChange(approval))
+    };
+    check_active(
+        prompt(),
+        [
+            (1, of_thread("child", Some("v"), Event::ItemStarted(patch("f"))), ""),
+            (2, asked(0, "child"), "ask 0 with 1 change"),
+            (3, asked(1, "t"), "ask 1"),
+            (4, of_thread("child", Some("v"), Event::ItemCompleted(patch("f"))), ""),
+            (5, asked(2, "child"), "ask 2"),
         ],
     );
 }

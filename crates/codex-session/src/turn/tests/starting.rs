@@ -184,7 +184,7 @@ fn what_happens_during_the_look_is_not_lost() {
             (1, item_completed(message("m", "done")), ""),
             (1, asks(0), ""),
             (2, completed(), ""),
-            (3, found, "ask 0; closed 0 orphaned None; end Completed"),
+            (3, found, "closed 0 orphaned None; end Completed"),
         ],
     );
     assert_eq!(bench.result().final_text, "done");

@@ -223,3 +223,15 @@ fn a_turn_of_unknown_outcome_says_what_it_did() {
     assert_eq!(bench.result().side_effects.len(), 2, "{:?}", bench.result().side_effects);
     assert!(bench.result().should_retire);
 }
+
+#[test]
+fn a_turn_that_ends_by_itself_while_it_is_stopped_for_a_breach_has_failed() {
+    check_active(
+        prompt(),
+        [
+            (1, Input::Breach("out of bounds".to_owned()), "interrupt u"),
+            (2, completed(), "end Failed Breach: out of bounds"),
+        ],
+    );
+    check_active(prompt(), [(1, Input::Interrupt, "interrupt u"), (2, completed(), "end Completed")]);
+}

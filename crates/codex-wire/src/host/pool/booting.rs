@@ -6,10 +6,10 @@ use std::sync::{Arc, Weak};
 use tokio::sync::watch;
 
 use super::{Member, Placed, Pool, Shared, State};
-use crate::host::launch::{Launcher, launch_for};
+use crate::host::launch::{BootOwner, launch_for};
 use crate::host::origin::Origin;
 use crate::host::placement::{HostFacts, Identity, Placement, place};
-use crate::host::{Error, Host, Launch, io_error, proc};
+use crate::host::{Error, Host, Launch, Reach, io_error, proc};
 
 /// How a boot ended; nothing while it goes on.
 type Outcome = Option<Result<Host, Arc<Error>>>;
@@ -26,6 +26,11 @@ pub(super) struct Booting {
 }
 
 impl Booting {
+    /// Whether it is being started there.
+    pub(super) fn is_in(&self, dir: &Path) -> bool {
+        self.dir == dir
+    }
+
     fn name(&self) -> String {
         self.dir.to_string_lossy().into_owned()
     }
@@ -95,7 +100,8 @@ impl Pool {
         });
         let given_up = self.shared.given_up.subscribe();
         // A pool that nobody holds any more starts nothing more.
-        let boot = Boot { pool: Arc::downgrade(&self.shared), launch, given_up, done };
+        let reach = self.shared.reach.clone();
+        let boot = Boot { pool: Arc::downgrade(&self.shared), reach, launch, given_up, done };
         tokio::spawn(boot.run());
         outcome
     }
@@ -122,13 +128,18 @@ impl State {
 /// One start of a host, which nobody has to wait for.
 struct Boot {
     pool: Weak<Shared>,
+    reach: Reach,
     launch: Launch,
     given_up: watch::Receiver<bool>,
     done: watch::Sender<Outcome>,
 }
 
 impl Boot {
-    async fn run(self) {
+    async fn launched(&self) -> Result<Host, Error> {
+        if let Reach::Launcher(launcher) = &self.reach {
+            let Launch { dir, identity, config, .. } = &self.launch;
+            return launcher.launch(dir, identity, config, self.given_up.clone()).await;
+        }
         let on_keeper = |keeper| {
             let Some(pool) = self.pool.upgrade() else { return };
             let mut state = pool.state();
@@ -136,8 +147,12 @@ impl Boot {
                 booting.origin = Some(Origin::booting(keeper, self.launch.dir.clone()));
             }
         };
-        let owner = Launcher { on_keeper: &on_keeper, given_up: self.given_up.clone() };
-        let launched = launch_for(owner, &self.launch).await;
+        let owner = BootOwner { on_keeper: &on_keeper, given_up: self.given_up.clone() };
+        launch_for(owner, &self.launch).await
+    }
+
+    async fn run(self) {
+        let launched = self.launched().await;
         if let Some(shared) = self.pool.upgrade() {
             let pool = Pool { shared };
             let mut state = pool.state();

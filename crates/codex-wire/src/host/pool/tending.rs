@@ -10,14 +10,15 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::{Change, Lost, Pool, Shared};
+use super::{Change, Lost, Member, Pool, Shared};
 use crate::host::find::{Found, find_all, is_this_boot};
+use crate::host::launcher::{Client, Findings, MOST_HOSTS};
 use crate::host::origin::Origin;
 use crate::host::proc::Process;
 use crate::host::record::{Exit, Files, now_ms, write_json};
 use crate::host::retirement::{Facts, Limits, retire_reason};
 use crate::host::stop::{sweep_at_once, sweep_unfinished};
-use crate::host::{Error, Host, Stop, in_thread, io_error};
+use crate::host::{Error, Host, Reach, Stop, in_thread, io_error};
 
 /// A quiet host has no turn to finish.
 const QUIET_GRACE: Duration = Duration::from_secs(2);
@@ -33,15 +34,41 @@ pub(super) struct TakenOver {
     pub(super) changes: Vec<Change>,
 }
 
+/// What a launcher has found. It keeps no memory of hosts that have lost their keeper: nobody has to tell their processes
+/// from ours.
+impl From<Findings> for TakenOver {
+    fn from(found: Findings) -> TakenOver {
+        let died =
+            found.died.into_iter().map(|(record, exit)| Change::Died { record: Arc::new(record), exit });
+        let changes = died.chain(found.failed.into_iter().map(Change::Failed)).collect();
+        TakenOver { hosts: found.hosts, lost: Vec::new(), changes }
+    }
+}
+
+/// For a launcher: what lives under a root, after the rest has been cleared away.
+pub(crate) fn take_over(root: &Path) -> (Vec<Host>, Vec<Change>) {
+    let mut taken = taken_over(root);
+    let failed = taken.lost.iter().filter_map(|lost| remove(&lost.dir).err());
+    taken.changes.extend(failed.map(Change::Failed));
+    (taken.hosts, taken.changes)
+}
+
+/// For a launcher: ends all that is known to be left of a host, and removes its directory.
+pub(crate) fn clear_away(host: &Host) -> Vec<Change> {
+    let (mut changes, lost) = end(host);
+    changes.extend(lost.and_then(|lost| remove(&lost.dir).err()).map(Change::Failed));
+    changes
+}
+
 /// Looks at everything under a root. Hosts without a keeper are ended: while nobody looked, anything may have been left.
-pub(super) fn take_over(root: &Path) -> TakenOver {
+pub(super) fn taken_over(root: &Path) -> TakenOver {
     let mut taken = TakenOver { hosts: Vec::new(), lost: Vec::new(), changes: Vec::new() };
     let mut ended = Vec::new();
     for (dir, found) in find_all(root) {
         match found {
             Ok(Found::Alive(host)) => taken.hosts.push(host),
             Ok(Found::KeeperGone(host)) => ended.push(host),
-            Ok(Found::Dead { record, .. }) => ended.push(Host { dir, record }),
+            Ok(Found::Dead { record, .. }) => ended.push(Host::of_ours(&dir, record)),
             Ok(Found::Unfinished { id }) => {
                 let failed = sweep_unfinished(&id).and_then(|()| remove(&dir)).err();
                 taken.changes.extend(failed.map(Change::Failed));
@@ -76,7 +103,7 @@ fn end(host: &Host) -> (Vec<Change>, Option<Lost>) {
         note_why(host);
     }
     let swept = sweep_at_once(host.record());
-    let mut changes = vec![Change::Died { record: Arc::clone(&host.record), exit: host.exit() }];
+    let mut changes = vec![Change::Died { record: Arc::clone(&host.record), exit: host.exit_written() }];
     let may_more_be_left = is_lost || swept.is_err();
     changes.extend(swept.err().map(Change::Failed));
     if may_more_be_left {
@@ -106,15 +133,39 @@ impl Pool {
     /// Looks after the hosts; to be called now and then. Dead ones are cleared away, those that should go take no new
     /// threads, and of these the ones without a turn are ended.
     pub async fn maintain(&self, wanted_version: &str) -> Vec<Change> {
+        let wanted_version = match &self.shared.reach {
+            Reach::Own => wanted_version.to_owned(),
+            Reach::Launcher(launcher) => match self.look_again(launcher).await {
+                Ok(version) => version,
+                // Without it, every host would look as if it answered nobody.
+                Err(error) => return vec![Change::Failed(error)],
+            },
+        };
         for host in self.hosts() {
             if host.is_alive() && host.has_keeper() {
-                self.look_at(&host, wanted_version).await;
+                self.look_at(&host, &wanted_version).await;
             } else {
                 self.clear(&host).await;
             }
         }
         self.forget_lost().await;
         std::mem::take(&mut self.state().changes)
+    }
+
+    /// Takes in hosts of a launcher that was killed before it could tell of them. Says which codex the launcher starts now.
+    async fn look_again(&self, launcher: &Client) -> Result<String, Error> {
+        let version = launcher.about().await?.version;
+        for host in launcher.list(&self.shared.root).await?.hosts {
+            let mut state = self.state();
+            let is_known = state.members.iter().any(|member| member.host.epoch() == host.epoch())
+                || state.booting.iter().any(|booting| booting.is_in(host.dir()));
+            if !is_known && state.members.len() < MOST_HOSTS {
+                state.members.push(Member::new(host.clone()));
+                drop(state);
+                self.watch_keeper(host);
+            }
+        }
+        Ok(version)
     }
 
     /// Retires a host that should go, and ends it when nothing runs on it any more.
@@ -133,7 +184,7 @@ impl Pool {
         }
         let ended = host.stop(Stop::Drain { grace: QUIET_GRACE }).await;
         let change = match ended {
-            Ok(()) if !origin_of(host).is_unkept() => match remove(host.dir()) {
+            Ok(()) if !is_unkept(host).await => match remove_ended(host).await {
                 Ok(()) => Change::Retired { id: host.id().to_owned() },
                 Err(error) => Change::Failed(error),
             },
@@ -172,6 +223,16 @@ impl Pool {
     }
 
     async fn end_claimed(&self, host: &Host) {
+        if let Reach::Launcher(launcher) = host.reach() {
+            let changes = match launcher.clear(host).await {
+                Ok(found) => TakenOver::from(found).changes,
+                // Somebody else has, or it will be cleared away by the next pool.
+                Err(error) => {
+                    vec![Change::Died { record: Arc::clone(&host.record), exit: None }, Change::Failed(error)]
+                }
+            };
+            return self.drop_member(host, changes, None);
+        }
         let which = host.clone();
         let ended = in_thread("cannot clear", host.dir(), move || Ok(end(&which))).await;
         let (changes, lost) = match ended {
@@ -221,10 +282,29 @@ impl Pool {
             until_ended(host.record().keeper, &pool).await;
             let Some(shared) = pool.upgrade() else { return };
             // One that ended as it should is cleared away by `maintain`: others still read how it ended.
-            if origin_of(&host).is_unkept() {
+            if is_unkept(&host).await {
                 Pool { shared }.clear(&host).await;
             }
         });
+    }
+}
+
+/// Whether a host's keeper has gone and had not cleared up.
+async fn is_unkept(host: &Host) -> bool {
+    match host.reach() {
+        Reach::Own => origin_of(host).is_unkept(),
+        Reach::Launcher(_) => {
+            !host.record().keeper.keeps_its_children()
+                && !host.exit().await.is_some_and(|exit| exit.is_clean())
+        }
+    }
+}
+
+/// Removes the directory of a host that has ended as it should.
+async fn remove_ended(host: &Host) -> Result<(), Error> {
+    match host.reach() {
+        Reach::Own => remove(host.dir()),
+        Reach::Launcher(launcher) => launcher.clear(host).await.map(drop),
     }
 }
 

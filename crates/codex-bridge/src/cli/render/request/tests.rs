@@ -16,8 +16,7 @@ fn asked(shape: &serde_json::Value) -> Request {
 
 fn command() -> Request {
     let command = "/bin/bash -lc 'curl -H \"Authorization: [REDACTED]\" https://example.com/api/v1/releases && rm -rf build\nmake'";
-    let sandbox =
-        "read-only. If it blocks the command, Codex may run it again outside, without asking again.";
+    let sandbox = "read-only: the command runs in it. No command of a task ever runs without a sandbox.";
     asked(&json!({
         "title": "Let Codex run a command?", "hidden_secrets": 1,
         "details": [

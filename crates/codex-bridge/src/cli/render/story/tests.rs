@@ -116,3 +116,34 @@ fn what_was_added_is_told_with_who_said_it_as_far_as_that_is_known() {
     assert_eq!(told(60, &[added(Value::Null, "be brief")]), "+ added: be brief");
     assert_eq!(told(60, &[json!({"kind": "steered", "item_id": "i", "client_id": "c"})]), "");
 }
+
+#[test]
+fn input_to_a_running_command_is_told_like_a_command() {
+    let typed = |more: Value| {
+        let mut event =
+            json!({"kind": "terminal_input", "of_call": "1", "text": "rm -r build\n", "text_cut_bytes": 0});
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        told(80, &[event])
+    };
+    assert_eq!(typed(json!({"command": null})), "$ input to a running command: rm -r build");
+    let named = typed(json!({"command": "/bin/bash -c 'bash -i'"}));
+    assert_eq!(named, "$ input to the running command bash -i: rm -r build");
+    let cut = typed(json!({"command": null, "text_cut_bytes": 7}));
+    assert_eq!(cut, "$ input to a running command: rm -r build … (7 more bytes)");
+    assert!(!typed(json!({"text": "\u{1b}[2Jx"})).contains('\u{1b}'));
+}
+
+#[test]
+fn what_the_operator_declines_beforehand_is_told_with_the_reason() {
+    let decided = |decision: &str| {
+        let by = json!({"by": "policy", "detail": "such commands are declined"});
+        told(
+            80,
+            &[
+                json!({"kind": "request_decided", "closing": {"closing": "taken", "decision": decision, "by": by}}),
+            ],
+        )
+    };
+    assert_eq!(decided("decline"), "→ declined without asking: such commands are declined");
+    assert_eq!(decided("accept"), "");
+}

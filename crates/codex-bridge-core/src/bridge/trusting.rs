@@ -1,0 +1,61 @@
+//! A decision of the operator's about directories takes effect: for new tasks, and for those that exist.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::{Bridge, Error, audit, now_ms};
+use crate::store::TaskFilter;
+use crate::task::{Task, TaskId, TimeMs};
+use crate::trust::{Trust, TrustedRoots};
+
+/// codex 0.166 unloads a thread half an hour after nobody listens to it any more.
+const MAY_BE_LOADED_MS: TimeMs = 60 * 60 * 1000;
+
+impl Bridge {
+    /// Notes in the audit log what was decided about a directory, before it is done.
+    pub async fn note_trust(&self, by: &str, detail: &str) -> Result<(), Error> {
+        let note = audit(by, "trust", None, detail);
+        self.to_its_end(|bridge| async move { Ok(bridge.inner.commit(vec![note]).await?) }).await
+    }
+
+    /// Puts these decisions, by real paths, in the place of all others. Every turn that begins from now on goes by them.
+    /// Threads at rest that were trusted and no longer are get unloaded, with the MCP servers of their directories.
+    ///
+    /// Gives the tasks for which the level that held before still counts: until their turn ends.
+    pub async fn decide_trust(&self, roots: BTreeMap<PathBuf, Trust>) -> Result<Vec<TaskId>, Error> {
+        self.to_its_end(|bridge| async move { bridge.apply_trust(roots).await }).await
+    }
+
+    async fn apply_trust(&self, roots: BTreeMap<PathBuf, Trust>) -> Result<Vec<TaskId>, Error> {
+        let config = &self.inner.config;
+        let old = TrustedRoots::default();
+        old.replace(config.trusted_roots.all());
+        // First of all: whatever begins from here on goes by them, and what has begun is among those that run.
+        config.trusted_roots.replace(roots);
+        let mut unchanged = Vec::new();
+        for task in &self.inner.store.tasks(&TaskFilter::default()).await? {
+            let before = old.level(&task.settings.cwd).unwrap_or(task.settings.trust);
+            if config.trust_of(&task.settings) == before {
+                continue;
+            }
+            let is_left = if task.status.is_running() {
+                true
+            } else {
+                before == Trust::Trusted
+                    && may_be_loaded(task)
+                    && self.release(task.id.as_str()).await.is_err()
+            };
+            if is_left {
+                unchanged.push(task.id.clone());
+            }
+        }
+        Ok(unchanged)
+    }
+}
+
+fn may_be_loaded(task: &Task) -> bool {
+    task.status.is_at_rest()
+        && task.thread_id.is_some()
+        && task.epoch.is_some()
+        && now_ms().saturating_sub(task.updated_at) < MAY_BE_LOADED_MS
+}

@@ -1,0 +1,239 @@
+//! `codex-bridge trust`: how far directories are trusted, which is the operator's to say.
+
+use std::io::{IsTerminal, stderr, stdin};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use codex_bridge_core::trust::Trust;
+use redact::plain::plain;
+
+use super::keyboard::{Keyboard, Line};
+use super::render::amount::counted;
+use super::render::width::{columns, pad};
+use super::{Globals, output};
+use crate::calls;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::view::{TrustChange, TrustEntry, TrustList, TrustOf};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The directory; with all directories below it that have no level of their own
+    #[arg(required_unless_present = "list")]
+    dir: Option<PathBuf>,
+    /// The level to set: hostile (nothing of it counts), instructions (its AGENTS.md does) or trusted (its .codex/ does);
+    /// without one, what holds there is shown
+    #[arg(value_parser = str::parse::<Trust>, conflicts_with_all = ["list", "remove"])]
+    level: Option<Trust>,
+    /// List the directories that have a level
+    #[arg(long, conflicts_with_all = ["dir", "remove"])]
+    list: bool,
+    /// Take the level of the directory back; the one above it decides again, or the default
+    #[arg(long)]
+    remove: bool,
+    /// Trust it without being asked whether that is meant
+    #[arg(long)]
+    yes: bool,
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
+    let client = globals.client()?;
+    // The daemon has a directory of its own: a relative one means the caller's.
+    let dir = args.dir.map(|dir| std::path::absolute(&dir).map_err(Failure::internal)).transpose()?;
+    match (dir, args.level) {
+        (None, _) => list(globals, &client).await?,
+        (Some(dir), None) if args.remove => remove(globals, &client, dir).await?,
+        (Some(dir), None) => show(globals, &client, dir).await?,
+        (Some(dir), Some(level)) => {
+            if level == Trust::Trusted && !args.yes {
+                confirm(globals, &client, &dir).await?;
+            }
+            set(globals, &client, dir, level).await?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(globals: &Globals, client: &Client) -> Result<(), Failure> {
+    let listed = client.trust_list().await?;
+    if globals.json { output::json(&listed) } else { output::lines(&table(&listed)) }
+}
+
+fn table(listed: &TrustList) -> Vec<String> {
+    let widest = listed.directories.iter().map(|entry| columns(&plain(&entry.dir))).max().unwrap_or(0);
+    let line = |entry: &TrustEntry| {
+        let problem = entry.problem.as_ref().map(|problem| format!("  ({problem})")).unwrap_or_default();
+        format!("{}  {}{problem}", pad(&plain(&entry.dir), widest), pad(entry.trust.as_str(), 12))
+            .trim_end()
+            .to_owned()
+    };
+    let mut lines: Vec<String> = listed.directories.iter().map(line).collect();
+    let rest = if lines.is_empty() { "everywhere" } else { "elsewhere" };
+    lines.push(format!("{rest}: {}", listed.elsewhere));
+    lines
+}
+
+async fn show(globals: &Globals, client: &Client, dir: PathBuf) -> Result<(), Failure> {
+    let found = client.trust_of(&calls::TrustOf { dir, level: None }).await?;
+    if globals.json { output::json(&found) } else { output::lines(&told(&found)) }
+}
+
+/// What holds, and why.
+fn told(found: &TrustOf) -> Vec<String> {
+    let mut lines = vec![plain(&found.dir).into_owned(), format!("  {}", found.trust.described())];
+    lines.push(match &found.decided_by {
+        Some(root) if *root == found.dir => "  set for this directory".to_owned(),
+        Some(root) => format!("  set for {}", plain(root)),
+        None if found.trust == found.trust_for_others => "  the default".to_owned(),
+        None => format!(
+            "  the default for a person at the terminal; for agents and remote callers it is {}",
+            found.trust_for_others
+        ),
+    });
+    lines.extend(warnings(found));
+    lines
+}
+
+fn warnings(found: &TrustOf) -> impl Iterator<Item = String> {
+    found.warnings.iter().map(|warning| format!("  note: {}", plain(warning)))
+}
+
+async fn set(globals: &Globals, client: &Client, dir: PathBuf, level: Trust) -> Result<(), Failure> {
+    let changed = client.set_trust(&calls::SetTrust { dir, level }).await?;
+    tell(globals, &changed)
+}
+
+async fn remove(globals: &Globals, client: &Client, dir: PathBuf) -> Result<(), Failure> {
+    let changed = client.remove_trust(&calls::RemoveTrust { dir }).await?;
+    tell(globals, &changed)
+}
+
+fn tell(globals: &Globals, changed: &TrustChange) -> Result<(), Failure> {
+    if globals.json {
+        return output::json(changed);
+    }
+    let mut lines = told(&changed.now);
+    let before = changed.before.map(|before| format!("; before: {before}")).unwrap_or_default();
+    lines.insert(3, format!("  written to {}{before}", plain(&changed.config_file)));
+    let running = &changed.unchanged_tasks;
+    if !running.is_empty() {
+        let (count, ids) = (counted(running.len(), "task"), running.join(", "));
+        lines.push(format!("  note: for {count} the level of before counts until the turn ends: {ids}"));
+    }
+    output::lines(&lines)
+}
+
+/// Says what trusting a directory means, and asks whether that is meant. What cannot be trusted is refused first.
+async fn confirm(globals: &Globals, client: &Client, dir: &Path) -> Result<(), Failure> {
+    let wanted = calls::TrustOf { dir: dir.to_owned(), level: Some(Trust::Trusted) };
+    let found = client.trust_of(&wanted).await?;
+    let unsure = |message: String| {
+        Failure::new("not_confirmed", message).hint(format!(
+            "`codex-bridge trust {} trusted --yes` trusts it: its .codex/ takes effect, with MCP servers that run outside the sandbox",
+            plain(&found.dir)
+        ))
+    };
+    let is_asked = !globals.json && stdin().is_terminal() && stderr().is_terminal();
+    let Some(mut keyboard) = is_asked.then(Keyboard::open).flatten() else {
+        return Err(unsure(format!(
+            "{} was not trusted: there is no terminal to confirm it on",
+            plain(&found.dir)
+        )));
+    };
+    for line in meaning(&found) {
+        eprintln!("{line}");
+    }
+    eprint!("Type yes to trust it: ");
+    keyboard.question_shown();
+    match keyboard.line().await {
+        Line::Typed(answer) if answer.trim().eq_ignore_ascii_case("yes") => Ok(()),
+        Line::Typed(_) => Err(Failure::new("not_confirmed", "nothing was changed")),
+        Line::End => {
+            eprintln!();
+            Err(Failure::new("not_confirmed", "nothing was changed"))
+        }
+    }
+}
+
+/// What trusting a directory means, in plain words.
+fn meaning(found: &TrustOf) -> Vec<String> {
+    let mut lines = vec![
+        format!("If you trust {}, with all that is below it:", plain(&found.dir)),
+        "  - MCP servers that its .codex/ names are started with every task, outside the sandbox and as you"
+            .to_owned(),
+        "  - commands that its .codex/ rules allow run without anybody being asked".to_owned(),
+        "  - whoever can change files there decides what that is, tasks that may write there included"
+            .to_owned(),
+    ];
+    lines.extend(warnings(found));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(dir: &str, trust: Trust, decided_by: Option<&str>) -> TrustOf {
+        TrustOf {
+            dir: dir.into(),
+            trust,
+            meaning: trust.meaning().into(),
+            trust_for_others: if decided_by.is_some() { trust } else { Trust::Hostile },
+            decided_by: decided_by.map(str::to_owned),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_holds_is_told_with_the_reason() {
+        let mut by_default = found("/home/ana/app", Trust::Instructions, None);
+        by_default.warnings.push("/l is a link to /home/ana/app, which is what counts".into());
+        let lines = [
+            told(&by_default),
+            told(&found("/srv/app", Trust::Trusted, Some("/srv/app"))),
+            told(&found("/srv/app/x", Trust::Hostile, Some("/srv/app"))),
+            told(&found("/srv/\u{1b}[2Jx", Trust::Hostile, None)),
+        ];
+        insta::assert_snapshot!(lines.concat().join("\n"), @r"
+        /home/ana/app
+          instructions: its AGENTS.md is read, nothing else of it configures Codex
+          the default for a person at the terminal; for agents and remote callers it is hostile
+          note: /l is a link to /home/ana/app, which is what counts
+        /srv/app
+          trusted: its .codex/ is in effect: its MCP servers run outside the sandbox, its rules let commands run unasked
+          set for this directory
+        /srv/app/x
+          hostile: nothing of the directory configures Codex
+          set for /srv/app
+        /srv/x
+          hostile: nothing of the directory configures Codex
+          the default
+        ");
+    }
+
+    #[test]
+    fn decisions_are_listed_with_what_is_odd_about_them() {
+        let entry = |dir: &str, trust: Trust, problem: Option<&str>| TrustEntry {
+            dir: dir.into(),
+            trust,
+            meaning: trust.meaning().into(),
+            problem: problem.map(str::to_owned),
+        };
+        let mut listed = TrustList {
+            directories: vec![
+                entry("/home/ana/app", Trust::Trusted, None),
+                entry("/srv", Trust::Hostile, Some("it does not exist")),
+            ],
+            elsewhere: "the default".into(),
+            config_file: "/c".into(),
+        };
+        insta::assert_snapshot!(table(&listed).join("\n"), @r"
+        /home/ana/app  trusted
+        /srv           hostile       (it does not exist)
+        elsewhere: the default
+        ");
+        listed.directories.clear();
+        assert_eq!(table(&listed), ["everywhere: the default"]);
+    }
+}

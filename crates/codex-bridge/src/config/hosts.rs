@@ -1,0 +1,57 @@
+//! Where hosts run: under the daemon's own user, or under another one by a launcher. And the launcher's own, smaller file.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::{Env, File, whole};
+use crate::failure::Failure;
+use crate::paths::Paths;
+
+/// Where the daemon has its hosts.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Hosts {
+    /// The socket of the launcher that runs hosts under another user.
+    pub launcher: Option<PathBuf>,
+}
+
+/// The launcher's file. Its keys mean what they mean in the daemon's.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostsFile {
+    /// The codex to run: a path, or a name on the PATH.
+    pub codex_bin: Option<PathBuf>,
+    /// The CODEX_HOME of tasks; by default the launcher's own variable, else Codex's default.
+    pub codex_home: Option<PathBuf>,
+    /// Other homes that callers may name.
+    pub other_homes: Vec<PathBuf>,
+    /// What Codex and its commands see of the environment, beyond the built-in list.
+    pub env: Env,
+}
+
+/// Reads the launcher's file. One that was named must be there.
+pub fn load(paths: &Paths) -> Result<HostsFile, Failure> {
+    let text = super::read(paths)?;
+    let file: HostsFile =
+        toml::from_str(&text).map_err(|error| super::wrong(&text, &paths.config_file, &error))?;
+    let homes = file.codex_home.iter().chain(&file.other_homes);
+    whole(homes).map_err(|what| super::nonsense(&paths.config_file, &what))?;
+    Ok(file)
+}
+
+/// With a launcher, what belongs to Codex is set there: a value that does nothing would deceive whoever reads it.
+pub(super) fn check(file: &File) -> Result<(), String> {
+    let Some(socket) = &file.hosts.launcher else { return Ok(()) };
+    whole([socket])?;
+    let set_here = [
+        ("codex_bin", file.codex_bin.is_some()),
+        ("codex_home", file.codex_home.is_some()),
+        ("other_homes", !file.other_homes.is_empty()),
+        ("[env]", !file.env.pass.is_empty() || !file.env.set.is_empty()),
+    ];
+    match set_here.iter().find(|(_, is_set)| *is_set) {
+        Some((key, _)) => Err(format!("with a launcher of hosts, {key} belongs to the launcher's own file")),
+        None => Ok(()),
+    }
+}
