@@ -44,9 +44,10 @@ impl Runner {
         if Program::cargo("nextest --version").succeeds() { Self::Nextest } else { Self::CargoTest }
     }
 
-    /// All tests of the workspace.
+    /// All tests of the workspace. Random tests try the same cases each time, so that a change is judged by what it changes; new
+    /// ones are tried by `prove`.
     pub fn tests(self) -> Tests {
-        let tests = self.all();
+        let tests = self.all().env("PROPTEST_RNG_SEED", "1");
         match self {
             Self::Nextest if env::var_os("CI").is_some() => tests.args(&["--profile=ci"]),
             _ => tests,

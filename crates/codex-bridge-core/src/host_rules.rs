@@ -58,7 +58,7 @@ impl HostRules {
 
     /// Names the rules. A host that was started with others has another name for them.
     pub(crate) fn name(&self) -> String {
-        self.confinement.profile_id().unwrap_or_default()
+        self.confinement.rules_id().unwrap_or_default()
     }
 
     /// What the rules add to the command line of the app-server.

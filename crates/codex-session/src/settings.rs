@@ -141,16 +141,14 @@ impl SessionConfig {
         let read_only: Vec<PathBuf> = read_only.iter().filter(is_below).cloned().collect();
         let read_only = guarded(&read_only, &writable).chain(read_only.iter().map(PathBuf::as_path));
         let guarded: BTreeSet<String> = guarded(&denied, &writable).chain(read_only).map(text).collect();
-        // codex 0.166 makes an empty file in the place of a denied path that is missing where commands may write, and leaves it
-        // there while they run: whoever wanted to make a directory of that name could not.
-        let is_kept_out = |path: &Path| is_missing(path) && writable.iter().any(|top| path.starts_with(top));
         let variables = self.command_variables.iter().cloned();
         Ok(Confinement {
             cwd: text(&cwd),
             access: self.sandbox.access(),
             network: self.network,
             writable_roots: writable_roots.iter().map(|path| text(path)).collect(),
-            denied: denied.iter().filter(|path| !is_kept_out(path)).map(|path| text(path)).collect(),
+            denied: denied.iter().filter(|path| !is_missing(path)).map(|path| text(path)).collect(),
+            meant_to_be_denied: self.denied.iter().chain(&codex_home).map(|path| text(path)).collect(),
             guarded,
             project: self.project.clone(),
             approval_policy: self.approval_mode.as_str().to_owned(),
@@ -163,6 +161,7 @@ impl SessionConfig {
             command_path: self.command_path.clone().filter(|_| !users.command_variables.contains("PATH")),
             variables: variables.chain(users.command_variables.iter().cloned()).collect(),
             codex_home: codex_home.as_deref().map(text),
+            kept_profile: None,
         })
     }
 }

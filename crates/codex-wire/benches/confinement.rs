@@ -112,6 +112,7 @@ fn confined(home: &Home) -> ThreadSettings {
         network: false,
         writable_roots: [].into(),
         denied: DENIED.map(str::to_owned).into_iter().chain([codex_home.clone()]).collect(),
+        meant_to_be_denied: DENIED.map(str::to_owned).into(),
         guarded: [].into(),
         project: ProjectTrust::Untrusted,
         approval_policy: "never".to_owned(),
@@ -119,6 +120,7 @@ fn confined(home: &Home) -> ThreadSettings {
         command_path: None,
         mcp_servers_without_cwd: [].into(),
         codex_home: Some(codex_home),
+        kept_profile: None,
     };
     let mut settings = ThreadSettings::default();
     bounds.apply(&mut settings);

@@ -220,6 +220,11 @@ impl ThreadOpened {
         let outside = || self.session_id.as_ref().or(self.thread_id.as_ref()).filter(|id| !id.is_empty());
         self.thread.any_id().or_else(|| outside().map(|id| ThreadId(id.clone())))
     }
+
+    /// Whether a turn runs on it already.
+    pub fn is_active(&self) -> bool {
+        self.thread.status.kind == "active"
+    }
 }
 
 /// `thread/unsubscribe`.

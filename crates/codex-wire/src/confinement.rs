@@ -80,9 +80,12 @@ pub struct Confinement {
     pub network: bool,
     /// Directories beside `cwd` that commands may write, by their real paths.
     pub writable_roots: BTreeSet<String>,
-    /// Paths that no command may read or write, by their real paths: one that is a link makes every command fail
+    /// Paths that no command may read or write, by their real paths: one that is a link makes every command fail. Something
+    /// has to be there: where nothing is, Codex makes an empty file on the real disk, as soon as a command may write there
     /// (codex 0.166).
     pub denied: BTreeSet<String>,
+    /// The paths that are meant to be denied, as the program names them, whether there is something or not.
+    pub meant_to_be_denied: BTreeSet<String>,
     /// Directories that hold a denied path in a place that commands may write, by their real paths. Nothing is written in them:
     /// a command could move such a directory away, and put one of its own in its place.
     pub guarded: BTreeSet<String>,
@@ -100,6 +103,8 @@ pub struct Confinement {
     pub mcp_servers_without_cwd: BTreeSet<String>,
     /// The home of Codex. Instructions in it are the user's own.
     pub codex_home: Option<String>,
+    /// The profile of a turn that runs already, if it was made by the same rules; see [`Self::keep_profile_of`].
+    pub kept_profile: Option<String>,
 }
 
 /// A setting that Codex did not take as it was sent.
@@ -117,24 +122,50 @@ pub struct Difference {
 impl Confinement {
     /// The name of the permission profile; none where there is no sandbox.
     ///
-    /// The name is a digest of the profile, the directory and its trust. A profile of the same name in the user's config would be merged with ours
-    /// (codex 0.166), and this is a name that nobody else has. The echo tells the name, and neither the denied paths nor the
-    /// trust: the right name tells that they are in effect, also for a thread that was loaded earlier.
+    /// The name is that of the rules and a digest of the profile. A profile of the same name in the user's config would be
+    /// merged with ours (codex 0.166), and this is a name that nobody else has. The echo tells the name, and neither the denied
+    /// paths nor the trust: the right name tells that they are in effect, also for a thread that was loaded earlier.
     pub fn profile_id(&self) -> Option<String> {
-        let profile = self.profile()?;
-        let digest = Sha256::digest(json!([profile, self.cwd, self.project.name()]).to_string());
-        let start = digest.iter().take(8).fold(0_u64, |start, byte| start << 8 | u64::from(*byte));
-        Some(format!("codex_bridge_{start:016x}"))
+        let made = || Some(format!("{}_{}", self.rules_id()?, digest(&self.profile()?)));
+        self.kept_profile.clone().or_else(made)
+    }
+
+    /// The name of the rules by which the profile is made; none where there is no sandbox. Unlike the profile they do not depend
+    /// on which of the paths exist at the moment.
+    pub fn rules_id(&self) -> Option<String> {
+        let rules = json!([
+            self.base_profile()?,
+            self.network,
+            self.writable_roots,
+            self.meant_to_be_denied,
+            self.cwd,
+            self.project.name()
+        ]);
+        Some(format!("codex_bridge_{}", digest(&rules)))
+    }
+
+    /// Keeps the profile of a turn that runs, if these very rules made it when other paths existed. Such a turn goes on as it
+    /// began; the next one gets a profile of its own.
+    pub fn keep_profile_of(&mut self, opened: &ThreadOpened) {
+        let active = opened.active_permission_profile.as_ref().map(|profile| profile.id.as_str());
+        let rules = active.and_then(|id| id.rsplit_once('_')).map(|(rules, _)| rules);
+        if rules.is_some() && rules == self.rules_id().as_deref() {
+            self.kept_profile = active.map(str::to_owned);
+        }
+    }
+
+    fn base_profile(&self) -> Option<&'static str> {
+        match self.access {
+            Access::Read => Some(":read-only"),
+            Access::Workspace => Some(":workspace"),
+            Access::Everything => None,
+        }
     }
 
     /// The permission profile; none where there is no sandbox. With one denied path or more, codex 0.166 runs no command
     /// without a sandbox: not after an accept, not by a rule, not by an escalation.
     fn profile(&self) -> Option<Value> {
-        let base = match self.access {
-            Access::Read => ":read-only",
-            Access::Workspace => ":workspace",
-            Access::Everything => return None,
-        };
+        let base = self.base_profile()?;
         let when_writing = |paths: &BTreeSet<String>, access: &str| -> Vec<(String, Value)> {
             let paths = paths.iter().filter(|_| self.access == Access::Workspace);
             paths.map(|path| (path.clone(), json!(access))).collect()
@@ -146,9 +177,9 @@ impl Confinement {
         Some(json!({"extends": base, "filesystem": filesystem, "network": network}))
     }
 
-    /// The profile as an override on the command line of the app-server, under the name that [`Self::profile_id`] gives.
+    /// The profile as an override on the command line of the app-server, under the name that [`Self::rules_id`] gives.
     pub fn as_process_overrides(&self) -> Vec<String> {
-        let (Some(id), Some(profile)) = (self.profile_id(), self.profile()) else { return Vec::new() };
+        let (Some(id), Some(profile)) = (self.rules_id(), self.profile()) else { return Vec::new() };
         let profiles = json!({ id.as_str(): profile });
         vec![format!("default_permissions={}", json!(id)), format!("permissions={}", inline_toml(&profiles))]
     }
@@ -295,6 +326,13 @@ impl ProjectTrust {
     fn name(&self) -> String {
         self.root().map_or_else(|| "untrusted".to_owned(), |root| format!("trusted {}", root.display()))
     }
+}
+
+/// The beginning of the digest of a value: enough to tell it from every other.
+fn digest(value: &Value) -> String {
+    let digest = Sha256::digest(value.to_string());
+    let start = digest.iter().take(8).fold(0_u64, |start, byte| start << 8 | u64::from(*byte));
+    format!("{start:016x}")
 }
 
 fn text(path: &Path) -> String {

@@ -5,8 +5,8 @@
 //!
 //! 1. A mark covers one unbroken string of letters, digits and a few signs that no shell acts on at any depth of
 //!    quoting. Text with `` $ ` ; | & < > ( ) { } \ ``, quotes, blanks, line breaks, patterns or anything outside ASCII is shown.
-//! 2. A mark never covers (a part of) the name of a program, the target of a redirection, a path or a host, nor anything where
-//!    the quotes of a command cannot be followed (`"$(…)"`, here-documents).
+//! 2. A mark never covers (a part of) the name of a program or a variable, the target of a redirection, a path or a host, nor
+//!    anything where the quotes of a command cannot be followed (`"$(…)"`, here-documents).
 //! 3. Where a command runs text that it computes (`eval`, `| sh`, `python -c`, `$X` in the place of a program), or decodes any
 //!    (`base64 -d`), nothing is hidden: the value of `T=npm_…` could become a program with `${T%%_*}`.
 //! 4. Where a command expands or pipes anything (`` $ ` | < > ( ``), only a *generated* string is hidden: shown, it would
@@ -169,8 +169,7 @@ impl Covering<'_> {
         if self.matter == Matter::Prose {
             return Fate::Hide;
         }
-        let may_act =
-            self.context.may_name_program(span.start, span.end) || self.context.runs_what_it_computes();
+        let may_act = self.context.may_be_name(span.start, span.end) || self.context.runs_what_it_computes();
         let is_hidden = !may_act
             && (inert::is_known_value(span.kind, value)
                 || inert::is_generated(span.kind, value)

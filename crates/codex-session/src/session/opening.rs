@@ -144,12 +144,15 @@ type Within = (ThreadOpened, Confinement, Option<UsersFile>, Inbox, InboxSender)
 async fn open_on(config: &SessionConfig, link: &Link, source: &Source) -> Result<Within, Failure> {
     let (sender, inbox) = peer::inbox();
     let users = link.user_config().await.map_err(|error| dial_failure(error.into()))?;
-    let confinement = config.confinement(link.connection.server.codex_home.as_deref(), &users)?;
+    let mut confinement = config.confinement(link.connection.server.codex_home.as_deref(), &users)?;
     let mut users = UsersFile::begin(link, users, &confinement);
     let settings = config.thread_settings(&confinement);
     let first =
         if is_loaded(config, link, source).await { ThreadSettings::default() } else { settings.clone() };
     let opened = request_open(config, link, source, &first, &sender).await?;
+    if opened.is_active() {
+        confinement.keep_profile_of(&opened);
+    }
     let opened = match (confinement.check_opened(&opened), source) {
         (Ok(()), _) => opened,
         (Err(difference), Source::Resume(thread_id)) => {
@@ -238,7 +241,7 @@ async fn unload(
     opened: &ThreadOpened,
 ) -> Result<(), ()> {
     let (thread_id, limit) = (thread_id.clone(), config.call_limits.interrupt);
-    if opened.thread.status.kind == "active" {
+    if opened.is_active() {
         let interrupt = TurnInterrupt { thread_id: thread_id.clone(), turn_id: String::new() };
         // Whatever comes of it, the thread is not used.
         let _ = peer.call(&interrupt, limit).await;
@@ -285,7 +288,7 @@ async fn thread_busy(message: String, thread_id: ThreadId) -> Failure {
 }
 
 async fn running_turn(config: &SessionConfig, link: &Link, opened: &ThreadOpened) -> Option<Turn> {
-    if opened.thread.status.kind != "active" {
+    if !opened.is_active() {
         return None;
     }
     let page = if let Some(page) = &opened.initial_turns_page {

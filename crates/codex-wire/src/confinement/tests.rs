@@ -7,6 +7,7 @@ fn confinement() -> Confinement {
         network: false,
         writable_roots: BTreeSet::new(),
         denied: ["/srv/state".to_owned(), "/srv/codex".to_owned()].into(),
+        meant_to_be_denied: ["/srv/state", "/srv/codex", "/run/later.sock"].map(str::to_owned).into(),
         guarded: BTreeSet::new(),
         project: ProjectTrust::Untrusted,
         approval_policy: "untrusted".to_owned(),
@@ -14,6 +15,7 @@ fn confinement() -> Confinement {
         command_path: Some("/home/ada/bin:/usr/bin".to_owned()),
         mcp_servers_without_cwd: ["search".to_owned()].into(),
         codex_home: Some("/srv/codex".to_owned()),
+        kept_profile: None,
     }
 }
 
@@ -104,6 +106,21 @@ fn the_name_of_a_profile_follows_from_what_it_says() {
 }
 
 #[test]
+fn a_turn_that_runs_keeps_its_profile_when_a_path_comes_or_goes() {
+    let before = confinement();
+    let mut now = Confinement { denied: ["/srv/state".to_owned()].into(), ..confinement() };
+    assert_eq!(now.rules_id(), before.rules_id());
+    assert_eq!(check(&now, opened(&before)).map_err(|error| error.what), Err("permission profile"));
+    now.keep_profile_of(&serde_json::from_value(opened(&before)).unwrap());
+    assert_eq!(check(&now, opened(&before)), Ok(()));
+
+    let of_other_rules = Confinement { network: true, ..confinement() };
+    let mut now = confinement();
+    now.keep_profile_of(&serde_json::from_value(opened(&of_other_rules)).unwrap());
+    assert_eq!(now, confinement(), "another rule is another matter");
+}
+
+#[test]
 fn an_echo_that_differs_anywhere_is_refused_with_what_differed() {
     assert_eq!(check(&confinement(), opened(&confinement())), Ok(()));
     let cases = [
@@ -141,7 +158,7 @@ fn the_overrides_of_a_process_are_toml() {
     let odd = Confinement { denied: ["/srv/a \"b\" é".to_owned()].into(), ..confinement() };
     let overrides = odd.as_process_overrides();
     let tables: Vec<toml::Table> = overrides.iter().map(|pair| toml::from_str(pair).unwrap()).collect();
-    let id = odd.profile_id().unwrap();
+    let id = odd.rules_id().unwrap();
     assert_eq!(tables[0]["default_permissions"].as_str(), Some(id.as_str()));
     assert_eq!(tables[1]["permissions"][&id]["filesystem"]["/srv/a \"b\" é"].as_str(), Some("deny"));
 }

@@ -133,10 +133,12 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Whether what stands from `start` to `end` may be (in) the name of a program, a text to evaluate or the target of a
-    /// redirection.
-    pub(super) fn may_name_program(&self, start: usize, end: usize) -> bool {
-        self.is_in_place_of_program(start, Subject::Value { end })
+    /// Whether what stands from `start` to `end` may be (in) the name of a program or of a variable, a text to evaluate or the
+    /// target of a redirection.
+    pub(super) fn may_be_name(&self, start: usize, end: usize) -> bool {
+        is_in_variable(&self.bytes[..start])
+            || is_name_of_more(&self.bytes[end..])
+            || self.is_in_place_of_program(start, Subject::Value { end })
     }
 
     /// Whether what begins at `start` is a word of its own behind an option. It may be the value of the option; or an operand,
@@ -169,7 +171,9 @@ impl<'a> Context<'a> {
         match before.last() {
             Some(b'(') if blanks == 0 && is_call(before) && is_whole => false,
             Some(b'{') if blanks == 0 => !prefix.contains(&b':') && !is_assignment(prefix),
-            None | Some(b'\n' | b';' | b'|' | b'&' | b'(' | b')' | b'<' | b'>' | b'`' | b'{' | b'}') => {
+            // a redirection takes any word: `> TOKEN=x` is a file of that name
+            Some(b'<' | b'>') => true,
+            None | Some(b'\n' | b';' | b'|' | b'&' | b'(' | b')' | b'`' | b'{' | b'}') => {
                 !is_assignment(prefix)
             }
             Some(_) => match self.word_before(before.len()) {
@@ -243,7 +247,13 @@ impl<'a> Context<'a> {
                 return None;
             }
         }
-        (!self.bytes[..at].ends_with(b"\\ ")).then_some(at)
+        match &self.bytes[..at] {
+            // a line that goes on between two words
+            [.., b' ' | b'\t', b'\\', b'\n'] => Some(at),
+            // an escaped blank is a part of the word, and a line may go on in the middle of one
+            [.., b'\\', _] => None,
+            _ => Some(at),
+        }
     }
 
     /// Whether the quotes before a place are closed right behind it.
@@ -267,6 +277,19 @@ fn is_escaped(before: &[u8]) -> bool {
     before[..before.len() - digits].last() == Some(&b'\\')
 }
 
+/// Whether a place is inside the name of a variable, or right behind it: `$HOME`. Text there chooses another variable.
+fn is_in_variable(before: &[u8]) -> bool {
+    let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+    let length = before.iter().rev().take_while(is_part).count();
+    before[..before.len() - length].last() == Some(&b'$')
+}
+
+/// Whether what stands before a text may be (the beginning of) the name of an assignment. A word goes on behind the end of a
+/// line that is escaped.
+fn is_name_of_more(behind: &[u8]) -> bool {
+    matches!(behind, [b'=', ..] | [b'+', b'=', ..] | [b'\\', b'\n', ..])
+}
+
 fn is_only_quotes(prefix: &[u8]) -> bool {
     prefix.iter().all(|byte| matches!(byte, b'"' | b'\'' | b'\\'))
 }
@@ -282,9 +305,13 @@ fn is_assignment(word: &[u8]) -> bool {
     length > 0 && !word[0].is_ascii_digit() && matches!(&word[length..], [b'=', ..] | [b'+', b'=', ..])
 }
 
+/// How many blanks a text ends in, and the text before them. The end of a line that goes on (`\`) counts as a blank.
 fn split_blanks(bytes: &[u8]) -> (usize, &[u8]) {
-    let blanks = bytes.iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-    (blanks, &bytes[..bytes.len() - blanks])
+    let mut before = bytes;
+    while let [rest @ .., b' ' | b'\t'] | [rest @ .., b'\\', b'\n'] = before {
+        before = rest;
+    }
+    (bytes.len() - before.len(), before)
 }
 
 trait TrimQuotes {

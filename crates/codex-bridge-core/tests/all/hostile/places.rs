@@ -7,7 +7,7 @@ use codex_bridge_core::place::{Grounds, Place};
 use codex_bridge_core::task::Status;
 use codex_bridge_core::trust::Trust;
 use codex_session::Sandbox;
-use scripted_model::Scenario;
+use scripted_model::{Scenario, ToolCall};
 use testkit::rig::codex_path;
 
 use super::{done, new};
@@ -115,20 +115,58 @@ async fn directories_of_ours_that_are_not_there_yet_keep_no_command_from_running
         "sleep 0.1; mkdir -p {0} && echo MADE; cat {0}/secret; test -e $TMPDIR/service || echo no service; echo it runs",
         missing.display()
     );
+    // A command that may write everywhere: Codex could put something into the place of what is denied.
+    let service = bench.home.dir().join("service");
+    let let_out = format!("sleep 0.1; test -e {} || echo nor let out", service.display());
+    let let_out = ToolCall::exec_escalated(let_out.as_str(), "why not");
     for (prompt, sandbox) in [("go", Sandbox::ReadOnly), ("on", Sandbox::WorkspaceWrite)] {
-        bench.model.script(prompt, Scenario::new().exec(&look).then_say("done"));
+        let scenario = Scenario::new().exec(&look).then_call(let_out.clone());
+        bench.model.script(prompt, scenario.then_say("done"));
         let mut config = bench.config();
-        config.denied =
-            vec![missing.clone(), missing.with_file_name("nor this"), "/run/no/such/service".into()];
+        config.denied = vec![
+            missing.clone(),
+            missing.with_file_name("nor this"),
+            "/run/no/such/service".into(),
+            service.clone(),
+        ];
         let bridge = bench.open_with(config).await;
         let mut task = new(&bench, sandbox, Trust::Hostile);
         task.prompt = prompt.to_owned();
         let id = bridge.start(task).await.unwrap().task.id.to_string();
         done(&bridge, &id).await;
-        let output = bench.model.requests().last().unwrap().last_tool_output().unwrap();
+        let output = format!("{:?}", bench.model.requests().last().unwrap().tool_outputs());
         assert!(output.contains("it runs") && !output.contains("MADE"), "{output}");
         assert!(output.contains("no service"), "none is made in its place: {output}");
+        assert!(output.contains("nor let out"), "{output}");
         assert_eq!(bridge.stop_hosts().await, Vec::<String>::new());
     }
     bench.home.assert_no_processes().await;
+}
+
+#[tokio::test]
+async fn a_service_that_starts_costs_no_turn_and_is_denied_to_the_next_one() {
+    let bench = Workbench::new().await;
+    let service = bench.home.dir().canonicalize().unwrap().join("service");
+    let look = format!("sleep 0.1; cat {} && echo REACHED", service.display());
+    bench.model.script("go", Scenario::new().stall("before").exec("true").then_say("done"));
+    bench.model.script("more", Scenario::new().exec(&look).then_say("done"));
+    let mut config = bench.config();
+    config.denied = vec![service.clone()];
+    let bridge = bench.open_with(config.clone()).await;
+    let id =
+        bridge.start(new(&bench, Sandbox::WorkspaceWrite, Trust::Hostile)).await.unwrap().task.id.to_string();
+    bench.model.wait_for_stall("before").await;
+    let host = bridge.hosts()[0].epoch().clone();
+    bridge.abandon().await;
+    fs::write(&service, "listens").unwrap();
+    let bridge = bench.open_with(config).await;
+    bench.model.release("before");
+    done(&bridge, &id).await;
+    bridge.continue_task(&id, "more").await.unwrap();
+    done(&bridge, &id).await;
+    let hosts: Vec<_> = bridge.hosts().iter().map(|host| host.epoch().clone()).collect();
+    assert_eq!(hosts, [host], "the same host served both turns");
+    let output = bench.model.requests().last().unwrap().last_tool_output().unwrap();
+    assert!(output.contains("Permission denied") && !output.contains("REACHED"), "{output}");
+    bench.tidy(bridge).await;
 }

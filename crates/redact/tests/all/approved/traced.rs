@@ -10,11 +10,14 @@ use std::process::{Command, Stdio};
 use super::commands::PROGRAMS;
 use super::is_same_but_for_marks;
 
-/// Records one line of arguments; the separators are in no command.
-const RECORD: &str = r#"printf -v line '%s\037' "${0##*/}" "$@"; printf '%s\036' "$line" >> "$TRACE""#;
+/// Records one line of arguments; the separators are in no command. Each process has a file of its own: bash writes at each
+/// newline of an argument, so that two programs of one pipe would break up each other's lines in a common file.
+const RECORD: &str =
+    r#"printf -v line '%s\037' "${0##*/}" "$@"; printf '%s\036' "$line" >> "$TRACE/$BASHPID""#;
 
 /// As above for a name that nothing has.
-const NOT_FOUND: &str = r#"() { printf -v line '%s\037' "$@"; printf '%s\036' "$line" >> "$TRACE"; }"#;
+const NOT_FOUND: &str =
+    r#"() { printf -v line '%s\037' "$@"; printf '%s\036' "$line" >> "$TRACE/$BASHPID"; }"#;
 
 /// Name and arguments of a program that ran.
 type Run = Vec<String>;
@@ -24,7 +27,9 @@ pub fn compare(command: &str, other: &str) -> Result<(), String> {
     if command == other {
         return Ok(());
     }
-    let (runs, mut others) = (runs_of(command), runs_of(other));
+    // Both run in the same place, since a command may say where it runs.
+    let place = tempfile::tempdir().unwrap();
+    let (runs, mut others) = (runs_of(command, place.path()), runs_of(other, place.path()));
     if runs.len() != others.len() {
         return Err(format!("another number of programs: {runs:?} / {others:?}"));
     }
@@ -44,11 +49,12 @@ fn is_same_run(run: &Run, other: &Run) -> bool {
         && run.iter().zip(other).all(|(word, other)| is_same_but_for_marks(word, other))
 }
 
-fn runs_of(command: &str) -> Vec<Run> {
-    let place = tempfile::tempdir().unwrap();
-    let (programs, work) = (place.path().join("programs"), place.path().join("work"));
-    std::fs::create_dir(&programs).unwrap();
-    std::fs::create_dir(&work).unwrap();
+fn runs_of(command: &str, place: &Path) -> Vec<Run> {
+    let [programs, work, trace] = ["programs", "work", "trace"].map(|name| place.join(name));
+    for dir in [&programs, &work, &trace] {
+        drop(std::fs::remove_dir_all(dir));
+        std::fs::create_dir(dir).unwrap();
+    }
     for name in PROGRAMS {
         write_program(&programs.join(name), RECORD);
     }
@@ -59,8 +65,6 @@ fn runs_of(command: &str) -> Vec<Run> {
             &format!("{RECORD}\n[[ $1 == -lc ]] && set -- -c \"${{@:2}}\"\nexec /bin/bash \"$@\""),
         );
     }
-    let trace = place.path().join("trace");
-    std::fs::write(&trace, "").unwrap();
     let done = Command::new("/usr/bin/timeout")
         .args(["20", "/bin/bash", "-c", command])
         .env_clear()
@@ -73,9 +77,9 @@ fn runs_of(command: &str) -> Vec<Run> {
         .output()
         .unwrap();
     assert_ne!(done.status.code(), Some(124), "the command did not end: {command}");
-    let trace = std::fs::read(&trace).unwrap();
-    let trace = String::from_utf8_lossy(&trace);
-    let runs = trace.split_terminator('\u{1e}');
+    let files = std::fs::read_dir(&trace).unwrap().map(|file| std::fs::read(file.unwrap().path()).unwrap());
+    let lines = files.map(|file| String::from_utf8_lossy(&file).into_owned()).collect::<String>();
+    let runs = lines.split_terminator('\u{1e}');
     runs.map(|run| run.split_terminator('\u{1f}').map(str::to_owned).collect()).collect()
 }
 
