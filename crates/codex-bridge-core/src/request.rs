@@ -2,6 +2,7 @@
 
 use codex_session::{Decision, RequestKey};
 use codex_wire::escalation::Escalation;
+use redact::Redactor;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -91,6 +92,13 @@ impl RequestState {
 }
 
 impl RequestRecord {
+    /// Ends it. Nobody decides on it any more: what was sealed goes, and secrets that had to be shown are hidden.
+    pub(crate) fn close(&mut self, state: RequestState, redactor: &Redactor, now: TimeMs) {
+        (self.state, self.closed_at) = (state, Some(now));
+        (self.sealed_decision, self.sealed_ask) = (None, None);
+        redactor.redact_json(&mut self.ask);
+    }
+
     /// How many bytes its whole diffs have, if those in it are cut and the whole ones were kept.
     pub fn whole_changes_bytes(&self) -> Option<u64> {
         self.ask["whole_changes_bytes"].as_u64()

@@ -7,7 +7,7 @@ use crate::extent::{self, Extent, Within};
 use crate::headers::{self, Header};
 use crate::names::{self, Name, Need};
 use crate::text::{Parsed, Span, Text, is_blank, is_quote, is_space, is_word};
-use crate::values;
+use crate::{rules, values};
 
 /// More blanks than this between an operator and its value are no assignment.
 const MOST_BLANKS: usize = 256;
@@ -130,6 +130,11 @@ pub(crate) fn find_flag(text: &Text, start: usize, end: usize) -> Parsed<Option<
     if extent::quoted(text, value_at)?.is_none() && is_prose(text, bare)? {
         return Ok(None);
     }
+    after_flag(text, name, value_at)
+}
+
+/// The value of a command line flag that announces a secret.
+fn after_flag(text: &Text, name: Name, value_at: usize) -> Parsed<Option<Span>> {
     let site = Site {
         name,
         begins_line: false,
@@ -143,6 +148,37 @@ pub(crate) fn find_flag(text: &Text, start: usize, end: usize) -> Parsed<Option<
     value(text, &site, value_at)
 }
 
+/// The password of `sshpass -p password`, or `-ppassword`.
+pub(crate) fn find_sshpass(text: &Text, program_end: usize) -> Parsed<Option<Span>> {
+    let flag = text.skip_at_most(program_end, MOST_BLANKS, is_blank)?;
+    let Some(name) = names::classify(b"password") else { return Ok(None) };
+    if flag == program_end || !text.starts_with(flag, b"-p")? {
+        return Ok(None);
+    }
+    after_flag(text, name, text.skip_at_most(flag + 2, MOST_BLANKS, is_blank)?)
+}
+
+/// The password of `login name password …`, as `~/.netrc` has it, in one line or in several.
+pub(crate) fn find_netrc(text: &Text, login_end: usize) -> Parsed<Option<Span>> {
+    const PASSWORD: &[u8] = b"password";
+    let user = text.skip_at_most(login_end, MOST_BLANKS, is_space)?;
+    let user_end = text.skip_at_most(user, LONGEST_USER, |byte| !is_space(byte))?;
+    let word = text.skip_at_most(user_end, MOST_BLANKS, is_space)?;
+    if user == login_end || word == user_end || !text.starts_with(word, PASSWORD)? {
+        return Ok(None);
+    }
+    // a user who is a secret is found by itself
+    if rules::find(text.bytes(), user, user_end).is_some() {
+        return Ok(None);
+    }
+    let value_at = text.skip_at_most(word + PASSWORD.len(), MOST_BLANKS, is_space)?;
+    if value_at == word + PASSWORD.len() {
+        return Ok(None);
+    }
+    let password = extent::bare(text, value_at, Within::Text)?;
+    Ok(users_password(text, &password))
+}
+
 /// The password of `-u name:password`. A user and a group of ordinary words or numbers are kept.
 pub(crate) fn find_user(text: &Text, flag_end: usize) -> Parsed<Option<Span>> {
     let start = text.skip_at_most(flag_end, MOST_BLANKS, is_blank)?;
@@ -152,9 +188,14 @@ pub(crate) fn find_user(text: &Text, flag_end: usize) -> Parsed<Option<Span>> {
         return Ok(None);
     }
     let password = extent::bare(text, name_end + 1, Within::Text)?;
-    let value = text.slice(password.start, password.end);
+    Ok(users_password(text, &password))
+}
+
+/// A password behind the name of a user, unless it is an ordinary word or number.
+fn users_password(text: &Text, &Extent { start, end, .. }: &Extent) -> Option<Span> {
+    let value = text.slice(start, end);
     let is_secret = !values::is_harmless(value) && !values::is_plain(value, true);
-    Ok(is_secret.then_some(Span { start: password.start, end: password.end, kind: "password" }))
+    is_secret.then_some(Span { start, end, kind: "password" })
 }
 
 /// The secret between tags: `<password>hunter2</password>`. `close` is where the tag's `>` stands.

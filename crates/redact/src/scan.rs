@@ -199,6 +199,14 @@ impl Pass<'_> {
                 self.open(start, Until::Line);
                 assignments::find_user(&self.text, end)?
             }
+            b"sshpass" => {
+                self.open(start, Until::Line);
+                assignments::find_sshpass(&self.text, end)?
+            }
+            b"login" => {
+                self.open(start, Until::Space);
+                assignments::find_netrc(&self.text, end)?
+            }
             [b'-', b'-', name, ..] if name.is_ascii_alphabetic() => {
                 self.open(start, Until::Line);
                 assignments::find_flag(&self.text, start, end)?

@@ -334,7 +334,7 @@ impl Inner {
         }
         match outcome {
             Outcome::Delivered { message_id, shown } => {
-                delivery.notice.note_shown(&shown);
+                delivery.notice.note_shown(&shown, &self.config.redactor);
                 (delivery.message_id, delivery.last_error, delivery.in_doubt) = (message_id, None, false);
                 delivery.attempts += 1;
             }

@@ -69,11 +69,10 @@ impl Inner {
     }
 
     async fn orphan(&self, request: &mut RequestRecord) -> Result<(), Error> {
-        request.state = RequestState::Orphaned;
-        request.sealed_decision = None;
-        request.closed_at = Some(now_ms());
+        request.close(RequestState::Orphaned, &self.config.redactor, now_ms());
         let closed = closed_event(request, now_ms());
         self.commit(vec![Write::SaveRequest(Box::new(request.clone())), closed]).await?;
+        self.redact_whole_changes(request).await?;
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 //! All texts come redacted, as everything that is stored; what a platform cannot show is cut there, not here, except
 //! for an answer that no platform would take.
 
+use redact::Redactor;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -277,10 +278,11 @@ impl Notice {
         self.requests.iter().any(|asked| asked.request_id == request_id)
     }
 
-    /// Notes which of its requests people can read whole.
-    pub(crate) fn note_shown(&mut self, shown: &[String]) {
+    /// Notes which of its requests people can read whole. The secrets that it had to show them are hidden from now on.
+    pub(crate) fn note_shown(&mut self, shown: &[String], redactor: &Redactor) {
         for asked in &mut self.requests {
             asked.was_shown = shown.contains(&asked.request_id);
+            redactor.redact_json(&mut asked.ask);
         }
     }
 

@@ -11,7 +11,7 @@ use codex_wire::thread::TokenUsage;
 use serde_json::{Map, Value, json};
 
 use super::{Work, stop};
-use crate::bridge::{Watchdog, append, letters, now_ms, random_hex, state_event};
+use crate::bridge::{Inner, Watchdog, append, letters, now_ms, random_hex, state_event};
 use crate::failpoint;
 use crate::outbox::Notice;
 use crate::request::{RequestRecord, RequestState, WholeChanges};
@@ -356,22 +356,22 @@ impl Work {
             return self.log("request_decided", json!({ "closing": closing })).await;
         };
         let now = now_ms();
-        match closing {
+        let state = match closing {
             Closing::Taken { by: Decider::TimeLimit, .. } => {
-                request.state = RequestState::Expired;
                 self.inner.tally.fire(Watchdog::Answer);
+                RequestState::Expired
             }
-            Closing::Taken { .. } => request.state = RequestState::Resolved,
-            Closing::AnsweredElsewhere => request.state = RequestState::AnsweredElsewhere,
-            Closing::Orphaned { .. } => request.state = RequestState::Orphaned,
-        }
-        (request.sealed_decision, request.sealed_ask) = (None, None);
-        request.closed_at = Some(now);
+            Closing::Taken { .. } => RequestState::Resolved,
+            Closing::AnsweredElsewhere => RequestState::AnsweredElsewhere,
+            Closing::Orphaned { .. } => RequestState::Orphaned,
+        };
+        request.close(state, &inner.config.redactor, now);
         let event = closed_event(&request, now);
         failpoint::hit("closing.before_record");
-        self.inner.commit(vec![Write::SaveRequest(Box::new(request)), event]).await?;
+        self.inner.commit(vec![Write::SaveRequest(Box::new(request.clone())), event]).await?;
         failpoint::hit("closing.recorded");
-        Ok(())
+        drop(changing);
+        self.inner.redact_whole_changes(&request).await
     }
 
     async fn count_tokens(&mut self, usage: &TokenUsage, session: &Session) -> Result<(), store::Error> {
@@ -385,6 +385,24 @@ impl Work {
             stop(session);
         }
         Ok(())
+    }
+}
+
+impl Inner {
+    /// Hides the secrets that whole diffs had to show, when their request has ended.
+    pub(crate) async fn redact_whole_changes(&self, request: &RequestRecord) -> Result<(), store::Error> {
+        if request.whole_changes_bytes().is_none() {
+            return Ok(());
+        }
+        let Some(mut whole) = self.store.whole_changes(&request.request_id).await? else { return Ok(()) };
+        if self.config.redactor.redact_json(&mut whole.changes) == 0 {
+            return Ok(());
+        }
+        match self.commit(vec![Write::SaveWholeChanges(Box::new(whole))]).await {
+            // Bulky rows are not written then. They go with their task.
+            Err(store::Error::DiskFull { .. }) => Ok(()),
+            other => other,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use codex_bridge_core::bridge::{DecisionOutcome, Error, Giver, Which};
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::Status;
 use codex_session::{Decision, SteerOutcome};
-use scripted_model::Scenario;
+use scripted_model::{Scenario, ToolCall};
 
 use crate::workbench::{PATIENCE, Workbench, asked, at_rest, decide};
 
@@ -72,6 +72,34 @@ async fn a_yes_needs_the_digest_of_what_was_shown_and_a_no_does_not() {
     assert_eq!((report.outcome, report.decision.as_deref()), (DecisionOutcome::Resolved, Some("decline")));
     at_rest(&bridge, of).await;
     assert!(!bench.home.workspace().join("x.txt").exists());
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_secret_that_had_to_be_shown_is_hidden_once_it_is_decided_on() {
+    let bench = Workbench::new().await;
+    let command = "TOKEN=hunter2; $TOKEN x";
+    let file: String = (0..3000).map(|line| format!("line {line} of a file that is cut\n")).collect();
+    let patch = ToolCall::add_file("x.env", &format!("{file}DB_PASSWORD=hunter2$(x)\n"));
+    let scenario = Scenario::new().exec(command).then_call(patch).then_say("not done");
+    bench.model.script("go", scenario);
+    let bridge = bench.open().await;
+    let id = bridge.start(bench.task("go")).await.unwrap().task.id;
+    for what in ["the command", "the patch"] {
+        let open = asked(&bridge, id.as_str()).await.open_requests.remove(0);
+        let shown = format!("{} {}", open.ask, bridge.whole_changes(&open).await.unwrap());
+        assert!(shown.contains("hunter2"), "{what} acts on it: {shown:.500}");
+        let report = decide(&bridge, id.as_str(), Decision::Decline, "ada").await.unwrap();
+        assert_eq!(report.outcome, DecisionOutcome::Resolved, "{what}");
+    }
+    at_rest(&bridge, id.as_str()).await;
+    let closed = bridge.requests(id).await.unwrap();
+    assert_eq!(closed.len(), 2);
+    assert!(closed[1].whole_changes_bytes().is_some(), "the patch is cut in lists");
+    for request in closed {
+        let kept = format!("{} {}", request.ask, bridge.whole_changes(&request).await.unwrap());
+        assert!(!kept.contains("hunter2"), "{kept:.2000}");
+    }
     bench.tidy(bridge).await;
 }
 

@@ -97,7 +97,7 @@ mod tests {
             sight(&delivery, &request, until)
         };
         assert_eq!(at(&notice, 5, 9), Sight::Part);
-        notice.note_shown(std::slice::from_ref(&request.request_id));
+        notice.note_shown(std::slice::from_ref(&request.request_id), &redact::Redactor::default());
         assert_eq!((at(&notice, 5, 5), at(&notice, 5, 4)), (Sight::Whole, Sight::After));
         notice.requests[0].digest = "another".to_owned();
         assert_eq!(at(&notice, 5, 9), Sight::None);
