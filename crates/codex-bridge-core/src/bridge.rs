@@ -157,6 +157,9 @@ pub enum Error {
         "request {0} holds a secret that is shown only at the machine itself: from afar it can only be declined"
     )]
     NeedsReveal(String),
+    /// Whoever decides has seen the beginning of the changes alone.
+    #[error("request {0} changes more than was shown: open the whole diff first")]
+    NotOpened(String),
     /// What was shown is not what is asked.
     #[error("request {0} is not the one that was shown: its digest is another one")]
     AnotherRequest(String),

@@ -14,7 +14,7 @@ use crate::login;
 use crate::outbox::Sender;
 use crate::place::Grounds;
 use crate::skills::SkillPlaces;
-use crate::task::{Settings, Task};
+use crate::task::{GiverKind, Settings, Task};
 use crate::trust::{Trust, TrustedRoots};
 
 /// The longest prompt that is taken unless the operator says otherwise, and the most that they can say: Codex itself takes no
@@ -89,7 +89,11 @@ pub struct Config {
 impl Config {
     /// How far the directory of a task is trusted now.
     pub fn trust_of(&self, settings: &Settings) -> Trust {
-        self.trusted_roots.level(&settings.cwd).unwrap_or(settings.trust)
+        let by_default = match settings.turn_given_by {
+            GiverKind::Owner => settings.trust,
+            GiverKind::Other => Trust::Hostile,
+        };
+        self.trusted_roots.level(&settings.cwd).unwrap_or(by_default)
     }
 
     /// The directory to which a task owes that its own is trusted.
@@ -117,8 +121,8 @@ impl Config {
     /// What becomes of a task's wishes to leave the sandbox.
     pub fn escalations_of(&self, task: &Task) -> Escalations {
         let rule = task.settings.escalations;
-        // Whoever handed the task over, this turn's prompt came by a token.
-        let of_origin = if task.token.is_some() { Escalations::Decline } else { rule.of_origin };
+        let is_others = task.token.is_some() || task.settings.turn_given_by == GiverKind::Other;
+        let of_origin = if is_others { Escalations::Decline } else { rule.of_origin };
         rule.of_profile.or(self.escalations).unwrap_or(of_origin)
     }
 

@@ -59,6 +59,16 @@ pub struct WholeChanges {
     pub changes: Value,
 }
 
+/// The changes of a request as whoever opens them sees them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenedChanges {
+    /// As in `ask.changes`, with whole diffs where these were kept.
+    pub changes: Value,
+    /// Names what is shown: whoever sends it with a yes has been given all of the changes. If diffs are missing even here it is
+    /// that of the request, with which nobody can agree to them.
+    pub digest: String,
+}
+
 /// Where a request stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -104,6 +114,11 @@ impl RequestRecord {
         self.ask["whole_changes_bytes"].as_u64()
     }
 
+    /// Whether a list shows only the beginning of its diffs.
+    pub fn is_cut(&self) -> bool {
+        has_cut(&self.ask["changes"])
+    }
+
     /// Whether all of it, diffs included, can be shown in a chat. What is longer nobody reads there, so nobody agrees to it
     /// there either; nor to what may not be shown there.
     pub(crate) fn fits_a_chat(&self) -> bool {
@@ -140,6 +155,12 @@ impl RequestRecord {
     pub fn has_secret_question(&self) -> bool {
         asks_for_secret(&self.ask)
     }
+}
+
+/// Whether a diff of these changes is not whole.
+pub(crate) fn has_cut(changes: &Value) -> bool {
+    let is_cut = |change: &Value| change["cut_bytes"].as_u64().is_some_and(|bytes| bytes > 0);
+    changes.as_array().is_some_and(|changes| changes.iter().any(is_cut))
 }
 
 /// Whether this asks a person for a secret, at least among others.

@@ -217,6 +217,20 @@ pub struct Settings {
     /// What becomes of wishes to leave the sandbox. No caller can choose it.
     #[serde(default)]
     pub escalations: EscalationRule,
+    /// Who asked for the last turn. The defaults for a person at the terminal do not hold for turns of others.
+    #[serde(default)]
+    pub turn_given_by: GiverKind,
+}
+
+/// Who hands over work.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GiverKind {
+    /// The owner of the machine, or the program that the bridge is a part of.
+    #[default]
+    Owner,
+    /// An agent, or somebody who is not on this machine.
+    Other,
 }
 
 /// What becomes of a task's wishes to leave the sandbox, as far as the task decides that.
@@ -253,6 +267,7 @@ impl Settings {
             narrowed: None,
             trust_of_turn: None,
             escalations: EscalationRule::default(),
+            turn_given_by: GiverKind::default(),
         }
     }
 }
@@ -261,8 +276,9 @@ impl Settings {
     /// Whether a caller asked for the same. Which directory the path leads to is found out later for some tasks, and how
     /// far it is trusted when a turn begins. What becomes of escalations is not asked for.
     pub(crate) fn asks_the_same(&self, other: &Self) -> bool {
-        let escalations = EscalationRule::default();
-        let asked = |it: &Self| Self { place: None, trust_of_turn: None, escalations, ..it.clone() };
+        let (escalations, turn_given_by) = (EscalationRule::default(), GiverKind::default());
+        let asked =
+            |it: &Self| Self { place: None, trust_of_turn: None, escalations, turn_given_by, ..it.clone() };
         asked(self) == asked(other)
     }
 }

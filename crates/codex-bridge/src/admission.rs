@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use codex_bridge_core::NewTask;
 use codex_bridge_core::bridge::Giver;
 use codex_bridge_core::place::{Grounds, Overlap, Place};
-use codex_bridge_core::task::{EscalationRule, Limits, Settings};
+use codex_bridge_core::task::{EscalationRule, GiverKind, Limits, Settings};
 use codex_bridge_core::trust::{Trust, TrustedRoots};
 use codex_session::{ApprovalMode, Escalations, Sandbox};
 use redact::Redactor;
@@ -65,6 +65,7 @@ impl Rules {
                 of_profile: profile.escalations,
                 of_origin: default_escalations(start.door),
             },
+            turn_given_by: GiverKind::default(),
         };
         Ok(NewTask {
             prompt: start.prompt,
@@ -128,6 +129,11 @@ impl Rules {
         );
         Err(Failure::new("cwd_protected", message)
             .hint("name a directory of the project's own, or have the operator name this one in `roots`"))
+    }
+
+    /// Whether somebody other than the owner may go on with a task in its directory, as if they had begun it there.
+    pub fn admit_place_again(&self, settings: &Settings, door: Door) -> Result<(), Failure> {
+        self.sandbox_for(&settings.cwd, settings.sandbox, door).map(drop)
     }
 
     /// Whether an agent or a remote caller could have begun a task with these settings, and so may go on with it.

@@ -163,7 +163,7 @@ impl Client {
     }
 
     /// The changes that a request asks for, with their whole diffs.
-    pub async fn changes(&self, id: &str, request: &str) -> Result<Vec<view::Change>, Failure> {
+    pub async fn changes(&self, id: &str, request: &str) -> Result<view::WholeChanges, Failure> {
         self.get(&task_path(id, &format!("/requests/{}/changes", encoded(request)))).await
     }
 

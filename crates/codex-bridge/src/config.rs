@@ -5,6 +5,7 @@
 //! directories agents may work in, and profiles that may do more than a caller could ask for.
 
 pub mod adding;
+mod checked;
 pub mod hosts;
 pub mod notify;
 pub mod trust;
@@ -17,14 +18,10 @@ use std::path::{Path, PathBuf};
 use codex_bridge_core::config::PROMPT_LIMIT_BYTES;
 use codex_bridge_core::trust::Trust;
 use codex_session::{ApprovalMode, Escalations, Sandbox};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use crate::failure::Failure;
 use crate::paths::{Paths, cannot};
-
-/// A limit on prompts below this would refuse what people write.
-const PROMPT_LIMIT_LEAST: usize = 1024;
 
 /// What the operator wrote. Documented for people in `docs/daemon.md`.
 #[derive(Debug, Clone, Deserialize)]
@@ -33,19 +30,23 @@ pub struct File {
     /// The codex to run: a path, or a name on the PATH.
     pub codex_bin: Option<PathBuf>,
     /// The CODEX_HOME of tasks; by default the daemon's own variable, else Codex's default.
+    #[serde(deserialize_with = "checked::path")]
     pub codex_home: Option<PathBuf>,
     /// Other homes that callers may name.
+    #[serde(deserialize_with = "checked::paths")]
     pub other_homes: Vec<PathBuf>,
     /// Where hosts run.
     pub hosts: hosts::Hosts,
     /// Where agents may work; by default the user's home and the directory that the agent runs in.
+    #[serde(deserialize_with = "checked::some_paths")]
     pub roots: Option<Vec<PathBuf>>,
     /// How far directories are trusted; docs/daemon.md says what each level means.
     pub trust: BTreeMap<PathBuf, Trust>,
     /// How many tasks work at once.
+    #[serde(deserialize_with = "checked::at_least_one")]
     pub max_running: usize,
     /// The longest prompt that is taken.
-    #[serde(deserialize_with = "prompt_limit")]
+    #[serde(deserialize_with = "checked::prompt_limit")]
     pub prompt_limit_bytes: usize,
     /// What happens to a task whose host died.
     pub on_host_loss: OnHostLoss,
@@ -64,8 +65,9 @@ pub struct File {
     pub escalations: Option<Escalations>,
     /// MCP servers whose tool approvals are accepted.
     pub trusted_mcp_servers: Vec<String>,
-    /// Whether a person may allow a command for good.
-    pub allow_permanent_rules: bool,
+    /// Once allowed a person to allow a command for good. Files from then are still read, if they say `false`.
+    #[serde(deserialize_with = "checked::permanent_rules")]
+    pub allow_permanent_rules: (),
     /// How long a person may take to answer; then it is a no. Without it requests wait.
     pub answer_limit_s: Option<u64>,
     /// How long tasks at rest are remembered.
@@ -79,6 +81,7 @@ pub struct File {
     /// Who can be told, and how they are reached.
     pub notify: notify::Notify,
     /// Where chats may have Codex work, by name.
+    #[serde(deserialize_with = "checked::named_paths")]
     pub workspaces: BTreeMap<String, PathBuf>,
     /// Where work arrives by chat.
     pub channels: BTreeMap<String, crate::channel::settings::Settings>,
@@ -105,7 +108,7 @@ impl Default for File {
             accept_file_changes: false,
             escalations: None,
             trusted_mcp_servers: Vec::new(),
-            allow_permanent_rules: false,
+            allow_permanent_rules: (),
             answer_limit_s: None,
             keep_days: 30,
             keep_events: 10_000,
@@ -134,6 +137,7 @@ pub enum OnHostLoss {
 #[serde(deny_unknown_fields, default)]
 pub struct Env {
     /// Names to pass on from the daemon's own environment.
+    #[serde(deserialize_with = "checked::variables")]
     pub pass: BTreeSet<String>,
     /// Variables to set.
     pub set: BTreeMap<String, String>,
@@ -166,6 +170,7 @@ pub struct Profile {
     /// Whether commands reach the network.
     pub network: bool,
     /// Directories beside the task's own that commands may write.
+    #[serde(deserialize_with = "checked::paths")]
     pub writable_roots: Vec<PathBuf>,
     /// What becomes of wishes to leave the sandbox, whatever the file says for all.
     pub escalations: Option<Escalations>,
@@ -193,13 +198,21 @@ fn read(paths: &Paths) -> Result<String, Failure> {
 fn parse(text: &str, file: &Path) -> Result<File, Failure> {
     let parsed: File = toml::from_str(text).map_err(|error| wrong(text, file, &error))?;
     trust::check(text, file)?;
-    check(&parsed).map_err(|what| nonsense(file, &what))?;
+    hosts::check(&parsed).map_err(|(key, what)| at(text, file, offset_of(text, key), key, &what))?;
     Ok(parsed)
 }
 
-fn nonsense(file: &Path, what: &str) -> Failure {
-    Failure::new("config", format!("{}: {what}", file.display()))
-        .hint("correct it; docs/daemon.md lists every key")
+/// Where a key of the top, or the head of a table, stands; the beginning if it is written in an unusual way.
+fn offset_of(text: &str, key: &str) -> usize {
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let rest = line.trim_start().strip_prefix(key);
+        if rest.is_some_and(|rest| !rest.starts_with(|char: char| char.is_alphanumeric() || char == '_')) {
+            return offset;
+        }
+        offset += line.len();
+    }
+    0
 }
 
 /// One sentence with the line and the key.
@@ -223,36 +236,6 @@ fn at(text: &str, file: &Path, offset: usize, key: &str, message: &str) -> Failu
         .hint("correct it; docs/daemon.md lists every key")
 }
 
-fn check(file: &File) -> Result<(), String> {
-    if file.max_running == 0 {
-        return Err("max_running must be at least 1".to_owned());
-    }
-    let homes = file.codex_home.iter().chain(&file.other_homes);
-    let roots = file.roots.iter().flatten();
-    let writable = file.profiles.values().flat_map(|profile| &profile.writable_roots);
-    whole(homes.chain(roots).chain(file.workspaces.values()).chain(writable))?;
-    hosts::check(file)
-}
-
-/// Whether these are paths from the root on.
-fn whole<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), String> {
-    match paths.into_iter().find(|path| !path.is_absolute()) {
-        Some(path) => Err(format!("{} must be a whole path, from / on", path.display())),
-        None => Ok(()),
-    }
-}
-
-fn prompt_limit<'de, D: Deserializer<'de>>(value: D) -> Result<usize, D::Error> {
-    let limit = usize::deserialize(value)?;
-    if (PROMPT_LIMIT_LEAST..=PROMPT_LIMIT_BYTES).contains(&limit) {
-        return Ok(limit);
-    }
-    let message = format!(
-        "a prompt may be limited to {PROMPT_LIMIT_LEAST} bytes at least and {PROMPT_LIMIT_BYTES} at most"
-    );
-    Err(D::Error::custom(message))
-}
-
 impl File {
     /// The operator's decisions about directories, by their real paths.
     pub fn trusted_roots(&self) -> BTreeMap<PathBuf, Trust> {
@@ -273,7 +256,7 @@ mod tests {
         let file = parse("", Path::new("c")).unwrap();
         assert_eq!((file.max_running, file.keep_days, file.keep_events), (8, 30, 10_000));
         assert_eq!(file.on_host_loss, OnHostLoss::Ask);
-        assert!(!file.accept_commands && !file.allow_permanent_rules);
+        assert!(!file.accept_commands && !file.accept_file_changes);
     }
 
     #[test]
@@ -294,7 +277,25 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        assert!(message("max_running = 0").contains("at least 1"));
+        let places = [
+            ("max_running = 0", "line 1, \"max_running\": it must be at least 1"),
+            ("\nroots = [\"work\"]", "line 2, \"roots\": work must be a whole path"),
+            (
+                "[profiles.x]\nwritable_roots = [\"/a\", \"b\"]",
+                "line 2, \"writable_roots\": b must be a whole path",
+            ),
+            ("[workspaces]\nsite = \"site\"", "line 2, \"site\": site must be a whole path"),
+            ("[env]\npass = [\"A=B\"]", "line 2, \"pass\": \"A=B\" is not the name of a variable"),
+            (
+                "allow_permanent_rules = true",
+                "line 1, \"allow_permanent_rules\": rules for good cannot be allowed",
+            ),
+        ];
+        for (text, wanted) in places {
+            let refused = message(text);
+            assert!(refused.contains(wanted), "{refused}");
+        }
+        assert!(parse("allow_permanent_rules = false", Path::new("c")).is_ok(), "a file from before");
         for limit in ["0", "1023", "1048577"] {
             let refused = message(&format!("\nprompt_limit_bytes = {limit}"));
             assert!(
@@ -302,7 +303,6 @@ mod tests {
                 "{refused}"
             );
         }
-        assert!(message("roots = [\"work\"]").contains("whole path"));
         let address = message("[http]\nlisten = \"7777\"\n");
         assert!(address.contains("line 2") && address.contains("socket address"), "{address}");
     }
@@ -311,11 +311,18 @@ mod tests {
     fn with_a_launcher_what_belongs_to_codex_is_set_there() {
         let launcher = "[hosts]\nlauncher = \"/run/codex-bridge-hosts/launcher.sock\"\n";
         assert!(parse(launcher, Path::new("c")).unwrap().hosts.launcher.is_some());
-        for key in ["codex_bin = \"/bin/codex\"", "codex_home = \"/h\"", "other_homes = [\"/h\"]"] {
-            assert!(message(&format!("{key}\n{launcher}")).contains("the launcher's own file"), "{key}");
+        for (key, name) in [
+            ("codex_bin = \"/bin/codex\"", "codex_bin"),
+            ("codex_home = \"/h\"", "codex_home"),
+            ("other_homes = [\"/h\"]", "other_homes"),
+            ("[env]\npass = [\"A\"]", "[env]"),
+        ] {
+            let refused = message(&format!("keep_days = 3\n{key}\n{launcher}"));
+            assert!(refused.contains(&format!("line 2, {name:?}")), "{refused}");
+            assert!(refused.contains("the launcher's own file"), "{refused}");
         }
-        assert!(message(&format!("[env]\npass = [\"A\"]\n{launcher}")).contains("[env] belongs to"));
-        assert!(message("[hosts]\nlauncher = \"launcher.sock\"\n").contains("whole path"));
+        let relative = message("[hosts]\nlauncher = \"launcher.sock\"\n");
+        assert!(relative.contains("line 2, \"launcher\": launcher.sock must be a whole path"), "{relative}");
     }
 
     #[test]

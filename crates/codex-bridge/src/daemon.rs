@@ -321,7 +321,7 @@ fn core_config(rules: &Rules, hosting: &Hosting) -> Result<Config, Failure> {
             accept_commands: file.accept_commands,
             accept_file_changes: file.accept_file_changes,
             trusted_mcp_servers: file.trusted_mcp_servers.clone(),
-            allow_permanent_rules: file.allow_permanent_rules,
+            allow_permanent_rules: false,
             answer_limit: file.answer_limit_s.map(Duration::from_secs),
             ..ApprovalPolicy::default()
         },

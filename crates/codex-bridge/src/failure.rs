@@ -82,6 +82,9 @@ impl From<bridge::Error> for Failure {
             bridge::Error::NeedsReveal(_) => Self::new("needs_reveal", message).hint(
                 "on the machine, `codex-bridge requests TASK --reveal` shows it and `codex-bridge approve` approves it",
             ),
+            bridge::Error::NotOpened(_) => Self::new("not_opened", message).hint(
+                "`changes` of the request has the whole diff and the digest for a yes; diffs that were not kept can only be declined",
+            ),
             bridge::Error::AnotherRequest(_) => Self::new("digest_mismatch", message)
                 .hint("look at the request again, and decide on what it asks now"),
             bridge::Error::BadAnswers(_) => Self::new("bad_answers", message)

@@ -27,7 +27,7 @@ use serde_json::{Map, Value};
 pub use channel::{Channel, ChannelLog, Knock, Message, Reached};
 pub use delivery::{Delivery, Tried};
 pub use field::{Choice, Field};
-pub use request::{Change, Detail, Request, Revealed, diff_of};
+pub use request::{Change, Detail, Request, Revealed, WholeChanges, diff_of};
 pub use task::{Diff, ShortTask, Task, TaskNews, TaskResult, Turn, Usage};
 pub use trust::{TrustChange, TrustEntry, TrustList, TrustOf};
 

@@ -2,11 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
+
+/// The longest path that is read from a `.git` file.
+const LONGEST_LINK_BYTES: u64 = 8 * 1024;
 
 /// What we read of a `config.toml`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,20 +63,40 @@ impl UserConfig {
         }
     }
 
-    /// A decision about `dir` or a directory above it that `earlier` did not have. Codex writes one by itself when it
-    /// takes a repository for trusted.
-    fn new_project_above(&self, dir: &Path, earlier: &Self) -> Option<&str> {
+    /// A decision about a directory that `earlier` did not have. Codex writes one by itself when it takes a repository for trusted.
+    fn new_project(&self, earlier: &Self, is_watched: impl Fn(&Path) -> bool) -> Option<&str> {
         let is_new = |(path, level): &(&String, &String)| earlier.projects.get(*path) != Some(*level);
-        let found = self.projects.iter().filter(is_new).find(|(path, _)| dir.starts_with(path.as_str()));
+        let found = self.projects.iter().filter(is_new).find(|(path, _)| is_watched(Path::new(path)));
         found.map(|(path, _)| path.as_str())
     }
+}
+
+/// The root of the repository that a directory is a worktree of. Codex writes its decision about a worktree under that root
+/// (codex 0.166), which need not lie above the worktree. None for a directory of an ordinary repository.
+fn main_root(dir: &Path) -> Option<PathBuf> {
+    let (top, link) = dir.ancestors().find_map(|top| Some((top, first_line(&top.join(".git"))?)))?;
+    let git_dir = top.join(link.strip_prefix("gitdir:")?.trim());
+    let common = git_dir.join(first_line(&git_dir.join("commondir"))?).canonicalize().ok()?;
+    common.parent().map(Path::to_owned)
+}
+
+/// The first line of a plain file. It is the repository's, so it may be anything.
+fn first_line(file: &Path) -> Option<String> {
+    if !fs::symlink_metadata(file).is_ok_and(|found| found.is_file()) {
+        return None;
+    }
+    let mut text = String::new();
+    fs::File::open(file).ok()?.take(LONGEST_LINK_BYTES).read_to_string(&mut text).ok()?;
+    text.lines().next().map(str::to_owned)
 }
 
 /// Looks for decisions about a directory that appear in a `config.toml`.
 #[derive(Debug)]
 pub struct ProjectWatch {
     home: PathBuf,
-    dir: PathBuf,
+    /// The directory, and the root of the repository that it is a worktree of. None where the home is used by nobody else: then
+    /// every decision is Codex's own.
+    dirs: Option<Vec<PathBuf>>,
     before: UserConfig,
     /// The file as it was at the last look.
     seen: Option<Stamp>,
@@ -98,13 +122,13 @@ impl ProjectWatch {
     /// From now on, for `dir`, in the file of a home of Codex.
     pub fn begin(home: &Path, dir: &Path) -> Self {
         let seen = Stamp::of(&home.join("config.toml"));
-        let before = UserConfig::read(home);
-        Self { seen, ..Self::begin_with(before, home, dir) }
+        let dirs = [Some(dir.to_owned()), main_root(dir)].into_iter().flatten().collect();
+        Self { home: home.to_owned(), dirs: Some(dirs), before: UserConfig::read(home), seen }
     }
 
-    /// From what the file says now, for whoever is told of it and cannot read it.
-    pub fn begin_with(before: UserConfig, home: &Path, dir: &Path) -> Self {
-        Self { home: home.to_owned(), dir: dir.to_owned(), before, seen: None }
+    /// From what the file of a home says that nobody else uses, for whoever is told of it and cannot read it.
+    pub fn begin_with(before: UserConfig, home: &Path) -> Self {
+        Self { home: home.to_owned(), dirs: None, before, seen: None }
     }
 
     /// Why work in the directory should not go on: its file has got a decision about it. Cheap while the file stays as it is.
@@ -120,7 +144,9 @@ impl ProjectWatch {
 
     /// The same, by what the file is told to say now.
     pub fn new_entry_in(&self, now: &UserConfig) -> Option<String> {
-        let path = now.new_project_above(&self.dir, &self.before)?;
+        let is_watched =
+            |path: &Path| self.dirs.as_ref().is_none_or(|dirs| dirs.iter().any(|dir| dir.starts_with(path)));
+        let path = now.new_project(&self.before, is_watched)?;
         Some(format!(
             "{} got an entry for {path} while Codex worked there. If that was you, continue the task; if not, remove the \
              entry: with it Codex runs what {path}/.codex says",
@@ -179,11 +205,36 @@ mod tests {
         };
         let before = with(&[("/srv/old", "untrusted")]);
         let after = with(&[("/srv/old", "trusted"), ("/srv/repo", "trusted"), ("/srv/repo2", "trusted")]);
-        let found = |dir: &str| after.new_project_above(Path::new(dir), &before);
+        let found =
+            |dir: &'static str| after.new_project(&before, move |path| Path::new(dir).starts_with(path));
         assert_eq!(found("/srv/repo/sub"), Some("/srv/repo"));
         assert_eq!(found("/srv/repo"), Some("/srv/repo"));
         assert_eq!(found("/srv/old"), Some("/srv/old"), "its level changed");
         assert_eq!(found("/srv"), None);
-        assert_eq!(after.new_project_above(Path::new("/srv/repo"), &after), None);
+        assert_eq!(after.new_project(&after, |_| true), None);
+    }
+
+    #[test]
+    fn an_entry_for_the_repository_of_a_worktree_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let [home, main, worktree] = ["home", "main", "worktree"].map(|name| dir.path().join(name));
+        let linked = main.join(".git/worktrees/worktree");
+        for made in [&home, &linked, &worktree.join("sub")] {
+            fs::create_dir_all(made).unwrap();
+        }
+        fs::write(worktree.join(".git"), format!("gitdir: {}\n", linked.display())).unwrap();
+        fs::write(linked.join("commondir"), "../..\n").unwrap();
+        let mut watch = ProjectWatch::begin(&home, &worktree.join("sub"));
+        let entry = format!("[projects.{:?}]\ntrust_level = \"trusted\"\n", main.canonicalize().unwrap());
+        fs::write(home.join("config.toml"), entry).unwrap();
+        assert!(watch.new_entry().is_some());
+        assert_eq!(main_root(&main), None, "an ordinary repository");
+    }
+
+    #[test]
+    fn in_a_home_that_nobody_else_uses_every_entry_counts() {
+        let watch = ProjectWatch::begin_with(UserConfig::default(), Path::new("/h"));
+        let now = UserConfig::parse("[projects.\"/elsewhere\"]\ntrust_level = \"trusted\"\n");
+        assert!(watch.new_entry_in(&now).is_some_and(|told| told.contains("/elsewhere")));
     }
 }

@@ -9,13 +9,15 @@
 //!    anything where the quotes of a command cannot be followed (`"$(…)"`, here-documents).
 //! 3. Where a command runs text that it computes (`eval`, `| sh`, `python -c`, `$X` in the place of a program), or decodes any
 //!    (`base64 -d`), nothing is hidden: the value of `T=npm_…` could become a program with `${T%%_*}`.
-//! 4. Where a command expands or pipes anything (`` $ ` | < > ( ``), only a *generated* string is hidden: shown, it would
-//!    tell the reader no more than its mark does. The `rm` of `TOKEN=rm; echo $TOKEN` is shown. So it is in every diff.
-//! 5. Else any value of a name that announces a secret is hidden, since it reaches nothing but the program that it is for. Not
-//!    so a word of its own behind an option, which may be an operand (`dropdb --no-password production`).
+//! 4. Where a command expands or pipes anything (`` $ ` | < > ( ``), nothing is hidden: a later part could cut a program out of
+//!    any string, or decode it (`cut -c5-9 > n; bash n`). So it is in every diff and in the arguments of tools, which others use.
+//! 5. Else a *generated* string is hidden, and any value of a name that announces a password: it reaches nothing but the program
+//!    that it is for. Not so a word that may be an operand (`dropdb --no-password production`, `tee password=x`), nor a short
+//!    `secret` or `token`, which may name what is acted on (`gh secret delete --secret=PROD`).
 //!
-//! What a rule refuses to hide is shown, unless the program itself knows it to be secret or it is a private key: these go to
-//! no chat. They are marked, and [`Shown::is_whole`] says that the text must not be approved by whoever has seen only this.
+//! What a rule refuses to hide is shown, unless it is a real credential: one that the program itself knows, a private key, or,
+//! where it may travel, a generated string. These go to no chat. They are marked, and [`Shown::is_whole`] says that the text must
+//! not be approved by whoever has seen only this.
 //!
 //! Invisible characters are named in place (`⟨U+200B⟩`) and not taken out: a shell acts on them. So is the bracket of
 //! a text that poses as a mark of ours.
@@ -170,17 +172,16 @@ impl Covering<'_> {
             return Fate::Hide;
         }
         let may_act = self.context.may_be_name(span.start, span.end) || self.context.runs_what_it_computes();
+        let is_generated = inert::is_generated(span.kind, value);
+        let is_named = || !self.context.may_be_operand(span.start) && inert::is_named_value(span.kind, value);
         let is_hidden = !may_act
             && (inert::is_known_value(span.kind, value)
-                || inert::is_generated(span.kind, value)
-                || (self.context.moves_nothing()
-                    && !self.context.may_be_operand(span.start)
-                    && inert::is_named_value(span.kind, value)));
-        match (is_hidden, is_forbidden) {
-            (true, _) => Fate::Hide,
-            (false, true) => Fate::Withhold,
-            (false, false) => Fate::Show,
+                || (self.context.moves_nothing() && (is_generated || is_named())));
+        if is_hidden {
+            return Fate::Hide;
         }
+        let may_travel = is_generated && !may_act;
+        if is_forbidden || may_travel { Fate::Withhold } else { Fate::Show }
     }
 
     /// Moves the marks to where their secrets stand in the command line of the shell.

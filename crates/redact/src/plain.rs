@@ -113,6 +113,25 @@ pub(crate) fn with_named(text: &str, returns: Named) -> Cow<'_, str> {
     Cow::Owned(named)
 }
 
+/// Returns a path in one line, with every character named that cannot be seen. Two paths that differ look different.
+///
+/// ```
+/// use redact::plain::path;
+///
+/// assert_eq!(path("/srv/a\u{200b}b\nc"), "/srv/a⟨U+200B⟩b⟨U+000A⟩c");
+/// ```
+pub fn path(text: &str) -> Cow<'_, str> {
+    let named = with_named(text, Named::AllReturns);
+    if !named.contains(['\n', '\t']) {
+        return named;
+    }
+    let mut line = String::with_capacity(named.len() + 16);
+    for char in named.chars() {
+        if matches!(char, '\n' | '\t') { push_named(char, &mut line) } else { line.push(char) }
+    }
+    Cow::Owned(line)
+}
+
 /// `⟨U+200B⟩`
 pub(crate) fn push_named(char: char, into: &mut String) {
     let code = format!("{:04X}", u32::from(char));

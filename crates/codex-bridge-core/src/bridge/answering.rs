@@ -142,7 +142,7 @@ impl Bridge {
         if request.state != RequestState::Open {
             return Ok(Recorded::TooLate(request));
         }
-        about.check(&request, &decision)?;
+        about.check(&request, &self.digest_of_whole(&request)?, &decision)?;
         if request.is_question() && is_yes(&decision) {
             return Err(Error::IsQuestion(request.request_id));
         }
@@ -209,6 +209,13 @@ impl Bridge {
         found.ok_or_else(|| Error::UnknownRequest(request_id.to_owned()))
     }
 
+    /// Names a request together with its whole changes. Nobody can guess it, so whoever says it has opened them.
+    pub(super) fn digest_of_whole(&self, request: &RequestRecord) -> Result<String, Error> {
+        let text = format!("{} {}", request.request_id, request.digest);
+        let mark = self.inner.key.mark(text.as_bytes(), "whole changes");
+        mark.map_err(|error| Error::Refused(error.to_string()))
+    }
+
     async fn only_open_request(&self, task_id: &TaskId) -> Result<RequestRecord, Error> {
         let mut open = self.open_requests(Some(task_id.clone())).await?;
         match open.len() {
@@ -241,14 +248,19 @@ impl From<Which<'_>> for About {
 }
 
 impl About {
-    /// Whether this decision can be about this request. A no harms nothing, whatever it is about.
-    fn check(&self, request: &RequestRecord, decision: &Decision) -> Result<(), Error> {
+    /// Whether this decision can be about this request. A no harms nothing, whatever it is about. A yes to changes of which lists
+    /// show the beginning needs the digest of the whole.
+    fn check(&self, request: &RequestRecord, of_whole: &str, decision: &Decision) -> Result<(), Error> {
+        let names_whole = self.digest.as_deref() == Some(of_whole);
         match &self.digest {
             // What was recorded before there were digests matches none.
-            Some(digest) if request.digest.is_empty() || *digest != request.digest => {
+            Some(digest) if request.digest.is_empty() || (*digest != request.digest && !names_whole) => {
                 Err(Error::AnotherRequest(request.request_id.clone()))
             }
             None if !is_no(decision) => Err(Error::NotShown(request.request_id.clone())),
+            _ if request.is_cut() && !names_whole && !self.is_revealed && !is_no(decision) => {
+                Err(Error::NotOpened(request.request_id.clone()))
+            }
             _ if request.needs_reveal() && !self.is_revealed && !is_no(decision) => {
                 Err(Error::NeedsReveal(request.request_id.clone()))
             }

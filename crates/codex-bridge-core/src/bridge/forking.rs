@@ -73,6 +73,7 @@ impl Bridge {
         let inner = &self.inner;
         let (prompt, now) = (new.prompt.as_deref(), branch.created_at);
         branch.token.clone_from(&new.by.token);
+        branch.settings.turn_given_by = new.by.kind;
         let mut batch = vec![Write::AddTask(Box::new(branch.clone())), state_event(&branch, now)];
         if let Some(prompt) = prompt {
             // It has used what its trunk had; whoever says what to do next means it, limits or not.

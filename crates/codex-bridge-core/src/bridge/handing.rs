@@ -3,7 +3,7 @@
 
 use super::{Bridge, Error, Inner};
 use crate::store::Write;
-use crate::task::TaskId;
+use crate::task::{GiverKind, TaskId};
 use crate::token::{self, NewQuota, Token, Used};
 
 /// What anything that is handed over counts for at least: a task with a short prompt takes room as well.
@@ -16,11 +16,13 @@ pub struct Giver {
     pub name: String,
     /// The token that they came by, whose quota it counts against.
     pub token: Option<String>,
+    /// Whether it is the owner of the machine or somebody else.
+    pub kind: GiverKind,
 }
 
 impl From<&str> for Giver {
     fn from(name: &str) -> Self {
-        Self { name: name.to_owned(), token: None }
+        Self { name: name.to_owned(), ..Self::default() }
     }
 }
 

@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::broadcast;
 
 use super::{Bridge, Error, News, OpenText, TaskView};
 use crate::event::{Event, Seq};
-use crate::request::{RequestRecord, RequestState};
+use crate::request::{OpenedChanges, RequestRecord, RequestState, has_cut};
 use crate::store::{AuditFilter, AuditLine, RequestFilter, TaskFilter};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
 
@@ -96,12 +95,15 @@ impl Bridge {
 
     /// The changes of a request with their whole diffs, as in its `ask.changes`; those in the request itself if nothing
     /// was cut there, or if there was no space for the whole ones.
-    pub async fn whole_changes(&self, request: &RequestRecord) -> Result<Value, Error> {
+    pub async fn whole_changes(&self, request: &RequestRecord) -> Result<OpenedChanges, Error> {
         let kept = match request.whole_changes_bytes() {
             Some(_) => self.inner.store.whole_changes(&request.request_id).await?,
             None => None,
         };
-        Ok(kept.map_or_else(|| request.ask["changes"].clone(), |whole| whole.changes))
+        let changes = kept.map_or_else(|| request.ask["changes"].clone(), |whole| whole.changes);
+        let is_opened = request.is_cut() && !has_cut(&changes);
+        let digest = if is_opened { self.digest_of_whole(request)? } else { request.digest.clone() };
+        Ok(OpenedChanges { changes, digest })
     }
 
     /// The turns of a task, the oldest first.

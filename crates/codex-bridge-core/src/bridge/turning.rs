@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Error, Giver, Inner, NewTask, audit, now_ms, random_hex, state_event, state_writes};
 use crate::store::{self, Write};
-use crate::task::{Notification, Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord, Used};
+use crate::task::{Notification, Settings, Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord, Used};
 
 /// How much of a prompt is kept for lists. One that is longer ends in `…`.
 const SUMMARY_CHARS: usize = 200;
@@ -21,7 +21,7 @@ impl Inner {
             status: Status::Queued,
             reason: None,
             prompt_summary: self.summary(&new.prompt),
-            settings: new.settings.clone(),
+            settings: Settings { turn_given_by: new.by.kind, ..new.settings.clone() },
             parked: None,
             limits: new.limits,
             used: Used::default(),
@@ -145,6 +145,7 @@ impl Inner {
         by: &Giver,
     ) -> Result<(), Error> {
         task.token.clone_from(&by.token);
+        task.settings.turn_given_by = by.kind;
         let mut batch = self.another_turn(task, prompt, now_ms())?;
         if let Some(name) = client_request_id {
             self.name_turn(&mut batch, name)?;

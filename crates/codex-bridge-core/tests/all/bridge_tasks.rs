@@ -87,7 +87,7 @@ async fn a_secret_that_had_to_be_shown_is_hidden_once_it_is_decided_on() {
     let id = bridge.start(bench.task("go")).await.unwrap().task.id;
     for what in ["the command", "the patch"] {
         let open = asked(&bridge, id.as_str()).await.open_requests.remove(0);
-        let shown = format!("{} {}", open.ask, bridge.whole_changes(&open).await.unwrap());
+        let shown = format!("{} {}", open.ask, bridge.whole_changes(&open).await.unwrap().changes);
         assert!(shown.contains("hunter2"), "{what} acts on it: {shown:.500}");
         let report = decide(&bridge, id.as_str(), Decision::Decline, "ada").await.unwrap();
         assert_eq!(report.outcome, DecisionOutcome::Resolved, "{what}");
@@ -97,7 +97,7 @@ async fn a_secret_that_had_to_be_shown_is_hidden_once_it_is_decided_on() {
     assert_eq!(closed.len(), 2);
     assert!(closed[1].whole_changes_bytes().is_some(), "the patch is cut in lists");
     for request in closed {
-        let kept = format!("{} {}", request.ask, bridge.whole_changes(&request).await.unwrap());
+        let kept = format!("{} {}", request.ask, bridge.whole_changes(&request).await.unwrap().changes);
         assert!(!kept.contains("hunter2"), "{kept:.2000}");
     }
     bench.tidy(bridge).await;

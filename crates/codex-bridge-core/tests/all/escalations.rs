@@ -3,7 +3,7 @@
 
 use codex_bridge_core::bridge::{Error, Giver, NewBranch};
 use codex_bridge_core::event::Event;
-use codex_bridge_core::task::{EscalationRule, Status, Task};
+use codex_bridge_core::task::{EscalationRule, GiverKind, Status, Task};
 use codex_bridge_core::token::{NewQuota, Role};
 use codex_bridge_core::{Bridge, NewTask};
 use codex_session::{Decision, Escalations};
@@ -137,7 +137,7 @@ async fn a_turn_that_comes_by_a_token_is_declined_whoever_began_the_task() {
     bench.model.script("go", escalated());
     let bridge = bench.open().await;
     bridge.create_token("ci", Role::Operator, NewQuota::default(), "ada").await.unwrap();
-    let ci = Giver { name: "token ci".to_owned(), token: Some("ci".to_owned()) };
+    let ci = Giver { name: "token ci".to_owned(), token: Some("ci".to_owned()), kind: GiverKind::Other };
     let id = bridge.start(task(&bench, "go", Escalations::Ask)).await.unwrap().task.id.to_string();
     asked_to_leave(&bridge, &id).await;
     bridge.continue_once(&id, "go", None, &ci).await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use codex_bridge_core::bridge::{Error, Giver, NewBranch};
 use codex_bridge_core::store::{self, TaskFilter};
-use codex_bridge_core::task::Status;
+use codex_bridge_core::task::{GiverKind, Status};
 use codex_bridge_core::token::{self, NewQuota, Role, Used};
 use codex_bridge_core::{Bridge, Config, NewTask};
 use codex_session::SteerOutcome;
@@ -18,7 +18,7 @@ const LEAST: u64 = 1024;
 async fn token(bridge: &Bridge, open_tasks: u32, bytes: u64) -> Giver {
     let quota = NewQuota { open_tasks: Some(open_tasks), bytes: Some(bytes) };
     bridge.create_token("ci", Role::Operator, quota, "ada").await.unwrap();
-    Giver { name: "token ci".to_owned(), token: Some("ci".to_owned()) }
+    Giver { name: "token ci".to_owned(), token: Some("ci".to_owned()), kind: GiverKind::Other }
 }
 
 fn by(giver: &Giver, new: NewTask) -> NewTask {

@@ -50,19 +50,25 @@ pub async fn agree(
             asked if asked.needs_reveal && asked.state == RequestState::Open => {
                 return agree_to_revealed(globals, &client, &asked, decision).await;
             }
-            asked => asked,
+            // A list shows the beginning of it.
+            asked if asked.whole_changes_bytes.is_some() && is_at_terminal() => {
+                confirmed(&client, asked).await?
+            }
+            asked => Some(requests::with_whole_changes(&client, asked).await?),
         },
         None => match only(&client, id).await? {
             Some(request) if request.needs_reveal => {
                 return agree_to_revealed(globals, &client, &request, decision).await;
             }
-            Some(request) if confirmed(&client, &request).await? => request,
-            Some(_) => return Ok(ExitCode::from(exit::FAILED)),
+            Some(request) => confirmed(&client, request).await?,
             // The daemon says that nothing is open.
             None => return decide(globals, id, Which::Only, decision).await,
         },
     };
-    decide(globals, id, shown.shown(), decision).await
+    match shown {
+        Some(shown) => decide(globals, id, shown.shown(), decision).await,
+        None => Ok(ExitCode::from(exit::FAILED)),
+    }
 }
 
 /// Shows all of a request that cannot be shown elsewhere, and asks the person at this terminal.
@@ -110,10 +116,11 @@ async fn only(client: &Client, id: &str) -> Result<Option<Request>, Failure> {
     Ok(open.pop())
 }
 
-/// Shows a request to the person at this terminal, and asks them. Nobody else can agree to what they do not name.
-async fn confirmed(client: &Client, request: &Request) -> Result<bool, Failure> {
+/// Shows a request to the person at this terminal, and asks them; gives what they agreed to. Nobody else can agree to what they
+/// do not name.
+async fn confirmed(client: &Client, request: Request) -> Result<Option<Request>, Failure> {
     let terminal = Terminal::of_stdout();
-    let Request { task_id, request_id, .. } = request;
+    let Request { task_id, request_id, .. } = &request;
     if !is_at_terminal() {
         let message = format!("nobody was shown {request_id}: without a terminal its name is needed");
         let hint = format!(
@@ -121,9 +128,9 @@ async fn confirmed(client: &Client, request: &Request) -> Result<bool, Failure> 
         );
         return Err(Failure::new("usage", message).hint(hint));
     }
-    let whole = requests::with_whole_changes(client, request.clone()).await?;
+    let whole = requests::with_whole_changes(client, request).await?;
     output::lines(&whole_request(&whole, terminal.paint, terminal.columns()))?;
-    confirm(request_id)
+    Ok(confirm(&whole.request_id)?.then_some(whole))
 }
 
 /// What came of a decision, in a sentence.

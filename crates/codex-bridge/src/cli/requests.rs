@@ -73,7 +73,8 @@ pub fn revealed_lines(revealed: &Revealed) -> Vec<String> {
 /// The same request with diffs that are whole.
 pub async fn with_whole_changes(client: &Client, mut request: Request) -> Result<Request, Failure> {
     if request.whole_changes_bytes.take().is_some() {
-        request.changes = Some(client.changes(&request.task_id, &request.request_id).await?);
+        let whole = client.changes(&request.task_id, &request.request_id).await?;
+        (request.changes, request.digest) = (Some(whole.changes), whole.digest);
     }
     Ok(request)
 }

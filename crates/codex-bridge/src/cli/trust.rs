@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use codex_bridge_core::trust::Trust;
-use redact::plain::plain;
+use redact::plain::{path, plain};
 
 use super::keyboard::{Keyboard, Line};
 use super::render::amount::counted;
@@ -61,10 +61,10 @@ async fn list(globals: &Globals, client: &Client) -> Result<(), Failure> {
 }
 
 fn table(listed: &TrustList) -> Vec<String> {
-    let widest = listed.directories.iter().map(|entry| columns(&plain(&entry.dir))).max().unwrap_or(0);
+    let widest = listed.directories.iter().map(|entry| columns(&path(&entry.dir))).max().unwrap_or(0);
     let line = |entry: &TrustEntry| {
         let problem = entry.problem.as_ref().map(|problem| format!("  ({problem})")).unwrap_or_default();
-        format!("{}  {}{problem}", pad(&plain(&entry.dir), widest), pad(entry.trust.as_str(), 12))
+        format!("{}  {}{problem}", pad(&path(&entry.dir), widest), pad(entry.trust.as_str(), 12))
             .trim_end()
             .to_owned()
     };
@@ -81,10 +81,10 @@ async fn show(globals: &Globals, client: &Client, dir: PathBuf) -> Result<(), Fa
 
 /// What holds, and why.
 fn told(found: &TrustOf) -> Vec<String> {
-    let mut lines = vec![plain(&found.dir).into_owned(), format!("  {}", found.trust.described())];
+    let mut lines = vec![path(&found.dir).into_owned(), format!("  {}", found.trust.described())];
     lines.push(match &found.decided_by {
         Some(root) if *root == found.dir => "  set for this directory".to_owned(),
-        Some(root) => format!("  set for {}", plain(root)),
+        Some(root) => format!("  set for {}", path(root)),
         None if found.trust == found.trust_for_others => "  the default".to_owned(),
         None => format!(
             "  the default for a person at the terminal; for agents and remote callers it is {}",
@@ -115,7 +115,7 @@ fn tell(globals: &Globals, changed: &TrustChange) -> Result<(), Failure> {
     }
     let mut lines = told(&changed.now);
     let before = changed.before.map(|before| format!("; before: {before}")).unwrap_or_default();
-    lines.insert(3, format!("  written to {}{before}", plain(&changed.config_file)));
+    lines.insert(3, format!("  written to {}{before}", path(&changed.config_file)));
     let running = &changed.unchanged_tasks;
     if !running.is_empty() {
         let (count, ids) = (counted(running.len(), "task"), running.join(", "));
@@ -131,14 +131,14 @@ async fn confirm(globals: &Globals, client: &Client, dir: &Path) -> Result<(), F
     let unsure = |message: String| {
         Failure::new("not_confirmed", message).hint(format!(
             "`codex-bridge trust {} trusted --yes` trusts it: its .codex/ takes effect, with MCP servers that run outside the sandbox",
-            plain(&found.dir)
+            path(&found.dir)
         ))
     };
     let is_asked = !globals.json && stdin().is_terminal() && stderr().is_terminal();
     let Some(mut keyboard) = is_asked.then(Keyboard::open).flatten() else {
         return Err(unsure(format!(
             "{} was not trusted: there is no terminal to confirm it on",
-            plain(&found.dir)
+            path(&found.dir)
         )));
     };
     for line in meaning(&found) {
@@ -159,7 +159,7 @@ async fn confirm(globals: &Globals, client: &Client, dir: &Path) -> Result<(), F
 /// What trusting a directory means, in plain words.
 fn meaning(found: &TrustOf) -> Vec<String> {
     let mut lines = vec![
-        format!("If you trust {}, with all that is below it:", plain(&found.dir)),
+        format!("If you trust {}, with all that is below it:", path(&found.dir)),
         "  - MCP servers that its .codex/ names are started with every task, outside the sandbox and as you"
             .to_owned(),
         "  - commands that its .codex/ rules allow run without anybody being asked".to_owned(),
@@ -206,7 +206,7 @@ mod tests {
         /srv/app/x
           hostile: nothing of the directory configures Codex
           set for /srv/app
-        /srv/x
+        /srv/⟨U+001B⟩[2Jx
           hostile: nothing of the directory configures Codex
           the default
         ");

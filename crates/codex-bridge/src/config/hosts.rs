@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::{Env, File, whole};
+use super::{Env, File, checked};
 use crate::failure::Failure;
 use crate::paths::Paths;
 
@@ -13,6 +13,7 @@ use crate::paths::Paths;
 #[serde(deny_unknown_fields, default)]
 pub struct Hosts {
     /// The socket of the launcher that runs hosts under another user.
+    #[serde(deserialize_with = "checked::path")]
     pub launcher: Option<PathBuf>,
 }
 
@@ -23,8 +24,10 @@ pub struct HostsFile {
     /// The codex to run: a path, or a name on the PATH.
     pub codex_bin: Option<PathBuf>,
     /// The CODEX_HOME of tasks; by default the launcher's own variable, else Codex's default.
+    #[serde(deserialize_with = "checked::path")]
     pub codex_home: Option<PathBuf>,
     /// Other homes that callers may name.
+    #[serde(deserialize_with = "checked::paths")]
     pub other_homes: Vec<PathBuf>,
     /// What Codex and its commands see of the environment, beyond the built-in list.
     pub env: Env,
@@ -33,17 +36,15 @@ pub struct HostsFile {
 /// Reads the launcher's file. One that was named must be there.
 pub fn load(paths: &Paths) -> Result<HostsFile, Failure> {
     let text = super::read(paths)?;
-    let file: HostsFile =
-        toml::from_str(&text).map_err(|error| super::wrong(&text, &paths.config_file, &error))?;
-    let homes = file.codex_home.iter().chain(&file.other_homes);
-    whole(homes).map_err(|what| super::nonsense(&paths.config_file, &what))?;
-    Ok(file)
+    toml::from_str(&text).map_err(|error| super::wrong(&text, &paths.config_file, &error))
 }
 
-/// With a launcher, what belongs to Codex is set there: a value that does nothing would deceive whoever reads it.
-pub(super) fn check(file: &File) -> Result<(), String> {
-    let Some(socket) = &file.hosts.launcher else { return Ok(()) };
-    whole([socket])?;
+/// With a launcher, what belongs to Codex is set there: a value that does nothing would deceive whoever reads it. Gives the key
+/// and what is wrong with it.
+pub(super) fn check(file: &File) -> Result<(), (&'static str, String)> {
+    if file.hosts.launcher.is_none() {
+        return Ok(());
+    }
     let set_here = [
         ("codex_bin", file.codex_bin.is_some()),
         ("codex_home", file.codex_home.is_some()),
@@ -51,7 +52,9 @@ pub(super) fn check(file: &File) -> Result<(), String> {
         ("[env]", !file.env.pass.is_empty() || !file.env.set.is_empty()),
     ];
     match set_here.iter().find(|(_, is_set)| *is_set) {
-        Some((key, _)) => Err(format!("with a launcher of hosts, {key} belongs to the launcher's own file")),
+        Some((key, _)) => {
+            Err((key, "with a launcher of hosts, this belongs to the launcher's own file".to_owned()))
+        }
         None => Ok(()),
     }
 }

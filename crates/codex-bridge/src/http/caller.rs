@@ -9,6 +9,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use codex_bridge_core::Bridge;
 use codex_bridge_core::bridge::Giver;
+use codex_bridge_core::task::GiverKind;
 use codex_bridge_core::token::Token;
 
 use super::Refusal;
@@ -89,7 +90,8 @@ impl Caller {
             Way::Token { name, .. } => Some(name.clone()),
             Way::Socket | Way::Lent | Way::Nested => None,
         };
-        Giver { name: self.name.clone(), token }
+        let kind = if self.is_owner() { GiverKind::Owner } else { GiverKind::Other };
+        Giver { name: self.name.clone(), token, kind }
     }
 
     /// Whether they may still come in: a token may have been revoked since.

@@ -11,7 +11,7 @@ use super::tasks::{as_diff, wants_diff};
 use super::{App, Body, Caller, Path, Refusal, Reply};
 use crate::calls;
 use crate::failure::Failure;
-use crate::view::{Change, Decided, Request, Revealed, diff_of};
+use crate::view::{Decided, Request, Revealed, WholeChanges, diff_of};
 
 pub async fn list(State(app): State<App>) -> Reply<Vec<Request>> {
     let open = app.bridge.open_requests(None).await?;
@@ -30,7 +30,7 @@ pub async fn show(State(app): State<App>, Path((id, request)): Path<(String, Str
     Ok(Json(app.bridge.request(&task_id, &request).await?.into()))
 }
 
-/// The changes with their whole diffs: a list has only the beginning of long ones.
+/// The changes with their whole diffs: a list has only the beginning of long ones, and its digest is not enough for a yes.
 pub async fn changes(
     State(app): State<App>,
     Path((id, request)): Path<(String, String)>,
@@ -38,8 +38,8 @@ pub async fn changes(
 ) -> Result<Response, Refusal> {
     let task_id = app.bridge.find(&id).await?.id;
     let record = app.bridge.request(&task_id, &request).await?;
-    let changes = Change::of(&app.bridge.whole_changes(&record).await?);
-    Ok(if wants_diff(&headers) { as_diff(diff_of(&changes)) } else { Json(changes).into_response() })
+    let whole = WholeChanges::from(app.bridge.whole_changes(&record).await?);
+    Ok(if wants_diff(&headers) { as_diff(diff_of(&whole.changes)) } else { Json(whole).into_response() })
 }
 
 pub async fn decide(

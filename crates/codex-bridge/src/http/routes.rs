@@ -115,7 +115,7 @@ fn of_requests() -> Vec<Route> {
             requests::changes,
             "The changes that a request asks for, with their whole diffs",
         )
-        .gives_or_text::<Vec<view::Change>>("text/x-diff"),
+        .gives_or_text::<view::WholeChanges>("text/x-diff"),
         post(
             "/v1/tasks/{id}/requests/{request}/decision",
             requests::decide,

@@ -120,8 +120,9 @@ fn offers(request: &Request, decision: &str) -> bool {
 }
 
 fn word_schema(request: &Request) -> Option<ElicitationSchema> {
-    // A form of an MCP server, or a page to visit, is more than a yes or a no.
-    if offers(request, "form") || !offers(request, "accept") {
+    // A form of an MCP server, or a page to visit, is more than a yes or a no. And nobody agrees to a diff by its beginning.
+    let is_cut = request.changes.iter().flatten().any(|change| change.cut_bytes > 0);
+    if offers(request, "form") || !offers(request, "accept") || is_cut {
         return None;
     }
     let offered: Vec<_> = WORDS.into_iter().filter(|(word, _)| offers(request, word)).collect();
@@ -172,13 +173,6 @@ fn message(request: &Request) -> String {
     lines.extend(request.details.iter().map(|it| fact(&plain(&it.label), &plain(&it.text))));
     for change in request.changes.iter().flatten() {
         lines.push(block(&plain(&change.diff)));
-        if change.cut_bytes > 0 {
-            lines.push(format!(
-                "… {} bytes of the diff of {} are missing",
-                change.cut_bytes,
-                plain(&change.path)
-            ));
-        }
     }
     if request.hidden_secrets > 0 {
         lines.push(format!("Secrets that are hidden in this: {}", request.hidden_secrets));

@@ -1,7 +1,7 @@
 //! A request as callers see it: what is asked, and the answers on offer in the words that are sent back.
 
 use codex_bridge_core::bridge::Which;
-use codex_bridge_core::request::{RequestRecord, RequestState};
+use codex_bridge_core::request::{OpenedChanges, RequestRecord, RequestState};
 use codex_bridge_core::trust::Trust;
 use codex_wire::escalation::Escalation;
 use schemars::JsonSchema;
@@ -111,6 +111,21 @@ pub struct Change {
     pub removed_lines: Option<u64>,
     /// How many bytes are missing at its end; 0 if it is whole.
     pub cut_bytes: u64,
+}
+
+/// The changes of a request with their whole diffs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WholeChanges {
+    /// Names the request together with all of its changes: a yes to diffs that a list shows in part needs this one.
+    pub digest: String,
+    /// Each file with its whole diff. One that is longer than what is kept says how many bytes are missing.
+    pub changes: Vec<Change>,
+}
+
+impl From<OpenedChanges> for WholeChanges {
+    fn from(opened: OpenedChanges) -> Self {
+        Self { digest: opened.digest, changes: Change::of(&opened.changes) }
+    }
 }
 
 /// A request with nothing hidden.

@@ -16,9 +16,8 @@ use super::form::{Control, FormOf};
 use super::frame::{Frame, page};
 use super::request::{self, Card, Extent};
 use super::wrong::Wrong;
-use crate::failure::Failure;
 use crate::http::{App, Body, Caller, Path, Query, Refusal, Role, requests};
-use crate::view::{self, Change, diff_of};
+use crate::view::{Change, diff_of};
 
 /// Open requests that are drawn at once. A card may hold a large diff.
 const ON_A_PAGE: usize = 50;
@@ -101,8 +100,7 @@ pub async fn show(
     let record = app.bridge.request(&task.id, &request).await?;
     let mut card = Card::new(&record, &task, &caller);
     if shown.whole {
-        let changes = Change::of(&app.bridge.whole_changes(&record).await?);
-        card = card.opened(changes, mark_of_opening(&app, &record)?);
+        card = card.opened(app.bridge.whole_changes(&record).await?);
     }
     (card.head, card.tone) = match shown.sent.as_deref() {
         Some("first") => ("Your answer is in", "good"),
@@ -111,24 +109,6 @@ pub async fn show(
     };
     let cards = vec![card];
     Ok(page(StatusCode::OK, &Page { frame, cards, next: None, is_later: false, is_single: true }))
-}
-
-/// What only the page with the whole changes has: whoever sends it has opened them.
-fn mark_of_opening(app: &App, record: &RequestRecord) -> Result<String, Failure> {
-    app.bridge.seal_key().mark(record.request_id.as_bytes(), "whole changes").map_err(Failure::internal)
-}
-
-/// Refuses a yes to more than was shown.
-fn check_opened(app: &App, record: &RequestRecord, fields: &Fields) -> Result<(), Failure> {
-    let is_whole = request::extent(&view::Request::from(record.clone())) == Extent::Whole;
-    if is_whole || !request::agrees(fields) {
-        return Ok(());
-    }
-    if fields.said("opened") == Some(mark_of_opening(app, record)?.as_str()) {
-        return Ok(());
-    }
-    let message = "the decision covers more than was shown: open the whole diff first";
-    Err(Failure::new("not_opened", message).hint("the card has a link to it"))
 }
 
 /// The changes that a request asks for, as one diff: whole, where a card has the beginning.
@@ -140,7 +120,7 @@ pub async fn changes(
     caller.may(Role::Viewer)?;
     let task = app.bridge.find(&task).await?;
     let record = app.bridge.request(&task.id, &request).await?;
-    let changes = Change::of(&app.bridge.whole_changes(&record).await?);
+    let changes = Change::of(&app.bridge.whole_changes(&record).await?.changes);
     let text = plain(&diff_of(&changes)).into_owned();
     Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
 }
@@ -154,7 +134,6 @@ pub async fn decide(
     caller.may(Role::Approver)?;
     let task = app.bridge.find(&task).await?;
     let record = app.bridge.request(&task.id, &request_id).await?;
-    check_opened(&app, &record, &fields)?;
     let decision = request::decision(&record, &fields)?;
     let path = Path((task.id.0.clone(), record.request_id.clone()));
     let decided = requests::decide(State(app), caller, path, Body(decision)).await;

@@ -24,6 +24,8 @@ pub struct File {
     pub lines: Vec<Line>,
     /// What is not shown, in a sentence.
     pub missing: Option<String>,
+    /// Whether somebody decides on it: then nothing of it is folded away.
+    pub is_decided_on: bool,
 }
 
 impl File {
@@ -241,7 +243,16 @@ fn file(old: Option<String>, new: Option<String>) -> File {
         (_, Some(path)) => (path, "changed"),
         (None, None) => (UNNAMED.to_owned(), "changed"),
     };
-    File { path, fate, added: 0, removed: 0, shown: None, lines: Vec::new(), missing: None }
+    File {
+        path,
+        fate,
+        added: 0,
+        removed: 0,
+        shown: None,
+        lines: Vec::new(),
+        missing: None,
+        is_decided_on: false,
+    }
 }
 
 fn path_of(text: &str) -> Option<String> {

@@ -1,6 +1,6 @@
 //! A request as a card: all that the decision covers, and a form with the answers on offer.
 
-use codex_bridge_core::request::{RequestRecord, RequestState};
+use codex_bridge_core::request::{OpenedChanges, RequestRecord, RequestState};
 use codex_bridge_core::task::Task;
 use redact::plain::plain;
 use serde::Deserialize;
@@ -90,8 +90,8 @@ pub enum Extent {
     Whole,
     /// The beginning: whoever agrees opens the whole first.
     Beginning,
-    /// All of it, since somebody has opened it; this shows it to whoever takes the decision.
-    Opened(String),
+    /// All of it, since somebody has opened it.
+    Opened,
     /// The beginning, and the rest was not kept: nobody can see what they would agree to.
     Lost,
 }
@@ -138,13 +138,14 @@ impl Card {
         }
     }
 
-    /// The same with the whole changes, and what shows later that they were opened.
-    pub fn opened(mut self, changes: Vec<view::Change>, mark: String) -> Self {
+    /// The same with the whole changes, and the digest that shows that they were opened.
+    pub fn opened(mut self, whole: OpenedChanges) -> Self {
         let was_cut = self.extent != Extent::Whole;
-        self.request.changes = Some(changes);
+        self.request.changes = Some(view::Change::of(&whole.changes));
+        self.request.digest = whole.digest;
         self.files = files(&self.request);
         (self.extent, self.cut) = match extent(&self.request) {
-            Extent::Whole if was_cut => (Extent::Opened(mark), None),
+            Extent::Whole if was_cut => (Extent::Opened, None),
             Extent::Whole => (Extent::Whole, None),
             // Longer than what is kept at most.
             _ => {
@@ -159,11 +160,6 @@ impl Card {
     pub fn holds_back(&self, button: &Button) -> bool {
         button.is_yes() && matches!(self.extent, Extent::Beginning | Extent::Lost)
     }
-}
-
-/// Whether a decision agrees to something. Only the two that surely do not are none.
-pub fn agrees(fields: &Fields) -> bool {
-    !matches!(fields.said("decision"), Some("decline" | "cancel"))
 }
 
 /// Whether the changes of a request are all on its card.
@@ -221,6 +217,7 @@ fn files(request: &view::Request) -> Vec<File> {
             missing: (change.cut_bytes > 0)
                 .then(|| format!("{} more of this file's diff are not shown here", size(change.cut_bytes))),
             lines,
+            is_decided_on: true,
         };
         // What was counted before it was cut is true of the whole.
         let here = file.changed_here();

@@ -41,7 +41,6 @@ pub(super) enum UsersFile {
 pub(super) struct Told {
     reach: Reach,
     home: PathBuf,
-    dir: PathBuf,
     projects: ProjectWatch,
     asked_at: Instant,
     /// MCP servers that Codex has started and that were not in the file when the thread was opened.
@@ -51,13 +50,14 @@ pub(super) struct Told {
 impl UsersFile {
     /// From now on, when the file says `users`. None where the home of Codex is not known.
     pub(super) fn begin(link: &Link, users: UserConfig, confinement: &Confinement) -> Option<Self> {
-        let (home, dir) = (PathBuf::from(confinement.codex_home.as_ref()?), Path::new(&confinement.cwd));
+        let home = PathBuf::from(confinement.codex_home.as_ref()?);
         Some(match link.reach() {
             // Codex writes a decision by itself when it takes a repository for trusted.
-            Reach::Own => Self::Own { projects: ProjectWatch::begin(&home, dir), home },
+            Reach::Own => {
+                Self::Own { projects: ProjectWatch::begin(&home, Path::new(&confinement.cwd)), home }
+            }
             reach @ Reach::Launcher(_) => Self::Told(Told {
-                projects: ProjectWatch::begin_with(users, &home, dir),
-                dir: dir.to_owned(),
+                projects: ProjectWatch::begin_with(users, &home),
                 reach,
                 home,
                 asked_at: Instant::now(),
@@ -101,7 +101,7 @@ impl Told {
     /// A decision that has appeared, told once.
     fn new_entry(&mut self, now: UserConfig) -> Option<String> {
         let entry = self.projects.new_entry_in(&now)?;
-        self.projects = ProjectWatch::begin_with(now, &self.home, &self.dir);
+        self.projects = ProjectWatch::begin_with(now, &self.home);
         Some(entry)
     }
 }

@@ -119,7 +119,8 @@ pub(super) fn is_named_value(kind: &str, value: &str) -> bool {
         .as_bytes()
         .windows(2)
         .any(|pair| pair[0] == b'.' && (pair[1].is_ascii_alphabetic() || pair[1] == b'.'));
-    is_by_name(kind)
+    // `secret` and `token` are also names of what a command acts on
+    (is_in_url(kind) || matches!(kind, "password" | "api-key" | "authorization" | "cookie" | "signature"))
         && body.starts_with(|char: char| char.is_ascii_alphanumeric())
         && body.bytes().all(is_inert)
         && !has_ending

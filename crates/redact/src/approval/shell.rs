@@ -102,7 +102,7 @@ impl<'a> Context<'a> {
             context.runs_what_it_computes =
                 context.expands_to_program() || context.sources() || evaluates(text, matter);
             context.moves_nothing = matter == Matter::Command
-                && !text.contains(['$', '`', '|', '<', '>', '('])
+                && !without_null_redirections(text).contains(['$', '`', '|', '<', '>', '('])
                 && !words(text).any(|word| RENAMERS.contains(&word));
         }
         context
@@ -141,13 +141,21 @@ impl<'a> Context<'a> {
             || self.is_in_place_of_program(start, Subject::Value { end })
     }
 
-    /// Whether what begins at `start` is a word of its own behind an option. It may be the value of the option; or an operand,
-    /// where the option takes none: `dropdb --no-password production`.
+    /// Whether what begins at `start` may be an operand: a word of its own behind an option that perhaps takes no value
+    /// (`dropdb --no-password production`), or one that looks like an assignment and stands behind a program (`tee password=x`).
     pub(super) fn may_be_operand(&self, start: usize) -> bool {
         let Some(word) = self.word_start(start) else { return true };
         let (blanks, before) = split_blanks(&self.bytes[..word]);
-        let is_behind_option = || self.word_before(before.len()).is_none_or(|word| word.starts_with(b"-"));
-        blanks > 0 && is_only_quotes(&self.bytes[word..start]) && is_behind_option()
+        let word_before = self.word_before(before.len());
+        let prefix = &self.bytes[word..start];
+        if is_assignment(prefix) {
+            let begins_command = matches!(before.last(), None | Some(b'\n' | b';' | b'&' | b'{'));
+            return !begins_command
+                && !word_before
+                    .is_some_and(|word| is_assignment(word) || matches!(word, b"export" | b"env"));
+        }
+        let is_behind_option = || word_before.is_none_or(|word| word.starts_with(b"-"));
+        blanks > 0 && is_only_quotes(prefix) && is_behind_option()
     }
 
     fn is_in_place_of_program(&self, start: usize, subject: Subject) -> bool {
@@ -268,6 +276,13 @@ impl<'a> Context<'a> {
         };
         is_closed && is_only_quotes(prefix)
     }
+}
+
+/// The text without redirections that keep nothing of what a program says, or only join its two outputs.
+fn without_null_redirections(text: &str) -> String {
+    ["2>&1", "&>/dev/null", "2>/dev/null", "2> /dev/null", ">/dev/null", "> /dev/null"]
+        .iter()
+        .fold(text.to_owned(), |text, harmless| text.replace(harmless, " "))
 }
 
 /// Whether a backslash before a place takes what follows as a part of it: `\e`, `\x24`, `\u0041`.

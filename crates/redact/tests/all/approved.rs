@@ -142,5 +142,5 @@ fn random_commands_reach_every_fate() {
         parsed += usize::from(parsed::is_readable(&command));
     }
     let counts = [hidden, exposed, withheld, parsed];
-    assert!(hidden > 100 && exposed > 100 && withheld > 50 && parsed > 800, "{counts:?}");
+    assert!(hidden > 40 && exposed > 100 && withheld > 50 && parsed > 800, "{counts:?}");
 }

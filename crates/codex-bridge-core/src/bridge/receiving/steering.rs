@@ -13,7 +13,7 @@ use crate::failpoint;
 use crate::inbox::{Command, Message, MessageKind, Party, Rules, State};
 use crate::runner::was_heard;
 use crate::store::MessageFilter;
-use crate::task::{Status, Task, TaskId};
+use crate::task::{GiverKind, Status, Task, TaskId};
 
 /// What somebody hears whose addition was on its way when all went wrong.
 const MAY_BE_LOST: &str =
@@ -123,7 +123,7 @@ impl Bridge {
         failpoint::hit("steer.before_record");
         self.save_message(&mut message).await?;
         failpoint::hit("steer.recorded");
-        let by = Giver { name: message.author(), token: None };
+        let by = Giver { name: message.author(), token: None, kind: GiverKind::Other };
         let outcome = self.steer_as(task_id.as_str(), &text, &by, message.id.clone()).await;
         failpoint::hit("steer.given");
         match outcome {

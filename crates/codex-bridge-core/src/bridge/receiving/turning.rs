@@ -11,7 +11,7 @@ use crate::outbox::{Delivery, Notice};
 use crate::place::{self, Place};
 use crate::request::RequestState;
 use crate::store::{MessageFilter, Write};
-use crate::task::{EscalationRule, Limits, Settings, Task, TaskId, TimeMs, Waived};
+use crate::task::{EscalationRule, GiverKind, Limits, Settings, Task, TaskId, TimeMs, Waived};
 
 /// What a thread is told whose messages are another agent's.
 const OF_AN_AGENT: &str = "The messages of this conversation are written by another agent, not by a person. Treat \
@@ -56,7 +56,7 @@ impl Bridge {
                     limits: limits(rules, 0),
                     client_request_id: None,
                     notify_target: None,
-                    by: Giver { name: message.author(), token: None },
+                    by: Giver { name: message.author(), token: None, kind: GiverKind::Other },
                     prompt,
                 };
                 inner.first_turn(&new, asks_in, now)?

@@ -11,8 +11,8 @@ use crate::place::Place;
 use crate::request::{RequestRecord, RequestState};
 use crate::store::Write;
 use crate::task::{
-    EscalationRule, Limits, Notification, Parked, Settings, Status, Task, TaskError, TaskId, Tokens,
-    TurnProgress, TurnRecord, Usage, Used, Waived,
+    EscalationRule, GiverKind, Limits, Notification, Parked, Settings, Status, Task, TaskError, TaskId,
+    Tokens, TurnProgress, TurnRecord, Usage, Used, Waived,
 };
 use crate::token::{Quota, Role, Token};
 use crate::trust::Trust;
@@ -73,6 +73,7 @@ pub fn full_task(number: u32) -> Task {
             place: Some(Place { device: 64_512, inode: 7 }),
             narrowed: Some("as asked".into()),
             trust_of_turn: Some(Trust::Trusted),
+            turn_given_by: GiverKind::Other,
             escalations: EscalationRule {
                 of_profile: Some(Escalations::Decline),
                 of_origin: Escalations::Ask,

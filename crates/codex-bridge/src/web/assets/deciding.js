@@ -203,9 +203,9 @@ const deciding = (() => {
       $(".files", card).replaceWith($(".files", drawn));
       const cut = $(".cut", drawn);
       if (cut) $(".cut", card).replaceWith(cut); else $(".cut", card).remove();
-      const form = $("form.decide", card), mark = $("input[name=opened]", drawn);
-      if (form && mark) {
-        form.prepend(mark);
+      const form = $("form.decide", card), whole = $("form.decide", drawn);
+      if (form && whole && !$("button[data-held]", whole)) {
+        $("input[name=digest]", form).value = $("input[name=digest]", whole).value;
         $(".held", form)?.remove();
         all("button[data-held]", form).forEach((it) => { it.disabled = false; it.removeAttribute("data-held"); });
       }

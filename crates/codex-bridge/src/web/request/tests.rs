@@ -2,7 +2,7 @@ use codex_bridge_core::request::{RequestRecord, RequestState};
 use codex_bridge_core::task::TaskId;
 use serde_json::{Value, json};
 
-use super::{Extent, Fields, agrees, decision, extent, files, missing, verdict};
+use super::{Extent, Fields, decision, extent, files, missing, verdict};
 use crate::view;
 
 fn record(ask: Value, state: RequestState) -> RequestRecord {
@@ -104,16 +104,6 @@ fn a_cut_diff_says_how_many_lines_there_are_and_how_many_are_shown() {
     let old = json!({"path": "/ws/a", "kind": "add", "cut_bytes": 9000, "diff": "+a\n"});
     let old = record(json!({"kind": "file_change", "changes": [old]}), RequestState::Open);
     assert_eq!(files(&view::Request::from(old))[0].plus(), "+1");
-}
-
-#[test]
-fn only_a_sure_no_agrees_to_nothing() {
-    for (said, expected) in
-        [("decline", false), ("cancel", false), ("accept", true), ("form", true), ("x", true)]
-    {
-        assert_eq!(agrees(&fields(&[("decision", said)])), expected, "{said}");
-    }
-    assert!(agrees(&fields(&[])));
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! Values of the operator's file that are checked while they are read, so that a mistake is told with its line.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use codex_bridge_core::config::PROMPT_LIMIT_BYTES;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+/// A limit on prompts below this would refuse what people write.
+const PROMPT_LIMIT_LEAST: usize = 1024;
+
+/// A path from the root on.
+struct WholePath(PathBuf);
+
+impl<'de> Deserialize<'de> for WholePath {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        let path = PathBuf::deserialize(value)?;
+        if path.is_absolute() {
+            return Ok(Self(path));
+        }
+        Err(D::Error::custom(format!("{} must be a whole path, from / on", path.display())))
+    }
+}
+
+pub(super) fn path<'de, D: Deserializer<'de>>(value: D) -> Result<Option<PathBuf>, D::Error> {
+    Ok(Option::<WholePath>::deserialize(value)?.map(|path| path.0))
+}
+
+pub(super) fn paths<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<PathBuf>, D::Error> {
+    Ok(Vec::<WholePath>::deserialize(value)?.into_iter().map(|path| path.0).collect())
+}
+
+pub(super) fn some_paths<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Vec<PathBuf>>, D::Error> {
+    paths(value).map(Some)
+}
+
+pub(super) fn named_paths<'de, D: Deserializer<'de>>(
+    value: D,
+) -> Result<BTreeMap<String, PathBuf>, D::Error> {
+    let paths = BTreeMap::<String, WholePath>::deserialize(value)?;
+    Ok(paths.into_iter().map(|(name, path)| (name, path.0)).collect())
+}
+
+/// The name of an environment variable.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Variable(String);
+
+impl<'de> Deserialize<'de> for Variable {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(value)?;
+        if !name.is_empty() && !name.contains(['=', '\0']) {
+            return Ok(Self(name));
+        }
+        Err(D::Error::custom(format!("{name:?} is not the name of a variable; `[env.set]` takes values")))
+    }
+}
+
+pub(super) fn variables<'de, D: Deserializer<'de>>(value: D) -> Result<BTreeSet<String>, D::Error> {
+    Ok(BTreeSet::<Variable>::deserialize(value)?.into_iter().map(|name| name.0).collect())
+}
+
+pub(super) fn at_least_one<'de, D: Deserializer<'de>>(value: D) -> Result<usize, D::Error> {
+    match usize::deserialize(value)? {
+        0 => Err(D::Error::custom("it must be at least 1")),
+        number => Ok(number),
+    }
+}
+
+pub(super) fn prompt_limit<'de, D: Deserializer<'de>>(value: D) -> Result<usize, D::Error> {
+    let limit = usize::deserialize(value)?;
+    if (PROMPT_LIMIT_LEAST..=PROMPT_LIMIT_BYTES).contains(&limit) {
+        return Ok(limit);
+    }
+    let message = format!(
+        "a prompt may be limited to {PROMPT_LIMIT_LEAST} bytes at least and {PROMPT_LIMIT_BYTES} at most"
+    );
+    Err(D::Error::custom(message))
+}
+
+/// Codex would write a rule to its home by which the command runs unasked in every task, also in the user's own terminal.
+pub(super) fn permanent_rules<'de, D: Deserializer<'de>>(value: D) -> Result<(), D::Error> {
+    if bool::deserialize(value)? {
+        return Err(D::Error::custom("rules for good cannot be allowed any more; remove this line"));
+    }
+    Ok(())
+}
