@@ -24,6 +24,8 @@ use crate::config::Config;
 
 /// How long the command of the proof may take; a sandbox starts in 0.1 s.
 const PROOF_LIMIT: Duration = Duration::from_secs(20);
+/// What the command of the proof says before it tries to read.
+const RAN: &str = "ran";
 /// How much longer the call may take than its command.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// Proofs that are remembered; there are fewer hosts than this.
@@ -77,8 +79,10 @@ impl HostRules {
             return Ok(());
         }
         let record = Files(host.dir()).record();
+        // The first half shows that commands run at all: one that cannot even start reads nothing either.
+        let script = format!("echo {RAN}; exec cat \"$1\"");
         let command = CommandExec {
-            command: vec!["cat".to_owned(), text(&record)],
+            command: vec!["sh".to_owned(), "-c".to_owned(), script, "sh".to_owned(), text(&record)],
             cwd: self.confinement.cwd.clone(),
             permission_profile: self.name(),
             timeout_ms: u64::try_from(PROOF_LIMIT.as_millis()).unwrap_or(u64::MAX),
@@ -86,7 +90,10 @@ impl HostRules {
         let ran = connection.peer.call(&command, PROOF_LIMIT + ANSWER_LIMIT).await;
         let ran =
             ran.map_err(|error| unproven(format!("the command that has to fail did not run: {error}")))?;
-        if ran.exit_code == 0 || !ran.stdout.is_empty() {
+        let Some(read) = ran.stdout.strip_prefix(RAN) else {
+            return Err(unproven(format!("its commands do not run: {}", ran.stderr.trim())));
+        };
+        if ran.exit_code == 0 || !read.trim().is_empty() {
             return Err(unproven(format!(
                 "its commands can read {}, which is denied to them",
                 record.display()

@@ -15,6 +15,9 @@ use rustix::process::geteuid;
 
 use crate::failure::Failure;
 
+/// Files with keys that the packaged units read, beside the configuration.
+const ENVIRONMENT_FILES: [&str; 3] = ["daemon.env", "hosts.env", ".env"];
+
 /// The longest name below the directory of the sockets: `hosts/`, a host's name of 8, `/s`.
 const LONGEST_SOCKET_NAME: usize = "/hosts/12345678/s".len();
 
@@ -83,6 +86,9 @@ impl Paths {
             _ => self.config_file.clone(),
         };
         let mut own = vec![self.state_dir.clone(), config, self.sockets_dir()];
+        if self.is_config_named {
+            own.extend(ENVIRONMENT_FILES.map(|name| self.config_file.with_file_name(name)));
+        }
         own.dedup();
         own
     }

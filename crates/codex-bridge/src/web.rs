@@ -71,11 +71,13 @@ async fn shielded(request: Request, next: Next) -> Response {
 fn shield(mut response: Response) -> Response {
     let headers = response.headers_mut();
     // Not `no-referrer`: Chromium 148 then sends `Origin: null` with our own forms, which could be anyone's.
-    let fixed: [(HeaderName, &str); 4] = [
+    let fixed: [(HeaderName, &str); 5] = [
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "same-origin"),
         (X_FRAME_OPTIONS, "DENY"),
+        // A page that opened ours could move or cover it.
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     ];
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));

@@ -354,5 +354,18 @@ impl ShownQuestion {
     }
 }
 
+/// The longest id of a question that is shown.
+const LONGEST_KEY: usize = 40;
+
+/// The key by which people answer a question. It is the model's own id, unless that could deceive whoever reads it or hold a secret:
+/// then it is `q1`, `q2` …
+pub(crate) fn question_key(index: usize, id: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-.".contains(char);
+    let is_shown = (1..=LONGEST_KEY).contains(&id.len())
+        && id.chars().all(is_plain)
+        && redact::Redactor::default().count_and_redact(id).1 == 0;
+    if is_shown { id.to_owned() } else { format!("q{}", index + 1) }
+}
+
 #[cfg(test)]
 mod tests;

@@ -6,10 +6,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use codex_wire::answer::{Answer, CommandDecision, ElicitationAction, GrantScope, Verdict};
-use codex_wire::request::{FileSystemPermissions, Permissions, PermissionsApproval, ServerRequest};
+use codex_wire::request::{
+    FileSystemPermissions, Permissions, PermissionsApproval, ServerRequest, UserInputRequest,
+};
 use codex_wire::{Epoch, RequestId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::ask::question_key;
 
 /// Names one request: its id is unique only within one start of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -118,8 +122,8 @@ pub fn answer(request: &ServerRequest, decision: &Decision, allow_permanent_rule
         ServerRequest::FileChange(_) => Answer::FileChange(verdict(decision)),
         ServerRequest::LegacyCommand(_) | ServerRequest::LegacyPatch(_) => Answer::Legacy(verdict(decision)),
         ServerRequest::Permissions(asked) => grant(asked, decision),
-        ServerRequest::UserInput(_) => match decision {
-            Decision::Answers(answers) => Answer::UserInput(answers.clone()),
+        ServerRequest::UserInput(asked) => match decision {
+            Decision::Answers(answers) => Answer::UserInput(by_own_ids(asked, answers)),
             _ => Answer::UserInput(BTreeMap::new()),
         },
         ServerRequest::Elicitation(asked) => {
@@ -136,6 +140,19 @@ pub fn answer(request: &ServerRequest, decision: &Decision, allow_permanent_rule
         }
         _ => Answer::fail_closed(request),
     }
+}
+
+/// The answers under the ids of the questions as Codex has them. A key that names no question is passed on as it is.
+fn by_own_ids(
+    asked: &UserInputRequest,
+    answers: &BTreeMap<String, Vec<String>>,
+) -> BTreeMap<String, Vec<String>> {
+    let own_id = |key: &String| {
+        let mut questions = asked.questions.iter().enumerate();
+        let question = questions.find(|(index, question)| question_key(*index, &question.id) == *key);
+        question.map_or_else(|| key.clone(), |(_, question)| question.id.clone())
+    };
+    answers.iter().map(|(key, words)| (own_id(key), words.clone())).collect()
 }
 
 fn verdict(decision: &Decision) -> Verdict {

@@ -14,8 +14,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// How much of the end of a rollout is read. The call is among the last lines, unless other calls of the same response
-/// have had long outputs meanwhile: then more is read, up to the last of these.
+/// How much of the end of a rollout is read: more and more, until the beginning of the turn is in it. A turn that is longer than
+/// the last of these is not read.
 const WINDOWS: [u64; 3] = [256 * 1024, 4 * 1024 * 1024, 32 * 1024 * 1024];
 
 /// Whether a request asks for more than the sandbox gives.
@@ -40,19 +40,17 @@ impl Escalation {
         self != Self::None
     }
 
-    /// What the pending call with this id asks for, by the end of the rollout of its thread.
+    /// What the pending call with this id asks for, by the last turn in the rollout of its thread.
     pub fn of_call(rollout: &Path, call_id: &str) -> Self {
         if call_id.is_empty() {
             return Self::Unknown;
         }
         for window in WINDOWS {
-            match read_end(rollout, window) {
-                Err(_) => return Self::Unknown,
-                Ok(end) => match in_lines(&end.text, call_id) {
-                    Some(found) => return found,
-                    None if end.is_whole => return Self::Unknown,
-                    None => {}
-                },
+            let Ok(end) = read_end(rollout, window) else { return Self::Unknown };
+            match last_turn(&end.text) {
+                Some(turn) => return in_turn(turn, call_id),
+                None if end.is_whole => return in_turn(&end.text, call_id),
+                None => {}
             }
         }
         Self::Unknown
@@ -86,30 +84,41 @@ fn read_end(rollout: &Path, bytes: u64) -> io::Result<End> {
     Ok(End { text: lines, is_whole: false })
 }
 
-/// What the call asks for that has this id and no output yet; none if there is no such call.
-///
-/// A call with an output is over. A provider that uses an id twice would otherwise have an earlier, plain call taken for
-/// one that is not written yet.
-fn in_lines(lines: &str, call_id: &str) -> Option<Escalation> {
-    let mut found: Option<Escalation> = None;
-    for line in lines.lines().filter(|line| line.contains(call_id)) {
-        let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
-        let payload = &line["payload"];
-        if line["type"] != "response_item" || payload["call_id"] != call_id {
-            continue;
+/// The lines behind the one with which the last turn began. Codex alone writes such a line: what a model says stands inside of
+/// others.
+fn last_turn(lines: &str) -> Option<&str> {
+    let is_beginning = |line: &str| {
+        line.contains("task_started")
+            && serde_json::from_str::<Value>(line)
+                .is_ok_and(|line| line["type"] == "event_msg" && line["payload"]["type"] == "task_started")
+    };
+    let mut end = lines.len();
+    for line in lines.rsplit('\n') {
+        if is_beginning(line) {
+            return Some(&lines[end..]);
         }
-        found = match payload["type"].as_str() {
-            Some("function_call") => Some(wider(found, wish(&payload["arguments"]))),
-            Some(output) if output.ends_with("_output") => None,
-            _ => Some(Escalation::Unknown),
-        };
+        end -= (line.len() + 1).min(end);
     }
-    found
+    None
 }
 
-/// Of two calls with one id, the one that asks for more.
-fn wider(one: Option<Escalation>, other: Escalation) -> Escalation {
-    one.filter(|one| one.counts()).unwrap_or(other)
+/// What the one call of a turn asks for that has this id. A provider chooses the ids: where one stands twice, be it with an
+/// output, it cannot be told which call is meant.
+fn in_turn(lines: &str, call_id: &str) -> Escalation {
+    let with_id = lines.lines().filter(|line| line.contains(call_id)).filter_map(|line| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        (line["type"] == "response_item" && line["payload"]["call_id"] == call_id).then_some(line)
+    });
+    let mut with_id = with_id.take(2);
+    match (with_id.next(), with_id.next()) {
+        (Some(line), None) if is_command(&line["payload"]) => wish(&line["payload"]["arguments"]),
+        _ => Escalation::Unknown,
+    }
+}
+
+/// Whether a call runs a command by the tool whose arguments we know.
+fn is_command(call: &Value) -> bool {
+    call["type"] == "function_call" && call["name"] == "exec_command"
 }
 
 /// What the arguments of a call ask for.

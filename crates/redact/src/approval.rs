@@ -28,7 +28,7 @@ mod quotes;
 mod shell;
 
 use crate::Redactor;
-use crate::mark::{is_look_alike, push_mark};
+use crate::mark::{BRACKETS, is_look_alike, push_mark};
 use crate::plain::{self, Named};
 use crate::text::Span;
 use quotes::Unwrapped;
@@ -211,7 +211,7 @@ impl Covering<'_> {
         let breaks = if self.matter == Matter::Excerpt { Named::LoneReturns } else { Named::AllReturns };
         let named = plain::with_named(seen, breaks);
         let mut rest = &*named;
-        while let Some(at) = rest.find(|char: char| "[［⁅⟦【〔❲".contains(char)) {
+        while let Some(at) = rest.find(BRACKETS) {
             into.push_str(&rest[..at]);
             let bracket = rest[at..].chars().next().unwrap_or('[');
             if is_look_alike(&rest[at..]) {

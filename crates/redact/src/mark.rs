@@ -16,6 +16,9 @@ const MOST_DIGITS: usize = 9;
 /// What comes behind the number in a mark.
 const CHARACTERS: &[u8] = b" character";
 
+/// What opens a mark, and what looks like it.
+pub(crate) const BRACKETS: [char; 12] = ['[', '［', '⁅', '⟦', '【', '〔', '❲', '〖', '⦋', '﹝', '〘', '〚'];
+
 /// How far behind an opening bracket a text may pose as a mark.
 const LONGEST_LOOK_ALIKE: usize = 80;
 
@@ -62,12 +65,14 @@ pub(crate) fn mark_end(text: &Text, at: usize) -> Parsed<usize> {
 /// Spelling, blanks and case do not count: a reader does not look that closely.
 pub(crate) fn is_look_alike(text: &str) -> bool {
     let mut chars = text.chars();
-    if !chars.next().is_some_and(|char| matches!(char, '[' | '［' | '⁅' | '⟦' | '【' | '〔' | '❲')) {
+    if !chars.next().is_some_and(|char| BRACKETS.contains(&char)) {
         return false;
     }
     let inside = chars.take(LONGEST_LOOK_ALIKE).take_while(|char| !matches!(char, ']' | '\n' | '['));
-    let inside: String = inside.filter(char::is_ascii_alphanumeric).collect();
-    let inside = inside.to_ascii_lowercase();
-    let has_length = inside.contains("char") && inside.bytes().any(|byte| byte.is_ascii_digit());
+    let inside: String = inside.filter(|char| char.is_alphanumeric()).collect();
+    let inside = inside.to_lowercase();
+    // letters of another script may look like these
+    let has_words = inside.contains("char") || !inside.is_ascii();
+    let has_length = has_words && inside.chars().any(char::is_numeric);
     has_length || ["redacted", "hidden", "removed", "masked"].iter().any(|word| inside.contains(word))
 }

@@ -89,10 +89,10 @@ pub(crate) enum Named {
     LoneReturns,
 }
 
-/// Returns `text` with everything that [`plain`] would take out or turn into a line break named in place. For texts that
-/// are acted on as they are: `ls\u{200b}` is another program than `ls`.
+/// Returns `text` with everything that [`plain`] would take out or turn into a line break named in place, and every blank that a
+/// shell does not take for one. For texts that are acted on as they are: `ls\u{200b}` is another program than `ls`.
 pub(crate) fn with_named(text: &str, returns: Named) -> Cow<'_, str> {
-    if !text.chars().any(|char| is_invisible(char) || is_line_break(char)) {
+    if !text.chars().any(deceives_where_it_acts) {
         return Cow::Borrowed(text);
     }
     let mut named = String::with_capacity(text.len() + 16);
@@ -104,7 +104,7 @@ pub(crate) fn with_named(text: &str, returns: Named) -> Cow<'_, str> {
             continue;
         }
         let is_seen = is_selector && named.chars().next_back().is_some_and(is_picture);
-        if is_seen || !(is_invisible(char) || is_line_break(char)) {
+        if is_seen || !deceives_where_it_acts(char) {
             named.push(char);
         } else {
             push_named(char, &mut named);
@@ -136,6 +136,11 @@ pub fn path(text: &str) -> Cow<'_, str> {
 pub(crate) fn push_named(char: char, into: &mut String) {
     let code = format!("{:04X}", u32::from(char));
     into.extend(["⟨U+", &code, "⟩"]);
+}
+
+/// Characters that do something else than they seem to, where a program reads the text.
+fn deceives_where_it_acts(char: char) -> bool {
+    is_invisible(char) || is_line_break(char) || (char.is_whitespace() && !char.is_ascii())
 }
 
 /// Characters that move to another line in a way that can hide one.

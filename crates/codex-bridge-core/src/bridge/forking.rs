@@ -5,7 +5,7 @@ use codex_wire::ThreadId;
 
 use super::handing::Opens;
 use super::turning::new_task_id;
-use super::{Bridge, Error, Giver, Inner, TaskView, check_name, now_ms, state_event};
+use super::{Bridge, Error, Giver, Inner, TaskView, audit, check_name, now_ms, state_event};
 use crate::runner::session_setup;
 use crate::store::Write;
 use crate::task::{Notification, Status, Task, TaskId, Used};
@@ -74,7 +74,12 @@ impl Bridge {
         let (prompt, now) = (new.prompt.as_deref(), branch.created_at);
         branch.token.clone_from(&new.by.token);
         branch.settings.turn_given_by = new.by.kind;
-        let mut batch = vec![Write::AddTask(Box::new(branch.clone())), state_event(&branch, now)];
+        let from = branch.reason.clone().unwrap_or_default();
+        let mut batch = vec![
+            Write::AddTask(Box::new(branch.clone())),
+            state_event(&branch, now),
+            audit(&new.by.name, "fork", Some(&branch.id), &from),
+        ];
         if let Some(prompt) = prompt {
             // It has used what its trunk had; whoever says what to do next means it, limits or not.
             branch.waive_reached_limits();

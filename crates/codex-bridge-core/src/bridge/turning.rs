@@ -150,6 +150,7 @@ impl Inner {
         if let Some(name) = client_request_id {
             self.name_turn(&mut batch, name)?;
         }
+        batch.push(audit(&by.name, "continue", Some(&task.id), &self.summary(prompt)));
         batch.extend(Self::counted(by, &task.id, &[Some(prompt)]));
         self.line_up_with(task, batch).await
     }

@@ -47,15 +47,19 @@ fn check_field(field: &Value, form: &Map<String, Value>) -> Result<(), String> {
     let wrong = |what: String| Err(format!("{name} must be {what}"));
     let choices: Vec<&str> =
         field["choices"].as_array().into_iter().flatten().filter_map(|it| it["value"].as_str()).collect();
-    let is_choice = |value: &Value| value.as_str().is_some_and(|text| choices.contains(&text));
-    match (field["type"].as_str().unwrap_or_default(), value) {
-        ("string", Value::String(_)) if !choices.is_empty() => {
-            if is_choice(value) {
-                Ok(())
-            } else {
-                wrong(format!("one of: {}", choices.join(" | ")))
-            }
+    let is_choice = |value: &Value| match value.as_str() {
+        Some(text) => choices.contains(&text),
+        None => choices.contains(&value.to_string().as_str()),
+    };
+    let kind = field["type"].as_str().unwrap_or_default();
+    match (kind, value) {
+        _ if !choices.is_empty()
+            && kind != "array"
+            && !(is_choice(value) && (kind == "other" || value.is_string() == (kind == "string"))) =>
+        {
+            wrong(format!("one of: {}", choices.join(" | ")))
         }
+        ("string", Value::String(_)) if !choices.is_empty() => Ok(()),
         ("string", Value::String(text)) => within(field, text.chars().count(), "characters").or_else(wrong),
         ("boolean", Value::Bool(_)) | ("other" | "", _) => Ok(()),
         ("integer", Value::Number(number)) if number.as_f64().is_none_or(|it| it.fract() != 0.0) => {
@@ -105,6 +109,7 @@ mod tests {
             {"name": "name", "type": "string", "required": true, "max_length": 5},
             {"name": "colour", "type": "string", "choices": [{"value": "red"}, {"value": "blue"}]},
             {"name": "count", "type": "integer", "minimum": 1.0, "maximum": 3.0},
+            {"name": "size", "type": "integer", "choices": [{"value": "1"}, {"value": "2"}]},
             {"name": "dry_run", "type": "boolean", "default": true},
             {"name": "tags", "type": "array", "choices": [{"value": "a"}, {"value": "b"}], "max_length": 1},
             {"name": "odd", "type": "other"},
@@ -113,8 +118,7 @@ mod tests {
 
     #[test]
     fn a_form_takes_what_its_fields_allow_and_says_what_that_is() {
-        let full =
-            json!({"name": "1", "colour": "red", "count": 3, "dry_run": false, "tags": ["a"], "odd": {}});
+        let full = json!({"name": "1", "colour": "red", "count": 3, "size": 2, "dry_run": false, "tags": ["a"], "odd": {}});
         assert_eq!(check(&ask(), &full), Ok(()));
         assert_eq!(check(&ask(), &json!({"name": "x"})), Ok(()));
         for (form, told) in [
@@ -122,6 +126,8 @@ mod tests {
             (json!({"name": 1}), "name must be text"),
             (json!({"name": "too long"}), "name must be at most 5 characters"),
             (json!({"name": "x", "colour": "green"}), "colour must be one of: red | blue"),
+            (json!({"name": "x", "size": 3}), "size must be one of: 1 | 2"),
+            (json!({"name": "x", "size": "1"}), "size must be one of: 1 | 2"),
             (json!({"name": "x", "count": 9}), "count must be at most 3"),
             (json!({"name": "x", "count": 1.5}), "count must be a whole number"),
             (json!({"name": "x", "count": "2"}), "count must be a whole number"),
@@ -130,7 +136,7 @@ mod tests {
             (json!({"name": "x", "tags": ["a", "b"]}), "tags must be at most 1 choices"),
             (
                 json!({"name": "x", "more": 1}),
-                "the form has no field more: it has name, colour, count, dry_run, tags, odd",
+                "the form has no field more: it has name, colour, count, size, dry_run, tags, odd",
             ),
             (json!("x"), "a form is filled in as an object, with a value for each field"),
         ] {

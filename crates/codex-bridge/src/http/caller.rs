@@ -22,6 +22,8 @@ pub use codex_bridge_core::token::Role;
 const LOCAL_USER: &str = "local user";
 /// How somebody to whom they have lent a role is called on the record.
 const AGENT: &str = "agent";
+/// How the names of holders of a token begin.
+const TOKEN: &str = "token ";
 /// How an agent inside one of our own hosts is called on the record.
 const NESTED_AGENT: &str = "nested agent";
 
@@ -71,7 +73,7 @@ impl Caller {
     /// Somebody with a token.
     pub fn with_token(token: &Token) -> Self {
         let way = Way::Token { name: token.name.clone(), hash: token.hash.clone() };
-        Self { name: format!("token {}", token.name), role: token.role, way }
+        Self { name: format!("{TOKEN}{}", token.name), role: token.role, way }
     }
 
     /// Whether this is the owner of the machine's account, who has lent nothing out.
@@ -133,7 +135,9 @@ impl Caller {
     /// Their own name for a request, as it is stored: nobody meets the work of another caller by the same word.
     pub fn own_name(&self, client_request_id: Option<String>) -> Option<String> {
         let id = client_request_id.filter(|id| !id.trim().is_empty())?;
-        Some(if self.is_here() { id } else { format!("{}: {id}", self.name) })
+        // One that looks like a token's is not to be met by that token.
+        let is_kept = self.is_here() && !id.starts_with(TOKEN);
+        Some(if is_kept { id } else { format!("{}: {id}", self.name) })
     }
 
     /// The door that a start by this caller comes through. Only the owner's own word for it counts.

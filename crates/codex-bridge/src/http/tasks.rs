@@ -11,7 +11,7 @@ use codex_bridge_core::TaskView;
 use codex_bridge_core::bridge::{Giver, NewBranch};
 use codex_bridge_core::event::Event;
 use codex_bridge_core::store::TaskFilter;
-use codex_bridge_core::task::{Status, TaskId};
+use codex_bridge_core::task::{GiverKind, Status, TaskId};
 
 use super::{App, Body, Caller, Path, Query, Refusal, Reply, Role, page};
 use crate::calls::{self, Door};
@@ -222,10 +222,25 @@ pub async fn within_reach(app: &App, caller: &Caller, id: &str) -> Result<(), Fa
     if caller.role >= Role::Approver { Ok(()) } else { app.rules.admit_again(&settings, door) }
 }
 
-/// Puts on the record who commands what, before it is done.
-async fn note(app: &App, caller: &Caller, action: &str, id: &str) -> Result<(), Failure> {
-    let task_id = app.bridge.find(id).await?.id;
-    Ok(app.bridge.note(&caller.name, action, Some(&task_id)).await?)
+/// Whether a caller may speak into the turn that runs. It is asked about and trusted as whoever asked for it, so others have to
+/// wait for its end.
+pub async fn may_steer(app: &App, caller: &Caller, id: &str) -> Result<(), Failure> {
+    within_reach(app, caller, id).await?;
+    let is_owners = app.bridge.find(id).await?.settings.turn_given_by == GiverKind::Owner;
+    if caller.role >= Role::Approver || !is_owners {
+        return Ok(());
+    }
+    let message = "the owner of this machine asked for the turn that runs: nobody else speaks into it";
+    Err(Failure::new("beyond_reach", message).hint("continue the task when the turn has ended"))
+}
+
+/// Puts on the record who commands what, before it is done. What would be refused anyway is not recorded.
+pub async fn note(app: &App, by: &str, action: &str, id: &str) -> Result<(), Failure> {
+    let task = app.bridge.find(id).await?;
+    if task.status.is_at_rest() {
+        return Ok(());
+    }
+    Ok(app.bridge.note(by, action, Some(&task.id)).await?)
 }
 
 pub async fn continue_task(
@@ -237,7 +252,6 @@ pub async fn continue_task(
 ) -> Reply<Task> {
     let name = request_id(&headers, turn.client_request_id)?.filter(|name| !name.trim().is_empty());
     within_reach(&app, &caller, &id).await?;
-    note(&app, &caller, "continue", &id).await?;
     let continued = app.bridge.continue_once(&id, &turn.prompt, name.as_deref(), &caller.giver()).await?;
     Ok(Json(continued.into()))
 }
@@ -248,15 +262,15 @@ pub async fn steer(
     Path(id): Path<String>,
     Body(steer): Body<calls::Steer>,
 ) -> Reply<Outcome> {
-    within_reach(&app, &caller, &id).await?;
-    note(&app, &caller, "steer", &id).await?;
+    may_steer(&app, &caller, &id).await?;
+    note(&app, &caller.name, "steer", &id).await?;
     let (outcome, message) = view::steer_outcome(app.bridge.steer(&id, &steer.text, &caller.giver()).await?);
     let task = app.bridge.show(&id).await?.into();
     Ok(Json(Outcome { outcome: outcome.to_owned(), message, task }))
 }
 
 pub async fn interrupt(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Reply<Outcome> {
-    note(&app, &caller, "interrupt", &id).await?;
+    note(&app, &caller.name, "interrupt", &id).await?;
     let view = app.bridge.interrupt(&id).await?;
     let outcome = view::interrupt_outcome(view.task.status).to_owned();
     Ok(Json(Outcome { outcome, message: None, task: view.into() }))
@@ -271,13 +285,13 @@ pub async fn fork(
 ) -> Reply<Task> {
     let client_request_id = caller.own_name(request_id(&headers, fork.client_request_id)?);
     within_reach(&app, &caller, &id).await?;
-    note(&app, &caller, "fork", &id).await?;
     let prompt = fork.prompt.filter(|prompt| !prompt.trim().is_empty());
     let new = NewBranch { prompt, client_request_id, by: caller.giver() };
     Ok(Json(app.bridge.fork(&id, new).await?.into()))
 }
 
 pub async fn release(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Reply<Task> {
-    note(&app, &caller, "release", &id).await?;
+    let task_id = app.bridge.find(&id).await?.id;
+    app.bridge.note(&caller.name, "release", Some(&task_id)).await?;
     Ok(Json(app.bridge.release(&id).await?.into()))
 }

@@ -40,10 +40,14 @@ fn giver(caller: &Caller) -> Giver {
 
 /// Refuses to go on with a task that the caller could not have begun.
 pub async fn within_reach(app: &App, caller: &Caller, call: &Call) -> Result<(), Failure> {
-    match (call.action, call.task_id.as_deref()) {
-        (Action::Steer | Action::Continue | Action::Fork, Some(id)) => {
-            tasks::within_reach(app, caller, id).await
-        }
+    // A call without a task that we know goes on with nothing; the action itself says what is wrong with it.
+    let id = call.task_id.as_deref();
+    if app.bridge.find(id.unwrap_or_default()).await.is_err() {
+        return Ok(());
+    }
+    match (call.action, id) {
+        (Action::Steer, Some(id)) => tasks::may_steer(app, caller, id).await,
+        (Action::Continue | Action::Fork, Some(id)) => tasks::within_reach(app, caller, id).await,
         _ => Ok(()),
     }
 }
@@ -53,13 +57,11 @@ pub async fn note(app: &App, caller: &Caller, call: &Call) -> Result<(), Failure
     let action = match call.action {
         Action::Steer => "steer",
         Action::Interrupt | Action::Cancel => "interrupt",
-        Action::Continue => "continue",
-        Action::Fork => "fork",
         _ => return Ok(()),
     };
     // A call without a task that we know commands nothing; the action itself says what is wrong with it.
-    let Ok(task) = app.bridge.find(call.task_id.as_deref().unwrap_or_default()).await else { return Ok(()) };
-    Ok(app.bridge.note(name(caller), action, Some(&task.id)).await?)
+    let id = call.task_id.as_deref().unwrap_or_default();
+    if app.bridge.find(id).await.is_err() { Ok(()) } else { tasks::note(app, name(caller), action, id).await }
 }
 
 pub async fn start(app: &App, caller: &Caller, call: Call, caller_cwd: Option<PathBuf>) -> Reply {

@@ -10,7 +10,7 @@ use testkit::platform::Day;
 use testkit::platform::telegram::flooded;
 use testkit::platform::telegram::server::{Said, Server};
 
-use crate::channel_telegram::{ADA, Chat, GROUP, MARK, WORKING};
+use crate::channel_telegram::{ADA, Chat, EVE, GROUP, MARK, WORKING};
 use crate::shell::Shell;
 
 /// Has the Codex of this home get a signal.
@@ -61,6 +61,18 @@ async fn a_long_command_is_shown_whole_before_it_can_be_approved() {
     chat.server.tap(ADA, &last, &last.button("Approve").unwrap());
     chat.server.until_said(ADA, "Made.").await;
     assert!(chat.is_made());
+    chat.shell.end().await;
+}
+
+#[tokio::test]
+async fn what_an_approver_forwards_is_not_their_yes() {
+    let chat = Chat::new().await;
+    chat.asked_for("touch made.txt", "Approve").await;
+    // Written by Eve, before anything was asked, and forwarded by Ada.
+    chat.server.forward(ADA, EVE, "/approve");
+    chat.server.write(ADA, "/deny");
+    chat.server.until_said(ADA, "Made.").await;
+    assert!(!chat.is_made(), "Eve's words were taken for Ada's yes");
     chat.shell.end().await;
 }
 

@@ -45,6 +45,7 @@ mod midway;
 mod old_faults;
 mod old_faults_scripted;
 mod orphans;
+mod reach;
 mod roles;
 mod self_approval;
 mod shell;

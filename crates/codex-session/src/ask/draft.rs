@@ -13,7 +13,7 @@ use redact::approval::Matter;
 use super::clean::{self, Cleaner};
 use super::{
     Ask, AskedBy, Context, Detail, Kind, Offer, ShownChange, ShownOption, ShownQuestion, bounds, changes,
-    permissions,
+    permissions, question_key,
 };
 
 /// Said of texts that look like secrets and are shown.
@@ -222,7 +222,8 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn questions(mut self, it: &UserInputRequest) -> Ask {
-        let questions: Vec<_> = it.questions.iter().map(|question| self.question(question)).collect();
+        let questions = it.questions.iter().enumerate();
+        let questions: Vec<_> = questions.map(|(index, question)| self.question(index, question)).collect();
         let title = match questions.len() {
             1 => "Codex asks a question".to_owned(),
             count => format!("Codex asks {count} questions"),
@@ -231,12 +232,12 @@ impl<'a> Draft<'a> {
         Ask { questions, ..ask }
     }
 
-    fn question(&mut self, question: &Question) -> ShownQuestion {
+    fn question(&mut self, index: usize, question: &Question) -> ShownQuestion {
         let options = question.options.as_deref().unwrap_or_default();
         let header = self.cleaner.line(&question.header);
         let text = self.cleaner.block(&question.question, Matter::Prose);
         ShownQuestion {
-            id: question.id.clone(),
+            id: question_key(index, &question.id),
             text: if header.is_empty() { text } else { format!("{header}: {text}") },
             options: options
                 .iter()

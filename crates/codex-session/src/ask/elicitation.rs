@@ -52,8 +52,12 @@ impl Draft<'_> {
     }
 }
 
-/// One argument a line.
+/// One argument a line. A name that is no plain word is written as JSON has it: a line break in it would pose as another argument.
 fn arguments(params: &Value) -> String {
     let Value::Object(params) = params else { return params.to_string() };
-    params.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("\n")
+    let shown = |name: &String| {
+        let is_plain = |char: char| char.is_alphanumeric() || "_-.".contains(char);
+        if name.chars().all(is_plain) { name.clone() } else { Value::from(name.as_str()).to_string() }
+    };
+    params.iter().map(|(name, value)| format!("{}: {value}", shown(name))).collect::<Vec<_>>().join("\n")
 }

@@ -85,6 +85,7 @@ fn field(name: &str, property: &Value, required: bool, cleaner: &mut Cleaner<'_>
         Some("integer") => "integer",
         Some("boolean") => "boolean",
         Some("array") if !choices.is_empty() => "array",
+        None if !choices.is_empty() && has_text_choices(property) => "string",
         _ => "other",
     };
     let label = |(value, label): (String, Option<String>)| Choice {
@@ -118,11 +119,21 @@ fn raw_choices(property: &Value) -> Vec<(String, Option<String>)> {
     let of = |key: &str| property.get(key).or_else(|| items.and_then(|items| items.get(key)));
     let named = list(of("enumNames"));
     let plain = list(of("enum")).into_iter().enumerate();
-    let plain = plain.filter_map(|(place, value)| Some((text(&value)?, named.get(place).and_then(text))));
+    let plain = plain.map(|(place, value)| (as_text(&value), named.get(place).and_then(text)));
     let constants = list(of("oneOf").or_else(|| of("anyOf"))).into_iter();
     let constants =
-        constants.filter_map(|it| Some((text(it.get("const")?)?, it.get("title").and_then(text))));
+        constants.filter_map(|it| Some((as_text(it.get("const")?), it.get("title").and_then(text))));
     plain.chain(constants).collect()
+}
+
+/// A value as people write it: text as it is, anything else as JSON.
+fn as_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn has_text_choices(property: &Value) -> bool {
+    let is_text = |values: &Vec<Value>| values.iter().all(Value::is_string);
+    property.get("enum").and_then(Value::as_array).is_some_and(is_text)
 }
 
 /// A default that fits the field and can be shown as it is.
@@ -132,12 +143,13 @@ fn shown_default(
     choices: &[Choice],
     cleaner: &mut Cleaner<'_>,
 ) -> Option<Value> {
-    let is_choice = |value: &Value| {
-        choices.is_empty() || choices.iter().any(|choice| value.as_str() == Some(choice.value.as_str()))
-    };
+    let is_choice =
+        |value: &Value| choices.is_empty() || choices.iter().any(|choice| as_text(value) == choice.value);
     let fits = match (kind, default) {
-        ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) => true,
-        ("integer", Value::Number(number)) => number.as_f64().is_some_and(|number| number.fract() == 0.0),
+        ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) => is_choice(default),
+        ("integer", Value::Number(number)) => {
+            is_choice(default) && number.as_f64().is_some_and(|number| number.fract() == 0.0)
+        }
         ("string", Value::String(text)) => {
             is_choice(default) && cleaner.verbatim(text, Matter::Excerpt) == *text
         }
@@ -222,6 +234,9 @@ mod tests {
             assert_eq!(read[0].choices, [choice("a", Some("A")), choice("b", None)], "{property}");
             assert_eq!(read[0].kind, kind);
         }
+        let numbers = read(&json!({"it": {"type": "integer", "enum": [1, 2]}}));
+        assert_eq!(line(&numbers[0]), "it (integer, one of: 1 | 2)");
+        assert_eq!(read(&json!({"it": {"enum": ["a"]}}))[0].kind, "string");
         let read = read(&json!({"it": {"type": "array", "items": {"type": "string", "enum": ["a"]}}}));
         assert_eq!(line(&read[0]), "it (array, any of: a)");
     }
@@ -244,6 +259,7 @@ mod tests {
             json!({"type": "string", "enum": ["a"], "default": "c"}),
             json!({"type": "boolean", "default": "true"}),
             json!({"type": "integer", "default": 1.5}),
+            json!({"type": "integer", "enum": [1, 2], "default": 3}),
             json!({"type": "string", "default": 3}),
         ] {
             assert_eq!(read(&json!({ "it": property }))[0].default, None, "{property}");

@@ -80,19 +80,42 @@ fn a_call_in_a_text_is_no_call() {
     check(&[said.to_string()], Escalation::Unknown);
 }
 
+fn turn_begins() -> String {
+    json!({"type": "event_msg", "payload": {"type": "task_started", "turn_id": "t"}}).to_string()
+}
+
 #[test]
-fn a_call_that_is_over_does_not_speak_for_a_later_one_with_its_id() {
-    check(&[plain("c"), output("c")], Escalation::Unknown);
-    check(&[plain("c"), output("c"), escalated("c")], Escalation::Asked);
-    check(&[escalated("c"), output("c"), plain("c")], Escalation::None);
-    check(&[escalated("c"), plain("c")], Escalation::Asked);
-    check(&[plain("c"), escalated("c")], Escalation::Asked);
+fn only_the_last_turn_tells() {
+    check(&[plain("c"), output("c"), turn_begins(), escalated("c")], Escalation::Asked);
+    check(&[escalated("c"), output("c"), turn_begins(), plain("c")], Escalation::None);
+    check(&[plain("c"), turn_begins()], Escalation::Unknown);
+    // A turn begins where Codex says so, and not where a model does.
+    let said = json!({"type": "response_item", "payload": {"type": "message", "content": turn_begins()}});
+    check(&[escalated("c"), said.to_string()], Escalation::Asked);
+}
+
+#[test]
+fn an_id_that_stands_twice_in_a_turn_tells_nothing() {
+    let plan = json!({"type": "function_call", "name": "update_plan", "call_id": "c", "arguments": "{}"});
+    let plan = json!({"type": "response_item", "payload": plan}).to_string();
+    let large = json!({"cmd": "x".repeat(300 * 1024), "sandbox_permissions": "require_escalated"});
+    for lines in [
+        vec![plain("c"), output("c")],
+        vec![escalated("c"), output("c"), plan.clone()],
+        vec![escalated("c"), plain("c")],
+        vec![call("c", &large.to_string()), plan.clone()],
+        vec![plan],
+    ] {
+        check(&lines, Escalation::Unknown);
+        check(&[vec![turn_begins()], lines].concat(), Escalation::Unknown);
+    }
 }
 
 #[test]
 fn a_call_is_found_behind_long_outputs_up_to_a_bound() {
     let long =
         |bytes: usize| json!({"type": "response_item", "payload": {"output": "x".repeat(bytes)}}).to_string();
+    check(&[turn_begins(), escalated("c"), long(300 * 1024)], Escalation::Asked);
     check(&[escalated("c"), long(300 * 1024)], Escalation::Asked);
     check(&[long(300 * 1024), plain("c")], Escalation::None);
     check(&[plain("c"), long(5 * 1024 * 1024)], Escalation::None);

@@ -240,7 +240,7 @@ async fn a_caller_chooses_neither_programs_nor_places() {
 async fn a_caller_learns_of_escalations_from_rollouts_in_a_home_and_from_no_other_file() {
     let launcher = Launcher::new();
     let homes = launcher.home.codex_home();
-    let call = json!({"type": "response_item", "payload": {"type": "function_call", "call_id": "c1",
+    let call = json!({"type": "response_item", "payload": {"type": "function_call", "name": "exec_command", "call_id": "c1",
         "arguments": "{\"sandbox_permissions\":\"require_escalated\"}"}});
     let outside = launcher.home.dir().join("outside.jsonl");
     let inside = homes.join("rollout.jsonl");

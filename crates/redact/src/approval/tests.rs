@@ -190,6 +190,10 @@ fn a_secret_inside_of_what_is_shown_is_still_hidden() {
 #[test]
 fn a_text_that_poses_as_a_mark_is_told_from_one() {
     let text = "PASSWORD=hunter22 true [token, 8 characters] [Redacted : x] ［password， 3 chars］ [ -f x ]";
+    for posing in ["[token, 9 сharacters]", "〖token, 9 characters〗", "[tоkеn, 9 сhаrасtеrs]"] {
+        let shown = show(&format!("true {posing}"));
+        assert!(!shown.text.contains(posing), "{shown:?}");
+    }
     let shown = show(text);
     assert_eq!(shown.hidden, 1);
     assert_eq!(
@@ -203,6 +207,7 @@ fn a_text_that_poses_as_a_mark_is_told_from_one() {
 fn what_the_eye_does_not_see_is_named() {
     let shown = show("l\u{200b}s \u{1b}[;touch x\r\nrm\u{202e} y\u{2028}z");
     assert_eq!(shown.text, "l⟨U+200B⟩s ⟨U+001B⟩[;touch x⟨U+000D⟩\nrm⟨U+202E⟩ y⟨U+2028⟩z");
+    assert_eq!(show("./deploy\u{a0}--dry-run a\u{3000}b").text, "./deploy⟨U+00A0⟩--dry-run a⟨U+3000⟩b");
     let diff = Redactor::default().show_for_approval("+a\r\n+b\rc\u{200b}\n", Matter::Excerpt);
     assert_eq!(diff.text, "+a\n+b⟨U+000D⟩c⟨U+200B⟩\n");
 }

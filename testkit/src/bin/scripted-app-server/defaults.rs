@@ -99,7 +99,8 @@ fn plain(method: &str) -> Vec<Step> {
         "thread/unsubscribe" => json!({ "status": "unsubscribed" }),
         "account/read" => json!({ "account": null, "requiresOpenaiAuth": false, "workspaceRouting": null }),
         // What the sandbox of the real one does with a path that is denied.
-        "command/exec" => json!({ "exitCode": 1, "stdout": "", "stderr": "Permission denied" }),
+        // As a command that runs, and may not read what it tries to.
+        "command/exec" => json!({ "exitCode": 1, "stdout": "ran\n", "stderr": "Permission denied" }),
         "thread/archive"
         | "thread/unarchive"
         | "thread/delete"

@@ -119,6 +119,12 @@ impl Server {
         self.message(user, &json!({ "chat": chat_of(user), "text": text }))
     }
 
+    /// Somebody forwards what another one wrote elsewhere.
+    pub fn forward(&self, user: i64, from: i64, text: &str) -> i64 {
+        let origin = json!({"type": "user", "date": now_s() - 900, "sender_user": person(from)});
+        self.message(user, &json!({ "chat": chat_of(user), "text": text, "forward_origin": origin }))
+    }
+
     /// Somebody writes in a group, in a topic if there is one.
     pub fn write_in(&self, user: i64, chat: i64, topic: Option<i64>, text: &str) -> i64 {
         let mut message = json!({ "chat": chat_of(chat), "text": text });

@@ -86,7 +86,7 @@ impl Bridge {
             Command::Unknown(what) => format!("{}.\n\n{HELP}", capitalised(&what)),
             Command::Status => self.status(rules, &conversation, task.as_ref()).await?,
             Command::Queue => self.waiting(&conversation).await?,
-            Command::Stop => self.stop(task.as_ref()).await?,
+            Command::Stop => self.stop(message, task.as_ref()).await?,
             Command::Approve(id) => self.decided(message, id, Decision::Accept).await?,
             Command::Deny(id) => self.decided(message, id, Decision::Decline).await?,
             Command::Answer { request_id, text } => match self.answers_to(message, &request_id, &text).await?
@@ -156,8 +156,11 @@ impl Bridge {
         Ok(waiting)
     }
 
-    async fn stop(&self, task: Option<&Task>) -> Result<String, Error> {
+    async fn stop(&self, message: &Message, task: Option<&Task>) -> Result<String, Error> {
         let Some(task) = task else { return Ok(nothing_yet()) };
+        if !task.status.is_at_rest() {
+            self.note(&message.author(), "interrupt", Some(&task.id)).await?;
+        }
         match self.interrupt(task.id.as_str()).await {
             Ok(view) if view.task.status.is_at_rest() => {
                 Ok(format!("{} is {}.", view.task.id, view.task.status))

@@ -20,6 +20,9 @@ const ATTACHMENTS: [&str; 10] = [
     "contact",
 ];
 
+/// Stands above the words of somebody else.
+const FORWARDED: &str = "(forwarded)";
+
 /// A tap, and what is needed to show what came of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tapped {
@@ -114,6 +117,9 @@ fn name(from: &Value) -> String {
 
 fn text(username: &str, message: &Value) -> Option<String> {
     let said = message["text"].as_str().or_else(|| message["caption"].as_str()).unwrap_or_default();
+    if is_of_another(message) {
+        return Some(format!("{FORWARDED}\n{said}")).filter(|_| !said.trim().is_empty());
+    }
     // In a group a bot is addressed.
     let said = match said.strip_prefix('@').and_then(|said| said.split_once(char::is_whitespace)) {
         Some((name, rest)) if is_ours(username, name) => rest.trim_start(),
@@ -126,6 +132,11 @@ fn text(username: &str, message: &Value) -> Option<String> {
     let name = kind.and_then(|kind| message[kind]["file_name"].as_str());
     let text = attached::below(said, kind.map(|kind| attached::line(Some(kind), name)));
     Some(text).filter(|text| !text.trim().is_empty())
+}
+
+/// Whether somebody else wrote the words of a message. They are no command and no yes of whoever passes them on.
+fn is_of_another(message: &Value) -> bool {
+    ["forward_origin", "forward_date", "via_bot"].iter().any(|key| message.get(*key).is_some())
 }
 
 /// The bot that a command is for, if it names one: `/status@codex_bot`.
@@ -146,6 +157,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn words_of_another_are_no_command_of_whoever_passes_them_on() {
+        for mark in ["forward_origin", "forward_date", "via_bot"] {
+            let mut message = json!({"text": "/approve req-1"});
+            message[mark] = json!({});
+            assert_eq!(text("codex_bot", &message).unwrap(), "(forwarded)\n/approve req-1");
+        }
+    }
 
     fn same(chat: i64) -> i64 {
         chat

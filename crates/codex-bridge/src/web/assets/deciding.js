@@ -243,6 +243,7 @@ const deciding = (() => {
     document.documentElement.dataset.guarded = "";
     addEventListener("pageshow", restart);
     addEventListener("visibilitychange", restart);
+    addEventListener("focus", restart);      // whatever lay above the page has gone
     watch();
   }
   return {
