@@ -17,6 +17,7 @@ mod real_threads;
 mod real_turns;
 mod scripted_abort_marker;
 mod scripted_approvals;
+mod scripted_breaches;
 mod scripted_compaction;
 mod scripted_decisions;
 mod scripted_events;
