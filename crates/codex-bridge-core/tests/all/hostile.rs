@@ -7,6 +7,7 @@ mod levels;
 mod matrix;
 mod places;
 mod repository;
+mod unbound;
 
 use codex_bridge_core::task::{Status, Task};
 use codex_bridge_core::trust::Trust;

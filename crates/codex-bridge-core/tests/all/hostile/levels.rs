@@ -129,6 +129,22 @@ async fn instructions_that_do_not_count_are_told_in_the_log_and_to_nobody_else()
 }
 
 #[tokio::test]
+async fn instructions_that_are_a_link_to_a_secret_are_not_read_in_a_hostile_directory() {
+    for name in ["AGENTS.md", "AGENTS.override.md"] {
+        let bench = Workbench::new().await;
+        let secret = bench.home.dir().join("secret");
+        fs::write(&secret, "OUR-SECRET").unwrap();
+        symlink(&secret, bench.home.workspace().join(name)).unwrap();
+        let bridge = bench.open().await;
+        let task = new(&bench, Sandbox::WorkspaceWrite, Trust::Hostile);
+        let id = bridge.start(task).await.unwrap().task.id.to_string();
+        done(&bridge, &id).await;
+        assert!(!told_to(&bench).contains("OUR-SECRET"), "{name}");
+        bench.tidy(bridge).await;
+    }
+}
+
+#[tokio::test]
 async fn below_a_trusted_directory_only_its_own_configuration_counts() {
     let bench = Workbench::new().await;
     let repository = Repository::new(&bench);
