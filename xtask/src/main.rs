@@ -21,7 +21,7 @@ usage: cargo xtask COMMAND
 
   setup          install the pinned codex from npm into .tools/codex, and tmux (quick when they are there)
   test           setup, then format, clippy, all tests, doc tests, docs and promises
-  ordinary-user  where this is root: run the tests of hostile repositories as a user who is not
+  ordinary-user  where this is root: run the tests that depend on the user as a user who is not
   promises       check docs/promises.md against the tests marked in the source and the last test run
   bench NAME     run a benchmark, further arguments go to it; without a name: list them
   prove          run all tests at full length (hours, not minutes)

@@ -1,5 +1,6 @@
-//! `ordinary-user`: the tests of hostile repositories once more, as a user who is not root. The sandbox is not the same for
-//! both: root needs no user namespace. Where the tests did not run as root, they ran as such a user already.
+//! `ordinary-user`: the tests that depend on the user once more, as a user who is not root. The sandbox is not the same for
+//! both: root needs no user namespace, and may look into every process. Where the tests did not run as root, they ran as such a
+//! user already.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -15,7 +16,14 @@ pub const ALONE: &str = "cargo xtask ordinary-user";
 /// The user, made where it is missing. It owns nothing and cannot log in.
 const USER: &str = "codex-bridge-test";
 /// The tests that are repeated.
-const TESTS: &str = "hostile::";
+const SUITES: [Suite; 2] = [
+    Suite { package: "codex-bridge-core", modules: &["hostile::"], started: "examples/core_keeper" },
+    Suite {
+        package: "codex-bridge",
+        modules: &["orphans::", "boots::", "self_approval::", "surroundings::"],
+        started: "codex-bridge",
+    },
+];
 /// What a login of this user would have.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -28,11 +36,25 @@ pub fn run() -> Result<(), String> {
     }
     let account = Account::named(USER).map_or_else(|| make(USER), Ok)?;
     let stage = Stage::new(&account)?;
-    let mut command = account.command(&stage.test());
-    command.arg(TESTS).env_clear().current_dir(&stage.dir);
-    command.env("PATH", PATH).env("HOME", stage.home()).env("TEST_CODEX_BIN", stage.codex());
-    let status = command.status().map_err(|error| format!("setpriv could not be started ({error})"))?;
-    if status.success() { Ok(()) } else { Err(format!("the tests ended with {status} as {USER}")) }
+    for suite in SUITES {
+        let mut command = account.command(&stage.test(suite.package));
+        command.args(suite.modules).env_clear().current_dir(&stage.dir);
+        command.env("PATH", PATH).env("HOME", stage.home()).env("TEST_CODEX_BIN", stage.codex());
+        let status = command.status().map_err(|error| format!("setpriv could not be started ({error})"))?;
+        if !status.success() {
+            return Err(format!("the tests of {} ended with {status} as {USER}", suite.package));
+        }
+    }
+    Ok(())
+}
+
+/// Integration tests of one package.
+struct Suite {
+    package: &'static str,
+    /// The beginnings of their names.
+    modules: &'static [&'static str],
+    /// The program that they start, in the directory of what cargo built.
+    started: &'static str,
 }
 
 /// A user of this machine.
@@ -98,18 +120,22 @@ impl Stage {
     }
 
     fn fill(&self, account: &Account) -> Result<(), String> {
-        let test = test_program()?;
-        let built = test.parent().and_then(Path::parent).ok_or("the tests have no directory")?;
-        copy(&test, &self.test())?;
-        copy(&built.join("examples/core_keeper"), &self.dir.join("examples/core_keeper"))?;
+        let artifacts = build()?;
+        for Suite { package, started, .. } in SUITES {
+            let test = test_program(&artifacts, package)?;
+            copy(&test, &self.test(package))?;
+            let built = test.parent().and_then(Path::parent).ok_or("the tests have no directory")?;
+            copy(&built.join(started), &self.dir.join(started))?;
+        }
         copy_tree(&workspace::codex().join("node_modules"), &self.dir.join("codex/node_modules"))?;
         fs::create_dir(self.home()).map_err(|error| error.to_string())?;
         chown(self.home(), Some(account.user), Some(account.group)).map_err(|error| error.to_string())?;
         fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o755)).map_err(|error| error.to_string())
     }
 
-    fn test(&self) -> PathBuf {
-        self.dir.join("deps/all")
+    /// The tests look for the programs that they start in the directory above their own.
+    fn test(&self, package: &str) -> PathBuf {
+        self.dir.join("deps").join(package)
     }
 
     fn home(&self) -> PathBuf {
@@ -128,17 +154,19 @@ impl Drop for Stage {
     }
 }
 
-/// The integration tests of the core, built with everything else.
-fn test_program() -> Result<PathBuf, String> {
+/// Builds all tests. Gives what cargo says about them, one line each.
+fn build() -> Result<String, String> {
     let build = Program::cargo("test --workspace --no-run --message-format=json");
-    let artifacts = said(build.command().stdout(Stdio::piped())).ok_or("the tests could not be built")?;
-    let is_it = |line: &&str| line.contains("codex-bridge-core") && line.contains(r#""kind":["test"]"#);
+    said(build.command().stdout(Stdio::piped())).ok_or_else(|| "the tests could not be built".to_owned())
+}
+
+/// The integration tests of a package.
+fn test_program(artifacts: &str, package: &str) -> Result<PathBuf, String> {
+    let of_package = format!("/{package}#");
+    let is_it = |line: &&str| line.contains(&of_package) && line.contains(r#""kind":["test"]"#);
     let executable = |line: &str| Some(line.split_once(r#""executable":""#)?.1.split_once('"')?.0.into());
-    artifacts
-        .lines()
-        .filter(is_it)
-        .find_map(executable)
-        .ok_or_else(|| "cargo does not say where the tests are".to_owned())
+    let found = artifacts.lines().filter(is_it).find_map(executable);
+    found.ok_or_else(|| format!("cargo does not say where the tests of {package} are"))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), String> {

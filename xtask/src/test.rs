@@ -17,7 +17,7 @@ pub fn run() -> Result<(), String> {
     audit::where_installed(&mut steps)?;
     let tests = Runner::installed().tests();
     let passed = steps.step("tests", &tests.to_string(), || tests.run())?;
-    steps.step("hostile repositories as an ordinary user", ordinary_user::ALONE, ordinary_user::run)?;
+    steps.step("tests as an ordinary user", ordinary_user::ALONE, ordinary_user::run)?;
     steps.program("doc tests", &Program::cargo("test --workspace --doc"))?;
     let docs = Program::cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings");
     steps.program("docs", &docs)?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use scripted_model::Scenario;
 use serde_json::Value;
 
-use crate::shell::{Shell, until};
+use crate::shell::{Shell, program, until};
 
 /// What a command of a task leaves behind: in a session of its own, without parents, without the mark.
 struct Left {
@@ -52,10 +52,10 @@ async fn task_with_an_orphan(shell: &Shell, names: &[&str]) -> (String, Left) {
 
 /// A line that makes a token for whoever runs it.
 fn token_line(shell: &Shell, name: &str) -> String {
-    let program = env!("CARGO_BIN_EXE_codex-bridge");
     let state_dir = shell.home.dir().join("st");
     format!(
-        "{program} --json --no-autostart --state-dir {} token create {name} --role approver",
+        "{} --json --no-autostart --state-dir {} token create {name} --role approver",
+        program().display(),
         state_dir.display()
     )
 }

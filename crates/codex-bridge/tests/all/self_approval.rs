@@ -4,13 +4,12 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::shell::Shell;
+use crate::shell::{Shell, program};
 
 /// A command line that calls the daemon as a person would, from inside a task.
 fn calls_the_daemon(shell: &Shell, words: &str) -> String {
-    let program = env!("CARGO_BIN_EXE_codex-bridge");
     let state_dir = shell.home.dir().join("st");
-    format!("{program} --json --no-autostart --state-dir {} {words} 2>&1", state_dir.display())
+    format!("{} --json --no-autostart --state-dir {} {words} 2>&1", program().display(), state_dir.display())
 }
 
 /// What the commands of a prompt printed, as the model was told. (codex 0.166: a sandboxed command that ends at once may

@@ -26,6 +26,13 @@ pub struct Said {
     pub err: String,
 }
 
+/// The built program, as it lies beside the running test: `cargo xtask ordinary-user` runs copies of both, where everybody can
+/// read them.
+pub fn program() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().unwrap().parent().unwrap().join("codex-bridge")
+}
+
 impl Shell {
     pub async fn new() -> Self {
         let model = ScriptedModel::start().await.unwrap();
@@ -48,7 +55,7 @@ impl Shell {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_codex-bridge"));
+        let mut command = Command::new(program());
         command.args(args).env_clear().envs(self.env()).current_dir(self.home.workspace());
         command.stdin(Stdio::null());
         command
