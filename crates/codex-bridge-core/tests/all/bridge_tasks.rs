@@ -79,7 +79,7 @@ async fn a_yes_needs_the_digest_of_what_was_shown_and_a_no_does_not() {
 async fn a_secret_that_had_to_be_shown_is_hidden_once_it_is_decided_on() {
     let bench = Workbench::new().await;
     let command = "TOKEN=hunter2; $TOKEN x";
-    let file: String = (0..3000).map(|line| format!("line {line} of a file that is cut\n")).collect();
+    let file = "a line of a file that is cut\n".repeat(3000);
     let patch = ToolCall::add_file("x.env", &format!("{file}DB_PASSWORD=hunter2$(x)\n"));
     let scenario = Scenario::new().exec(command).then_call(patch).then_say("not done");
     bench.model.script("go", scenario);
