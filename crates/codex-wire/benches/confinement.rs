@@ -111,7 +111,13 @@ fn confined(home: &Home) -> ThreadSettings {
         access: Access::Workspace,
         network: false,
         writable_roots: [].into(),
-        denied: DENIED.map(str::to_owned).into_iter().chain([codex_home.clone()]).collect(),
+        // What is missing is not named to Codex, as in a task.
+        denied: DENIED
+            .into_iter()
+            .filter(|path| std::path::Path::new(path).exists())
+            .map(str::to_owned)
+            .chain([codex_home.clone()])
+            .collect(),
         meant_to_be_denied: DENIED.map(str::to_owned).into(),
         guarded: [].into(),
         project: ProjectTrust::Untrusted,

@@ -40,9 +40,9 @@ const MOST_DEPTH: usize = 3;
 /// What a text is for whoever acts on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matter {
-    /// Everything that is acted on at once: a command line, the arguments of a tool.
+    /// Everything that is acted on at once: a command line.
     Command,
-    /// A part of more that is not seen here: a diff, a path, a host.
+    /// A part of more that is not seen here: a diff, a path, a host, the arguments of a tool.
     Excerpt,
     /// Words for a reader. Nothing acts on them, so all secrets are hidden and invisible characters are taken out.
     Prose,

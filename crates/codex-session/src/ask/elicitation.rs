@@ -36,7 +36,7 @@ impl Draft<'_> {
         // The message is what names the tool.
         self.acted_on("Message", Some(&it.message), Matter::Excerpt);
         self.block("Description", note("tool_description").and_then(Value::as_str));
-        self.acted_on("Arguments", note("tool_params").map(arguments).as_deref(), Matter::Command);
+        self.acted_on("Arguments", note("tool_params").map(arguments).as_deref(), Matter::Excerpt);
         let is_lasting = match note("persist") {
             Some(Value::Array(scopes)) => scopes.iter().any(|scope| scope == "session"),
             Some(scope) => scope == "session",
