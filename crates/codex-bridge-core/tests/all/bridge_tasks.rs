@@ -375,7 +375,13 @@ async fn a_patch_waits_for_a_person_with_its_diff() {
     let diff = change["diff"].as_str().unwrap();
     assert!(diff.contains("@@ -0,0 +1,2 @@\n+hello\n+key "), "{diff}");
     assert!(!diff.contains("a1B2a1B2"), "{diff}");
-    decide(&bridge, id.as_str(), Decision::Accept, "ada").await.unwrap();
+    // A credential in a diff may be used by anything: it is shown at the machine alone.
+    let refused = decide(&bridge, id.as_str(), Decision::Accept, "ada").await;
+    assert!(matches!(refused, Err(Error::NeedsReveal(_))), "{refused:?}");
+    let request = &view.open_requests[0];
+    assert!(bridge.reveal(request, "ada").await.unwrap().contains(&secret));
+    let which = Which::Revealed { request_id: &request.request_id, digest: &request.digest };
+    bridge.decide(id.as_str(), which, Decision::Accept, "ada").await.unwrap();
     at_rest(&bridge, id.as_str()).await;
     assert!(std::fs::read_to_string(bench.home.workspace().join("new.txt")).unwrap().contains(&secret));
     bench.tidy(bridge).await;

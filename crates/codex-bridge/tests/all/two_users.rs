@@ -1,8 +1,10 @@
 //! The strong set-up: the daemon under one user, hosts under another. A broken sandbox reaches neither store nor approvals.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::Stdio;
 
 use scripted_model::{Scenario, ToolCall};
 use serde_json::Value;
@@ -298,6 +300,35 @@ async fn a_launcher_that_hangs_keeps_nobody_from_deciding() {
     let task = users.ended(&id).await;
     assert_eq!(task["status"], "completed", "{task:#}");
     users.signal_launcher(rustix::process::Signal::CONT);
+    users.end().await;
+}
+
+#[tokio::test]
+async fn a_launcher_that_hands_out_sockets_that_do_not_close_keeps_nobody_from_deciding() {
+    if !can_run() {
+        return;
+    }
+    let mut users = TwoUsers::new().await;
+    let id = users.start_asking("go [play] exec touch made.txt => say Done.").await;
+    users.kill_launcher();
+    let socket = users.launcher_socket();
+    let args = ["-c", include_str!("hostile_launcher.py"), socket.to_str().unwrap()];
+    let mut hostile = users.command(As::Hosts, Path::new("/usr/bin/python3"), &args);
+    let mut hostile = hostile.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut listens = String::new();
+    BufReader::new(hostile.stdout.take().unwrap()).read_line(&mut listens).unwrap();
+    assert_eq!(listens, "listens\n");
+    for name in ["ws2/a", "ws2/b", "ws2/c", "ws2/d"] {
+        users.make_dir(name, As::Hosts, 0o770);
+        let cwd = users.path(name);
+        users.verb(&["run", "-d", "-C", cwd.to_str().unwrap(), "more [play] say Hello."]).await.ok();
+    }
+    let began = std::time::Instant::now();
+    users.approve(&id).await;
+    assert!(began.elapsed() < std::time::Duration::from_secs(8), "it took {:?}", began.elapsed());
+    hostile.kill().unwrap();
+    hostile.wait().unwrap();
+    users.start_launcher().await;
     users.end().await;
 }
 

@@ -10,6 +10,7 @@
 //! shares its connection with nobody: whoever has a descriptor too could make it block. Programs, environment and homes are the launcher's own; a call cannot choose them. The launcher
 //! remembers nothing: all it knows is in the hosts' directory, so it may be restarted at any time.
 
+mod aside;
 mod line;
 mod service;
 
@@ -17,6 +18,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -195,11 +197,31 @@ pub struct Client {
     socket: Arc<Path>,
 }
 
-/// An answer, from whom, and the descriptor that came with it.
-struct Answered<T> {
-    value: T,
+/// The answer to a call as it came.
+struct Exchanged {
+    text: Vec<u8>,
+    /// As whom the launcher runs.
     user: u32,
-    descriptor: Option<OwnedFd>,
+    /// The connection, and what came over it beside the text.
+    rest: Rest,
+}
+
+type Rest = (UnixStream, Option<OwnedFd>);
+
+/// What is wanted of an answer, and what is left of it.
+fn parted<T>(
+    exchanged: Result<Exchanged, Error>,
+    wanted: impl FnOnce(Vec<u8>, u32) -> T,
+) -> (Result<T, Error>, Option<Rest>) {
+    match exchanged {
+        Ok(Exchanged { text, user, rest }) => (Ok(wanted(text, user)), Some(rest)),
+        Err(error) => (Err(error), None),
+    }
+}
+
+/// How long somebody waits for a call that may take so long, if its thread is lost.
+fn within(limit: Duration) -> Duration {
+    limit + RESTART_LIMIT + Duration::from_secs(1)
 }
 
 impl Client {
@@ -210,12 +232,16 @@ impl Client {
 
     /// What the launcher starts hosts with.
     pub async fn about(&self) -> Result<About, Error> {
-        self.call(&Call::About, ANSWER_LIMIT).await.map(|answered| answered.value)
+        self.call(&Call::About, ANSWER_LIMIT).await
     }
 
     /// As whom the launcher runs.
     pub async fn user(&self) -> Result<u32, Error> {
-        self.call::<About>(&Call::About, ANSWER_LIMIT).await.map(|answered| answered.user)
+        let client = self.clone();
+        let exchanged = aside::run(within(ANSWER_LIMIT), async move {
+            parted(client.exchange(&Call::About, ANSWER_LIMIT).await, |_, user| user)
+        });
+        exchanged.await.map_err(io_error("cannot use the launcher at", &self.socket))?
     }
 
     /// The hosts that live.
@@ -227,23 +253,23 @@ impl Client {
     /// What the files of a home say.
     pub(crate) async fn home(&self, dir: &Path) -> Result<CodexHome, Error> {
         let call = Call::Home { dir: dir.to_owned() };
-        self.call(&call, ANSWER_LIMIT).await.map(|answered| answered.value)
+        self.call(&call, ANSWER_LIMIT).await
     }
 
     /// What a pending call asks for, by the rollout of its thread.
     pub(crate) async fn escalation(&self, rollout: &Path, call_id: &str) -> Result<Escalation, Error> {
         let call = Call::Escalation { rollout: rollout.to_owned(), call_id: call_id.to_owned() };
-        self.call(&call, ANSWER_LIMIT).await.map(|answered| answered.value)
+        self.call(&call, ANSWER_LIMIT).await
     }
 
     pub(crate) async fn list(&self, root: &Path) -> Result<Findings, Error> {
-        let report = self.call(&Call::List, ANSWER_LIMIT).await?.value;
+        let report = self.call(&Call::List, ANSWER_LIMIT).await?;
         Ok(self.found(root, report))
     }
 
     /// Has what does not live cleared away, and says what does.
     pub(crate) async fn take_over(&self, root: &Path) -> Result<Findings, Error> {
-        let report = self.call(&Call::TakeOver, LAUNCH_LIMIT).await?.value;
+        let report = self.call(&Call::TakeOver, LAUNCH_LIMIT).await?;
         Ok(self.found(root, report))
     }
 
@@ -257,7 +283,7 @@ impl Client {
     ) -> Result<Host, Error> {
         let call = Call::Launch { name: name_of(dir), identity: identity.clone(), config: config.to_vec() };
         let sighted: Sighted = tokio::select! {
-            answered = self.call(&call, LAUNCH_LIMIT) => answered?.value,
+            answered = self.call(&call, LAUNCH_LIMIT) => answered?,
             // Hanging up tells the launcher.
             _ = given_up.wait_for(|given_up| *given_up) => return Err(Error::GivenUp),
         };
@@ -266,14 +292,31 @@ impl Client {
 
     /// A connection to codex, and to nobody else.
     pub(crate) async fn connect(&self, host: &Host) -> Result<UnixStream, Error> {
-        let Answered { descriptor, user, .. } =
-            self.about_host::<()>(host, |host| Call::Connect { host }, ANSWER_LIMIT).await?;
+        let named = Named { name: name_of(host.dir()), epoch: host.epoch().clone() };
+        let (client, of, limit) = (self.clone(), host.clone(), ANSWER_LIMIT);
+        let connected = aside::run(within(limit), async move {
+            match client.exchange(&Call::Connect { host: named }, limit).await {
+                Ok(exchanged) => (client.connect_by(&exchanged, &of).await, Some(exchanged)),
+                Err(error) => (Err(error), None),
+            }
+        });
         let failed = io_error("cannot connect to codex by", &self.socket);
-        let handle = descriptor.ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))?;
-        let way = format!("/proc/self/fd/{}", handle.as_raw_fd());
-        let stream = UnixStream::connect(way).await.map_err(failed)?;
-        host.check_peer(&stream, user)?;
-        Ok(stream)
+        match connected.await.map_err(&failed)? {
+            Err(Error::Gone { .. }) => Err(Error::Gone { id: host.id().to_owned() }),
+            stream => UnixStream::from_std(stream?).map_err(failed),
+        }
+    }
+
+    /// Connects over a handle that the launcher gave. To be awaited on a thread that may be lost.
+    async fn connect_by(&self, exchanged: &Exchanged, host: &Host) -> Result<StdUnixStream, Error> {
+        let failed = io_error("cannot connect to codex by", &self.socket);
+        self.read_answer::<()>(&exchanged.text)?;
+        let (_, handle) = &exchanged.rest;
+        let handle = handle.as_ref().ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))?;
+        let stream = UnixStream::connect(format!("/proc/self/fd/{}", handle.as_raw_fd())).await;
+        let stream = stream.map_err(&failed)?;
+        host.check_peer(&stream, exchanged.user)?;
+        aside::relayed(stream).map_err(failed)
     }
 
     pub(crate) async fn last_words(
@@ -282,7 +325,7 @@ impl Client {
         stderr_lines: usize,
     ) -> Result<(Option<Exit>, Vec<String>), Error> {
         let call = |host| Call::Look { host, stderr_lines };
-        let words: LastWords = self.about_host(host, call, ANSWER_LIMIT).await?.value;
+        let words: LastWords = self.about_host(host, call, ANSWER_LIMIT).await?;
         let tail = words.stderr_tail.iter().take(stderr_lines).map(|line| shown(line)).collect();
         Ok((words.exit.map(plain), tail))
     }
@@ -304,7 +347,7 @@ impl Client {
     /// Has all that is left of a host ended and its directory removed.
     pub(crate) async fn clear(&self, host: &Host) -> Result<Findings, Error> {
         let limit = QUICK_END_IN_ALL + SWEEP_LIMIT;
-        let report = self.about_host(host, |host| Call::Clear { host }, limit).await?.value;
+        let report = self.about_host(host, |host| Call::Clear { host }, limit).await?;
         Ok(self.found(host.dir().parent().unwrap_or(host.dir()), report))
     }
 
@@ -313,7 +356,7 @@ impl Client {
         host: &Host,
         call: impl FnOnce(Named) -> Call,
         limit: Duration,
-    ) -> Result<Answered<T>, Error> {
+    ) -> Result<T, Error> {
         let named = Named { name: name_of(host.dir()), epoch: host.epoch().clone() };
         match self.call(&call(named), limit).await {
             Err(Error::Gone { .. }) => Err(Error::Gone { id: host.id().to_owned() }),
@@ -334,18 +377,37 @@ impl Client {
         }
     }
 
-    async fn call<T: DeserializeOwned>(&self, call: &Call, limit: Duration) -> Result<Answered<T>, Error> {
+    async fn call<T: DeserializeOwned>(&self, call: &Call, limit: Duration) -> Result<T, Error> {
+        let (client, call) = (self.clone(), call.clone());
+        let exchanged =
+            aside::run(
+                within(limit),
+                async move { parted(client.exchange(&call, limit).await, |text, _| text) },
+            );
+        let text = exchanged.await.map_err(io_error("cannot use the launcher at", &self.socket))??;
+        self.read_answer(&text)
+    }
+
+    /// A call and the text of its answer. To be awaited on a thread that may be lost.
+    async fn exchange(&self, call: &Call, limit: Duration) -> Result<Exchanged, Error> {
         let failed = io_error("cannot use the launcher at", &self.socket);
         let stream = self.reached().await.map_err(&failed)?;
         let user = self.checked_owner(&stream).map_err(&failed)?;
         let answered = timeout(limit, async {
-            line::write(&stream, &serde_json::to_vec(call)?, None).await?;
-            line::read(&stream, ANSWER_MAX_BYTES).await
+            // Whoever has answered and gone need not have read all of the call.
+            let written = line::write(&stream, &serde_json::to_vec(call)?, None).await;
+            let answer = line::read(&stream, ANSWER_MAX_BYTES).await;
+            answer.map_err(|error| written.err().unwrap_or(error))
         });
         let late = |_| failed(io::ErrorKind::TimedOut.into());
         let (text, descriptor) = answered.await.map_err(late)?.map_err(&failed)?;
-        match serde_json::from_slice(&text).map_err(|error| failed(error.into()))? {
-            Answer::Done(value) => Ok(Answered { value, user, descriptor }),
+        Ok(Exchanged { text, user, rest: (stream, descriptor) })
+    }
+
+    fn read_answer<T: DeserializeOwned>(&self, text: &[u8]) -> Result<T, Error> {
+        let failed = io_error("cannot use the launcher at", &self.socket);
+        match serde_json::from_slice(text).map_err(|error| failed(error.into()))? {
+            Answer::Done(value) => Ok(value),
             Answer::Refused { why: Why::Gone, .. } => Err(Error::Gone { id: String::new() }),
             Answer::Refused { why: Why::NotListening, message } => {
                 Err(failed(io::Error::other(shown(&message))))

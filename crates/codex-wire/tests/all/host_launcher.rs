@@ -310,8 +310,14 @@ fn lying(home: &Home, answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> Join
         loop {
             let (stream, _) = listener.accept().await.unwrap();
             let mut line = vec![0; 64 * 1024];
-            stream.readable().await.unwrap();
-            let length = stream.try_read(&mut line).unwrap_or_default();
+            // Ready may be said too early.
+            let length = loop {
+                stream.readable().await.unwrap();
+                match stream.try_read(&mut line) {
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                    read => break read.unwrap_or_default(),
+                }
+            };
             let answer = answer(&String::from_utf8_lossy(&line[..length]));
             let stream = stream.into_std().unwrap();
             stream.set_nonblocking(false).unwrap();
