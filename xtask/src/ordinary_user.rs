@@ -17,11 +17,18 @@ pub const ALONE: &str = "cargo xtask ordinary-user";
 const USER: &str = "codex-bridge-test";
 /// The tests that are repeated.
 const SUITES: [Suite; 2] = [
-    Suite { package: "codex-bridge-core", modules: &["hostile::"], started: "examples/core_keeper" },
+    Suite {
+        package: "codex-bridge-core",
+        modules: &["hostile::"],
+        started: "examples/core_keeper",
+        options: &[],
+    },
     Suite {
         package: "codex-bridge",
         modules: &["orphans::", "boots::", "self_approval::", "surroundings::"],
         started: "codex-bridge",
+        // They look at all processes of the user, those of each other included.
+        options: &["--test-threads=1"],
     },
 ];
 /// What a login of this user would have.
@@ -38,7 +45,7 @@ pub fn run() -> Result<(), String> {
     let stage = Stage::new(&account)?;
     for suite in SUITES {
         let mut command = account.command(&stage.test(suite.package));
-        command.args(suite.modules).env_clear().current_dir(&stage.dir);
+        command.args(suite.modules).args(suite.options).env_clear().current_dir(&stage.dir);
         command.env("PATH", PATH).env("HOME", stage.home()).env("TEST_CODEX_BIN", stage.codex());
         let status = command.status().map_err(|error| format!("setpriv could not be started ({error})"))?;
         if !status.success() {
@@ -55,6 +62,8 @@ struct Suite {
     modules: &'static [&'static str],
     /// The program that they start, in the directory of what cargo built.
     started: &'static str,
+    /// Of the test program.
+    options: &'static [&'static str],
 }
 
 /// A user of this machine.
