@@ -201,9 +201,9 @@ pub fn reads_as_auth_failure(message: &str) -> bool {
     SIGNS.iter().any(|sign| message.contains(sign))
 }
 
-/// Whether Codex's own guard of the network failed the turn: seen on 0.166 while `auth.json` was written. It has no
-/// kind of its own on the wire.
-fn reads_as_network_withheld(message: &str) -> bool {
+/// Whether Codex's own guard of the network failed the turn or the opening of a thread: seen on 0.166 while `auth.json`
+/// was written. It has no kind of its own on the wire.
+pub(crate) fn reads_as_network_withheld(message: &str) -> bool {
     const SIGNS: &[&str] =
         &["application network permission was revoked", "application network policy is unavailable"];
     SIGNS.iter().any(|sign| message.contains(sign))

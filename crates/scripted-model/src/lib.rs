@@ -55,6 +55,8 @@ use stage::Stage;
 
 /// How long `stop` waits for answers that their readers do not read.
 const STOP_GRACE: Duration = Duration::from_secs(5);
+/// How long a test may wait for Codex to ask the model.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The running model. It stops when it is dropped: stalled answers are cut, others finish, new ones are refused.
 pub struct ScriptedModel {
@@ -98,19 +100,28 @@ impl ScriptedModel {
         self.stage.requests()
     }
 
-    /// Waits for the request with this index, the first being 0. Without a deadline: the caller sets one.
+    /// Waits for the request with this index, the first being 0. Panics after a minute, with what did come.
     pub async fn wait_for_request(&self, index: usize) -> Arc<ReceivedRequest> {
         self.wait_for(|request| request.index == index).await
     }
 
-    /// Waits for the first request for which `found` holds, those so far included. Without a deadline.
+    /// Waits for the first request for which `found` holds, those so far included. Panics after a minute, with what did
+    /// come.
     pub async fn wait_for(&self, found: impl FnMut(&ReceivedRequest) -> bool) -> Arc<ReceivedRequest> {
-        self.stage.wait_for_request(found).await
+        self.within_patience("a request", self.stage.wait_for_request(found)).await
     }
 
-    /// Waits until an answer has come to the stall of this name. Without a deadline.
+    /// Waits until an answer has come to the stall of this name. Panics after a minute, with what did come.
     pub async fn wait_for_stall(&self, name: &str) {
-        self.stage.wait_for_stall(name).await;
+        self.within_patience(name, self.stage.wait_for_stall(name)).await;
+    }
+
+    async fn within_patience<T>(&self, awaited: &str, coming: impl Future<Output = T>) -> T {
+        let Ok(came) = timeout(PATIENCE, coming).await else {
+            let prompts: Vec<_> = self.requests().iter().map(|request| request.prompt()).collect();
+            panic!("{awaited} did not come in {PATIENCE:?}; prompts so far: {prompts:?}");
+        };
+        came
     }
 
     /// Opens all stalls of this name, those to come included.

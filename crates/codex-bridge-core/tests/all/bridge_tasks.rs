@@ -412,7 +412,9 @@ async fn a_home_with_a_chatgpt_login_has_one_host_and_what_does_not_fit_waits_fo
     assert_eq!(at_rest(&bridge, one.as_str()).await.task.status, Status::Completed);
     assert_eq!(at_rest(&bridge, three.as_str()).await.task.status, Status::Completed);
     assert_eq!(bridge.hosts().len(), 1);
-    // With a key there may be a second one; the first, started before the login, serves as ever.
+    // With a key there may be a second one; the first, started before the login, serves as ever. Codex may fail a turn
+    // that begins while it reads the new login: that one goes on by itself.
+    bench.model.script_containing("account limit or login", Scenario::new().stall("second").say("2"));
     bench.log_in(r#"{"OPENAI_API_KEY": "k"}"#);
     let two = bridge.start(bench.task("two")).await.unwrap().task.id;
     bench.model.wait_for_stall("second").await;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use codex_wire::call::{
     CleanBackgroundTerminals, InitialTurnsPage, ThreadArchive, ThreadFork, ThreadLoadedList, ThreadOpened,
@@ -16,12 +17,15 @@ use codex_wire::{ThreadId, TurnId};
 use tokio_util::sync::CancellationToken;
 
 use super::watching::UsersFile;
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{Failure, FailureKind, reads_as_network_withheld};
 use crate::link::{Dial, Error as DialError, Link};
 use crate::settings::SessionConfig;
 
 /// How codex 0.166 says that another process writes the thread.
 const BUSY: &str = "already has an active writer";
+/// How often a thread is asked for while Codex reads a new login, and the pause between two tries.
+const OPENING_TRIES: u32 = 6;
+const OPENING_PAUSE: Duration = Duration::from_millis(300);
 
 /// A thread that is open on a connection.
 pub(super) struct Opened {
@@ -183,8 +187,28 @@ async fn is_loaded(config: &SessionConfig, link: &Link, source: &Source) -> bool
     loaded.is_ok_and(|page| page.data.contains(thread_id))
 }
 
-/// Has Codex open the thread, and checks that it is the right one.
+/// Has Codex open the thread. While a login changes, Codex refuses for a moment; a refused thread was not made, so it is
+/// asked again.
 async fn request_open(
+    config: &SessionConfig,
+    link: &Link,
+    source: &Source,
+    settings: &ThreadSettings,
+    sender: &InboxSender,
+) -> Result<ThreadOpened, Failure> {
+    for _ in 1..OPENING_TRIES {
+        match request_open_once(config, link, source, settings, sender).await {
+            Err(failure) if reads_as_network_withheld(&failure.message) => {
+                tokio::time::sleep(OPENING_PAUSE).await;
+            }
+            opened => return opened,
+        }
+    }
+    request_open_once(config, link, source, settings, sender).await
+}
+
+/// Has Codex open the thread, and checks that it is the right one.
+async fn request_open_once(
     config: &SessionConfig,
     link: &Link,
     source: &Source,

@@ -82,6 +82,21 @@ async fn a_thread_that_does_not_start_is_a_startup_failure_with_stderr() {
 }
 
 #[tokio::test]
+async fn a_thread_that_is_refused_while_the_login_changes_is_opened_a_moment_later() {
+    let revoked = "failed to load configuration: application network permission was revoked";
+    let refuses_twice = [1, 2].into_iter().fold(Script::new(), |script, nth| {
+        script.on_nth("thread/start", nth, [script::reply_error(-32600, revoked)])
+    });
+    let codex = Scripted::new(refuses_twice);
+    let session = codex.start().await;
+    assert_eq!(codex.server.calls("thread/start").len(), 3);
+    session.close().await;
+    let refused = refusal(opening(script::reply_error(-32600, revoked))).await;
+    assert_eq!(refused.kind, FailureKind::Startup, "{refused}");
+    assert!(refused.message.contains(revoked), "{refused}");
+}
+
+#[tokio::test]
 async fn a_thread_that_does_not_start_in_time_is_a_startup_failure() {
     let codex = Scripted::new(Script::new().on("thread/start", [script::hang()]));
     let mut config = codex.config();
