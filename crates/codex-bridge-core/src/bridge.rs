@@ -397,14 +397,21 @@ impl Bridge {
         let stopped = self.to_its_end(|bridge| async move { Ok(bridge.inner.hosts.stop_all().await) }).await;
         stopped.unwrap_or_else(|error| vec![error.to_string()])
     }
-}
 
-/// A caller's own name for a request is kept for as long as its task.
-fn check_name(client_request_id: Option<&str>) -> Result<(), Error> {
-    if client_request_id.is_none_or(|name| name.chars().count() <= NAME_MAX_CHARS) {
-        return Ok(());
+    /// A caller's own name for a request is kept as it is for as long as its task, and everybody may read it.
+    fn check_name(&self, client_request_id: Option<&str>) -> Result<(), Error> {
+        let Some(name) = client_request_id else { return Ok(()) };
+        if name.chars().count() > NAME_MAX_CHARS {
+            return Err(Error::Refused(
+                "the client_request_id is too long: use up to 255 characters".to_owned(),
+            ));
+        }
+        if self.redactor().redact(name) != name {
+            let message = "the client_request_id looks like a credential, and would be kept in plain text: use another name";
+            return Err(Error::Refused(message.to_owned()));
+        }
+        Ok(())
     }
-    Err(Error::Refused("the client_request_id is too long: use up to 255 characters".to_owned()))
 }
 
 impl Inner {

@@ -27,10 +27,7 @@ mod wrong;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::HeaderValue;
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
-};
+use axum::http::header::{CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_FRAME_OPTIONS};
 use axum::middleware::{self, Next};
 use axum::response::{Redirect, Response};
 use axum::routing::{get, post};
@@ -71,9 +68,8 @@ async fn shielded(request: Request, next: Next) -> Response {
 fn shield(mut response: Response) -> Response {
     let headers = response.headers_mut();
     // Not `no-referrer`: Chromium 148 then sends `Origin: null` with our own forms, which could be anyone's.
-    let fixed: [(HeaderName, &str); 5] = [
+    let fixed: [(HeaderName, &str); 4] = [
         (CONTENT_SECURITY_POLICY, POLICY),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "same-origin"),
         (X_FRAME_OPTIONS, "DENY"),
         // A page that opened ours could move or cover it.
@@ -82,6 +78,5 @@ fn shield(mut response: Response) -> Response {
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }

@@ -49,6 +49,8 @@ const OVERLOAD_PAUSE: Duration = Duration::from_millis(50);
 /// Stray lines that are kept for diagnosis, and how much of each.
 const STRAY_LINES: usize = 16;
 const STRAY_LINE_CHARS: usize = 200;
+/// Notifications that are kept for threads that are being opened.
+const EARLY_NOTIFICATIONS: usize = 64;
 
 /// A connection to an app-server. Cheap to clone; the connection ends when [`Peer::close`] is called, or when
 /// the server goes.
@@ -165,6 +167,8 @@ struct State {
     threads: HashMap<ThreadId, InboxSender>,
     /// Threads of sub-agents, to the thread that they answer to.
     parents: HashMap<ThreadId, ThreadId>,
+    /// What came for threads that nobody has, while one is being opened: it may be of that one.
+    early: Vec<Notification>,
     stray: VecDeque<String>,
     stray_count: u64,
 }
@@ -464,6 +468,22 @@ impl State {
             thread = self.parents.get(thread)?;
         }
         None
+    }
+
+    /// Whether a thread is being opened.
+    fn is_opening(&self) -> bool {
+        self.pending.values().any(|call| call.opens.is_some())
+    }
+
+    /// A thread has its inbox from now on. Gives what came for it before.
+    fn opened(&mut self, thread: &ThreadId, inbox: &InboxSender) -> Vec<Notification> {
+        self.threads.insert(thread.clone(), inbox.clone());
+        let is_of_it = |note: &mut Notification| note.thread_id.as_ref() == Some(thread);
+        let early = self.early.extract_if(.., is_of_it).collect();
+        if !self.is_opening() {
+            self.early.clear();
+        }
+        early
     }
 }
 

@@ -56,7 +56,7 @@ use stage::Stage;
 /// How long `stop` waits for answers that their readers do not read.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 /// How long a test may wait for Codex to ask the model.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The running model. It stops when it is dropped: stalled answers are cut, others finish, new ones are refused.
 pub struct ScriptedModel {
@@ -116,6 +116,7 @@ impl ScriptedModel {
         self.within_patience(name, self.stage.wait_for_stall(name)).await;
     }
 
+    #[expect(clippy::panic, reason = "the test that waits here has failed")]
     async fn within_patience<T>(&self, awaited: &str, coming: impl Future<Output = T>) -> T {
         let Ok(came) = timeout(PATIENCE, coming).await else {
             let prompts: Vec<_> = self.requests().iter().map(|request| request.prompt()).collect();

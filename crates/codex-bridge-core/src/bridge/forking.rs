@@ -5,7 +5,7 @@ use codex_wire::ThreadId;
 
 use super::handing::Opens;
 use super::turning::new_task_id;
-use super::{Bridge, Error, Giver, Inner, TaskView, audit, check_name, now_ms, state_event};
+use super::{Bridge, Error, Giver, Inner, TaskView, audit, now_ms, state_event};
 use crate::runner::session_setup;
 use crate::store::Write;
 use crate::task::{Notification, Status, Task, TaskId, Used};
@@ -30,7 +30,7 @@ impl Bridge {
 
     async fn branch(&self, id: &str, new: &NewBranch) -> Result<TaskView, Error> {
         let inner = &self.inner;
-        check_name(new.client_request_id.as_deref())?;
+        self.check_name(new.client_request_id.as_deref())?;
         new.prompt.as_deref().map_or(Ok(()), |prompt| inner.check_prompt(prompt))?;
         let changing = inner.changing.lock().await;
         let trunk = self.find(id).await?;

@@ -1,7 +1,7 @@
 //! Work that is taken, and gone on with: once, whatever a caller repeats under the same name.
 
 use super::handing::Opens;
-use super::{Bridge, Error, Giver, NewTask, TaskView, check_name, now_ms};
+use super::{Bridge, Error, Giver, NewTask, TaskView, now_ms};
 use crate::failpoint;
 use crate::outbox::Subscription;
 use crate::store::TaskFilter;
@@ -16,7 +16,7 @@ impl Bridge {
 
     async fn take(&self, new: NewTask) -> Result<TaskView, Error> {
         let inner = &self.inner;
-        check_name(new.client_request_id.as_deref())?;
+        self.check_name(new.client_request_id.as_deref())?;
         let _changing = inner.changing.lock().await;
         if let Some(task) = self.started_by(new.client_request_id.as_ref()).await? {
             let is_same = task.settings.asks_the_same(&new.settings)
@@ -90,7 +90,7 @@ impl Bridge {
     ) -> Result<TaskView, Error> {
         let inner = &self.inner;
         inner.check_prompt(prompt)?;
-        check_name(name)?;
+        self.check_name(name)?;
         let _changing = inner.changing.lock().await;
         let mut task = self.find(id).await?;
         if let Some(is_same) = inner.has_turn_named(&task.id, name, prompt).await? {

@@ -335,16 +335,36 @@ async fn a_turn_that_was_cancelled_before_it_began_is_not_begun_again_under_its_
 }
 
 #[tokio::test]
-async fn a_name_that_is_too_long_is_refused() {
+async fn a_name_that_is_too_long_or_a_credential_is_refused() {
     let bench = Workbench::new().await;
     let bridge = bench.open().await;
-    let name = "n".repeat(1000);
-    let new = NewTask { client_request_id: Some(name.clone()), ..bench.task("work") };
-    let starting = bridge.start(new).await.unwrap_err();
-    let continuing =
-        bridge.continue_once("codex-1", "work", Some(&name), &Giver::default()).await.unwrap_err();
-    for refused in [starting, continuing] {
-        assert!(refused.to_string().contains("up to 255 characters"), "{refused}");
+    let secret = format!("sk-{}", "a1B2".repeat(12));
+    for (name, why) in [("n".repeat(1000), "up to 255 characters"), (secret, "looks like a credential")] {
+        let new = NewTask { client_request_id: Some(name.clone()), ..bench.task("work") };
+        let starting = bridge.start(new).await.unwrap_err();
+        let continuing =
+            bridge.continue_once("codex-1", "work", Some(&name), &Giver::default()).await.unwrap_err();
+        for refused in [starting, continuing] {
+            assert!(refused.to_string().contains(why), "{refused}");
+        }
+    }
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn a_name_of_digits_and_letters_is_no_credential() {
+    let bench = Workbench::new().await;
+    let bridge = bench.open().await;
+    for name in [
+        "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        "8c5f9c1e-8d3a-4b7e-9b43-0f8f4d1c2e6a",
+        "d2d2d2e8c4b0f5a7c3e1d9b8a7f6e5d4c3b2a190",
+        "telegram:-1001234567890:42",
+        "slack-C024BE91L-1355517523.000005",
+    ] {
+        let new = NewTask { client_request_id: Some(name.to_owned()), ..bench.task("work") };
+        let task = bridge.start(new).await.unwrap().task;
+        assert_eq!(task.client_request_id.as_deref(), Some(name));
     }
     bench.tidy(bridge).await;
 }

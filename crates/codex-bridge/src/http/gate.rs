@@ -10,8 +10,10 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Form, Request, State};
-use axum::http::header::{ACCEPT, AUTHORIZATION, LOCATION, SET_COOKIE};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::header::{
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, LOCATION, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
@@ -90,7 +92,10 @@ impl Gate {
             .route("/login", post(login).layer(DefaultBodyLimit::max(LOGIN_MAX_BYTES)))
             .route("/logout", post(logout))
             .layer(middleware::map_response(problem::in_our_words));
-        ways.with_state(self.clone()).merge(router).layer(middleware::from_fn_with_state(self, let_in))
+        ways.with_state(self.clone())
+            .merge(router)
+            .layer(middleware::from_fn_with_state(self, let_in))
+            .layer(middleware::map_response(kept_by_nobody))
     }
 
     fn transport(&self) -> Transport {
@@ -153,6 +158,14 @@ fn nobody() -> Failure {
 
 fn is_open(path: &str) -> bool {
     OPEN.contains(&path) || OPEN_BELOW.iter().any(|start| path.starts_with(start))
+}
+
+/// Tells browsers and proxies to take every answer for what it says it is, and to keep none that does not say otherwise.
+async fn kept_by_nobody(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
 }
 
 /// Lets in whoever may come in, as who they are.

@@ -2,9 +2,7 @@
 //!
 //! A browser that follows a link to a server of this machine sends it the cookies of that name, and a page of ours that is
 //! opened by foreign words is opened by nobody who meant it. What a browser would make of an odd address is not guessed:
-//! an address that is not plain is no link.
-
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+//! an address that is not plain is no link. Nor is one of numbers: any of them may be one of this machine's.
 
 use crate::http::origin::Names;
 
@@ -36,36 +34,21 @@ impl Links {
         is_web && !has_odd_characters(url) && self.is_beyond(authority)
     }
 
-    /// Whether this is a host, with or without a port, that is neither this machine nor one of our names.
+    /// Whether this is a name, with or without a port, that is neither this machine's nor one of ours.
     fn is_beyond(&self, authority: &str) -> bool {
-        if let Some(bracketed) = authority.strip_prefix('[') {
-            let address = bracketed.split(']').next().and_then(|it| it.parse::<Ipv6Addr>().ok());
-            return address.is_some_and(|address| self.is_beyond_us(address.into()));
-        }
         let host = host_of(authority).strip_suffix('.').unwrap_or(host_of(authority)).to_ascii_lowercase();
         let is_plain =
             |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.' || byte == b'_';
-        if host.is_empty() || !host.bytes().all(is_plain) {
-            return false;
-        }
-        // Browsers take a name whose last part is a number for an address, in many spellings: only the plain one is known.
+        // Browsers take a name whose last part is a number for an address, in many spellings.
         let last = host.rsplit('.').next().unwrap_or_default();
-        if last.is_empty() || last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x") {
-            return host.parse::<Ipv4Addr>().is_ok_and(|address| self.is_beyond_us(address.into()));
-        }
+        let is_number =
+            last.is_empty() || last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x");
         let is_loopback = LOOPBACK_NAMES.contains(&host.as_str())
             || host.ends_with(".localhost")
             || host.ends_with(".localdomain");
+        let is_ours = self.own.iter().any(|own| is_same_or_below(&host, own));
         // A name without a dot is one of this machine or of its net.
-        host.contains('.') && !is_loopback && !self.own.iter().any(|own| is_same_or_below(&host, own))
-    }
-
-    fn is_beyond_us(&self, address: IpAddr) -> bool {
-        let address = plain(address);
-        let is_this_net = matches!(address, IpAddr::V4(v4) if v4.octets()[0] == 0);
-        let is_here = address.is_loopback() || address.is_unspecified() || is_this_net;
-        let mut own = self.own.iter().filter_map(|name| name.trim_matches(['[', ']']).parse::<IpAddr>().ok());
-        !is_here && !own.any(|own| plain(own) == address)
+        host.contains('.') && host.bytes().all(is_plain) && !is_number && !is_loopback && !is_ours
     }
 }
 
@@ -77,20 +60,6 @@ fn is_same_or_below(host: &str, own: &str) -> bool {
 /// What a browser leaves out, or reads as something else.
 fn has_odd_characters(url: &str) -> bool {
     url.chars().any(|it| it.is_control() || it.is_whitespace() || it == '\\')
-}
-
-/// An address as IPv4, if it is one in the form of IPv6.
-fn plain(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V6(v6) => v6.to_ipv4_mapped().or_else(|| within(v6)).map_or(address, IpAddr::from),
-        IpAddr::V4(_) => address,
-    }
-}
-
-/// The IPv4 address in an IPv6 one of the oldest form (`::127.0.0.1`).
-fn within(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let [zero @ .., _, _, _, _] = address.octets();
-    (zero == [0; 12]).then(|| address.to_ipv4()).flatten().filter(|it| u32::from(*it) > 1)
 }
 
 /// A host without its port.
@@ -106,7 +75,7 @@ mod tests {
     use super::*;
 
     fn links() -> Links {
-        Links { own: ["bridge.example.org", "10.1.2.3", "[2001:db8::5]", "box"].map(Into::into).into() }
+        Links { own: ["bridge.example.org", "box"].map(Into::into).into() }
     }
 
     #[test]
@@ -116,8 +85,6 @@ mod tests {
             "http://example.com:8080/a?b#c",
             "HTTPS://Example.COM/",
             "https://example.com/?to=http://127.0.0.1:7777/",
-            "http://93.184.216.34/",
-            "http://[2001:db8::1]/",
             "https://localhost.example.com/",
             "https://my-localhost.com",
             "https://example.org",
@@ -172,6 +139,7 @@ mod tests {
             "bridge.example.org",
             "Bridge.Example.Org.:443",
             "10.1.2.3",
+            "93.184.216.34",
             "[::ffff:10.1.2.3]",
             "[2001:db8:0::5]:8443",
             "user@127.0.0.1",

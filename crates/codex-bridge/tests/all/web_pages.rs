@@ -178,6 +178,10 @@ async fn nobody_sees_a_page_without_a_token() {
         .await;
     assert!(headers[0].as_str().unwrap().contains("default-src 'none'; script-src 'self'"), "{headers}");
     assert_eq!((headers[1].as_str(), headers[2].as_str()), (Some("nosniff"), Some("no-store")));
+    let headers = page
+        .evaluate("fetch('/v1/tasks').then(it => ['x-content-type-options', 'cache-control'].map(name => it.headers.get(name)))")
+        .await;
+    assert_eq!((headers[0].as_str(), headers[1].as_str()), (Some("nosniff"), Some("no-store")));
 
     // The cookie dies with its token, and at the log-out.
     page.click_through(".who button").await;

@@ -10,12 +10,17 @@ use super::clean::Cleaner;
 use super::{Context, Kind, Offer};
 use crate::inspection::{Reach, ReachPlace};
 
+/// The sandbox that is none, in Codex's words.
+const UNBOUND: &str = "danger-full-access";
 /// Denied paths that are named before the rest is counted.
 const MAX_NAMED: usize = 4;
 
 /// What a yes for the session covers, for commands.
-pub(super) const SESSION_COMMAND: &str = "a yes for this session covers the same command, word for word: it runs again in \
+const SESSION_COMMAND: &str = "a yes for this session covers the same command, word for word: it runs again in \
     this task without asking, in the sandbox. Asking to leave the sandbox is asked again";
+/// The same where no sandbox holds them.
+const SESSION_COMMAND_UNBOUND: &str = "a yes for this session covers the same command, word for word: it runs again in this \
+    task without asking, and without a sandbox";
 /// The same for permissions.
 pub(super) const SESSION_PERMISSIONS: &str =
     "a yes for this session keeps this open for every later command of this task, in later turns too";
@@ -30,11 +35,16 @@ pub(super) fn verdicts(escalation: Escalation, always: Option<Offer>) -> Vec<Off
     [Offer::Accept].into_iter().chain(lasting).chain([Offer::Decline, Offer::Cancel]).collect()
 }
 
+/// What a yes for the session covers, for commands.
+pub(super) fn session_command(context: &Context<'_>) -> &'static str {
+    if context.sandbox == Some(UNBOUND) { SESSION_COMMAND_UNBOUND } else { SESSION_COMMAND }
+}
+
 /// In which sandbox a command runs.
 pub(super) fn sandbox(context: &Context<'_>) -> String {
     let name = name(context);
     match (context.sandbox, context.inspection.escalation) {
-        (Some("danger-full-access"), _) => "none (danger-full-access)".to_owned(),
+        (Some(UNBOUND), _) => "none (danger-full-access)".to_owned(),
         (_, Escalation::Asked) => format!("{name}, which this asks to leave"),
         (_, Escalation::Unknown) => format!("{name}, which this may ask to leave"),
         // A profile without a denied path keeps no command in.
@@ -51,7 +61,7 @@ pub(super) fn care_for_command(
 ) -> Option<String> {
     let name = name(context);
     let what = match (kind, context.inspection.escalation) {
-        _ if context.sandbox == Some("danger-full-access") => return None,
+        _ if context.sandbox == Some(UNBOUND) => return None,
         (Kind::Network, _) | (_, Escalation::None) => return None,
         (Kind::CommandInput, _) => {
             format!("this is input to a running command that is not held by the sandbox ({name}).")

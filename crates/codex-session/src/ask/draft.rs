@@ -152,7 +152,7 @@ impl<'a> Draft<'a> {
     fn lasting_offers(&mut self, always: Option<Offer>) -> Vec<Offer> {
         let offers = bounds::verdicts(self.context.inspection.escalation, always);
         if offers.contains(&Offer::AcceptForSession) {
-            self.own("Session", bounds::SESSION_COMMAND);
+            self.own("Session", bounds::session_command(&self.context));
         }
         offers
     }

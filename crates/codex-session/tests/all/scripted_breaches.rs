@@ -70,15 +70,18 @@ async fn an_mcp_server_that_nobody_set_up_stops_the_turn() {
 
 #[tokio::test]
 async fn an_mcp_server_that_starts_with_the_thread_stops_its_first_turn() {
-    // codex 0.166: the reply comes first, then the servers are started.
-    let opening = [script::reply_thread(), mcp_server("evil")];
-    let turn = [script::reply_turn(), script::started()];
-    let codex = Scripted::new(Script::new().on("thread/start", opening).on("turn/start", turn));
-    let session = Session::new(codex.config(), dial(&codex), None);
-    let result = soon(session.run_turn("go", TurnOptions::default())).await;
-    assert_eq!(result.error.unwrap().kind, FailureKind::Breach);
-    session.close().await;
-    codex.server.assert_no_processes().await;
+    // codex 0.166: the reply comes first, then the servers are started. Another one may do it the other way round.
+    let as_it_is = [script::reply_thread(), mcp_server("evil")];
+    let the_other_way_round = [mcp_server("evil"), script::reply_thread()];
+    for opening in [as_it_is, the_other_way_round] {
+        let turn = [script::reply_turn(), script::started()];
+        let codex = Scripted::new(Script::new().on("thread/start", opening).on("turn/start", turn));
+        let session = Session::new(codex.config(), dial(&codex), None);
+        let result = soon(session.run_turn("go", TurnOptions::default())).await;
+        assert_eq!(result.error.unwrap().kind, FailureKind::Breach);
+        session.close().await;
+        codex.server.assert_no_processes().await;
+    }
 }
 
 #[tokio::test]

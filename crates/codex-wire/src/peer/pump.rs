@@ -12,8 +12,9 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
 use super::{
-    CallError, Closed, Delivery, INBOUND_BYTES, InboxSender, IncomingRequest, Notification, OVERLOAD_PAUSE,
-    OVERLOAD_TRIES, OVERLOADED, Pending, ReplyTo, STRAY_LINE_CHARS, STRAY_LINES, Shared,
+    CallError, Closed, Delivery, EARLY_NOTIFICATIONS, INBOUND_BYTES, InboxSender, IncomingRequest,
+    Notification, OVERLOAD_PAUSE, OVERLOAD_TRIES, OVERLOADED, Pending, ReplyTo, STRAY_LINE_CHARS,
+    STRAY_LINES, Shared,
 };
 use crate::answer::{Answer, RpcError};
 use crate::call::ThreadOpened;
@@ -212,12 +213,19 @@ async fn deliver_notification(shared: &Shared, note: Notification) {
         remember_parents(shared, &note);
     }
     match &note.thread_id {
-        Some(thread) => {
-            if let Some(inbox) = route_of(shared, thread) {
-                let _ = inbox.send(Delivery::Notification(note)).await;
-            }
-        }
+        Some(thread) => match route_of(shared, thread) {
+            Some(inbox) => drop(inbox.send(Delivery::Notification(note)).await),
+            None => keep_early(shared, note),
+        },
         None => tell_all_threads(shared, &note),
+    }
+}
+
+/// Keeps what may belong to a thread whose opening has no reply yet. The first count: they tell how it begins.
+fn keep_early(shared: &Shared, note: Notification) {
+    let mut state = shared.state();
+    if state.early.len() < EARLY_NOTIFICATIONS && state.is_opening() {
+        state.early.push(note);
     }
 }
 
@@ -284,7 +292,10 @@ async fn deliver_reply(shared: &Arc<Shared>, id: i64, result: Result<Box<RawValu
                 && let Ok(opened) = serde_json::from_str::<ThreadOpened>(result.get())
                 && let Some(thread) = opened.id()
             {
-                shared.state().threads.insert(thread, inbox);
+                let early = shared.state().opened(&thread, &inbox);
+                for note in early {
+                    let _ = inbox.send(Delivery::Notification(note)).await;
+                }
             }
             pending.finish(Ok(result)).await;
         }
