@@ -260,6 +260,16 @@ mod tests {
     }
 
     #[test]
+    fn the_first_configuration_is_still_read_and_means_the_same() {
+        let file = parse(include_str!("../tests/data/config-1.toml"), Path::new("c")).unwrap();
+        assert_eq!((file.max_running, file.keep_days, file.answer_limit_s), (4, 14, Some(3600)));
+        assert_eq!(file.roots, Some(vec!["/home/me/work".into()]));
+        assert_eq!(file.profiles["container"].approval_policy, Some(ApprovalMode::Never));
+        assert!(file.accept_file_changes && !file.accept_commands && file.allow_nested_mcp);
+        assert_eq!(file.channels.keys().collect::<Vec<_>>(), ["ci", "echo", "telegram", "work"]);
+    }
+
+    #[test]
     fn a_mistake_is_named_with_its_line_and_key() {
         let unknown = message("max_running = 2\n\nmax_runing = 3\n");
         assert!(unknown.starts_with("/etc/config.toml, line 3, \"max_runing\": unknown field"), "{unknown}");
