@@ -105,7 +105,7 @@ impl Asked {
             let body = json!({
                 "kind": "approval", "recipient_type": "user",
                 "title": format!("{title} [{}]", asked.name()),
-                "detail": detail(attempt, asked, attempt.may_be_duplicate),
+                "detail": text::chat(&alone(attempt, asked), attempt.may_be_duplicate, LIMIT),
             });
             let reply = match api.post(&api.of_workspace("requests"), &body).await {
                 Ok(reply) => reply,
@@ -130,8 +130,8 @@ impl Asked {
         Put::All
     }
 
-    /// Takes over what stands on the platform already under the names and in the words of these requests, answered or not: we
-    /// may have put it there without living to note it. A list that cannot be read says nothing of what stands there.
+    /// Takes over what stands on the platform already under the names of these requests, answered or not: we may have put it
+    /// there without living to note it. A list that cannot be read says nothing of what stands there.
     pub async fn adopt(&self, api: &Api, attempt: &Attempt) -> Result<Adopted, Trouble> {
         let listed = api.get(&api.of_workspace("requests")).await.map_err(|error| api::trouble(&error))?;
         let rows = match listed.body.as_array() {
@@ -139,9 +139,11 @@ impl Asked {
             _ if listed.status == 404 => return Ok(Adopted::NoWay),
             _ => return Err(api::later(&listed)),
         };
-        let stands = |row: &&Value| row["status"] != "cancelled" && says_what_we_ask(row, attempt);
-        // The newest come first, and count.
-        for (id, ours) in rows.iter().filter(stands).filter_map(ours) {
+        let is_wanted = |known: &str| attempt.notice.requests.iter().any(|one| one.name() == known);
+        let found = rows.iter().filter(|row| row["status"] != "cancelled").filter_map(ours);
+        // The newest come first. The oldest counts: a name has the digest of its request in it, so nobody can have written
+        // it before us, and what others write under it later is not ours.
+        for (id, ours) in found.rev().filter(|(_, ours)| is_wanted(ours)) {
             if !self.all().iter().any(|(_, known)| *known == ours) {
                 self.know(vec![(id, ours)]);
             }
@@ -249,18 +251,6 @@ pub fn shown_in_words(attempt: &Attempt) -> Vec<String> {
 /// A notice that asks for this alone.
 fn alone(attempt: &Attempt, asked: &Request) -> Notice {
     Notice { requests: vec![asked.clone()], ..attempt.notice.clone() }
-}
-
-/// What people read of a request before they decide.
-fn detail(attempt: &Attempt, asked: &Request, may_be_duplicate: bool) -> String {
-    text::chat(&alone(attempt, asked), may_be_duplicate, LIMIT)
-}
-
-/// Whether people who answer this row have read what we ask: another's words below our name count for nothing.
-fn says_what_we_ask(row: &Value, attempt: &Attempt) -> bool {
-    let Some((_, name)) = ours(row) else { return false };
-    let mut asked = attempt.notice.requests.iter().filter(|one| one.name() == name);
-    asked.any(|one| [false, true].iter().any(|again| row["detail"] == detail(attempt, one, *again)))
 }
 
 /// The platform's name for a request and ours, which its title ends with.
