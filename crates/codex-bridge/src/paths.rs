@@ -93,9 +93,10 @@ impl Paths {
         own
     }
 
-    /// Makes the state directory, and the short one if it is needed, for its owner alone.
+    /// Makes the directories of state and configuration, and the short one if it is needed, for their owner alone.
     pub fn prepare(&self) -> Result<(), Failure> {
         make_private(&self.state_dir)?;
+        self.prepare_config_dir();
         if !self.needs_short_dir() {
             return Ok(());
         }
@@ -109,6 +110,16 @@ impl Paths {
             make_private(base)?;
         }
         make_private(&short)
+    }
+
+    /// Makes the directory of the configuration, if it is ours: one that does not exist cannot be denied to commands, which
+    /// could then write the first configuration.
+    fn prepare_config_dir(&self) {
+        let dir = self.config_file.parent().filter(|dir| !self.is_config_named && !dir.exists());
+        if let Some(dir) = dir {
+            // What the daemon cannot make, its commands cannot make either.
+            let _ = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        }
     }
 
     /// The directory of the sockets: the state directory itself, unless its path is too long.
@@ -183,5 +194,26 @@ pub fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
             Failure::new("read_only", message).hint("choose another state directory with --state-dir")
         }
         _ => Failure::new("io", message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_of_the_configuration_is_there_to_be_denied_unless_somebody_named_the_file() {
+        let base = tempfile::tempdir().unwrap();
+        let paths = |is_config_named| Paths {
+            state_dir: base.path().join("state"),
+            config_file: base.path().join("config/codex-bridge/config.toml"),
+            is_config_named,
+        };
+        let dir = base.path().join("config/codex-bridge");
+        paths(true).prepare().unwrap();
+        assert!(!dir.exists());
+        paths(false).prepare().unwrap();
+        assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o777, 0o700);
+        assert!(paths(false).own().contains(&dir));
     }
 }

@@ -212,6 +212,8 @@ pub struct Context<'a> {
     pub sandbox: Option<&'a str>,
     /// Paths that no command may read or write.
     pub denied: &'a [&'a str],
+    /// Directories on the PATH of commands in which commands may write: a program there can be another one than it was.
+    pub writable_path: &'a [String],
     /// Whether commands reach the network.
     pub network: bool,
     /// The file change item that a patch approval is about, from its `item/started`.

@@ -77,6 +77,24 @@ pub struct SessionConfig {
 }
 
 impl SessionConfig {
+    /// The directories on the PATH of commands in which commands of such a session may write. One that is not a whole path
+    /// is looked for in the directory where a command runs.
+    pub(crate) fn writable_path(&self) -> Vec<String> {
+        let temp = self.temp_dir.clone().unwrap_or_else(|| PathBuf::from("/tmp"));
+        let writable: Vec<&PathBuf> = match self.sandbox {
+            Sandbox::ReadOnly => Vec::new(),
+            _ => self.writable_roots.iter().chain([&self.cwd, &temp]).collect(),
+        };
+        let is_kept = |dir: &Path| self.read_only.iter().any(|kept| dir.starts_with(kept));
+        let is_writable = |dir: &PathBuf| {
+            !dir.is_absolute() || (writable.iter().any(|root| dir.starts_with(root)) && !is_kept(dir))
+        };
+        let path = self.command_path.iter().flat_map(std::env::split_paths);
+        path.filter(is_writable)
+            .map(|dir| if dir.as_os_str().is_empty() { ".".to_owned() } else { dir.display().to_string() })
+            .collect()
+    }
+
     /// The safe defaults: read-only sandbox, every command asks, nothing is accepted unasked.
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self {

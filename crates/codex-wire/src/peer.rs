@@ -65,7 +65,7 @@ pub enum Delivery {
     /// A notification of this thread, of a sub-agent's thread below it, or of no thread at all.
     Notification(Notification),
     /// A request of this thread or of one below it.
-    Request(IncomingRequest),
+    Request(Box<IncomingRequest>),
     /// The reply to a posted call.
     Reply {
         /// What the poster called it.

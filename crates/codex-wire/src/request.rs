@@ -5,7 +5,7 @@
 mod digest;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::id::{ThreadId, TurnId};
 use crate::item::Change;
@@ -71,6 +71,12 @@ pub struct CommandApproval {
     /// Decisions that Codex lists. Accept, acceptForSession, decline and cancel work though not listed
     /// (codex 0.166), so this only limits amendments.
     pub available_decisions: Option<Vec<Value>>,
+    /// When it began: another time each time that it is asked.
+    #[serde(skip_serializing)]
+    pub started_at_ms: serde::de::IgnoredAny,
+    /// Fields that this version does not know. A decision is bound to them too.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
 }
 
 impl CommandApproval {
@@ -108,6 +114,12 @@ pub struct FileChangeApproval {
     pub reason: Option<String>,
     /// A root that would become writable for the rest of the session.
     pub grant_root: Option<String>,
+    /// When it began: another time each time that it is asked.
+    #[serde(skip_serializing)]
+    pub started_at_ms: serde::de::IgnoredAny,
+    /// Fields that this version does not know. A decision is bound to them too.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
 }
 
 /// `item/permissions/requestApproval`.
@@ -126,6 +138,12 @@ pub struct PermissionsApproval {
     pub reason: Option<String>,
     /// What is asked for.
     pub permissions: Permissions,
+    /// When it began: another time each time that it is asked.
+    #[serde(skip_serializing)]
+    pub started_at_ms: serde::de::IgnoredAny,
+    /// Fields that this version does not know. A decision is bound to them too.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
 }
 
 /// A set of permissions: asked for, or granted as a subset.
@@ -290,7 +308,7 @@ pub struct LegacyPatchApproval {
     /// The call.
     pub call_id: String,
     /// Changes by path: `{type: add | delete | update, …}`.
-    pub file_changes: serde_json::Map<String, Value>,
+    pub file_changes: Map<String, Value>,
     /// Why.
     pub reason: Option<String>,
     /// A root that would become writable.

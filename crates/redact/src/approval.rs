@@ -171,7 +171,9 @@ impl Covering<'_> {
         if self.matter == Matter::Prose {
             return Fate::Hide;
         }
-        let may_act = self.context.may_be_name(span.start, span.end) || self.context.runs_what_it_computes();
+        let may_act = self.context.may_be_name(span.start, span.end)
+            || self.context.is_in_use_by_shell(span.start)
+            || self.context.runs_what_it_computes();
         let is_generated = inert::is_generated(span.kind, value);
         let is_named = || !self.context.may_be_operand(span.start) && inert::is_named_value(span.kind, value);
         let is_hidden = !may_act

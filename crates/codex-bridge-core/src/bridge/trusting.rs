@@ -1,7 +1,9 @@
 //! A decision of the operator's about directories takes effect: for new tasks, and for those that exist.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use codex_session::Sandbox;
 
 use super::{Bridge, Error, audit, now_ms};
 use crate::store::TaskFilter;
@@ -19,7 +21,8 @@ impl Bridge {
     }
 
     /// Puts these decisions, by real paths, in the place of all others. Every turn that begins from now on goes by them.
-    /// Threads at rest that were trusted and no longer are get unloaded, with the MCP servers of their directories.
+    /// Threads at rest that were trusted and no longer are get unloaded, with the MCP servers of their directories; so are
+    /// those whose commands may still run and write in a directory that is trusted now.
     ///
     /// Gives the tasks for which the level that held before still counts: until their turn ends.
     pub async fn decide_trust(&self, roots: BTreeMap<PathBuf, Trust>) -> Result<Vec<TaskId>, Error> {
@@ -32,16 +35,18 @@ impl Bridge {
         old.replace(config.trusted_roots.all());
         // First of all: whatever begins from here on goes by them, and what has begun is among those that run.
         config.trusted_roots.replace(roots);
+        let was_trusted = |root: &PathBuf| old.all().get(root) == Some(&Trust::Trusted);
+        let is_raised = |(root, level): &(PathBuf, Trust)| *level == Trust::Trusted && !was_trusted(root);
+        let raised: Vec<_> = config.trusted_roots.all().into_iter().filter(is_raised).collect();
         let mut unchanged = Vec::new();
         for task in &self.inner.store.tasks(&TaskFilter::default()).await? {
             let before = old.level(&task.settings.cwd).unwrap_or(task.settings.trust);
-            if config.trust_of(&task.settings) == before {
-                continue;
-            }
+            let is_other = config.trust_of(&task.settings) != before;
+            let may_write = raised.iter().any(|(root, _)| self.may_write_in(task, root));
             let is_left = if task.status.is_running() {
-                true
+                is_other || may_write
             } else {
-                before == Trust::Trusted
+                ((is_other && before == Trust::Trusted) || may_write)
                     && may_be_loaded(task)
                     && self.release(task.id.as_str()).await.is_err()
             };
@@ -50,6 +55,26 @@ impl Bridge {
             }
         }
         Ok(unchanged)
+    }
+
+    /// The tasks under way whose commands may write in a directory: its files could be theirs by the time it is trusted.
+    pub async fn writers_in(&self, root: &Path) -> Result<Vec<TaskId>, Error> {
+        let tasks = self.inner.store.tasks(&TaskFilter::default()).await?;
+        let writes = |task: &Task| task.status.is_running() && self.may_write_in(task, root);
+        Ok(tasks.into_iter().filter(writes).map(|task| task.id).collect())
+    }
+
+    /// Whether the sandbox of a task lets its commands write somewhere in a directory. One that is trusted already is
+    /// read-only for tasks above it.
+    fn may_write_in(&self, task: &Task, root: &Path) -> bool {
+        let settings = &task.settings;
+        let temp = self.inner.config.temp_dir().unwrap_or_else(|| PathBuf::from("/tmp"));
+        let mut writable = settings.writable_roots.iter().chain([&settings.cwd, &temp]);
+        match settings.sandbox {
+            Sandbox::ReadOnly => false,
+            Sandbox::WorkspaceWrite => writable.any(|dir| root.starts_with(dir) || dir.starts_with(root)),
+            Sandbox::DangerFullAccess => true,
+        }
     }
 }
 

@@ -361,6 +361,8 @@ async fn a_name_of_digits_and_letters_is_no_credential() {
         "d2d2d2e8c4b0f5a7c3e1d9b8a7f6e5d4c3b2a190",
         "telegram:-1001234567890:42",
         "slack-C024BE91L-1355517523.000005",
+        "token deploy-key: 01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        "token ci_token: 8c5f9c1e-8d3a-4b7e-9b43-0f8f4d1c2e6a",
     ] {
         let new = NewTask { client_request_id: Some(name.to_owned()), ..bench.task("work") };
         let task = bridge.start(new).await.unwrap().task;

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use axum::Json;
 use axum::extract::State;
 use codex_bridge_core::place::Overlap;
+use codex_bridge_core::task::TaskId;
 use codex_bridge_core::trust::Trust;
 
 use super::{App, Body, Caller, Query, Reply};
@@ -46,7 +47,20 @@ pub async fn set(
 ) -> Reply<TrustChange> {
     let dir = real_directory(&wanted.dir)?;
     check(&app, &dir, wanted.level)?;
+    if wanted.level == Trust::Trusted && app.rules.trusted_roots.all().get(&dir) != Some(&Trust::Trusted) {
+        let writers = app.bridge.writers_in(&dir).await?;
+        must_be_none(&dir, &writers)?;
+    }
     carried_out(app, caller, wanted.dir, dir, Some(wanted.level)).await
+}
+
+/// What a task writes before a directory is trusted would count from then on.
+fn must_be_none(dir: &Path, writers: &[TaskId]) -> Result<(), Failure> {
+    let Some(first) = writers.first() else { return Ok(()) };
+    let named: Vec<&str> = writers.iter().take(5).map(TaskId::as_str).collect();
+    let message = format!("{} cannot be trusted while {} can write in it", dir.display(), named.join(", "));
+    let hint = format!("wait for its end, or `codex-bridge interrupt {first}`");
+    Err(Failure::new("wrong_state", message).hint(hint))
 }
 
 pub async fn remove(

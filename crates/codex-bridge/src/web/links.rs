@@ -21,8 +21,10 @@ impl Links {
     pub fn beyond(names: Option<&Names>) -> Self {
         let allowed = names.into_iter().flat_map(|names| &names.allowed);
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let own =
-            allowed.map(|name| host_of(name).to_ascii_lowercase()).chain([machine.to_ascii_lowercase()]);
+        // `box.example.org` is `box.local` too.
+        let short = machine.split('.').next().unwrap_or_default().to_owned();
+        let own = allowed.map(|name| host_of(name).to_owned()).chain([machine, short]);
+        let own = own.map(|name| name.to_ascii_lowercase());
         Self { own: own.filter(|name| !name.is_empty()).collect() }
     }
 

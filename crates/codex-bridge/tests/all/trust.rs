@@ -3,8 +3,10 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::process::{Pid, test_kill_process};
+use scripted_model::{Scenario, ToolCall};
 use serde_json::{Value, json};
 
 use crate::http_rig::Port;
@@ -105,6 +107,52 @@ async fn what_a_trusted_directory_started_ends_with_the_turn_in_which_trust_was_
     shell.approve(&id).await.ok();
     ended(&shell, &id).await;
     until("the end of the MCP server", || test_kill_process(pid).is_err().then_some(())).await;
+    shell.end().await;
+}
+
+/// A command that runs on when its turn has ended, and writes into `sub` later.
+fn late_writer(shell: &Shell) -> PathBuf {
+    let sub = shell.home.workspace().join("sub");
+    fs::create_dir(&sub).unwrap();
+    let command = "touch began; sleep 6; mkdir -p sub/.codex; echo late > sub/.codex/config.toml; touch late";
+    let call = ToolCall::function("exec_command", json!({"cmd": command, "yield_time_ms": 250}));
+    shell.model.script("leave it", Scenario::new().call(call).then_say("left"));
+    sub
+}
+
+#[tokio::test]
+async fn what_a_finished_task_left_running_does_not_write_in_a_directory_that_becomes_trusted() {
+    let shell = Shell::new().await;
+    let sub = late_writer(&shell);
+    let (id, _) = shell.start_asking("leave it").await;
+    shell.approve(&id).await.ok();
+    ended(&shell, &id).await;
+    let began = shell.home.workspace().join("began");
+    until("the command", || began.exists().then_some(())).await;
+    shell.run(&["trust", "sub", "trusted", "--yes"]).await.ok();
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert!(!sub.join(".codex").exists(), "what was left running has written there");
+    assert!(!shell.home.workspace().join("late").exists(), "it was left running");
+    shell.end().await;
+}
+
+#[tokio::test]
+async fn a_directory_in_which_a_running_task_can_write_cannot_become_trusted() {
+    let shell = Shell::new().await;
+    fs::create_dir(shell.home.workspace().join("sub")).unwrap();
+    let (id, _) = shell.start_asking("go [play] exec touch sub/x => say Made.").await;
+    let before = config(&shell);
+    let refused = shell.run(&["trust", "sub", "trusted", "--yes"]).await;
+    assert!(
+        refused.code != 0 && refused.err.contains(&format!("while {id} can write in it")),
+        "{}",
+        refused.err
+    );
+    assert_eq!(config(&shell), before);
+    shell.run(&["trust", "sub", "instructions"]).await.ok();
+    shell.run(&["decline", &id]).await.ok();
+    ended(&shell, &id).await;
+    shell.run(&["trust", "sub", "trusted", "--yes"]).await.ok();
     shell.end().await;
 }
 

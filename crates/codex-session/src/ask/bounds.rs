@@ -75,10 +75,17 @@ pub(super) fn care_for_command(
         return Some(format!("{what} Accepted, it may run without any sandbox."));
     }
     let network = if context.network { "on" } else { "off" };
-    let denied = denied(context.denied, cleaner);
+    let denied = named(context.denied.iter().copied(), cleaner);
+    let planted = match context.writable_path {
+        [] => String::new(),
+        dirs => format!(
+            " Programs are also looked up in {}, where commands can write: what runs may not be what its name says.",
+            named(dirs.iter().map(String::as_str), cleaner)
+        ),
+    };
     Some(format!(
         "{what} Accepted, it may write anywhere on this machine that Codex's own user may, except in {denied}. \
-         The network stays {network}."
+         The network stays {network}.{planted}"
     ))
 }
 
@@ -129,10 +136,11 @@ fn file(reach: &Reach, cleaner: &mut Cleaner<'_>) -> String {
     }
 }
 
-fn denied(paths: &[&str], cleaner: &mut Cleaner<'_>) -> String {
-    let mut named: Vec<String> = paths.iter().take(MAX_NAMED).map(|path| cleaner.place(path)).collect();
-    if paths.len() > MAX_NAMED {
-        named.push(format!("{} more paths", paths.len() - MAX_NAMED));
+fn named<'a>(paths: impl ExactSizeIterator<Item = &'a str>, cleaner: &mut Cleaner<'_>) -> String {
+    let more = paths.len().saturating_sub(MAX_NAMED);
+    let mut named: Vec<String> = paths.take(MAX_NAMED).map(|path| cleaner.place(path)).collect();
+    if more > 0 {
+        named.push(format!("{more} more paths"));
     }
     named.join(", ")
 }

@@ -13,6 +13,7 @@ const CONTEXT: Context<'static> = Context {
     cwd: "/home/me/project",
     sandbox: Some("read-only"),
     denied: &["/home/me/.codex", "/home/me/.local/state/bridge"],
+    writable_path: &[],
     network: false,
     patch: None,
     inspection: &PLAIN,
@@ -174,6 +175,12 @@ fn a_command_that_asks_to_leave_the_sandbox_says_so_first_and_is_accepted_once()
     ");
     let context = Context { network: true, denied: &["/a", "/b", "/c", "/d", "/e", "/f"], ..context };
     assert_snapshot!(ask_in(&context, method::COMMAND, params()).details[0].text, @"this command asks to leave the sandbox (read-only). Accepted, it may write anywhere on this machine that Codex's own user may, except in /a, /b, /c, /d, 2 more paths. The network stays on.");
+    let writable_path = ["/home/me/project/.venv/bin".to_owned()];
+    let planted = Context { writable_path: &writable_path, ..context };
+    let care = ask_in(&planted, method::COMMAND, params()).details[0].text.clone();
+    let said = "Programs are also looked up in /home/me/project/.venv/bin, where commands can write: what runs may not be \
+        what its name says.";
+    assert!(care.ends_with(said), "{care}");
     let none = Context { sandbox: Some("danger-full-access"), ..context };
     assert_ne!(ask_in(&none, method::COMMAND, params()).details[0].label, "Careful");
 }

@@ -411,7 +411,7 @@ impl Actor {
                     }
                 }
             }
-            Delivery::Request(request) => self.on_request(request).await,
+            Delivery::Request(request) => self.on_request(*request).await,
             Delivery::Reply { token, result } => {
                 if let Some(reply) = self.posted.remove(&token).and_then(|posted| posted.read(result)) {
                     self.step(Input::Reply(reply)).await;

@@ -153,6 +153,7 @@ impl Actor {
             cwd: &self.config.cwd.to_string_lossy(),
             sandbox: Some(self.config.sandbox.as_str()),
             denied: &denied,
+            writable_path: &self.config.writable_path(),
             network: self.config.network,
             patch,
             inspection,

@@ -224,7 +224,10 @@ async fn deliver_notification(shared: &Shared, note: Notification) {
 /// Keeps what may belong to a thread whose opening has no reply yet. The first count: they tell how it begins.
 fn keep_early(shared: &Shared, note: Notification) {
     let mut state = shared.state();
-    if state.early.len() < EARLY_NOTIFICATIONS && state.is_opening() {
+    if !state.is_opening() {
+        // What was kept for an opening that was refused is nobody's.
+        state.early.clear();
+    } else if state.early.len() < EARLY_NOTIFICATIONS {
         state.early.push(note);
     }
 }
@@ -270,8 +273,8 @@ fn route_of(shared: &Shared, thread: &ThreadId) -> Option<InboxSender> {
 async fn deliver_request(shared: &Shared, thread: Option<ThreadId>, request: IncomingRequest) {
     let inbox = thread.and_then(|thread| route_of(shared, &thread));
     let unclaimed = match inbox {
-        Some(inbox) => match inbox.send(Delivery::Request(request)).await {
-            Err(mpsc::error::SendError(Delivery::Request(request))) => request,
+        Some(inbox) => match inbox.send(Delivery::Request(Box::new(request))).await {
+            Err(mpsc::error::SendError(Delivery::Request(request))) => *request,
             Ok(()) | Err(_) => return,
         },
         None => request,

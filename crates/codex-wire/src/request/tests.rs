@@ -164,3 +164,13 @@ fn every_request_names_the_method_that_it_came_under() {
         assert_eq!((request.thread_id(), request.turn_id()), (None, None), "{name}");
     }
 }
+
+#[test]
+fn a_decision_is_bound_to_fields_that_are_not_known_and_not_to_the_time() {
+    for name in [method::COMMAND, method::FILE_CHANGE, method::PERMISSIONS] {
+        let digest = |params| ServerRequest::parse(name, params).digest(None);
+        let plain = digest(json!({"itemId": "i", "startedAtMs": 1}));
+        assert_eq!(plain, digest(json!({"itemId": "i", "startedAtMs": 2})), "{name}");
+        assert_ne!(plain, digest(json!({"itemId": "i", "startedAtMs": 1, "alsoRuns": "rm -r ."})), "{name}");
+    }
+}

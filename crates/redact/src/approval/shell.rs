@@ -67,6 +67,13 @@ const DECODERS: [&str; 20] = [
 /// Words that give a value a second life under another name, without any expansion.
 const RENAMERS: [&str; 8] = ["alias", "bind", "declare", "enable", "hash", "let", "local", "typeset"];
 
+/// Words that let a shell use a variable where none is expanded: `shopt -s cdable_vars; cd NAME`.
+const SHELL_OPTIONS: [&str; 9] =
+    ["-O", "+O", "BASHOPTS", "SHELLOPTS", "emulate", "set", "setopt", "shopt", "unsetopt"];
+
+/// Variables that a shell itself uses, with a name that looks like a secret's: `PWD=id; ~+`, `OLDPWD=src; cd -`.
+const OF_THE_SHELL: [&[u8]; 2] = [b"PWD", b"OLDPWD"];
+
 /// What is looked at, to see where it stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Subject {
@@ -88,6 +95,7 @@ pub(super) struct Context<'a> {
     is_unsure: bool,
     runs_what_it_computes: bool,
     moves_nothing: bool,
+    keeps_variables: bool,
 }
 
 impl<'a> Context<'a> {
@@ -96,16 +104,42 @@ impl<'a> Context<'a> {
         let quoted = if matter == Matter::Command { stretches(bytes) } else { Some(Vec::new()) };
         let is_unsure = quoted.is_none();
         let quoted = quoted.unwrap_or_default();
-        let mut context =
-            Self { bytes, quoted, is_unsure, runs_what_it_computes: false, moves_nothing: false };
+        let mut context = Self {
+            bytes,
+            quoted,
+            is_unsure,
+            runs_what_it_computes: false,
+            moves_nothing: false,
+            keeps_variables: true,
+        };
         if matter != Matter::Prose {
             context.runs_what_it_computes =
                 context.expands_to_program() || context.sources() || evaluates(text, matter);
             context.moves_nothing = matter == Matter::Command
                 && !without_null_redirections(text).contains(['$', '`', '|', '<', '>', '('])
-                && !words(text).any(|word| RENAMERS.contains(&word));
+                && !words(&unquoted(text)).any(|word| RENAMERS.contains(&word));
+            context.keeps_variables = matter != Matter::Command || context.keeps_variables(text);
         }
         context
+    }
+
+    /// Whether a shell uses no variable without expanding it. A pattern could stand for any word.
+    fn keeps_variables(&self, text: &str) -> bool {
+        let is_named_directory = |pair: &[u8]| matches!(pair, [b'~', next] if next.is_ascii_alphanumeric() || b"+-_.\"\'\\".contains(next));
+        let is_several = text.trim_end().contains([';', '&', '\n']);
+        let is_pattern = |at: usize| b"{*?[".contains(&self.bytes[at]) && self.enclosing(at).is_none();
+        let uses_one = self.bytes.windows(2).any(is_named_directory)
+            || words(&unquoted(text)).any(|word| SHELL_OPTIONS.contains(&word))
+            || (is_several && (0..self.bytes.len()).any(is_pattern));
+        !uses_one
+    }
+
+    /// Whether what begins at `start` is the value of a variable that a shell may use, also without any expansion.
+    pub(super) fn is_in_use_by_shell(&self, start: usize) -> bool {
+        let Some(word) = self.word_start(start) else { return true };
+        let prefix = &self.bytes[word..start];
+        let name = prefix.split(|byte| matches!(byte, b'=' | b'+')).next().unwrap_or_default();
+        is_assignment(prefix) && (OF_THE_SHELL.contains(&name) || !self.keeps_variables)
     }
 
     /// Whether the text may run something that it makes at run time: nothing in it is sure to be mere data.
@@ -283,6 +317,11 @@ fn without_null_redirections(text: &str) -> String {
     ["2>&1", "&>/dev/null", "2>/dev/null", "2> /dev/null", ">/dev/null", "> /dev/null"]
         .iter()
         .fold(text.to_owned(), |text, harmless| text.replace(harmless, " "))
+}
+
+/// The text without its quotes, at every depth: `sh""opt` is `shopt`.
+fn unquoted(text: &str) -> String {
+    text.replace(['"', '\'', '\\'], "")
 }
 
 /// Whether a backslash before a place takes what follows as a part of it: `\e`, `\x24`, `\u0041`.

@@ -65,6 +65,12 @@ const TRICKS: &[&str] = &[
     concat!("echo sk", "-a1B2c3D4e5F6g7H8-rm-rf-home | tee x"), concat!("pip install -r x | sk", "-delete-all-of-it1"),
     // not ASCII, or invisible: another word than it seems
     "TOKEN=аbc123def456ghi789jkl | cat", "password=ｒｍ x",
+    // a shell uses a variable without any expansion
+    "PWD=id; ~+", "PWD=src; rm -rf ~+", "OLDPWD=src; cd -; git clean -fdx", "PWD=./§gh; ~+", "TOKEN=§gh; ~+/x",
+    "shopt -s cdable_vars; DB_PASSWORD=victim; cd DB_PASSWORD; git clean -fdx",
+    "sh\"\"opt -s cdable_vars; DB_PASSWORD=victim; cd DB_PASSWORD", "\\shopt -s cdable_vars; DB_PASSWORD=victim; cd DB_PASSWORD",
+    "{shopt,-s,cdable_vars}; DB_PASSWORD=victim; cd DB_PASSWORD", "?hopt -s cdable_vars; DB_PASSWORD=victim; cd DB_PASSWORD",
+    "setopt autonamedirs; DB_PASSWORD=victim; cd ~DB_PASSWORD", "de\"\"clare -n PASSWORD=victim; x",
 ];
 
 #[test]
@@ -91,6 +97,7 @@ const HIDDEN: &[(&str, &str)] = &[
     ("password", "curl -u bob:«s3cret!» https://h"), ("url-password", "psql postgres://app:«s3cret»@db/main"),
     ("password", "curl -d '{\"password\":\"«hunter2»\"}' https://h"), ("authorization", "curl -H 'Authorization: Basic «dXNlcjpwYXNz»' h"),
     ("authorization", "curl -H \"Authorization: Bearer «§gh»\" h"), ("authorization", "curl -H 'Authorization: Bearer «§jwt»' h"),
+    ("password", "export DB_PASSWORD=«hunter2»; cd ~/app && cargo run"), ("password", "cd ~ && DB_PASSWORD=«hunter2» make"),
     ("token", "GITHUB_TOKEN=«§gh» gh pr list"), ("token", "export TOKEN=«§gh» && gh pr list"), ("openai-key", "login «§sk»"),
     ("url-credential", "git clone https://«§gh»@github.com/x/y.git 2>&1"), ("github-token", "login \"«§gh»\" >/dev/null"),
     ("api-key", "AWS_SECRET_ACCESS_KEY=«wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY» aws s3 ls"), ("token", "docker run -e NPM_TOKEN=«§npm» --rm x"),

@@ -39,7 +39,7 @@ pub(super) enum Op {
     /// Events that are not of our turn, and events twice.
     Noise,
     /// The host asks.
-    HostAsks { request: ServerRequest, by_text: bool },
+    HostAsks { request: Box<ServerRequest>, by_text: bool },
     /// The host's turn ends.
     HostEnds(TurnStatus),
     /// Another client answers.
@@ -169,7 +169,7 @@ impl World {
             Op::Announces => self.host_does(Host::announce),
             Op::Works(kind) => self.host_does(|host| host.work(kind)),
             Op::Noise => self.noise(),
-            Op::HostAsks { request, by_text } => self.host_does(|host| host.ask(request, by_text)),
+            Op::HostAsks { request, by_text } => self.host_does(|host| host.ask(*request, by_text)),
             Op::HostEnds(status) => self.host_does(|host| host.end_turn(status)),
             Op::AnsweredElsewhere => self.host_does(Host::answered_elsewhere),
             Op::Decides { decision, which } => self.decide(decision, which),

@@ -106,14 +106,14 @@ fn carrier() -> impl Strategy<Value = String> {
 }
 
 fn assignment() -> impl Strategy<Value = String> {
-    (of(&["DB_PASSWORD", "TOKEN", "API_KEY", "CLIENT_SECRET", "PLAIN"]), quoted())
+    (of(&["DB_PASSWORD", "PWD", "TOKEN", "API_KEY", "CLIENT_SECRET", "PLAIN"]), quoted())
         .prop_map(|(name, quoted)| format!("{name}={quoted}"))
 }
 
 fn program() -> impl Strategy<Value = String> {
     prop_oneof![
         10 => prop::sample::select(&PROGRAMS[..]).prop_map(str::to_owned),
-        1 => of(&["$TOKEN", "\"$API_KEY\"", "${DB_PASSWORD%%_*}", "eval $TOKEN", "sh -c \"$TOKEN\"", "export", "alias"]),
+        1 => of(&["$TOKEN", "\"$API_KEY\"", "${DB_PASSWORD%%_*}", "eval $TOKEN", "sh -c \"$TOKEN\"", "export", "alias", "~+", "~+/x"]),
         1 => secret(),
     ]
 }
