@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codex_bridge_core::event::{Event, NewEvent};
+use codex_bridge_core::event::{Event, Message, NewEvent};
 use codex_bridge_core::store::conformance::samples::{add, new_task, task_id};
 use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::store::{Store, Write};
@@ -135,7 +135,7 @@ async fn grouped(file: &Path, time: Duration, batch: u32) -> Measure {
                 let committed = store.commit(vec![append]).await.unwrap();
                 latencies.push(sent.elapsed());
                 // The same lines again: making new ones is not what is measured.
-                let again = |event: Event| NewEvent { at: event.at, kind: event.kind, body: event.body };
+                let again = |event: Event| NewEvent { at: event.at, line: event.line };
                 events = committed.events.into_iter().map(again).collect();
             }
             let last = store.last_events(&task_id(task), 1).await.unwrap();
@@ -152,7 +152,8 @@ async fn grouped(file: &Path, time: Duration, batch: u32) -> Measure {
 }
 
 fn event(number: u32) -> NewEvent {
-    NewEvent { at: number.into(), kind: "message".into(), body: body(number).as_object().cloned().unwrap() }
+    let text = body(number)["output"].as_str().unwrap().to_owned();
+    NewEvent { at: number.into(), line: Message { item_id: None, text, phase: None }.into() }
 }
 
 fn body(number: u32) -> Value {

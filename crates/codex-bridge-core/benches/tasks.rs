@@ -10,6 +10,7 @@ mod workbench;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use codex_bridge_core::event::Line;
 use codex_bridge_core::{Bridge, News};
 use codex_session::{OwnCodex, Session, SessionConfig, SessionEvent, TurnOptions};
 use codex_wire::host::{KeeperCommand, keeper, proc};
@@ -85,7 +86,7 @@ async fn start_on_host(bench: &Workbench, bridge: &Bridge) -> Duration {
         let task = bridge.start(bench.task("hi")).await.unwrap().task;
         loop {
             if let Ok(News::Event(event)) = news.recv().await
-                && event.kind == "turn_started"
+                && matches!(event.line, Line::TurnStarted(_))
             {
                 break;
             }

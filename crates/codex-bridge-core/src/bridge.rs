@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use codex_session::SteerOutcome;
-use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::accounts::Accounts;
 use crate::config::Config;
 use crate::decisions::Decisions;
-use crate::event::NewEvent;
+use crate::event::{Line, NewEvent, StateChanged};
 use crate::host_rules::HostRules;
 use crate::hosts::Hosts;
 use crate::outbox;
@@ -57,7 +56,7 @@ pub use counting::{Standing, Tally, Watchdog};
 pub(crate) use delivering::{letters, letters_of_rest};
 pub use forking::NewBranch;
 pub use handing::Giver;
-pub use news::{News, OpenText};
+pub use news::{LiveKind, News, OpenText};
 pub use receiving::{Button, Choice, Knock, Pending, Verdict};
 pub(crate) use resuming::GO_ON;
 pub use telling::{Telling, TellingOutcome, Told};
@@ -545,19 +544,7 @@ fn state_writes(task: &mut Task, now: TimeMs) -> Vec<Write> {
 /// The line that tells a task's state.
 pub(crate) fn state_event(task: &Task, now: TimeMs) -> Write {
     let goes_on = task.status == Status::Paused && task.parked.is_some();
-    append(&task.id, now, "state", state_of(task, goes_on))
-}
-
-/// What a line of the log says of a task's state, and whether it goes on by itself although it is at rest.
-pub(crate) fn state_of(task: &Task, goes_on: bool) -> Map<String, Value> {
-    let mut body = Map::from_iter([("status".to_owned(), json!(task.status))]);
-    if let Some(reason) = &task.reason {
-        body.insert("reason".to_owned(), json!(reason));
-    }
-    if goes_on {
-        body.insert("goes_on".to_owned(), true.into());
-    }
-    body
+    append(&task.id, now, StateChanged::of(task, goes_on))
 }
 
 /// One line for the audit log.
@@ -572,8 +559,8 @@ fn audit(by: &str, action: &str, task_id: Option<&TaskId>, detail: &str) -> Writ
 }
 
 /// One line for a task's log.
-pub(crate) fn append(task_id: &TaskId, at: TimeMs, kind: &str, body: Map<String, Value>) -> Write {
-    Write::Append { task_id: task_id.clone(), events: vec![NewEvent { at, kind: kind.to_owned(), body }] }
+pub(crate) fn append(task_id: &TaskId, at: TimeMs, line: impl Into<Line>) -> Write {
+    Write::Append { task_id: task_id.clone(), events: vec![NewEvent { at, line: line.into() }] }
 }
 
 pub(crate) fn now_ms() -> TimeMs {

@@ -1,55 +1,390 @@
 //! A task's log: durable, redacted lines, numbered per task without gaps.
+//!
+//! A [`Line`] is typed from the session that told it to the page that shows it. On disk and on the wire it is a JSON object
+//! whose `kind` names the variant.
 
+use codex_session::tool_display::{Display, ToolCompleted, ToolStarted};
+use codex_session::turn::Closing;
+use codex_session::{TurnOutcome, ask};
+use codex_wire::item::Phase;
+use codex_wire::{ThreadId, TurnId};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::task::{TaskId, TimeMs};
+use crate::request::{RequestRecord, RequestState};
+use crate::task::{Status, Task, TaskError, TaskId, TimeMs};
 
 /// The number of an event within its task, from 1.
 pub type Seq = i64;
 
-/// One line of a task's log.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// One numbered line of a task's log.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
-    /// Whose.
+    /// The task.
     #[serde(skip)]
     pub task_id: Option<TaskId>,
-    /// Which.
+    /// The number of the line.
     pub seq: Seq,
-    /// When.
+    /// When it was written.
     pub at: TimeMs,
-    /// What kind: `state`, `message`, `tool_started`, `tool_completed`, `request`, `request_closed`, `usage`, …
-    pub kind: String,
-    /// The rest, by kind.
+    /// What it tells.
     #[serde(flatten)]
-    pub body: Map<String, Value>,
-}
-
-impl Event {
-    /// Whether a text that was being written is over with this line: its message is in the log, or its turn has ended.
-    pub fn ends_text(&self) -> bool {
-        self.kind == "message" || self.ends_turn()
-    }
-
-    /// Whether a turn has ended with this line.
-    pub fn ends_turn(&self) -> bool {
-        self.kind == "turn_ended"
-    }
-
-    /// The call that has ended with this line.
-    pub fn ended_call(&self) -> Option<&str> {
-        let is_end = self.kind == "tool_completed";
-        self.body.get("call_id").and_then(Value::as_str).filter(|_| is_end)
-    }
+    pub line: Line,
 }
 
 /// A line to be appended; its number comes with the commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEvent {
-    /// When.
+    /// When it is written.
     pub at: TimeMs,
-    /// What kind.
+    /// What it tells.
+    pub line: Line,
+}
+
+/// Declares [`Line`] from one table: the variant, its data and its `kind`.
+macro_rules! lines {
+    ($($(#[$doc:meta])* $name:ident($data:ty) = $kind:literal,)*) => {
+        /// What a line of a task's log tells.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "kind")]
+        pub enum Line {
+            $($(#[$doc])* #[serde(rename = $kind)] $name($data),)*
+            /// A line of a kind, or in a shape, that this version does not know: kept as it is.
+            #[serde(untagged)]
+            Other(Other),
+        }
+
+        impl Line {
+            /// The word that names what the line tells.
+            pub fn kind(&self) -> &str {
+                match self {
+                    $(Self::$name(_) => $kind,)*
+                    Self::Other(other) => &other.kind,
+                }
+            }
+
+            /// Reads a stored line: its kind and the JSON of its data.
+            pub(crate) fn read(kind: &str, data: &str) -> Result<Self, serde_json::Error> {
+                let known = match kind {
+                    $($kind => read(data, Self::$name),)*
+                    _ => None,
+                };
+                let other = || Ok(Self::Other(Other { kind: kind.to_owned(), data: serde_json::from_str(data)? }));
+                known.map_or_else(other, Ok)
+            }
+
+            /// The JSON of its data, for the store.
+            pub(crate) fn data(&self) -> Result<String, serde_json::Error> {
+                match self {
+                    $(Self::$name(data) => serde_json::to_string(data),)*
+                    Self::Other(other) => serde_json::to_string(&other.data),
+                }
+            }
+        }
+
+        $(impl From<$data> for Line {
+            fn from(data: $data) -> Self {
+                Self::$name(data)
+            }
+        })*
+    };
+}
+
+fn read<T: DeserializeOwned>(data: &str, line: fn(T) -> Line) -> Option<Line> {
+    serde_json::from_str(data).ok().map(line)
+}
+
+lines! {
+    /// The task's state changed.
+    State(StateChanged) = "state",
+    /// Codex opened the task's thread.
+    ThreadOpened(ThreadOpened) = "thread_opened",
+    /// A turn began.
+    TurnStarted(TurnStarted) = "turn_started",
+    /// Words were added to the running turn.
+    Steered(Steered) = "steered",
+    /// Codex wrote a message.
+    Message(Message) = "message",
+    /// A summary of what the model thought.
+    Thought(Thought) = "thought",
+    /// A tool call began.
+    ToolStarted(ToolStarted) = "tool_started",
+    /// A tool call ended.
+    ToolCompleted(ToolCompleted) = "tool_completed",
+    /// Something was typed into a running command.
+    TerminalInput(TerminalInput) = "terminal_input",
+    /// Codex asks for an approval or an answer.
+    Request(Requested) = "request",
+    /// A request has ended.
+    RequestClosed(RequestClosed) = "request_closed",
+    /// The operator's settings decided a request; nobody was asked.
+    RequestDecided(RequestDecided) = "request_decided",
+    /// What the turn changed in files.
+    Diff(Diff) = "diff",
+    /// A turn ended.
+    TurnEnded(TurnEnded) = "turn_ended",
+    /// Codex tries a failed call of the model again.
+    Retrying(Retrying) = "retrying",
+    /// A warning of Codex's or of the bridge's.
+    Warning(Warning) = "warning",
+    /// Something that the operator should know or do.
+    Notice(Notice) = "notice",
+}
+
+/// A line that this version does not know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Other {
+    /// The word that names what it tells.
     pub kind: String,
     /// The rest.
-    pub body: Map<String, Value>,
+    #[serde(flatten)]
+    pub data: Map<String, Value>,
 }
+
+/// The task's state changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StateChanged {
+    /// The state since then.
+    pub status: Status,
+    /// Why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Whether the task goes on by itself although it is at rest.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub goes_on: bool,
+    /// The caller's own name for the turn that was asked for with this change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_request_id: Option<String>,
+}
+
+/// Codex opened the task's thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadOpened {
+    /// The thread.
+    pub thread_id: Option<ThreadId>,
+    /// The host that has it.
+    pub host: Option<String>,
+}
+
+/// A turn began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TurnStarted {
+    /// Codex's name of the turn.
+    pub turn_id: TurnId,
+    /// Its number in the task; older logs have none.
+    pub number: Option<u32>,
+    /// The prompt, redacted; none in older logs and when the disk was full.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// Bytes of the prompt that were not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_cut_bytes: Option<usize>,
+}
+
+/// Words were added to the running turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Steered {
+    /// The item, as Codex names it.
+    pub item_id: Option<String>,
+    /// The name under which the words were sent.
+    #[serde(default)]
+    pub client_id: String,
+    /// Who added them.
+    pub by: Option<String>,
+    /// The words, redacted; older logs have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Bytes of the words that were not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text_cut_bytes: Option<usize>,
+}
+
+/// Codex wrote a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// The item, as Codex names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<String>,
+    /// All of it.
+    pub text: String,
+    /// What kind of text it is, if the model said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+}
+
+/// A summary of what the model thought.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Thought {
+    /// The item, as Codex names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item_id: Option<String>,
+    /// All of it.
+    pub text: String,
+}
+
+/// Something was typed into a running command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TerminalInput {
+    /// The call of the command. Not `call_id`: lines with one are written once for each call, and a call can be typed into
+    /// more than once.
+    pub of_call: String,
+    /// The command, if it is known.
+    pub command: Option<String>,
+    /// What was typed.
+    pub text: String,
+    /// Bytes of it that were not kept.
+    #[serde(default)]
+    pub text_cut_bytes: usize,
+}
+
+/// Codex asks for an approval or an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Requested {
+    /// The request.
+    pub request_id: String,
+    /// The digest of what is asked.
+    #[serde(default)]
+    pub digest: String,
+    /// What is asked, in one line.
+    pub title: String,
+    /// What kind of request it is.
+    pub asks: Option<ask::Kind>,
+    /// The tool call that waits for the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
+    /// Whether it was asked before, and the answer was lost.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub asked_again: bool,
+}
+
+/// A request has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestClosed {
+    /// The request.
+    pub request_id: String,
+    /// How it ended.
+    pub outcome: RequestState,
+    /// What was decided.
+    pub decision: Option<String>,
+    /// Who decided.
+    pub decided_by: Option<String>,
+}
+
+/// The operator's settings decided a request; nobody was asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestDecided {
+    /// How.
+    pub closing: Closing,
+}
+
+/// What the turn changed in files.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Diff {
+    /// The unified diff, redacted.
+    pub diff: String,
+}
+
+/// A turn ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TurnEnded {
+    /// How.
+    #[serde(default)]
+    pub outcome: TurnOutcome,
+    /// The answer.
+    pub final_text: Option<String>,
+    /// Why there is none.
+    pub error: Option<TaskError>,
+    /// Whether nobody knows what the turn did at its end.
+    #[serde(default)]
+    pub outcome_unknown: bool,
+    /// Commands and changes that ran, if nobody knows what the turn did at its end.
+    #[serde(default)]
+    pub side_effects: Vec<String>,
+}
+
+/// Codex tries a failed call of the model again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Retrying {
+    /// Why.
+    pub message: String,
+}
+
+/// A warning of Codex's or of the bridge's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Warning {
+    /// The warning.
+    pub message: String,
+}
+
+/// Something that the operator should know or do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Notice {
+    /// What it is about: `login`.
+    pub about: Option<String>,
+    /// What to know or do.
+    pub message: String,
+}
+
+impl Line {
+    /// The line of something that a session shows; none for pieces of text, which are not kept.
+    pub(crate) fn of_shown(shown: Display) -> Option<Self> {
+        Some(match shown {
+            Display::ToolStarted(call) => Self::ToolStarted(call),
+            Display::ToolCompleted(call) => Self::ToolCompleted(call),
+            Display::Thought { item_id, text } => Self::Thought(Thought { item_id, text }),
+            Display::Message { item_id, text, phase } => Self::Message(Message { item_id, text, phase }),
+            Display::Text { .. } | Display::Reasoning { .. } => return None,
+        })
+    }
+
+    /// The line that tells how a request ended.
+    pub(crate) fn closed(request: &RequestRecord) -> Self {
+        Self::RequestClosed(RequestClosed {
+            request_id: request.request_id.clone(),
+            outcome: request.state,
+            decision: request.decision.clone(),
+            decided_by: request.decided_by.clone(),
+        })
+    }
+
+    /// What names the item of Codex that the line is about; none for lines that may well be repeated.
+    pub(crate) fn item(&self) -> Option<&str> {
+        match self {
+            Self::ToolStarted(call) => Some(&call.call_id),
+            Self::ToolCompleted(call) => Some(&call.call_id),
+            Self::Message(message) => message.item_id.as_deref(),
+            Self::Thought(thought) => thought.item_id.as_deref(),
+            Self::Steered(steered) => steered.item_id.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether a text that was being written is over with this line: its message is in the log, or its turn has ended.
+    pub fn ends_text(&self) -> bool {
+        matches!(self, Self::Message(_) | Self::TurnEnded(_))
+    }
+
+    /// The call that has ended with this line.
+    pub fn ended_call(&self) -> Option<&str> {
+        match self {
+            Self::ToolCompleted(call) => Some(&call.call_id),
+            _ => None,
+        }
+    }
+}
+
+impl StateChanged {
+    /// The state of a task as it is now, and whether the task goes on by itself although it is at rest.
+    pub(crate) fn of(task: &Task, goes_on: bool) -> Self {
+        Self { status: task.status, reason: task.reason.clone(), goes_on, client_request_id: None }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ mod accounts;
 pub mod bridge;
 pub mod config;
 mod decisions;
+pub mod diff;
 pub mod event;
 pub mod failpoint;
 mod host_rules;

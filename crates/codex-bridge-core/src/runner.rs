@@ -24,7 +24,7 @@ mod journal;
 mod opening;
 mod unwritten;
 
-pub(crate) use journal::{closed_event, was_heard};
+pub(crate) use journal::was_heard;
 pub(crate) use opening::session_setup;
 use unwritten::Unwritten;
 
@@ -85,7 +85,7 @@ struct Work {
     task: Task,
     turn: TurnRecord,
     /// The items that the log has already, by kind of line and id.
-    logged: HashSet<(String, String)>,
+    logged: HashSet<journal::LoggedItem>,
     /// Lines that found no space, the oldest first.
     unwritten: Unwritten,
     /// When the turn began, for all that is certain.

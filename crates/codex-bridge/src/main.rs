@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 
 mod admission;
+mod amount;
 mod calls;
 mod channel;
 mod cli;
@@ -21,6 +22,7 @@ mod peer;
 mod services;
 mod tool;
 mod tool_path;
+mod transcript;
 mod view;
 mod web;
 

@@ -13,10 +13,11 @@ mod task;
 mod trust;
 pub mod words;
 
-use codex_bridge_core::bridge::{DecisionOutcome, DecisionReport};
+use codex_bridge_core::bridge::{DecisionOutcome, DecisionReport, LiveKind};
+use codex_bridge_core::event::{self, Line};
+use codex_bridge_core::store;
 use codex_bridge_core::task::{Status, TimeMs};
 use codex_bridge_core::token::{self, Role};
-use codex_bridge_core::{event, store};
 use codex_session::SteerOutcome;
 use codex_wire::host::Host as RunningHost;
 use jiff::Timestamp;
@@ -40,12 +41,65 @@ pub struct Event {
     /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+    /// What it tells.
+    #[serde(flatten)]
+    #[schemars(with = "EventSchema")]
+    pub told: Told,
+}
+
+/// The shape of what an event tells.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it is there for its schema")]
+struct EventSchema {
     /// What kind; `live` for live text, with `live` (`text`, `reasoning`, `output`) and `text` beside it, and the `call_id`
     /// of output. With `so_far` it is all that there is of a message or output, less `left_out_bytes` at its beginning; otherwise a piece.
-    pub kind: String,
+    kind: String,
     /// The rest, by kind. See `docs/cli.md`.
     #[serde(flatten)]
-    pub body: Map<String, Value>,
+    body: Map<String, Value>,
+}
+
+/// What an event tells.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Told {
+    /// Something that is not in the log.
+    Aside(Aside),
+    /// A line of the log.
+    Line(Line),
+}
+
+/// What is told and is not in the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Aside {
+    /// A text as it is written.
+    Live(Live),
+    /// These lines are no longer kept: a very long log loses its oldest ones.
+    Gap {
+        /// The first.
+        from: i64,
+        /// The last.
+        to: i64,
+    },
+}
+
+/// A piece of a text as it is written, or all that there is of the text so far.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Live {
+    /// The text that it belongs to.
+    pub live: LiveKind,
+    /// The words.
+    pub text: String,
+    /// The call whose output it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
+    /// Whether these are all words so far, and not a piece.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub so_far: bool,
+    /// Bytes that are missing at its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out_bytes: Option<usize>,
 }
 
 /// What came of a decision.
@@ -219,21 +273,39 @@ pub fn time(ms: TimeMs) -> String {
 
 impl From<event::Event> for Event {
     fn from(event: event::Event) -> Self {
-        Self { seq: Some(event.seq), at: Some(time(event.at)), kind: event.kind, body: event.body }
+        Self { seq: Some(event.seq), at: Some(time(event.at)), told: Told::Line(event.line) }
     }
 }
 
 impl Event {
-    /// That these lines are no longer kept: a very long log loses its oldest ones.
-    pub fn gap(from: i64, to: i64) -> Self {
-        let body = Map::from_iter([("from".to_owned(), from.into()), ("to".to_owned(), to.into())]);
-        Self { seq: None, at: None, kind: "gap".to_owned(), body }
+    /// Something that is not in the log.
+    pub fn aside(aside: Aside) -> Self {
+        Self { seq: None, at: None, told: Told::Aside(aside) }
     }
 
-    /// A piece of text as it is written: `live` is `text`, `reasoning` or `output`.
-    pub fn live(live: &str, text: String) -> Self {
-        let body = Map::from_iter([("live".to_owned(), live.into()), ("text".to_owned(), text.into())]);
-        Self { seq: None, at: None, kind: "live".to_owned(), body }
+    /// The line of the log that it tells.
+    pub fn line(&self) -> Option<&Line> {
+        match &self.told {
+            Told::Line(line) => Some(line),
+            Told::Aside(_) => None,
+        }
+    }
+
+    /// The piece of text that it tells.
+    pub fn live(&self) -> Option<&Live> {
+        match &self.told {
+            Told::Aside(Aside::Live(live)) => Some(live),
+            _ => None,
+        }
+    }
+
+    /// The word that names what it tells.
+    pub fn kind(&self) -> &str {
+        match &self.told {
+            Told::Line(line) => line.kind(),
+            Told::Aside(Aside::Live(_)) => "live",
+            Told::Aside(Aside::Gap { .. }) => "gap",
+        }
     }
 }
 

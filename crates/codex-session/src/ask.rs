@@ -19,7 +19,7 @@ use codex_wire::escalation::Escalation;
 use codex_wire::item::FileChange;
 use codex_wire::request::ServerRequest;
 use redact::Redactor;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::inspection::Inspection;
 use crate::projection::call_id::{command_call_id, patch_call_id};
@@ -85,7 +85,7 @@ impl std::fmt::Debug for Unredacted {
 }
 
 /// What an [`Ask`] is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A command is to run.

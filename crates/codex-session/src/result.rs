@@ -4,7 +4,7 @@ use codex_wire::item::Item;
 use codex_wire::thread::TokenUsage;
 use codex_wire::{ThreadId, TurnId};
 use redact::Redactor;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::projection::{Message, Opaque};
@@ -47,7 +47,7 @@ pub struct TurnResult {
 }
 
 /// How a turn ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnOutcome {
     /// Done.

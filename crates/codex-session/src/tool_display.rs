@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use codex_wire::event::{DeltaKind, Event};
 use codex_wire::item::{AgentMessage, Item, Phase, Reasoning};
 use redact::Redactor;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::projection::call_id::CallIds;
@@ -86,7 +86,7 @@ pub enum Display {
 }
 
 /// A tool call that began.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolStarted {
     /// The call, as in the projected messages.
     pub call_id: String,
@@ -96,11 +96,12 @@ pub struct ToolStarted {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
     /// Its arguments: an object.
+    #[serde(default)]
     pub args: Value,
 }
 
 /// A tool call that ended.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCompleted {
     /// The call, as in the projected messages.
     pub call_id: String,
@@ -110,8 +111,10 @@ pub struct ToolCompleted {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// Whether it failed or was declined.
+    #[serde(default)]
     pub is_error: bool,
     /// What it gave.
+    #[serde(default)]
     pub result: String,
 }
 

@@ -10,9 +10,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redact::plain::plain;
+use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
-use crate::event::{Event, Seq};
+use crate::event::{Event, Line, Seq};
 use crate::task::TaskId;
 
 /// News of all tasks that a slow listener may be behind before it misses some.
@@ -25,8 +26,6 @@ const TEXT_MAX_BYTES: usize = 256 * 1024;
 const OUTPUT_MAX_BYTES: usize = 16 * 1024;
 /// So many commands of a task are remembered, the newest ones.
 const OUTPUTS: usize = 8;
-/// The kind of live pieces that make up a message.
-const TEXT: &str = "text";
 
 /// Something that is durable now, or text that is being written.
 #[derive(Debug, Clone)]
@@ -39,16 +38,28 @@ pub enum News {
     Deliveries,
     /// A piece of text of a task, as it is written. Never stored, and told only to those who listen to its task.
     Live {
-        /// `text`, `reasoning` or `output`.
-        kind: &'static str,
+        /// Which text.
+        kind: LiveKind,
         /// The piece, redacted and plain.
         text: String,
         /// The call that wrote it, for output.
         call_id: Option<String>,
         /// The log's last event when this text began. Whoever has read a later event that
-        /// [ends texts](Event::ends_text) has the whole of it already.
+        /// [ends texts](crate::event::Line::ends_text) has the whole of it already.
         after: Seq,
     },
+}
+
+/// Which text is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LiveKind {
+    /// A message.
+    Text,
+    /// What the model thinks.
+    Reasoning,
+    /// What a command writes.
+    Output,
 }
 
 /// A message or output that is being written, as far as it is.
@@ -146,12 +157,12 @@ impl Newsroom {
 
     /// Tells a piece of text as it is written, without what could deceive the eye: whoever looks on shows it as it
     /// comes. Each piece by itself: of a sequence that lies across two its visible rest stays, never its escape.
-    pub(crate) fn tell_live(&self, task_id: &TaskId, kind: &'static str, text: &str) {
+    pub(crate) fn tell_live(&self, task_id: &TaskId, kind: LiveKind, text: &str) {
         let mut rooms = self.rooms();
         let Some(own) = rooms.writing.get_mut(task_id) else { return };
         let (after, text) = match kind {
-            TEXT if own.joined_midway => return,
-            TEXT => own.write(None, text),
+            LiveKind::Text if own.joined_midway => return,
+            LiveKind::Text => own.write(None, text),
             _ => (own.last_seq, plain(text).into_owned()),
         };
         rooms.tell(task_id, News::Live { kind, text, call_id: None, after });
@@ -162,7 +173,7 @@ impl Newsroom {
         let mut rooms = self.rooms();
         let Some(own) = rooms.writing.get_mut(task_id) else { return };
         let (after, text) = own.write(Some(&call_id), text);
-        rooms.tell(task_id, News::Live { kind: "output", text, call_id: Some(call_id), after });
+        rooms.tell(task_id, News::Live { kind: LiveKind::Output, text, call_id: Some(call_id), after });
     }
 
     fn tell(&self, rooms: &Rooms, task_id: &TaskId, news: News) {
@@ -189,7 +200,7 @@ impl Writing {
     fn commit(&mut self, event: &Event) {
         self.last_seq = event.seq;
         self.open.retain(|text| !text.ends_with(event));
-        if event.ends_text() {
+        if event.line.ends_text() {
             self.joined_midway = false;
         }
     }
@@ -222,8 +233,10 @@ impl OpenText {
     /// Whether the log has all of it with this line.
     pub fn ends_with(&self, event: &Event) -> bool {
         match &self.call_id {
-            None => event.ends_text(),
-            Some(call_id) => event.ends_turn() || event.ended_call() == Some(call_id),
+            None => event.line.ends_text(),
+            Some(call_id) => {
+                matches!(event.line, Line::TurnEnded(_)) || event.line.ended_call() == Some(call_id)
+            }
         }
     }
 

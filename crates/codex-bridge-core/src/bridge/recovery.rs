@@ -2,9 +2,10 @@
 
 use codex_wire::host::pool::Change;
 
-use super::{Bridge, Error, Inner, now_ms};
+use super::{Bridge, Error, Inner, append, now_ms};
+use crate::event::Line;
 use crate::request::{RequestRecord, RequestState};
-use crate::runner::{Mode, closed_event};
+use crate::runner::Mode;
 use crate::store::{RequestFilter, TaskFilter, Write};
 use crate::task::{Status, Task, TurnProgress};
 
@@ -70,7 +71,7 @@ impl Inner {
 
     async fn orphan(&self, request: &mut RequestRecord) -> Result<(), Error> {
         request.close(RequestState::Orphaned, &self.config.redactor, now_ms());
-        let closed = closed_event(request, now_ms());
+        let closed = append(&request.task_id, now_ms(), Line::closed(request));
         self.commit(vec![Write::SaveRequest(Box::new(request.clone())), closed]).await?;
         self.redact_whole_changes(request).await?;
         Ok(())

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Error, Giver, Inner, NewTask, audit, now_ms, random_hex, state_event, state_writes};
+use crate::event::Line;
 use crate::store::{self, Write};
 use crate::task::{Notification, Settings, Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord, Used};
 
@@ -172,7 +173,9 @@ impl Inner {
                 }
                 Write::Append { events, .. } => {
                     for event in events {
-                        event.body.insert("client_request_id".to_owned(), name.into());
+                        if let Line::State(state) = &mut event.line {
+                            state.client_request_id = Some(name.to_owned());
+                        }
                     }
                 }
                 _ => {}

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::bridge::Button;
+use crate::diff;
 use crate::request::{RequestRecord, is_question};
 use crate::task::{Parked, Status, Task, TaskError, TaskId, TimeMs};
 
@@ -325,16 +326,13 @@ fn without_diffs(ask: &Value) -> Value {
     ask
 }
 
-/// The files of a unified diff as Codex writes it, by their new names, or the old one of a file that is gone.
+/// The files of a unified diff, by their new names, or the old one of a file that is gone.
 fn changed_files(diff: &str, cwd: &str) -> Vec<String> {
     let mut files: Vec<String> = Vec::new();
-    for line in diff.lines() {
-        let named = line.strip_prefix("diff --git a/").and_then(|names| names.split_once(" b/"));
-        if let Some((_, file)) = named {
-            let file = below(file, cwd);
-            if files.iter().all(|known| known != file) {
-                files.push(file.to_owned());
-            }
+    for file in diff::files(diff).iter().filter(|file| file.is_named()) {
+        let name = below(&file.path, cwd);
+        if files.iter().all(|known| known != name) {
+            files.push(name.to_owned());
         }
     }
     files

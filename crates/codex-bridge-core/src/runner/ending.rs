@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use codex_session::{Failure, FailureKind, Session, TurnOutcome, TurnResult};
-use serde_json::json;
 
 use super::Work;
-use super::journal::object;
-use crate::bridge::{GO_ON, Watchdog, append, letters_of_rest, now_ms, state_of};
+use crate::bridge::{GO_ON, Watchdog, append, letters_of_rest, now_ms};
 use crate::config::OnHostLoss;
+use crate::event::{Diff, Notice, StateChanged, TurnEnded};
 use crate::outbox::notice::TurnFacts;
 use crate::store::{self, Write};
 use crate::task::{Parked, Status, TaskError, TimeMs, TurnProgress};
@@ -45,17 +44,20 @@ impl Work {
         };
         let letters = letters_of_rest(&self.task, facts, now);
         if let Some(diff) = diff {
-            batch.push(append(&self.task.id, now, "diff", object(json!({ "diff": diff }))));
+            batch.push(append(&self.task.id, now, Diff { diff }));
         }
-        let body = json!({
-            "outcome": result.outcome, "final_text": self.task.final_text, "error": self.task.error,
-            "outcome_unknown": result.outcome_unknown, "side_effects": result.side_effects,
-        });
-        batch.push(append(&self.task.id, now, "turn_ended", object(body)));
+        let ended = TurnEnded {
+            outcome: result.outcome,
+            final_text: self.task.final_text.clone(),
+            error: self.task.error.clone(),
+            outcome_unknown: result.outcome_unknown,
+            side_effects: result.side_effects.clone(),
+        };
+        batch.push(append(&self.task.id, now, ended));
         batch.extend(notice);
         batch.extend(result.error.as_ref().and_then(|error| self.alarm(error, now)));
         let goes_on = resume.is_some() || self.task.parked.is_some();
-        batch.push(append(&self.task.id, now, "state", state_of(&self.task, goes_on)));
+        batch.push(append(&self.task.id, now, StateChanged::of(&self.task, goes_on)));
         // In one piece: a crash between the two would leave it `lost` for a person to find. A prompt that cannot be
         // sealed leaves it so.
         let another = resume.and_then(|prompt| self.inner.another_turn(&mut self.task, &prompt, now).ok());
@@ -94,8 +96,7 @@ impl Work {
             "Codex is not logged in in {}: run `codex login`; every task of this home waits for it",
             home.display()
         );
-        let body = json!({ "about": "login", "message": message });
-        Ok(Some(append(&self.task.id, now, "notice", object(body))))
+        Ok(Some(append(&self.task.id, now, Notice { about: Some("login".to_owned()), message })))
     }
 
     /// Sets status and reason; gives the prompt to go on with, if it goes on by itself.

@@ -8,21 +8,19 @@ use codex_session::turn::Closing;
 use codex_session::{Ask, Decider, Decision, RequestKey, Session, SessionEvent};
 use codex_wire::TurnId;
 use codex_wire::thread::TokenUsage;
-use serde_json::{Map, Value, json};
 
 use super::{Work, stop};
-use crate::bridge::{Inner, Watchdog, append, letters, now_ms, random_hex, state_event};
+use crate::bridge::{Inner, LiveKind, Watchdog, append, letters, now_ms, random_hex, state_event};
+use crate::event::{
+    Event, Line, RequestDecided, Requested, Retrying, Steered, TerminalInput, ThreadOpened, TurnStarted,
+    Warning,
+};
 use crate::failpoint;
 use crate::outbox::Notice;
 use crate::request::{RequestRecord, RequestState, WholeChanges};
 use crate::store::{self, RequestFilter, Store, Write};
-use crate::task::{Status, TaskId, TimeMs, TurnProgress};
+use crate::task::{Status, TaskId, TurnProgress};
 
-/// The line of something that was typed into a running command. The command is `of_call`, and not `call_id`: a call can be
-/// typed into more than once, and lines with a `call_id` are written once for each.
-const TERMINAL_INPUT: &str = "terminal_input";
-/// The line of something that was added to a turn.
-const STEERED: &str = "steered";
 /// Lines of a log that are read at once.
 const LOG_PAGE: u32 = 1000;
 /// Bytes of all diffs of a request in a list of requests.
@@ -43,7 +41,8 @@ pub(crate) async fn was_heard(
         let page = store.events(task_id, after, LOG_PAGE).await?;
         let Some(last) = page.last() else { return Ok(false) };
         after = last.seq;
-        if page.iter().any(|event| event.kind == STEERED && event.body["client_id"] == client_id) {
+        let is_it = |event: &Event| matches!(&event.line, Line::Steered(it) if it.client_id == client_id);
+        if page.iter().any(is_it) {
             return Ok(true);
         }
     }
@@ -61,24 +60,28 @@ impl Work {
         let is_live = is_live(&event);
         let work_is_unsaved = !is_live && self.count_work();
         match event {
-            SessionEvent::Shown(Display::Text { delta }) => self.live("text", &delta),
-            SessionEvent::Shown(Display::Reasoning { delta }) => self.live("reasoning", &delta),
+            SessionEvent::Shown(Display::Text { delta }) => self.live(LiveKind::Text, &delta),
+            SessionEvent::Shown(Display::Reasoning { delta }) => self.live(LiveKind::Reasoning, &delta),
             SessionEvent::Output { call_id, text } => {
                 self.inner.news.tell_output(&self.task.id, call_id, &text);
             }
-            SessionEvent::Shown(shown) => self.log_shown(&shown).await?,
+            SessionEvent::Shown(shown) => {
+                if let Some(line) = Line::of_shown(shown) {
+                    self.log_once(line).await?;
+                }
+            }
             SessionEvent::Heard { item_id, client_id, text } => self.heard(item_id, client_id, &text).await?,
             SessionEvent::Typed { call_id, command, text, cut_bytes } => {
-                let body = json!({ "of_call": call_id, "command": command, "text": text, "text_cut_bytes": cut_bytes });
-                self.log(TERMINAL_INPUT, body).await?;
+                self.log(TerminalInput { of_call: call_id, command, text, text_cut_bytes: cut_bytes })
+                    .await?;
             }
             SessionEvent::TurnStarted { turn_id } => self.turn_started(turn_id).await?,
             SessionEvent::Asked { key, ask } => self.asked(key, *ask).await?,
             SessionEvent::RequestClosed { key, closing } => self.request_closed(&key, closing).await?,
             SessionEvent::Usage(usage) => self.count_tokens(&usage, session).await?,
             SessionEvent::Diff { diff } => self.diff = Some(diff),
-            SessionEvent::Retrying { message } => self.log("retrying", json!({ "message": message })).await?,
-            SessionEvent::Warning { message } => self.log("warning", json!({ "message": message })).await?,
+            SessionEvent::Retrying { message } => self.log(Retrying { message }).await?,
+            SessionEvent::Warning { message } => self.log(Warning { message }).await?,
             // The opening and the end are recorded with what they change.
             SessionEvent::ThreadOpened { .. }
             | SessionEvent::TurnEnded { .. }
@@ -87,34 +90,30 @@ impl Work {
         if work_is_unsaved { self.save().await } else { Ok(()) }
     }
 
-    fn live(&self, kind: &'static str, text: &str) {
+    fn live(&self, kind: LiveKind, text: &str) {
         self.inner.news.tell_live(&self.task.id, kind, text);
     }
 
-    pub(super) async fn log(&mut self, kind: &str, body: Value) -> Result<(), store::Error> {
-        self.log_line(kind, object(body)).await
-    }
-
     /// Writes a line, or keeps it until there is space, behind those that are kept already.
-    async fn log_line(&mut self, kind: &str, body: Map<String, Value>) -> Result<(), store::Error> {
+    pub(super) async fn log(&mut self, line: impl Into<Line>) -> Result<(), store::Error> {
+        let line = line.into();
         failpoint::hit("event.before_record");
         let has_space = !self.has_unwritten() || self.write_unwritten().await?;
-        let line = append(&self.task.id, now_ms(), kind, body.clone());
-        let is_written = has_space && self.commit_lines(line).await?;
+        let is_written =
+            has_space && self.commit_lines(append(&self.task.id, now_ms(), line.clone())).await?;
         failpoint::hit("event.recorded");
         if is_written {
-            self.logged.extend(mark(kind, &body));
+            self.logged.extend(LoggedItem::of(&line));
         } else {
-            self.keep_unwritten(kind, body);
+            self.keep_unwritten(line);
         }
         Ok(())
     }
 
-    async fn log_shown(&mut self, shown: &Display) -> Result<(), store::Error> {
-        let mut body = object(serde_json::to_value(shown).unwrap_or_default());
-        let kind = body.remove("show").and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default();
-        let is_new = mark(&kind, &body).is_none_or(|mark| !self.logged.contains(&mark));
-        if is_new { self.log_line(&kind, body).await } else { Ok(()) }
+    /// Writes a line unless the log has it: a turn that is taken up tells its items again.
+    async fn log_once(&mut self, line: Line) -> Result<(), store::Error> {
+        let is_new = LoggedItem::of(&line).is_none_or(|item| !self.logged.contains(&item));
+        if is_new { self.log(line).await } else { Ok(()) }
     }
 
     /// What was added to the turn is told with who said it, unless that was an earlier life of ours that died before it
@@ -130,10 +129,9 @@ impl Work {
         }
         let place = self.steerers.iter().position(|(of, _)| *of == client_id);
         let by = place.and_then(|place| self.steerers.remove(place)).map(|(_, by)| by);
-        let mut body = object(json!({ "item_id": item_id, "client_id": client_id, "by": by }));
-        body.extend(logged_words("text", text));
-        let is_new = mark(STEERED, &body).is_none_or(|mark| !self.logged.contains(&mark));
-        if is_new { self.log_line(STEERED, body).await } else { Ok(()) }
+        let (text, text_cut_bytes) = logged_words(text);
+        let steered = Steered { item_id, client_id, by, text: Some(text), text_cut_bytes };
+        self.log_once(steered.into()).await
     }
 
     /// What the log has of items already: a turn that is taken up tells them again.
@@ -143,7 +141,7 @@ impl Work {
             let page = self.inner.store.events(&self.task.id, after, LOG_PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = last.seq;
-            self.logged.extend(page.iter().filter_map(|event| mark(&event.kind, &event.body)));
+            self.logged.extend(page.iter().filter_map(|event| LoggedItem::of(&event.line)));
         }
     }
 
@@ -156,8 +154,8 @@ impl Work {
         if let (Some(host), Some(thread_id)) = (&self.task.host, &self.task.thread_id) {
             self.inner.hosts.thread_opened(host, thread_id.as_str());
         }
-        let body = json!({ "thread_id": self.task.thread_id, "host": self.task.host });
-        self.log("thread_opened", body).await?;
+        let (thread_id, host) = (self.task.thread_id.clone(), self.task.host.clone());
+        self.log(ThreadOpened { thread_id, host }).await?;
         match standing.unjoined_turn {
             // It runs already: nobody will say again that it began.
             Some(turn_id) if Some(&turn_id) == self.turn.turn_id.as_ref() => self.at_work().await,
@@ -186,17 +184,18 @@ impl Work {
             self.task.status = Status::Working;
         }
         self.task.updated_at = now;
-        let bare = object(json!({ "turn_id": turn_id, "number": self.turn.number }));
-        let begun = |body| {
+        let number = Some(self.turn.number);
+        let bare = TurnStarted { turn_id, number, prompt: None, prompt_cut_bytes: None };
+        let begun = |line: TurnStarted| {
             vec![
                 Write::SaveTurn(Box::new(self.turn.clone())),
                 Write::SaveTask(Box::new(self.task.clone())),
-                append(&self.task.id, now, "turn_started", body),
+                append(&self.task.id, now, line),
                 state_event(&self.task, now),
             ]
         };
-        let mut told = bare.clone();
-        told.extend(self.logged_prompt());
+        let (prompt, prompt_cut_bytes) = self.logged_prompt().unzip();
+        let told = TurnStarted { prompt, prompt_cut_bytes: prompt_cut_bytes.flatten(), ..bare.clone() };
         failpoint::hit("turn.before_record");
         match self.inner.commit(begun(told)).await {
             // A long prompt may be more than a full disk takes. That the turn runs must be known.
@@ -208,10 +207,9 @@ impl Work {
     }
 
     /// The prompt for the log, and how much of it is missing there.
-    fn logged_prompt(&self) -> Map<String, Value> {
-        let Some(prompt) = self.prompt() else { return Map::new() };
+    fn logged_prompt(&self) -> Option<(String, Option<usize>)> {
         // Redacted before it is cut: half a secret is still one.
-        logged_words("prompt", &self.inner.config.redactor.redact(&prompt))
+        Some(logged_words(&self.inner.config.redactor.redact(&self.prompt()?)))
     }
 
     /// Records a request before anyone can see it. One that an earlier life of ours has recorded keeps its decision.
@@ -251,7 +249,7 @@ impl Work {
             expires_at: limit.and_then(|limit| now.checked_add(i64::try_from(limit.as_millis()).ok()?)),
             closed_at: None,
         };
-        let event = append(&self.task.id, now, "request", asked_body(&record.request_id, &ask));
+        let event = append(&self.task.id, now, requested(&record.request_id, &ask));
         failpoint::hit("request.before_record");
         // Decisions are made under this lock: none on what was recorded before undoes this.
         let inner = Arc::clone(&self.inner);
@@ -309,9 +307,8 @@ impl Work {
         let now = now_ms();
         (request.state, request.sealed_decision) = (RequestState::Open, None);
         (request.decision, request.decided_by, request.decided_at) = (None, None, None);
-        let mut body = asked_body(&request.request_id, ask);
-        body.insert("asked_again".to_owned(), true.into());
-        let mut batch = vec![append(&self.task.id, now, "request", body)];
+        let again = Requested { asked_again: true, ..requested(&request.request_id, ask) };
+        let mut batch = vec![append(&self.task.id, now, again)];
         batch.extend(letters(&self.task, &Notice::of_request(&self.task, &request), now));
         batch.push(Write::SaveRequest(Box::new(request)));
         inner.commit(batch).await?;
@@ -353,7 +350,7 @@ impl Work {
         let Some(mut request) = self.request(key).await? else {
             drop(changing);
             // A standing decision of the operator's: nobody was asked, but it is on the record.
-            return self.log("request_decided", json!({ "closing": closing })).await;
+            return self.log(RequestDecided { closing }).await;
         };
         let now = now_ms();
         let state = match closing {
@@ -366,7 +363,7 @@ impl Work {
             Closing::Orphaned { .. } => RequestState::Orphaned,
         };
         request.close(state, &inner.config.redactor, now);
-        let event = closed_event(&request, now);
+        let event = append(&request.task_id, now, Line::closed(&request));
         failpoint::hit("closing.before_record");
         self.inner.commit(vec![Write::SaveRequest(Box::new(request.clone())), event]).await?;
         failpoint::hit("closing.recorded");
@@ -406,32 +403,23 @@ impl Inner {
     }
 }
 
-/// What was said to Codex, for the log, and how much of it is missing there.
-fn logged_words(name: &str, words: &str) -> Map<String, Value> {
+/// What was said to Codex, for the log, and how many bytes of it are missing there.
+fn logged_words(words: &str) -> (String, Option<usize>) {
     let kept = words.floor_char_boundary(LOGGED_PROMPT_BYTES);
-    let mut told = Map::from_iter([(name.to_owned(), words[..kept].into())]);
-    if kept < words.len() {
-        told.insert(format!("{name}_cut_bytes"), (words.len() - kept).into());
+    let cut_bytes = Some(words.len() - kept).filter(|bytes| *bytes > 0);
+    (words[..kept].to_owned(), cut_bytes)
+}
+
+/// The line that tells what is asked.
+fn requested(request_id: &str, ask: &Ask) -> Requested {
+    Requested {
+        request_id: request_id.to_owned(),
+        digest: ask.digest.clone(),
+        title: ask.title.clone(),
+        asks: Some(ask.kind),
+        call_id: ask.call_id.clone(),
+        asked_again: false,
     }
-    told
-}
-
-/// What a line of the log says of something that is asked.
-fn asked_body(request_id: &str, ask: &Ask) -> Map<String, Value> {
-    let mut body = object(json!({
-        "request_id": request_id, "digest": ask.digest, "title": ask.title, "asks": ask.kind,
-    }));
-    body.extend(ask.call_id.clone().map(|call_id| ("call_id".to_owned(), call_id.into())));
-    body
-}
-
-/// The line that tells how a request ended.
-pub(crate) fn closed_event(request: &RequestRecord, now: TimeMs) -> Write {
-    let body = json!({
-        "request_id": request.request_id, "outcome": request.state, "decision": request.decision,
-        "decided_by": request.decided_by,
-    });
-    append(&request.task_id, now, "request_closed", object(body))
 }
 
 /// Whether it can only be told because the model has answered.
@@ -456,16 +444,17 @@ fn is_live(event: &SessionEvent) -> bool {
     }
 }
 
-/// What names an item's line in the log; none for lines that may well be repeated.
-pub(super) fn mark(kind: &str, body: &Map<String, Value>) -> Option<(String, String)> {
-    let id = body.get("call_id").or_else(|| body.get("item_id"))?.as_str()?;
-    Some((kind.to_owned(), id.to_owned()))
+/// An item of Codex that the log has a line of this kind for.
+#[derive(PartialEq, Eq, Hash)]
+pub(super) struct LoggedItem {
+    kind: String,
+    id: String,
 }
 
-pub(super) fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        _ => Map::new(),
+impl LoggedItem {
+    /// Of a line that stands in the log once.
+    pub(super) fn of(line: &Line) -> Option<Self> {
+        Some(Self { kind: line.kind().to_owned(), id: line.item()?.to_owned() })
     }
 }
 

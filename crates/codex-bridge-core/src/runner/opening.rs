@@ -10,12 +10,12 @@ use codex_session::{
 };
 use codex_wire::confinement::ProjectTrust;
 use codex_wire::host::Reach;
-use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::approver::People;
 use super::{COMMANDS, Command, Mode, Runner, Work};
 use crate::config::Config;
+use crate::event::Warning;
 use crate::login;
 use crate::place::{self, Overlap, Place};
 use crate::skills;
@@ -38,7 +38,7 @@ impl Runner {
         let mut config = match session_setup(&work.inner.config, &work.task.settings, work.trust) {
             Ok(Setup { session, left_out }) => {
                 for message in left_out {
-                    work.log("warning", json!({ "message": message })).await?;
+                    work.log(Warning { message }).await?;
                 }
                 session
             }

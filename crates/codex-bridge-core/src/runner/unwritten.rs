@@ -1,11 +1,9 @@
 //! Lines of the log that found no space on the disk, kept for when there is some. Bounded: Codex has the items too.
 
-use serde_json::{Map, Value, json};
-
 use super::Work;
-use super::journal::{mark, object};
+use super::journal::LoggedItem;
 use crate::bridge::{append, now_ms};
-use crate::event::NewEvent;
+use crate::event::{Line, NewEvent, Warning};
 use crate::store::{self, Write};
 
 /// So many bytes are kept for a task, roughly.
@@ -28,7 +26,7 @@ impl Unwritten {
     }
 
     fn keep(&mut self, line: NewEvent) {
-        let bytes = Value::Object(line.body.clone()).to_string().len();
+        let bytes = line.line.data().map_or(0, |data| data.len());
         if self.bytes + bytes > KEPT_BYTES {
             self.dropped += 1;
         } else {
@@ -39,8 +37,8 @@ impl Unwritten {
 }
 
 impl Work {
-    pub(super) fn keep_unwritten(&mut self, kind: &str, body: Map<String, Value>) {
-        self.unwritten.keep(NewEvent { at: now_ms(), kind: kind.to_owned(), body });
+    pub(super) fn keep_unwritten(&mut self, line: Line) {
+        self.unwritten.keep(NewEvent { at: now_ms(), line });
     }
 
     /// Writes what found no space before, as far as there is some now. Says whether nothing is left.
@@ -48,17 +46,17 @@ impl Work {
         while !self.unwritten.lines.is_empty() {
             let count = self.unwritten.lines.len().min(AT_ONCE);
             let events: Vec<NewEvent> = self.unwritten.lines.iter().take(count).cloned().collect();
-            let marks: Vec<_> = events.iter().filter_map(|line| mark(&line.kind, &line.body)).collect();
+            let items: Vec<_> = events.iter().filter_map(|event| LoggedItem::of(&event.line)).collect();
             if !self.commit_lines(Write::Append { task_id: self.task.id.clone(), events }).await? {
                 return Ok(false);
             }
             self.unwritten.lines.drain(..count);
-            self.logged.extend(marks);
+            self.logged.extend(items);
         }
         if self.unwritten.dropped > 0 {
             let message =
                 format!("{} lines found no space on the disk; Codex has them", self.unwritten.dropped);
-            let line = append(&self.task.id, now_ms(), "warning", object(json!({ "message": message })));
+            let line = append(&self.task.id, now_ms(), Warning { message });
             if !self.commit_lines(line).await? {
                 return Ok(false);
             }

@@ -162,8 +162,8 @@ pub async fn what_is_written_is_read_back(store: &impl Store) {
     assert_eq!(requests, [text_id, number_id], "0 and \"0\" are two ids");
     let events = store.events(&task_id(1), 0, 10).await.unwrap();
     assert_eq!(committed.events, events, "what is told is what is kept");
-    let expected: Vec<_> = (1..=3).map(|number| samples::line(number).body).collect();
-    assert_eq!(events.into_iter().map(|event| event.body).collect::<Vec<_>>(), expected);
+    let expected: Vec<_> = (1..=3).map(|number| samples::line(number).line).collect();
+    assert_eq!(events.into_iter().map(|event| event.line).collect::<Vec<_>>(), expected);
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }
 

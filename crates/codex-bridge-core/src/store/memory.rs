@@ -316,8 +316,7 @@ impl State {
             task_id: Some(task_id.clone()),
             seq,
             at: event.at,
-            kind: event.kind,
-            body: event.body,
+            line: event.line,
         });
         let numbered: Vec<_> = numbered.collect();
         log.last_seq = numbered.last().map_or(log.last_seq, |event| event.seq);

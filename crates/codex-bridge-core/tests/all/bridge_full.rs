@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use crate::outbox::{Stage, config, deliveries, until};
 use crate::stubborn_store::Stubborn;
-use crate::workbench::{Workbench, at_rest, eventually};
+use crate::workbench::{Workbench, at_rest, eventually, json};
 
 #[tokio::test]
 async fn lines_that_found_no_space_are_in_the_log_once_when_there_is_some() {
@@ -33,8 +33,8 @@ async fn lines_that_found_no_space_are_in_the_log_once_when_there_is_some() {
     bench.model.release("begin");
     bench.model.wait_for_stall("space").await;
     let texts = |events: &[Event]| -> Vec<String> {
-        let messages = events.iter().filter(|event| event.kind == "message");
-        messages.map(|event| event.body["text"].as_str().unwrap().to_owned()).collect()
+        let messages = events.iter().filter(|event| event.line.kind() == "message");
+        messages.map(|event| json(event)["text"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(texts(&bridge.events(&id, 0, 100).await.unwrap()), [""; 0], "there was no space");
     store.is_full.store(false, Ordering::SeqCst);
@@ -42,7 +42,7 @@ async fn lines_that_found_no_space_are_in_the_log_once_when_there_is_some() {
     assert_eq!(at_rest(&bridge, id.as_str()).await.task.status, Status::Completed);
     let events = bridge.events(&id, 0, 100).await.unwrap();
     assert_eq!(texts(&events), ["one", "two"]);
-    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    let kinds: Vec<&str> = events.iter().map(|event| event.line.kind()).collect();
     for kind in ["tool_started", "tool_completed"] {
         assert_eq!(kinds.iter().filter(|known| **known == kind).count(), 1, "{kinds:?}");
     }
@@ -61,7 +61,7 @@ async fn what_is_added_while_the_store_fails_reaches_the_turn_when_it_is_taken_u
     let id = bridge.start(bench.task("talk")).await.unwrap().task.id;
     bench.model.wait_for_stall("begin").await;
     store.curse(|write| {
-        matches!(write, Write::Append { events, .. } if events.iter().any(|event| event.kind == "tool_started"))
+        matches!(write, Write::Append { events, .. } if events.iter().any(|event| event.line.kind() == "tool_started"))
     });
     bench.model.release("begin");
     eventually(async || store.refusals.load(Ordering::SeqCst), |refusals| *refusals > 0).await;
@@ -73,9 +73,9 @@ async fn what_is_added_while_the_store_fails_reaches_the_turn_when_it_is_taken_u
     bench.model.release("fault");
     assert_eq!(at_rest(&bridge, id.as_str()).await.task.status, Status::Completed);
     let mut steered = bridge.events(&id, 0, 100).await.unwrap();
-    steered.retain(|event| event.kind == "steered");
+    steered.retain(|event| event.line.kind() == "steered");
     assert_eq!(steered.len(), 1, "{steered:?}");
-    assert_eq!(steered[0].body["by"], "ada", "{steered:?}");
+    assert_eq!(json(&steered[0])["by"], "ada", "{steered:?}");
     bench.tidy(bridge).await;
 }
 
@@ -102,7 +102,11 @@ async fn a_task_on_a_file_system_that_turns_read_only_goes_on_and_nothing_of_it_
     assert_eq!((done.status, done.final_text.as_deref()), (Status::Completed, Some("two")), "{done:?}");
     let events = bridge.events(&id, 0, 100).await.unwrap();
     for (kind, times) in [("turn_started", 1), ("message", 2), ("turn_ended", 1)] {
-        assert_eq!(events.iter().filter(|event| event.kind == kind).count(), times, "{kind}: {events:#?}");
+        assert_eq!(
+            events.iter().filter(|event| event.line.kind() == kind).count(),
+            times,
+            "{kind}: {events:#?}"
+        );
     }
     assert_eq!(bench.model.requests().len(), 1, "the prompt was sent once");
     deliveries(&bridge, |all| all.len() == 1 && all[0].state == State::Delivered).await;

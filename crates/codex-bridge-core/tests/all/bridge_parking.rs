@@ -8,7 +8,7 @@ use codex_bridge_core::{Bridge, TaskView};
 use codex_session::Decision;
 use scripted_model::{Response, Scenario, Step};
 
-use crate::workbench::{PATIENCE, Workbench, at_rest, decide};
+use crate::workbench::{PATIENCE, Workbench, at_rest, decide, json};
 
 /// Words of the prompt that a parked task goes on with.
 const GO_ON: &str = "account limit or login";
@@ -105,9 +105,9 @@ async fn tasks_that_wait_for_one_login_share_one_notice() {
         let task = at_rest(&bridge, id.as_str()).await.task;
         assert_eq!(task.status, Status::Paused, "{task:?}");
         let events = bridge.events(id, 0, 1000).await.unwrap();
-        let notices: Vec<_> = events.iter().filter(|event| event.kind == "notice").collect();
+        let notices: Vec<_> = events.iter().filter(|event| event.line.kind() == "notice").collect();
         if let [notice] = notices[..] {
-            let message = notice.body["message"].as_str().unwrap();
+            let message = json(notice)["message"].as_str().unwrap().to_owned();
             assert!(message.contains("codex login"), "{message}");
             assert!(message.contains(bench.home.codex_home().to_str().unwrap()), "{message}");
             carriers.push(id.clone());

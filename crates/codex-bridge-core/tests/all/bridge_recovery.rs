@@ -13,7 +13,7 @@ use codex_wire::host::Stop;
 use scripted_model::Scenario;
 
 use crate::stubborn_store::Stubborn;
-use crate::workbench::{PATIENCE, Workbench, asked, at_rest, decide, eventually};
+use crate::workbench::{PATIENCE, Workbench, asked, at_rest, decide, eventually, json};
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 /// Words of the prompt that a task goes on with after its host died.
@@ -21,7 +21,7 @@ const AFTER_A_LOSS: &str = "The process that ran you died";
 
 async fn of_kind(bridge: &Bridge, id: &TaskId, kind: &str) -> Vec<Event> {
     let events = bridge.events(id, 0, 1000).await.unwrap();
-    events.into_iter().filter(|event| event.kind == kind).collect()
+    events.into_iter().filter(|event| event.line.kind() == kind).collect()
 }
 
 async fn end_hosts(bridge: &Bridge) {
@@ -55,7 +55,7 @@ async fn a_decision_that_was_not_kept_is_asked_again_after_a_crash() {
     assert_eq!((again.decision, again.decided_by), (None, None));
     let told = of_kind(&bridge, &id, "request").await;
     assert_eq!(told.len(), 2, "{told:?}");
-    assert_eq!(told[1].body["asked_again"], true, "{told:?}");
+    assert_eq!(json(&told[1])["asked_again"], true, "{told:?}");
     let report = decide(&bridge, id.as_str(), Decision::Accept, "bob").await.unwrap();
     assert_eq!((report.outcome, report.decided_by.as_deref()), (DecisionOutcome::Resolved, Some("bob")));
     assert_eq!(at_rest(&bridge, id.as_str()).await.task.status, Status::Completed);
@@ -118,7 +118,7 @@ async fn a_decision_that_is_made_while_its_request_is_put_again_keeps_its_words(
     assert_eq!(at_rest(&bridge, id.as_str()).await.task.status, Status::Completed);
     let closed = of_kind(&bridge, &id, "request_closed").await;
     assert_eq!(closed.len(), 1, "{closed:?}");
-    assert_eq!(closed[0].body["decided_by"], "ada", "{closed:?}");
+    assert_eq!(json(&closed[0])["decided_by"], "ada", "{closed:?}");
     assert_eq!(of_kind(&bridge, &id, "request").await.len(), 1, "nobody is asked again");
     bench.tidy(bridge).await;
 }
@@ -230,7 +230,7 @@ async fn a_request_whose_host_died_while_nobody_looked_is_told_to_be_closed() {
     at_rest(&bridge, id.as_str()).await;
     let closed = of_kind(&bridge, &id, "request_closed").await;
     assert_eq!(closed.len(), 1, "{closed:?}");
-    assert_eq!(closed[0].body["outcome"], "orphaned", "{closed:?}");
+    assert_eq!(json(&closed[0])["outcome"], "orphaned", "{closed:?}");
     bench.tidy(bridge).await;
 }
 
@@ -302,7 +302,7 @@ async fn tasks_that_lost_their_host_go_on_one_after_the_other() {
         until_accepted(&bridge, id, 2).await;
         at_rest(&bridge, id.as_str()).await;
         let starts = of_kind(&bridge, id, "state").await;
-        begun.push(starts.iter().rfind(|event| event.body["status"] == "starting").unwrap().at);
+        begun.push(starts.iter().rfind(|event| json(event)["status"] == "starting").unwrap().at);
     }
     begun.sort_unstable();
     assert!(begun.windows(2).all(|pair| pair[1] - pair[0] >= 1_900), "{begun:?}");

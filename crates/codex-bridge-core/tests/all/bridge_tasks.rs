@@ -9,7 +9,7 @@ use codex_bridge_core::task::Status;
 use codex_session::{Decision, SteerOutcome};
 use scripted_model::{Scenario, ToolCall};
 
-use crate::workbench::{PATIENCE, Workbench, asked, at_rest, decide};
+use crate::workbench::{PATIENCE, Workbench, asked, at_rest, decide, json};
 
 #[tokio::test]
 async fn a_task_is_taken_done_and_remembered() {
@@ -23,7 +23,7 @@ async fn a_task_is_taken_done_and_remembered() {
     let events = bridge.events(&task.id, 0, 100).await.unwrap();
     let seqs: Vec<i64> = events.iter().map(|event| event.seq).collect();
     assert_eq!(seqs, (1..=i64::try_from(events.len()).unwrap()).collect::<Vec<_>>());
-    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    let kinds: Vec<&str> = events.iter().map(|event| event.line.kind()).collect();
     for kind in ["state", "thread_opened", "turn_started", "message", "turn_ended"] {
         assert!(kinds.contains(&kind), "{kind} is missing: {kinds:?}");
     }
@@ -550,10 +550,10 @@ async fn what_is_added_to_a_turn_is_in_its_log_with_who_said_it() {
     bench.model.release("long");
     at_rest(&bridge, id.as_str()).await;
     let mut events = bridge.events(&id, 0, 100).await.unwrap();
-    events.retain(|event| event.kind == "steered");
+    events.retain(|event| event.line.kind() == "steered");
     assert_eq!(events.len(), 1, "{events:?}");
-    assert_eq!(events[0].body["by"], "ada", "{events:?}");
-    let text = events[0].body["text"].as_str().unwrap();
+    assert_eq!(json(&events[0])["by"], "ada", "{events:?}");
+    let text = json(&events[0])["text"].as_str().unwrap().to_owned();
     assert!(text.starts_with("and mind the tests, PASSWORD=") && !text.contains("planted"), "{text}");
     bench.tidy(bridge).await;
 }

@@ -11,7 +11,7 @@ use codex_wire::host::Stop;
 use scripted_model::{Scenario, ToolCall};
 use serde_json::Value;
 
-use crate::workbench::{Workbench, asked, at_rest, decide};
+use crate::workbench::{Workbench, asked, at_rest, decide, json};
 
 fn escalated() -> Scenario {
     Scenario::new().call(ToolCall::exec_escalated("touch out.txt", "it must be so")).then_say("went on")
@@ -42,7 +42,7 @@ async fn done(bridge: &Bridge, id: &str) -> Task {
 
 async fn log(bridge: &Bridge, task: &Task, kind: &str) -> Vec<Event> {
     let mut events = bridge.events(&task.id, 0, 1000).await.unwrap();
-    events.retain(|event| event.kind == kind);
+    events.retain(|event| event.line.kind() == kind);
     events
 }
 
@@ -90,7 +90,7 @@ async fn others_are_declined_unasked_and_the_log_says_why() {
     assert!(!bench.home.workspace().join("out.txt").exists());
     let decided = log(&bridge, &task, "request_decided").await;
     let [line] = &decided[..] else { panic!("{decided:#?}") };
-    let closing = &line.body["closing"];
+    let closing = &json(line)["closing"];
     assert_eq!(
         (&closing["decision"], &closing["by"]["by"]),
         (&Value::from("decline"), &Value::from("policy"))
@@ -195,10 +195,10 @@ async fn input_to_a_running_command_is_in_the_log_each_time_and_redacted() {
     let task = done(&bridge, &id).await;
     let lines = log(&bridge, &task, "terminal_input").await;
     let [first, second] = &lines[..] else { panic!("{lines:#?}") };
-    assert_eq!(first.body["text"], "first\n");
-    let hidden = second.body["text"].as_str().unwrap();
+    assert_eq!(json(first)["text"], "first\n");
+    let hidden = json(second)["text"].as_str().unwrap().to_owned();
     assert!(hidden.starts_with("key ") && !hidden.contains("a1B2a1B2a1B2"), "{hidden}");
     let begun = log(&bridge, &task, "tool_started").await;
-    assert_eq!(first.body["of_call"], begun[0].body["call_id"]);
+    assert_eq!(json(first)["of_call"], json(&begun[0])["call_id"]);
     bench.tidy(bridge).await;
 }

@@ -94,7 +94,7 @@ async fn write_one(store: &impl Store, number: u32) {
             ])
             .await
             .unwrap();
-        assert_eq!(committed.events[0].body, line(0).body);
+        assert_eq!(committed.events[0].line, line(0).line);
         let last = committed.events.last().unwrap().seq;
         let mut out = std::io::stdout().lock();
         out.write_all(format!("acknowledged {number} {last} .\n").as_bytes()).unwrap();

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use codex_bridge_core::event::NewEvent;
+use codex_bridge_core::event::{Line, NewEvent, Other};
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::conformance::samples::{
     add, append, full_task, new_task, request, task_id, turn,
@@ -54,7 +54,10 @@ fn fill(file: &Path) {
 
 fn bulky(number: u32) -> Write {
     let body = json!({"text": "x".repeat(20_000)}).as_object().cloned().unwrap();
-    Write::Append { task_id: task_id(number), events: vec![NewEvent { at: 0, kind: "bulk".into(), body }] }
+    Write::Append {
+        task_id: task_id(number),
+        events: vec![NewEvent { at: 0, line: Line::Other(Other { kind: "bulk".into(), data: body }) }],
+    }
 }
 
 /// Writes until there is no space, and gives the number of what was acknowledged.

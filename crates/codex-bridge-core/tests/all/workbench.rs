@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use codex_bridge_core::bridge::{DecisionReport, Error, Which};
 use codex_bridge_core::config::{DEVELOPER_INSTRUCTIONS, PROMPT_LIMIT_BYTES};
+use codex_bridge_core::event::Event;
 use codex_bridge_core::place::Grounds;
 use codex_bridge_core::seal::Key;
 use codex_bridge_core::skills::SkillPlaces;
@@ -17,6 +18,7 @@ use codex_session::{ApprovalPolicy, Decision, Sandbox};
 use codex_wire::host::{EnvPolicy, KeeperCommand, Reach};
 use redact::Redactor;
 use scripted_model::ScriptedModel;
+use serde_json::Value;
 use testkit::rig::{self, Home};
 
 /// How long anything here may take.
@@ -174,4 +176,9 @@ pub async fn decide(
     let [request] = open.as_slice() else { panic!("not one request is open: {open:?}") };
     let which = Which::Shown { request_id: &request.request_id, digest: &request.digest };
     bridge.decide(task, which, decision, by).await
+}
+
+/// A line of the log as callers get it.
+pub fn json(event: &Event) -> Value {
+    serde_json::to_value(event).unwrap()
 }

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use codex_bridge_core::Bridge;
 use codex_bridge_core::bridge::Error;
+use codex_bridge_core::event::Line;
 use codex_bridge_core::inbox::{Message, MessageKind, State};
 use codex_bridge_core::store::{MessageFilter, TaskFilter};
 use codex_bridge_core::task::{Status, TaskId};
+use redact::plain::plain;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::recent::MOST;
 use super::{Channel, Progress};
-use crate::cli::render::paint::Paint;
-use crate::cli::render::story::Story;
-use crate::view;
+use crate::transcript::{Note, Part, part};
 
 /// How often at most, and how long a turn runs before it is shown at all.
 const EVERY: Duration = Duration::from_secs(2);
@@ -93,21 +93,29 @@ fn progress(name: &str, message: &Message, text: &str, is_over: bool) -> Progres
 /// The last few things that happened in the turn of a message.
 async fn steps(bridge: &Bridge, message: &Message) -> Result<Vec<String>, Error> {
     let Some(task_id) = &message.task_id else { return Ok(Vec::new()) };
-    let mut story = Story::new(Paint::Plain, WIDTH);
-    let mut lines = Vec::new();
-    for event in bridge.last_events(task_id, EVENTS).await? {
-        // The answer itself comes as a message of its own.
-        if event.at >= message.received_at
-            && matches!(
-                event.kind.as_str(),
-                "tool_started" | "terminal_input" | "request" | "request_decided" | "retrying"
-            )
-        {
-            lines.extend(story.tell(&view::Event::from(event)));
-        }
-    }
-    lines.retain(|line| !line.trim().is_empty());
+    let events = bridge.last_events(task_id, EVENTS).await?;
+    let of_turn = events.iter().filter(|event| event.at >= message.received_at);
+    let mut lines: Vec<String> = of_turn.filter_map(|event| step(&event.line)).collect();
     let surplus = lines.len().saturating_sub(LINES);
     lines.drain(..surplus);
     Ok(lines)
+}
+
+/// What a line says of a turn that runs. The answer itself comes as a message of its own.
+fn step(line: &Line) -> Option<String> {
+    let said = match part(line)? {
+        Part::CallBegan { announced, .. } => announced,
+        Part::Asked { title, .. } => format!("? {title}"),
+        Part::Note(Note::TerminalInput, text) => format!("$ {text}"),
+        Part::Note(Note::Declined, text) => format!("→ {text}"),
+        Part::Note(Note::Warning, text) if matches!(line, Line::Retrying(_)) => format!("! {text}"),
+        _ => return None,
+    };
+    let said = plain(&said);
+    let mut lines = said.lines();
+    let first = lines.next().filter(|first| !first.trim().is_empty())?;
+    let more = lines.count();
+    let shown: String = first.chars().take(WIDTH).collect();
+    let is_whole = shown.len() == first.len() && more == 0;
+    Some(if is_whole { shown } else { format!("{shown} …") })
 }

@@ -8,11 +8,11 @@ use codex_bridge_core::request::RequestState;
 use codex_session::Decision;
 
 use super::render::request::whole_request;
-use super::render::story::decided;
 use super::terminal::Terminal;
 use super::{Globals, exit, output, requests};
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::transcript::decided;
 use crate::view::{Decided, Request};
 
 /// Sends a decision; returns when Codex took it.

@@ -15,8 +15,8 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::render::amount::duration;
 use super::{Failed, Globals, output};
+use crate::amount::duration;
 use crate::codex;
 
 /// What the demo asks for.

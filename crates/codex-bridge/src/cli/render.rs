@@ -1,7 +1,5 @@
 //! What people see: pure functions from what the daemon says to lines of text. Nothing here reads or writes.
 
-pub mod amount;
-pub mod diff;
 pub mod fold;
 pub mod paint;
 pub mod request;

@@ -8,9 +8,9 @@ use codex_bridge_core::trust::Trust;
 use redact::plain::{path, plain};
 
 use super::keyboard::{Keyboard, Line};
-use super::render::amount::counted;
 use super::render::width::{columns, pad};
 use super::{Globals, output};
+use crate::amount::counted;
 use crate::calls;
 use crate::client::Client;
 use crate::failure::Failure;

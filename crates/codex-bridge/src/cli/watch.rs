@@ -15,7 +15,6 @@ use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
@@ -266,8 +265,4 @@ impl<'a> Watch<'a> {
         let line = self.progress.draw(now_ms(), self.terminal.paint, self.terminal.columns());
         self.screen.status(&line).map_err(output::failed)
     }
-}
-
-fn text<'e>(event: &'e Event, key: &str) -> &'e str {
-    event.body.get(key).and_then(Value::as_str).unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use codex_bridge_core::outbox::{Asked, Notice, Occasion};
 use redact::plain::plain;
 use serde_json::Value;
 
-use crate::cli::render::amount;
+use crate::amount::{self, one_line};
 use crate::view;
 
 pub use parts::{Part, Shown, is_whole, parts, shown_whole};
@@ -255,10 +255,6 @@ fn foot(notice: &Notice) -> Vec<String> {
     }
     lines.extend(notice.closing.as_deref().map(harmless));
     lines
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Text in which a chat sees no mention, and a program that passes it on no directive.

@@ -14,6 +14,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use bytes::Bytes;
 use codex_bridge_core::News;
+use codex_bridge_core::bridge::LiveKind;
 use codex_bridge_core::bridge::OpenText;
 use codex_bridge_core::event::{self, Seq};
 use codex_bridge_core::task::TaskId;
@@ -24,7 +25,7 @@ use super::stream::{Gone, Outlet, Shape, pipe};
 use super::{App, Path, Query, Refusal, news};
 use crate::calls;
 use crate::failure::{Failure, Wrapped};
-use crate::view::Event;
+use crate::view::{Aside, Event, Live};
 
 /// Events that are read at once.
 const PAGE: u32 = 200;
@@ -174,7 +175,7 @@ impl Teller {
             }
             for event in page {
                 if event.seq > self.told + 1 {
-                    self.line(Event::gap(self.told + 1, event.seq - 1)).await?;
+                    self.line(Event::aside(Aside::Gap { from: self.told + 1, to: event.seq - 1 })).await?;
                 }
                 self.event(event).await?;
             }
@@ -185,8 +186,8 @@ impl Teller {
         if self.left == Some(0) {
             return Err(Stopped::Enough);
         }
-        let (seq, ends_text) = (event.seq, event.ends_text());
-        if let Some(call_id) = event.ended_call() {
+        let (seq, ends_text) = (event.seq, event.line.ends_text());
+        if let Some(call_id) = event.line.ended_call() {
             self.calls_over.truncate(CALLS_OVER - 1);
             self.calls_over.push_front(call_id.to_owned());
         }
@@ -200,7 +201,7 @@ impl Teller {
     }
 
     async fn line(&self, line: Event) -> Result<(), Stopped> {
-        let piece = self.shape.piece(line.seq, &line.kind, &line);
+        let piece = self.shape.piece(line.seq, line.kind(), &line);
         self.outlet.put(line.seq, piece).await.map_err(gone)
     }
 }
@@ -222,21 +223,16 @@ fn gone(gone: Gone) -> Stopped {
 }
 
 /// A piece of text as it is written.
-fn piece(kind: &str, text: String, call_id: Option<String>) -> Event {
-    let mut event = Event::live(kind, text);
-    event.body.extend(call_id.map(|id| ("call_id".to_owned(), id.into())));
-    event
+fn piece(live: LiveKind, text: String, call_id: Option<String>) -> Event {
+    Event::aside(Aside::Live(Live { live, text, call_id, so_far: false, left_out_bytes: None }))
 }
 
 /// A text that is being written, as far as it is.
 fn so_far(open: OpenText) -> Event {
-    let kind = if open.call_id.is_some() { "output" } else { "text" };
-    let mut event = piece(kind, open.text, open.call_id);
-    event.body.insert("so_far".to_owned(), true.into());
-    if open.left_out_bytes > 0 {
-        event.body.insert("left_out_bytes".to_owned(), open.left_out_bytes.into());
-    }
-    event
+    let live = if open.call_id.is_some() { LiveKind::Output } else { LiveKind::Text };
+    let left_out_bytes = Some(open.left_out_bytes).filter(|bytes| *bytes > 0);
+    let (text, call_id) = (open.text, open.call_id);
+    Event::aside(Aside::Live(Live { live, text, call_id, so_far: true, left_out_bytes }))
 }
 
 /// Why nothing more is told.

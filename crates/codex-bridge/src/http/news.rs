@@ -11,6 +11,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
+use codex_bridge_core::event::Line;
 use codex_bridge_core::store::{self, TaskFilter};
 use codex_bridge_core::task::{Status, TaskId};
 use codex_bridge_core::{Bridge, News, TaskView};
@@ -121,12 +122,9 @@ impl Changes {
     fn add(&mut self, news: News) {
         match news {
             News::Task(task_id) => drop(self.tasks.insert(task_id)),
-            News::Event(event) => match (event.kind.as_str(), &event.task_id) {
-                ("turn_ended", Some(task_id)) => self.ended_turns.push(task_id.clone()),
-                ("request_closed", _) => {
-                    let name = event.body.get("request_id").and_then(|name| name.as_str());
-                    self.closed_requests.extend(name.map(str::to_owned));
-                }
+            News::Event(event) => match (&event.line, &event.task_id) {
+                (Line::TurnEnded(_), Some(task_id)) => self.ended_turns.push(task_id.clone()),
+                (Line::RequestClosed(closed), _) => self.closed_requests.push(closed.request_id.clone()),
                 _ => {}
             },
             News::Deliveries => self.deliveries = true,

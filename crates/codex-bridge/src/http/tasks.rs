@@ -9,7 +9,7 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE, LINK};
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use codex_bridge_core::TaskView;
 use codex_bridge_core::bridge::{Giver, NewBranch};
-use codex_bridge_core::event::Event;
+use codex_bridge_core::event::{Event, Line};
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::{GiverKind, Status, TaskId};
 
@@ -193,7 +193,7 @@ pub fn as_diff(text: String) -> Response {
 
 /// It is told at the end of a turn, so it is among the last events unless later turns changed nothing.
 async fn last_diff(app: &App, task_id: &TaskId) -> Result<Option<Event>, Failure> {
-    let is_diff = |event: &Event| event.kind == "diff";
+    let is_diff = |event: &Event| matches!(event.line, Line::Diff(_));
     let recent = app.bridge.last_events(task_id, PAGE).await?;
     let first_recent = recent.first().map_or(0, |event| event.seq);
     if let Some(diff) = recent.into_iter().rfind(is_diff) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codex_bridge_core::bridge::Button;
+use codex_bridge_core::event::Line;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -249,8 +250,8 @@ impl Call {
             let by_task = if self.reading.may_lack_its_answer() { self.rest_of_task().await? } else { None };
             return Ok(Some(Left::Ended(by_task.unwrap_or(rest))));
         }
-        match event.kind.as_str() {
-            "request" | "request_closed" => self.look(questions, waits_until).await,
+        match event.line() {
+            Some(Line::Request(_) | Line::RequestClosed(_)) => self.look(questions, waits_until).await,
             _ => Ok(None),
         }
     }

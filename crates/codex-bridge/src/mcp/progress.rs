@@ -4,10 +4,9 @@ use redact::plain::plain;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
 
-use serde_json::Value;
+use codex_bridge_core::event::Line;
 
-use super::stretch::text;
-use crate::cli::render::story::{policy_declined, terminal_input};
+use crate::transcript::{Note, Part, part};
 use crate::view::Event;
 
 /// A line is not longer than this: clients show it beside a spinner.
@@ -42,24 +41,17 @@ impl Progress {
 }
 
 fn line(event: &Event) -> Option<String> {
-    let said = |key: &str| text(event, key).unwrap_or_default();
-    let line = match event.kind.as_str() {
-        "state" => match text(event, "reason") {
-            Some(reason) => format!("{}: {reason}", said("status")),
-            None => said("status").replace('_', " "),
+    let line = match (event.line()?, part(event.line()?)?) {
+        (_, Part::State { status, reason: Some(reason) }) => format!("{}: {reason}", status.as_str()),
+        (_, Part::State { status, reason: None }) => status.as_str().replace('_', " "),
+        (_, Part::Message(text)) => text.to_owned(),
+        (Line::ToolStarted(call), _) => match &call.preview {
+            Some(preview) => format!("{}: {preview}", call.name),
+            None => call.name.clone(),
         },
-        "message" => said("text").to_owned(),
-        "tool_started" => match text(event, "preview") {
-            Some(preview) => format!("{}: {preview}", said("name")),
-            None => said("name").to_owned(),
-        },
-        "tool_completed" if event.body.get("is_error").is_some_and(|it| it == true) => {
-            format!("{} failed", said("name"))
-        }
-        "terminal_input" => terminal_input(&Value::Object(event.body.clone())),
-        "request_decided" => policy_declined(&Value::Object(event.body.clone()))?,
-        "retrying" | "warning" | "notice" => said("message").to_owned(),
-        "request_closed" => format!("answered: {}", said("outcome")),
+        (_, Part::CallEnded(call)) if call.is_error => format!("{} failed", call.name),
+        (_, Part::Answered { outcome, .. }) => format!("answered: {outcome}"),
+        (_, Part::Note(Note::Warning | Note::Declined | Note::TerminalInput, text)) => text,
         _ => return None,
     };
     Some(cut(&plain(&line))).filter(|line| !line.is_empty())

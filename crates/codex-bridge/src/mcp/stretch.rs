@@ -3,8 +3,8 @@
 //! A task can be continued, a call has one answer for good: so the answer is read from the log and not from the task as
 //! it stands today.
 
+use codex_bridge_core::event::{Line, StateChanged};
 use codex_bridge_core::task::Status;
-use serde_json::Value;
 
 use crate::calls;
 use crate::client::Client;
@@ -46,7 +46,8 @@ impl Stretch {
     pub async fn lined_up(client: &Client, task_id: &str, client_request_id: &str) -> Result<Self, Failure> {
         let mut lines = client.events(task_id, &calls::Events::default()).await?;
         while let Some(event) = lines.next().await? {
-            let is_it = event.kind == "state" && text(&event, "client_request_id") == Some(client_request_id);
+            let is_it = matches!(event.line(), Some(Line::State(state))
+                if state.client_request_id.as_deref() == Some(client_request_id));
             if let (true, Some(seq)) = (is_it, event.seq) {
                 return Ok(Self { task_id: task_id.to_owned(), after: seq });
             }
@@ -112,14 +113,16 @@ impl Reading {
         }
         // A task that goes on by itself is lined up in the next line that tells its state.
         let held = self.rest.take();
-        match event.kind.as_str() {
-            "thread_opened" => self.thread_id = text(event, "thread_id").map(str::to_owned),
-            "turn_ended" => {
-                let error = event.body.get("error").and_then(|error| error["message"].as_str());
-                self.ended = Some((text(event, "final_text").map(str::to_owned), error.map(str::to_owned)));
+        match event.line() {
+            Some(Line::ThreadOpened(opened)) => {
+                self.thread_id = opened.thread_id.as_ref().map(|thread_id| thread_id.0.clone());
             }
-            "state" => {
-                self.rest = self.at_rest(event);
+            Some(Line::TurnEnded(ended)) => {
+                let error = ended.error.as_ref().map(|error| error.message.clone());
+                self.ended = Some((ended.final_text.clone(), error));
+            }
+            Some(Line::State(state)) => {
+                self.rest = self.at_rest(state);
                 let may_go_on = |rest: &Rest| rest.goes_on || rest.status == Status::Lost;
                 if self.rest.as_ref().is_some_and(|rest| !may_go_on(rest)) {
                     return self.rest.take();
@@ -146,11 +149,9 @@ impl Reading {
         self.has_gap && self.ended.is_none()
     }
 
-    fn at_rest(&self, event: &Event) -> Option<Rest> {
-        let status: Status = text(event, "status")?.parse().ok()?;
+    fn at_rest(&self, state: &StateChanged) -> Option<Rest> {
+        let StateChanged { status, reason, goes_on, .. } = state.clone();
         let (final_text, error) = self.ended.clone().unwrap_or_default();
-        let reason = text(event, "reason").map(str::to_owned);
-        let goes_on = event.body.get("goes_on") == Some(&Value::Bool(true));
         status.is_at_rest().then_some(Rest { status, reason, final_text, error, goes_on })
     }
 
@@ -176,14 +177,9 @@ impl Reading {
     }
 }
 
-/// A text of an event.
-pub fn text<'e>(event: &'e Event, key: &str) -> Option<&'e str> {
-    event.body.get(key).and_then(Value::as_str)
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

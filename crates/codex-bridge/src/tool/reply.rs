@@ -2,7 +2,7 @@
 
 use codex_bridge_core::TaskView;
 use codex_bridge_core::bridge::{TellingOutcome, Told};
-use codex_bridge_core::event::Event;
+use codex_bridge_core::event::{Event, Line};
 use codex_bridge_core::request::RequestRecord;
 use codex_bridge_core::task::TimeMs;
 use serde_json::{Map, Value, json};
@@ -46,7 +46,7 @@ pub fn task(view: &TaskView, last_event: Option<&Event>) -> Map<String, Value> {
         "sandbox": task.settings.sandbox,
         "approval_policy": task.settings.approval_policy,
         "degraded_mode": "none",
-        "last_progress_summary": last_event.map(|event| format!("{}: {}", event.kind, summary(event))),
+        "last_progress_summary": last_event.map(|event| format!("{}: {}", event.line.kind(), summary(event))),
         "final_summary": task.final_text.as_ref().map(|text| cut(text, FINAL_SUMMARY_CHARS)),
         "final_text": task.final_text,
         "error_summary": task.error.as_ref().map(|error| cut(&error.message, FINAL_SUMMARY_CHARS)),
@@ -83,8 +83,11 @@ fn request(record: &RequestRecord) -> Value {
 pub fn recent_event(event: &Event) -> Value {
     json!({
         "seq": event.seq,
-        "source_event_type": event.kind,
-        "normalized_status": event.body.get("status").filter(|_| event.kind == "state"),
+        "source_event_type": event.line.kind(),
+        "normalized_status": match &event.line {
+            Line::State(state) => Some(state.status),
+            _ => None,
+        },
         "payload_summary": summary(event),
         "created_at": seconds(event.at),
     })
@@ -92,19 +95,30 @@ pub fn recent_event(event: &Event) -> Value {
 
 /// One line of a task's log, whole.
 pub fn event(event: &Event) -> Value {
-    let mut line = event.body.clone();
-    line.insert("seq".to_owned(), event.seq.into());
-    line.insert("kind".to_owned(), event.kind.clone().into());
-    line.insert("created_at".to_owned(), seconds(event.at));
-    Value::Object(line)
+    let mut line = json!(event.line);
+    line["seq"] = event.seq.into();
+    line["created_at"] = seconds(event.at);
+    line
 }
 
 /// What an event says, in one line.
 fn summary(event: &Event) -> String {
-    let said = ["text", "message", "final_text", "preview", "title", "status"];
-    let text = said.iter().find_map(|key| event.body.get(*key).and_then(Value::as_str));
-    let text = text.map_or_else(|| Value::Object(event.body.clone()).to_string(), str::to_owned);
-    cut(&text, SUMMARY_CHARS)
+    let said = match &event.line {
+        Line::Message(message) => Some(message.text.as_str()),
+        Line::Thought(thought) => Some(thought.text.as_str()),
+        Line::Steered(steered) => steered.text.as_deref(),
+        Line::TerminalInput(input) => Some(input.text.as_str()),
+        Line::Retrying(retrying) => Some(retrying.message.as_str()),
+        Line::Warning(warning) => Some(warning.message.as_str()),
+        Line::Notice(notice) => Some(notice.message.as_str()),
+        Line::TurnEnded(ended) => ended.final_text.as_deref(),
+        Line::ToolStarted(call) => call.preview.as_deref(),
+        Line::Request(request) => Some(request.title.as_str()),
+        Line::State(state) => Some(state.status.as_str()),
+        _ => None,
+    };
+    let whole = || serde_json::to_string(&event.line).unwrap_or_default();
+    cut(&said.map_or_else(whole, str::to_owned), SUMMARY_CHARS)
 }
 
 /// In one line of at most so many characters; what is cut off is marked.

@@ -1,5 +1,6 @@
 //! A task as callers see it: whole, in short, its result, its turns and what it has used.
 
+use codex_bridge_core::event::Line;
 use codex_bridge_core::task::{
     self, Limits, Notification as StoredNotification, Status, TaskError, TaskId, TurnProgress, TurnRecord,
     Used,
@@ -155,7 +156,10 @@ impl Diff {
     /// From the event that tells it, if there is one.
     pub fn new(task_id: TaskId, event: Option<event::Event>) -> Self {
         let (seq, at) = (event.as_ref().map(|event| event.seq), event.as_ref().map(|event| time(event.at)));
-        let diff = event.and_then(|event| event.body.get("diff")?.as_str().map(str::to_owned));
+        let diff = event.and_then(|event| match event.line {
+            Line::Diff(line) => Some(line.diff),
+            _ => None,
+        });
         Self { task_id: task_id.0, diff, seq, at }
     }
 }

@@ -12,9 +12,9 @@ use super::fields::Fields;
 use super::form::{self, FIELD, FormOf};
 use super::words::{self, Button};
 use crate::calls::Decide;
-use crate::cli::render::story::decided;
 use crate::failure::Failure;
 use crate::http::{Caller, Role};
+use crate::transcript::decided;
 use crate::view::{self, Detail};
 
 /// An answer of one's own.

@@ -15,8 +15,8 @@ use super::fields::Fields;
 use super::frame::{Frame, page};
 use super::words::{self, Badge};
 use super::wrong::Wrong;
+use crate::amount;
 use crate::calls::{Door, Start};
-use crate::cli::render::amount;
 use crate::failure::Failure;
 use crate::http::{App, Body, Caller, Query, Refusal, Role, problem, tasks};
 

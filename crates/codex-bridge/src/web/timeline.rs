@@ -5,17 +5,15 @@
 
 use std::collections::HashMap;
 
-use codex_bridge_core::event::{Event, Seq};
-use codex_bridge_core::task::TurnRecord;
+use codex_bridge_core::event::{Event, Line, Seq, TurnStarted};
+use codex_bridge_core::task::{Status, TurnRecord};
 use redact::plain::plain;
-use serde_json::Value;
 
 use super::cut::{Shown, cut, size};
 use super::diff::{self, File};
 use super::links::Links;
 use super::{markdown, words};
-use crate::cli::render::amount;
-use crate::cli::render::story::{bare_command, decided, policy_declined, steered, terminal_input};
+use crate::transcript::{CallEnd, Note, Part, part};
 
 /// What is shown of a command's output: its beginning and its end.
 const OUTPUT_BYTES: (usize, usize) = (4 * 1024, 12 * 1024);
@@ -152,28 +150,22 @@ impl Timeline {
 
     /// Reads one event.
     pub fn read(&mut self, event: &Event) {
-        let body = &Value::Object(event.body.clone());
-        match event.kind.as_str() {
-            "turn_started" => self.turn_started(event, body),
-            "message" => self.message(event, text(body, "text")),
-            "thought" => self.thought(event, text(body, "text")),
-            "tool_started" => self.call_began(event, body),
-            "tool_completed" => self.call_ended(event, body),
-            "request" => self.asked(event, body),
-            "request_closed" => self.answered(event, body),
-            "steered" if body["text"].is_string() => self.note(event, "quiet", &steered(body)),
-            "request_decided" => {
-                if let Some(said) = policy_declined(body) {
-                    self.note(event, "wait", &said);
-                }
+        let Some(part) = part(&event.line) else { return };
+        match part {
+            Part::Prompt(started) => self.turn_started(event, started),
+            Part::Message(text) => self.message(event, text),
+            Part::Thought(text) => self.thought(event, text),
+            Part::CallBegan { call_id, announced } => {
+                self.push(event, Some(format!("call-{call_id}")), What::Call(begun(&announced)));
             }
-            "terminal_input" => self.note(event, "wait", &terminal_input(body)),
-            "diff" => self.diff(event, text(body, "diff")),
-            "state" => self.state(event, body),
-            "turn_ended" => self.turn_ended(event, body),
-            "retrying" => self.note(event, "wait", &format!("Trying again: {}", text(body, "message"))),
-            "warning" | "notice" => self.note(event, "wait", text(body, "message")),
-            _ => {}
+            Part::CallEnded(end) => self.call_ended(event, &end),
+            Part::Asked { request_id, call_id, title } => self.asked(event, request_id, call_id, title),
+            Part::Answered { request_id, outcome } => self.answered(event, request_id, outcome),
+            Part::Changes(diff) => self.diff(event, diff),
+            Part::State { status, reason } => self.state(event, status, reason),
+            Part::TurnEnded { answer, error } => self.turn_ended(event, answer, error),
+            Part::Note(Note::Steered, text) => self.note(event, "quiet", &capitalised(&text)),
+            Part::Note(_, text) => self.note(event, "wait", &capitalised(&text)),
         }
     }
 
@@ -186,14 +178,13 @@ impl Timeline {
         self.entries.push(Entry { key, seq: event.seq, last: event.seq, at, what });
     }
 
-    fn turn_started(&mut self, event: &Event, body: &Value) {
-        let listed = self.prompts.get(text(body, "turn_id"));
-        let number = body["number"].as_u64().and_then(|number| u32::try_from(number).ok());
-        let Some(number) = number.or(listed.map(|(number, _)| *number)) else { return };
-        let what = match (body["prompt"].as_str(), listed) {
+    fn turn_started(&mut self, event: &Event, started: &TurnStarted) {
+        let listed = self.prompts.get(started.turn_id.as_str());
+        let Some(number) = started.number.or(listed.map(|(number, _)| *number)) else { return };
+        let what = match (started.prompt.as_deref(), listed) {
             (Some(whole), _) => {
-                let lost = body["prompt_cut_bytes"].as_u64().and_then(|bytes| usize::try_from(bytes).ok());
-                let lost = lost.map(|bytes| format!("{} more were not kept", size(bytes)));
+                let lost =
+                    started.prompt_cut_bytes.map(|bytes| format!("{} more were not kept", size(bytes)));
                 What::Prompt(prompt(number, whole, lost))
             }
             // One of an older log, or of a disk without space.
@@ -227,19 +218,15 @@ impl Timeline {
         );
     }
 
-    fn call_began(&mut self, event: &Event, body: &Value) {
-        let key = format!("call-{}", text(body, "call_id"));
-        self.push(event, Some(key), What::Call(begun(body)));
-    }
-
-    fn call_ended(&mut self, event: &Event, body: &Value) {
-        let key = format!("call-{}", text(body, "call_id"));
+    fn call_ended(&mut self, event: &Event, end: &CallEnd<'_>) {
+        let key = format!("call-{}", end.call_id);
         let place = self.places.get(&key).copied();
         let begun = place.and_then(|place| match &self.entries[place].what {
             What::Call(call) => Some(call.clone()),
             _ => None,
         });
-        let ended = What::Call(ended(begun.unwrap_or_else(|| begun_unseen(body)), body));
+        // Its beginning may be further back than was read.
+        let ended = What::Call(ended(begun.unwrap_or_else(|| self::begun(end.name)), end));
         match place {
             Some(place) => {
                 let entry = &mut self.entries[place];
@@ -249,14 +236,13 @@ impl Timeline {
         }
     }
 
-    fn asked(&mut self, event: &Event, body: &Value) {
-        let request_id = text(body, "request_id").to_owned();
-        let key = format!("asked-{request_id}");
-        let call = format!("call-{}", text(body, "call_id"));
+    fn asked(&mut self, event: &Event, request_id: &str, call_id: Option<&str>, title: &str) {
+        let call = format!("call-{}", call_id.unwrap_or_default());
         self.turn_call(event, &call, "running", "waiting");
-        self.asked_by.insert(request_id.clone(), call);
-        let what = What::Asked { title: plain(text(body, "title")).into_owned(), request_id, outcome: None };
-        self.push(event, Some(key), what);
+        self.asked_by.insert(request_id.to_owned(), call);
+        let (title, request_id) = (plain(title).into_owned(), request_id.to_owned());
+        let key = format!("asked-{request_id}");
+        self.push(event, Some(key), What::Asked { title, request_id, outcome: None });
     }
 
     /// A call that was so is so now.
@@ -270,15 +256,13 @@ impl Timeline {
         }
     }
 
-    fn answered(&mut self, event: &Event, body: &Value) {
-        let request_id = text(body, "request_id").to_owned();
+    fn answered(&mut self, event: &Event, request_id: &str, said: String) {
         let key = format!("asked-{request_id}");
-        let said = outcome(body);
-        if let Some(call) = self.asked_by.remove(&request_id) {
+        if let Some(call) = self.asked_by.remove(request_id) {
             self.turn_call(event, &call, "waiting", "running");
         }
         let Some(place) = self.places.get(&key) else {
-            let title = "Codex asked something".to_owned();
+            let (title, request_id) = ("Codex asked something".to_owned(), request_id.to_owned());
             return self.push(event, Some(key), What::Asked { title, request_id, outcome: Some(said) });
         };
         let entry = &mut self.entries[*place];
@@ -297,27 +281,25 @@ impl Timeline {
         self.push(event, None, What::Diff(files));
     }
 
-    fn state(&mut self, event: &Event, body: &Value) {
-        let (status, reason) = (text(body, "status"), text(body, "reason"));
+    fn state(&mut self, event: &Event, status: Status, reason: Option<&str>) {
         let (tone, words) = match status {
-            "paused" => ("wait", "Paused"),
-            "lost" => ("bad", "Lost"),
-            "cancelled" => ("quiet", "Stopped"),
-            "failed" => ("bad", "Failed"),
-            "completed" => ("quiet", "Done"),
+            Status::Paused => ("wait", "Paused"),
+            Status::Lost => ("bad", "Lost"),
+            Status::Cancelled => ("quiet", "Stopped"),
+            Status::Failed => ("bad", "Failed"),
+            Status::Completed => ("quiet", "Done"),
             _ => return,
         };
-        let said = if reason.is_empty() { words.to_owned() } else { format!("{words}: {reason}") };
+        let said = reason.map_or_else(|| words.to_owned(), |reason| format!("{words}: {reason}"));
         self.note(event, tone, &said);
     }
 
-    fn turn_ended(&mut self, event: &Event, body: &Value) {
-        let answer = text(body, "final_text");
-        if !answer.is_empty() && answer != self.last_message {
+    fn turn_ended(&mut self, event: &Event, answer: Option<&str>, error: Option<&str>) {
+        let untold = answer.filter(|answer| !answer.is_empty() && *answer != self.last_message);
+        if let Some(answer) = untold {
             self.message(event, answer);
         }
-        let error = text(&body["error"], "message");
-        if !error.is_empty() {
+        if let Some(error) = error {
             let key = format!("e{}-error", event.seq);
             let text = cut(&plain(error), CALL_BYTES.0, CALL_BYTES.1).head;
             self.push(event, Some(key), What::Note { tone: "bad", text });
@@ -330,15 +312,9 @@ impl Timeline {
     }
 }
 
-/// A call that began.
-fn begun(body: &Value) -> Call {
-    let args = &body["args"];
-    let said = match (text(body, "name"), args["command"].as_str()) {
-        ("exec_command", Some(command)) => format!("$ {}", bare_command(command)),
-        ("apply_patch", _) => changes(args),
-        (name, _) => format!("{name} {}", text(body, "preview")),
-    };
-    let said = plain(said.trim_end()).into_owned();
+/// A call that runs.
+fn begun(announced: &str) -> Call {
+    let said = plain(announced);
     let first = said.lines().next().unwrap_or_default();
     let head = cut(first, 160, 0).head;
     let is_whole = head.len() == said.len();
@@ -346,40 +322,21 @@ fn begun(body: &Value) -> Call {
     Call { state: "running", head, whole, ending: String::new(), output: Shown::default(), is_open: false }
 }
 
-/// A call whose beginning is further back than was read.
-fn begun_unseen(body: &Value) -> Call {
-    let head = plain(text(body, "name")).into_owned();
+fn ended(begun: Call, end: &CallEnd<'_>) -> Call {
     Call {
-        state: "running",
-        head,
-        whole: None,
-        ending: String::new(),
-        output: Shown::default(),
-        is_open: false,
+        state: if end.is_error { "bad" } else { "good" },
+        ending: end.ending.clone(),
+        output: cut(plain(end.output).trim_end(), OUTPUT_BYTES.0, OUTPUT_BYTES.1),
+        is_open: end.is_error,
+        ..begun
     }
 }
 
-fn ended(begun: Call, body: &Value) -> Call {
-    let is_error = body["is_error"].as_bool().unwrap_or_default();
-    let is_patch = text(body, "name") == "apply_patch";
-    let result = text(body, "result");
-    // codex-session marks what did not end well as `[exit 1]`, before the output.
-    let marked = result.strip_prefix('[').filter(|_| is_error).and_then(|rest| rest.split_once(']'));
-    let (mark, output) =
-        marked.map_or((None, result), |(mark, rest)| (Some(mark), rest.trim_start_matches('\n')));
-    // A change takes no time of its own: what is counted is how long somebody thought about it.
-    let took = body["duration_ms"].as_u64().filter(|_| !is_patch).map(amount::duration);
-    let mark = mark.or(is_error.then_some("failed"));
-    let ending: Vec<&str> = mark.into_iter().chain(took.as_deref()).collect();
-    // A patch's result only repeats how it ended.
-    let output = if is_patch && !is_error { String::new() } else { plain(output).into_owned() };
-    Call {
-        state: if is_error { "bad" } else { "good" },
-        ending: plain(&ending.join(" · ")).into_owned(),
-        output: cut(output.trim_end(), OUTPUT_BYTES.0, OUTPUT_BYTES.1),
-        is_open: is_error,
-        ..begun
-    }
+/// With a capital letter: a remark stands by itself.
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(chars).collect()
 }
 
 fn prompt(number: u32, whole: &str, lost: Option<String>) -> Prompt {
@@ -390,43 +347,17 @@ fn prompt(number: u32, whole: &str, lost: Option<String>) -> Prompt {
     Prompt { number, beginning, text, missing, lost }
 }
 
-fn changes(args: &Value) -> String {
-    let changes = args["changes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let named: Vec<String> =
-        changes.iter().map(|change| format!("{} {}", text(change, "kind"), text(change, "path"))).collect();
-    if named.is_empty() { "change files".to_owned() } else { named.join("\n") }
-}
-
-/// What came of a request, in a sentence.
-fn outcome(body: &Value) -> String {
-    let by = match text(body, "decided_by") {
-        "" => String::new(),
-        by => format!(" by {by}"),
-    };
-    let said = match (text(body, "outcome"), text(body, "decision")) {
-        ("orphaned", _) => "gone: its turn or its host ended first".to_owned(),
-        ("expired", _) => "nobody answered in time: declined".to_owned(),
-        ("answered_elsewhere", _) => "answered elsewhere".to_owned(),
-        (_, decision) => format!("{}{by}", decided(decision)),
-    };
-    plain(&said).into_owned()
-}
-
 /// All text of an event, for those who want what the timeline cuts.
 pub fn whole_text(event: &Event) -> String {
-    let body = Value::Object(event.body.clone());
-    let said = match event.kind.as_str() {
-        "message" | "thought" => text(&body, "text").to_owned(),
-        "tool_completed" => text(&body, "result").to_owned(),
-        "diff" => text(&body, "diff").to_owned(),
-        "turn_started" if body["prompt"].is_string() => text(&body, "prompt").to_owned(),
-        _ => serde_json::to_string_pretty(&body).unwrap_or_default(),
+    let said = match &event.line {
+        Line::Message(message) => &message.text,
+        Line::Thought(thought) => &thought.text,
+        Line::ToolCompleted(call) => &call.result,
+        Line::Diff(line) => &line.diff,
+        Line::TurnStarted(TurnStarted { prompt: Some(prompt), .. }) => prompt,
+        other => &serde_json::to_string_pretty(other).unwrap_or_default(),
     };
-    plain(&said).into_owned()
-}
-
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or_default()
+    plain(said).into_owned()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use codex_bridge_core::task::{Status, TimeMs};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::cli::render::amount;
+use crate::amount;
 
 /// A state as a badge: its words, and the tone that gives its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

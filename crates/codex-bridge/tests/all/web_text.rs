@@ -195,9 +195,9 @@ async fn a_long_prompt_is_folded_and_can_be_read_whole() {
     site.end().await;
 }
 
-fn event(at: i64, kind: &str, body: Value) -> NewEvent {
-    let Value::Object(body) = body else { panic!("no object") };
-    NewEvent { at, kind: kind.to_owned(), body }
+fn event(at: i64, kind: &str, mut body: Value) -> NewEvent {
+    body["kind"] = kind.into();
+    NewEvent { at, line: serde_json::from_value(body).unwrap() }
 }
 
 /// Ten thousand lines of a busy task: messages, and calls with output.

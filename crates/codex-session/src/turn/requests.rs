@@ -6,14 +6,14 @@ use codex_wire::answer::Answer;
 use codex_wire::item::{FileChange, Item};
 use codex_wire::request::ServerRequest;
 use codex_wire::{Epoch, RequestId, ThreadId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Effect, Input, Millis, SteerOutcome, Turn, Unheard, warn};
 use crate::decision::{Decider, Decision, RequestKey, answer};
 use crate::inspection::Inspection;
 
 /// How a request ended.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "closing")]
 pub enum Closing {
     /// Codex took our answer while the turn ran.

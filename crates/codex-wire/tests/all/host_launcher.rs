@@ -11,7 +11,7 @@ use codex_wire::escalation::Escalation;
 use codex_wire::host::launcher::{Client, Options, Service};
 use codex_wire::host::pool::{Change, Placed, Pool};
 use codex_wire::host::retirement::Limits;
-use codex_wire::host::{Error, Host, Launch, Reach, Stop};
+use codex_wire::host::{Error, Exit, Host, Launch, Reach, Stop};
 use rustix::process::{Signal, geteuid};
 use serde_json::{Value, json};
 use testkit::rig::Home;
@@ -126,14 +126,16 @@ async fn hosts_are_started_shared_and_ended_through_a_launcher() {
     assert_eq!(next.hosts(), std::slice::from_ref(&host));
     host.stop(Stop::Drain { grace: LONG }).await.unwrap();
     assert!(!host.is_alive() && !host.has_keeper());
-    assert_eq!(host.exit().await.unwrap().code, Some(0));
+    let ended_in_peace = |exit: &Exit| exit.code == Some(0) || exit.signal == Some(Signal::TERM.as_raw());
+    // A young Codex may not listen to signals yet.
+    assert!(host.exit().await.is_some_and(|exit| ended_in_peace(&exit)));
     fs::write(host.dir().join("stderr.log"), "first\nlast\n").unwrap();
     assert_eq!(host.stderr_tail(1).await, ["last"]);
     assert!(matches!(host.connect_stream().await, Err(Error::Gone { .. })));
     host.stop(Stop::Now).await.unwrap();
     let changes = next.maintain("").await;
     assert!(
-        matches!(changes.as_slice(), [Change::Died { exit: Some(exit), .. }] if exit.code == Some(0)),
+        matches!(changes.as_slice(), [Change::Died { exit: Some(exit), .. }] if ended_in_peace(exit)),
         "{changes:?}"
     );
     assert!(!host.dir().exists() && next.hosts().is_empty());

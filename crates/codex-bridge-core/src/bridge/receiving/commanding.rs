@@ -7,6 +7,7 @@ use codex_session::Decision;
 
 use super::super::{Bridge, Error, now_ms};
 use super::InHand;
+use crate::event::Line;
 use crate::inbox::command::HELP;
 use crate::inbox::{Command, Conversation, Message, Rules, State, answer};
 use crate::request::RequestRecord;
@@ -212,8 +213,10 @@ impl Bridge {
     async fn last_diff(&self, task: Option<&Task>) -> Result<String, Error> {
         let Some(task) = task else { return Ok(nothing_yet()) };
         let events = self.inner.store.last_events(&task.id, LAST_EVENTS).await?;
-        let diff = events.iter().rev().find(|event| event.kind == "diff");
-        let diff = diff.and_then(|event| event.body.get("diff")).and_then(|diff| diff.as_str());
+        let diff = events.iter().rev().find_map(|event| match &event.line {
+            Line::Diff(line) => Some(line.diff.as_str()),
+            _ => None,
+        });
         let Some(diff) = diff else { return Ok("The last turn changed nothing.".to_owned()) };
         let shown: String = diff.chars().take(DIFF_CHARS).collect();
         let is_cut = shown.len() < diff.len();

@@ -4,7 +4,7 @@ use codex_session::{ApprovalMode, Escalations, RequestKey, Sandbox};
 use codex_wire::{Epoch, RequestId, ThreadId, TurnId};
 use serde_json::json;
 
-use crate::event::NewEvent;
+use crate::event::{Line, NewEvent, Other};
 use crate::inbox::{Conversation, Message, MessageKind, Party, Room, State as MessageState};
 use crate::outbox::{Delivery, Notice};
 use crate::place::Place;
@@ -196,7 +196,8 @@ pub fn line(number: u32) -> NewEvent {
     let body =
         json!({"number": number, "text": format!("line {number} \u{1f980}"), "deep": {"list": [1, null]}});
     let body = body.as_object().cloned().unwrap_or_default();
-    NewEvent { at: 1_700_000_000_000 + i64::from(number), kind: "message".into(), body }
+    let line = Line::Other(Other { kind: "sample".into(), data: body });
+    NewEvent { at: 1_700_000_000_000 + i64::from(number), line }
 }
 
 /// Lines for a task's log.

@@ -268,7 +268,7 @@ fn append(
     let mut insert = connection
         .prepare_cached("INSERT INTO events (task_id, seq, at, kind, body) VALUES (?1, ?2, ?3, ?4, ?5)")?;
     for (seq, (event, body)) in (first..).zip(events.iter().zip(bodies)) {
-        insert.execute((task_id.as_str(), seq, event.at, &event.kind, body))?;
+        insert.execute((task_id.as_str(), seq, event.at, event.line.kind(), body))?;
     }
     Ok(first)
 }

@@ -2,11 +2,11 @@
 
 use codex_session::RequestKey;
 use codex_wire::{Epoch, ThreadId, TurnId};
-use rusqlite::types::Value;
+use rusqlite::types::{FromSqlError, FromSqlResult, Value, ValueRef};
 use rusqlite::{Connection, Result, Row, params_from_iter};
 
 use super::cell::{Json, Word};
-use crate::event::{Event, Seq};
+use crate::event::{Event, Line, Seq};
 use crate::request::{RequestRecord, WholeChanges};
 use crate::store::{AuditFilter, AuditLine, RequestFilter, TaskFilter};
 use crate::task::{Status, Task, TaskId, TurnRecord};
@@ -270,9 +270,12 @@ fn read_event(row: &Row<'_>, task_id: &TaskId) -> Result<Event> {
         task_id: Some(task_id.clone()),
         seq: row.get(0)?,
         at: row.get(1)?,
-        kind: row.get(2)?,
-        body: row.get::<_, Json<_>>(3)?.0,
+        line: line(row.get_ref(2)?, row.get_ref(3)?)?,
     })
+}
+
+fn line(kind: ValueRef<'_>, data: ValueRef<'_>) -> FromSqlResult<Line> {
+    Line::read(kind.as_str()?, data.as_str()?).map_err(FromSqlError::other)
 }
 
 fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<T> {

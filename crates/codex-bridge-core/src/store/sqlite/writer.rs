@@ -130,8 +130,7 @@ impl Done {
                 task_id: Some(task_id.clone()),
                 seq,
                 at: event.at,
-                kind: event.kind,
-                body: event.body,
+                line: event.line,
             }));
         }
         Committed { events, pruned_tasks: self.outcome.pruned_tasks }
@@ -143,7 +142,7 @@ fn bodies(writes: &[Write]) -> Result<Vec<String>, Error> {
         Write::Append { events, .. } => Some(events),
         _ => None,
     });
-    let bodies = appended.flatten().map(|event| serde_json::to_string(&event.body));
+    let bodies = appended.flatten().map(|event| event.line.data());
     bodies.collect::<Result<_, _>>().map_err(|error| Error::Other(error.to_string()))
 }
 

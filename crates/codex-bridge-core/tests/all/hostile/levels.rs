@@ -11,7 +11,7 @@ use scripted_model::Scenario;
 
 use super::repository::Repository;
 use super::{done, new, told_to};
-use crate::workbench::{Workbench, asked, decide, eventually};
+use crate::workbench::{Workbench, asked, decide, eventually, json};
 
 #[tokio::test]
 async fn a_turn_keeps_its_level_through_a_restart_and_the_next_one_gets_that_of_now() {
@@ -121,8 +121,8 @@ async fn instructions_that_do_not_count_are_told_in_the_log_and_to_nobody_else()
     let id = bridge.start(new(&bench, Sandbox::ReadOnly, Trust::Instructions)).await.unwrap().task.id;
     done(&bridge, id.as_str()).await;
     let events = bridge.events(&id, 0, 100).await.unwrap();
-    let warning = events.iter().find(|event| event.kind == "warning").unwrap();
-    let message = warning.body["message"].as_str().unwrap();
+    let warning = events.iter().find(|event| event.line.kind() == "warning").unwrap();
+    let message = json(warning)["message"].as_str().unwrap().to_owned();
     assert_eq!(message, format!("{} does not count: it is a link", dir.join("AGENTS.md").display()));
     assert!(!told_to(&bench).contains("OUR-SECRET"));
     bench.tidy(bridge).await;

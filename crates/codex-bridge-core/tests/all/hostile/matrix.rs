@@ -14,7 +14,7 @@ use scripted_model::{Scenario, ToolCall};
 
 use super::repository::Repository;
 use super::{done, new, told_to};
-use crate::workbench::{Workbench, asked, at_rest};
+use crate::workbench::{Workbench, asked, at_rest, json};
 
 /// A judgement on one way to open a thread: its name, the traps that were sprung, the words that reached the model.
 type Judge = fn(&str, &[&str], &[&str]);
@@ -195,8 +195,8 @@ async fn what_is_typed_into_an_accepted_shell_stays_in_its_sandbox_and_is_in_the
     let sprung: Vec<&str> = repository.sprung().into_iter().filter(|trap| *trap != "profile").collect();
     nothing("typed", &sprung, &Repository::words_told(&bench));
     let events = bridge.events(&task.id, 0, 1000).await.unwrap();
-    let lines: Vec<_> = events.iter().filter(|event| event.kind == "terminal_input").collect();
-    assert_eq!(lines[0].body["text"], typed.as_str(), "{lines:?}");
+    let lines: Vec<_> = events.iter().filter(|event| event.line.kind() == "terminal_input").collect();
+    assert_eq!(json(lines[0])["text"], typed.as_str(), "{lines:?}");
     bench.tidy(bridge).await;
 }
 

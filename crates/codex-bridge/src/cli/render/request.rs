@@ -7,9 +7,9 @@ use redact::plain::plain;
 use serde::Deserialize;
 
 use self::changes::Diffs;
-use super::amount::counted;
 use super::paint::Paint;
 use super::width::{columns, pad, wrap};
+use crate::amount::counted;
 use crate::view::Request;
 
 /// Labels are padded to the longest, up to this; in a narrow window the text goes below its label.

@@ -5,15 +5,16 @@
 
 use std::collections::HashMap;
 
+use codex_bridge_core::diff::{self, Fate};
+use codex_bridge_core::task::Status;
 use redact::plain::plain;
-use serde_json::Value;
 
-use super::amount::{counted, duration};
-use super::diff::{self, Fate, FileSummary};
 use super::fold::{Fold, fold};
 use super::paint::Paint;
-use super::width::{cut, one_line, wrap};
-use crate::view::Event;
+use super::width::{cut, wrap};
+use crate::amount::counted;
+use crate::transcript::{CallEnd, Note, Part, part};
+use crate::view::{Aside, Event, Told};
 
 /// Files that a change names before it only counts them.
 const MAX_FILES: usize = 12;
@@ -50,34 +51,31 @@ impl Story {
 
     /// The lines of an event; most have one, many have none.
     pub fn tell(&mut self, event: &Event) -> Vec<String> {
-        let (kind, event) = (event.kind.as_str(), &Value::Object(event.body.clone()));
-        match kind {
-            "message" => self.message(text(event, "text")),
-            "tool_started" => self.call_began(event),
-            "tool_completed" => self.call_ended(event),
-            "request" => {
+        match &event.told {
+            Told::Aside(Aside::Gap { from, to }) => {
+                self.note(&self.paint.waiting("!"), &format!("lines {from} to {to} are no longer kept"))
+            }
+            Told::Aside(Aside::Live(_)) => Vec::new(),
+            Told::Line(line) => part(line).map(|part| self.draw(part)).unwrap_or_default(),
+        }
+    }
+
+    fn draw(&mut self, part: Part<'_>) -> Vec<String> {
+        match part {
+            Part::Message(text) => self.message(text),
+            Part::CallBegan { call_id, announced } => self.call_began(call_id, announced),
+            Part::CallEnded(end) => self.call_ended(&end),
+            Part::Asked { title, .. } => {
                 let mut lines = self.before_question();
-                lines.extend(self.signed(&self.paint.waiting("?"), text(event, "title")));
+                lines.extend(self.signed(&self.paint.waiting("?"), title));
                 lines
             }
-            "request_closed" => self.request_closed(event),
-            "retrying" => {
-                self.note(&self.paint.waiting("!"), &format!("trying again: {}", text(event, "message")))
-            }
-            "warning" | "notice" => self.note(&self.paint.waiting("!"), text(event, "message")),
-            "request_decided" => policy_declined(event)
-                .map(|said| self.note(&self.paint.waiting("→"), &said))
-                .unwrap_or_default(),
-            "terminal_input" => self.note(&self.paint.waiting("$"), &terminal_input(event)),
-            "steered" => self.steered(event),
-            "gap" => {
-                let lost = format!("lines {} to {} are no longer kept", event["from"], event["to"]);
-                self.note(&self.paint.waiting("!"), &lost)
-            }
-            "diff" => self.diff(text(event, "diff")),
-            "state" => self.state(event),
-            "turn_ended" => self.turn_ended(event),
-            _ => Vec::new(),
+            Part::Answered { outcome, .. } => self.signed(&self.paint.waiting("→"), &outcome),
+            Part::Note(about, text) => self.note(&self.paint.waiting(sign(about)), &text),
+            Part::Changes(diff) => self.diff(diff),
+            Part::State { status, reason } => self.state(status, reason),
+            Part::TurnEnded { answer, error } => self.turn_ended(answer, error),
+            Part::Prompt(_) | Part::Thought(_) => Vec::new(),
         }
     }
 
@@ -113,9 +111,7 @@ impl Story {
         lines
     }
 
-    fn call_began(&mut self, event: &Value) -> Vec<String> {
-        let call_id = text(event, "call_id");
-        let announced = announcement(event);
+    fn call_began(&mut self, call_id: &str, announced: String) -> Vec<String> {
         let mut lines = self.gap(Above::Call(call_id.to_owned()));
         lines.extend(self.announce(&announced));
         self.calls.insert(call_id.to_owned(), announced);
@@ -137,23 +133,19 @@ impl Story {
         shown.map(|line| self.paint.strong(&line)).collect()
     }
 
-    fn call_ended(&mut self, event: &Value) -> Vec<String> {
-        let call_id = text(event, "call_id");
-        let announced = self.calls.remove(call_id);
+    fn call_ended(&mut self, end: &CallEnd<'_>) -> Vec<String> {
+        let announced = self.calls.remove(end.call_id);
         let mut lines = Vec::new();
-        if self.above != Above::Call(call_id.to_owned()) {
+        if self.above != Above::Call(end.call_id.to_owned()) {
             // Something stands between: say again what this belongs to.
             lines = self.gap(Above::Other);
-            let announced = announced.unwrap_or_else(|| text(event, "name").to_owned());
+            let announced = announced.unwrap_or_else(|| end.name.to_owned());
             lines.push(self.paint.strong(&cut(&announced, self.room)));
         }
         self.above = Above::Other;
-        let (mark, output) = outcome(event);
-        // A patch's result only repeats how it ended.
-        if text(event, "name") != "apply_patch" {
-            lines.extend(self.output(output));
-        }
-        lines.push(self.ending(event, mark));
+        lines.extend(self.output(end.output));
+        let sign = if end.is_error { self.paint.bad("✗") } else { self.paint.good("✓") };
+        lines.push(format!("  {sign} {}", self.paint.faint(&end.ending)).trim_end().to_owned());
         lines
     }
 
@@ -167,66 +159,28 @@ impl Story {
         fold(&output).iter().map(|part| self.paint.faint(line(part).trim_end())).collect()
     }
 
-    fn ending(&self, event: &Value, mark: Option<&str>) -> String {
-        // A change takes no time of its own: what is counted is how long somebody thought about it.
-        let is_change = text(event, "name") == "apply_patch";
-        let took = event["duration_ms"].as_u64().filter(|_| !is_change).map(duration);
-        let is_error = event["is_error"].as_bool().unwrap_or_default();
-        let sign = if is_error { self.paint.bad("✗") } else { self.paint.good("✓") };
-        let words: Vec<&str> = mark.into_iter().chain(took.as_deref()).collect();
-        let words = if words.is_empty() && is_error { "failed".to_owned() } else { words.join(" · ") };
-        format!("  {sign} {}", self.paint.faint(&words)).trim_end().to_owned()
-    }
-
-    fn request_closed(&self, event: &Value) -> Vec<String> {
-        let by = match text(event, "decided_by") {
-            "" => String::new(),
-            by => format!(" by {by}"),
-        };
-        let said = match (text(event, "outcome"), text(event, "decision")) {
-            ("orphaned", _) => "the question is gone: its turn or its host ended first".to_owned(),
-            ("expired", _) => "nobody answered in time: declined".to_owned(),
-            ("answered_elsewhere", _) => "answered elsewhere".to_owned(),
-            (_, decision) => format!("{}{by}", decided(decision)),
-        };
-        self.signed(&self.paint.waiting("→"), &said)
-    }
-
-    fn steered(&mut self, event: &Value) -> Vec<String> {
-        // An older log names it alone.
-        if text(event, "text").is_empty() {
-            return Vec::new();
-        }
-        self.note(&self.paint.waiting("+"), &steered(event))
-    }
-
-    fn state(&mut self, event: &Value) -> Vec<String> {
-        let status = text(event, "status");
-        let reason = text(event, "reason");
+    fn state(&mut self, status: Status, reason: Option<&str>) -> Vec<String> {
         match status {
-            "paused" | "lost" | "cancelled" | "failed" | "interrupting" => {
-                let said = if reason.is_empty() { status.to_owned() } else { format!("{status}: {reason}") };
+            Status::Paused | Status::Lost | Status::Cancelled | Status::Failed | Status::Interrupting => {
+                let said = reason.map_or_else(|| status.to_string(), |reason| format!("{status}: {reason}"));
                 self.note(&self.paint.waiting("!"), &said)
             }
             _ => Vec::new(),
         }
     }
 
-    fn turn_ended(&mut self, event: &Value) -> Vec<String> {
-        let answer = text(event, "final_text");
-        let mut lines = Vec::new();
-        if !answer.is_empty() && answer != self.last_message {
-            lines = self.message(answer);
-        }
-        let error = text(&event["error"], "message");
-        if !error.is_empty() {
+    fn turn_ended(&mut self, answer: Option<&str>, error: Option<&str>) -> Vec<String> {
+        let untold = answer.filter(|answer| !answer.is_empty() && *answer != self.last_message);
+        let mut lines = untold.map(|answer| self.message(answer)).unwrap_or_default();
+        if let Some(error) = error {
             lines.extend(self.note(&self.paint.bad("✗"), error));
         }
         lines
     }
 
     fn diff(&mut self, diff: &str) -> Vec<String> {
-        let files = diff::summary(diff);
+        let mut files = diff::files(diff);
+        files.retain(diff::File::is_named);
         if files.is_empty() {
             return Vec::new();
         }
@@ -235,13 +189,14 @@ impl Story {
         lines
     }
 
-    fn files(&self, files: &[FileSummary]) -> Vec<String> {
+    fn files(&self, files: &[diff::File]) -> Vec<String> {
         let mut lines = vec![self.paint.strong(&format!("{} changed", counted(files.len(), "file")))];
         for file in files.iter().take(MAX_FILES) {
             let counts = format!("+{} -{}", file.added, file.removed);
             let fate = match file.fate {
-                Fate::Added => " (new)",
+                Fate::New => " (new)",
                 Fate::Deleted => " (deleted)",
+                Fate::Moved => " (moved)",
                 Fate::Changed => "",
             };
             let room = self.room.saturating_sub(counts.len() + fate.len() + 4);
@@ -273,89 +228,13 @@ impl Story {
     }
 }
 
-/// What was added to a turn, and by whom as far as that is known.
-pub fn steered(event: &Value) -> String {
-    let by = event["by"].as_str().map(|by| format!(" by {by}")).unwrap_or_default();
-    format!("added{by}: {}", text(event, "text"))
-}
-
-/// What was typed into a running command, and into which as far as that is known.
-pub fn terminal_input(event: &Value) -> String {
-    let command = match text(event, "command") {
-        "" => "a running command".to_owned(),
-        command => format!("the running command {}", one_line(&bare_command(command))),
-    };
-    let cut = match event["text_cut_bytes"].as_u64() {
-        None | Some(0) => String::new(),
-        Some(bytes) => format!(" … ({bytes} more bytes)"),
-    };
-    format!("input to {command}: {}{cut}", text(event, "text").trim_end_matches('\n'))
-}
-
-/// What the operator's settings declined, and why; none for what they accepted, which shows in what was run.
-pub fn policy_declined(event: &Value) -> Option<String> {
-    let closing = &event["closing"];
-    let (decision, reason) = (closing["decision"].as_str()?, closing["by"]["detail"].as_str()?);
-    (decision == "decline").then(|| format!("declined without asking: {reason}"))
-}
-
-/// How a call is announced: a command as it would be typed, a change by its files, a tool by its arguments.
-fn announcement(event: &Value) -> String {
-    let args = &event["args"];
-    let said = match (text(event, "name"), args["command"].as_str()) {
-        ("exec_command", Some(command)) => format!("$ {}", bare_command(command)),
-        ("apply_patch", _) => changes(args),
-        (name, _) => format!("{name} {}", text(event, "preview")),
-    };
-    plain(said.trim_end()).into_owned()
-}
-
-fn changes(args: &Value) -> String {
-    let changes = args["changes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let named =
-        changes.iter().map(|change| format!("{} {}", text(change, "kind"), one_line(text(change, "path"))));
-    let named: Vec<String> = named.collect();
-    if named.is_empty() { "change files".to_owned() } else { named.join("\n") }
-}
-
-/// A command without the shell that Codex wraps around it: codex 0.166 reports `/bin/bash -c 'ls'` for `ls`, and `-lc` for
-/// a login shell.
-pub fn bare_command(command: &str) -> String {
-    let inner = ["/bin/bash", "/usr/bin/bash", "bash", "/bin/sh", "/usr/bin/zsh", "/bin/zsh"]
-        .into_iter()
-        .filter_map(|shell| command.strip_prefix(shell))
-        .find_map(|rest| rest.strip_prefix(" -c ").or_else(|| rest.strip_prefix(" -lc ")));
-    let Some(inner) = inner else { return command.to_owned() };
-    let unquoted = |quote: char| inner.strip_prefix(quote)?.strip_suffix(quote);
-    match (unquoted('\''), unquoted('"')) {
-        (Some(bare), _) if !bare.contains('\'') => bare.to_owned(),
-        (_, Some(bare)) if !bare.contains(['"', '\\', '$', '`']) => bare.to_owned(),
-        (None, None) if !inner.contains(char::is_whitespace) => inner.to_owned(),
-        _ => command.to_owned(),
-    }
-}
-
-/// How a call ended in a word, and what it wrote: codex-session marks what did not end well as `[exit 1]`.
-fn outcome(event: &Value) -> (Option<&str>, &str) {
-    let result = text(event, "result");
-    if !event["is_error"].as_bool().unwrap_or_default() {
-        return (None, result);
-    }
-    let marked = result.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-    marked.map_or((None, result), |(mark, rest)| (Some(mark), rest.trim_start_matches('\n')))
-}
-
-/// A decision in the past tense.
-pub fn decided(decision: &str) -> &str {
-    match decision {
-        "accept" => "accepted",
-        "acceptForSession" => "accepted for this session",
-        "acceptAlways" => "accepted for good",
-        "grant" => "granted",
-        "decline" => "declined",
-        "cancel" => "declined, and the turn ended",
-        "answers" | "form" | "" => "answered",
-        other => other,
+/// What stands before a remark.
+fn sign(about: Note) -> &'static str {
+    match about {
+        Note::Warning => "!",
+        Note::Declined => "→",
+        Note::TerminalInput => "$",
+        Note::Steered => "+",
     }
 }
 
@@ -376,10 +255,6 @@ fn cut_kept(line: &str, room: usize) -> String {
         kept.push(char);
     }
     format!("{indent}{kept}…")
-}
-
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or_default()
 }
 
 #[cfg(test)]

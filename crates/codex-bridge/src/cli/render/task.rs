@@ -4,10 +4,10 @@ use codex_bridge_core::task::Status;
 use jiff::Timestamp;
 use redact::plain::plain;
 
-use super::amount::{age, duration, tokens};
 use super::paint::Paint;
 use super::request;
 use super::width::{columns, cut, pad, wrap};
+use crate::amount::{age, duration, tokens};
 use crate::view::{ShortTask, Task};
 
 /// The columns of a prompt below which other columns give way.

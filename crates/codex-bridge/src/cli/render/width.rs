@@ -3,6 +3,8 @@
 //! Counts as terminals do for the scripts that people use; a character that a terminal draws otherwise costs a ragged
 //! edge, nothing more. Knows no colours: texts are painted after they fit.
 
+use crate::amount::one_line;
+
 /// Stands for what was cut off.
 const ELLIPSIS: char = '…';
 /// A tab moves to the next multiple of this.
@@ -53,11 +55,6 @@ pub fn cut(text: &str, room: usize) -> String {
         kept.push(ELLIPSIS);
     }
     kept
-}
-
-/// A text in one line: every run of white space is one blank.
-pub fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The text, followed by blanks up to this many columns.

@@ -1,13 +1,15 @@
 //! The status line: what the task does, for how long, and what it has used. Pure: told what happens and what time it is.
 
+use codex_bridge_core::bridge::LiveKind;
+use codex_bridge_core::event::Line;
+use codex_bridge_core::task::Status;
 use redact::plain::plain;
-use serde_json::Value;
 
-use crate::cli::render::amount::{clock, tokens};
+use crate::amount::{clock, tokens};
 use crate::cli::render::paint::Paint;
 use crate::cli::render::task::time_ms;
 use crate::cli::render::width::{columns, cut};
-use crate::view::Event;
+use crate::view::{Aside, Event, Live, Told};
 
 /// The pictures of the spinner.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -15,7 +17,7 @@ const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 /// What the status line tells.
 #[derive(Debug)]
 pub struct Progress {
-    status: String,
+    status: Status,
     doing: String,
     began_ms: i64,
     tokens: Option<u64>,
@@ -25,31 +27,36 @@ pub struct Progress {
 impl Progress {
     /// A task whose turn was asked for at this time.
     pub fn new(began_ms: i64) -> Self {
-        Self { status: "queued".to_owned(), doing: String::new(), began_ms, tokens: None, frame: 0 }
+        Self { status: Status::Queued, doing: String::new(), began_ms, tokens: None, frame: 0 }
     }
 
     /// Something happened.
     pub fn observe(&mut self, event: &Event) {
-        let text = |key: &str| event.body.get(key).and_then(Value::as_str).unwrap_or_default();
-        match (event.kind.as_str(), text("live")) {
-            ("state", _) => {
-                text("status").clone_into(&mut self.status);
+        match &event.told {
+            Told::Line(Line::State(state)) => {
+                self.status = state.status;
                 self.doing.clear();
-                if self.status == "queued" {
+                if self.status == Status::Queued {
                     // A new turn has a clock of its own.
                     self.began_ms = event.at.as_deref().map_or(self.began_ms, time_ms);
                 }
             }
-            ("live", "reasoning") => "thinking".clone_into(&mut self.doing),
-            ("live", "output") => {
-                let last = text("text").lines().rev().find(|line| !line.trim().is_empty());
+            Told::Line(Line::ToolStarted(_)) => "running".clone_into(&mut self.doing),
+            Told::Aside(Aside::Live(live)) => self.observe_live(live),
+            _ => self.doing.clear(),
+        }
+    }
+
+    fn observe_live(&mut self, live: &Live) {
+        match live.live {
+            LiveKind::Text => {}
+            LiveKind::Reasoning => "thinking".clone_into(&mut self.doing),
+            LiveKind::Output => {
+                let last = live.text.lines().rev().find(|line| !line.trim().is_empty());
                 if let Some(last) = last {
                     self.doing = plain(last).into_owned();
                 }
             }
-            ("tool_started", _) => "running".clone_into(&mut self.doing),
-            ("live", _) => {}
-            _ => self.doing.clear(),
         }
     }
 
@@ -66,7 +73,7 @@ impl Progress {
     /// The line, one step further.
     pub fn draw(&mut self, now_ms: i64, paint: Paint, room: usize) -> String {
         self.frame = (self.frame + 1) % SPINNER.len();
-        let mut said = format!("{} {}", self.status.replace('_', " "), clock(self.took_ms(now_ms)));
+        let mut said = format!("{} {}", self.status.as_str().replace('_', " "), clock(self.took_ms(now_ms)));
         if let Some(count) = self.tokens.filter(|count| *count > 0) {
             said = format!("{said} · {} tokens", tokens(count));
         }

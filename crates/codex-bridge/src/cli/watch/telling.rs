@@ -2,26 +2,27 @@
 
 use std::io;
 
+use codex_bridge_core::bridge::LiveKind;
+use codex_bridge_core::event::{Line, Message};
 use redact::plain::plain;
-use serde_json::Value;
 
 use super::asking::Inquiry;
-use super::{Left, Open, Watch, text};
+use super::{Left, Open, Watch};
 use crate::cli::output;
 use crate::cli::render::request::request;
 use crate::cli::render::width::wrap;
 use crate::failure::Failure;
-use crate::view::Event;
+use crate::view::{Aside, Event, Live, Told};
 
 impl Watch<'_> {
     pub(super) async fn take(&mut self, event: Event) -> Result<Option<Left>, Failure> {
         self.last_seq = event.seq.unwrap_or(self.last_seq);
-        if event.kind == "request_closed" && self.asks_for(text(&event, "request_id")) {
+        if matches!(event.line(), Some(Line::RequestClosed(closed)) if self.asks_for(&closed.request_id)) {
             self.close_question(Some("  answered elsewhere"))?;
         }
         if !matches!(self.open, Open::None) {
             // Output as it is written comes again with the end of its command.
-            if event.seq.is_some() || text(&event, "live") == "text" {
+            if event.seq.is_some() || event.live().is_some_and(|live| live.live == LiveKind::Text) {
                 self.held.push_back(event);
             }
             return Ok(None);
@@ -61,10 +62,10 @@ impl Watch<'_> {
     pub(super) async fn show(&mut self, event: Event) -> Result<Option<Left>, Failure> {
         self.progress.observe(&event);
         self.story.set_room(self.terminal.columns());
-        match event.kind.as_str() {
-            "live" => self.live(&event).map_err(output::failed)?,
-            "message" => self.message(&event).map_err(output::failed)?,
-            "request" => return self.asked(&event).await,
+        match &event.told {
+            Told::Aside(Aside::Live(live)) => self.live(live).map_err(output::failed)?,
+            Told::Line(Line::Message(message)) => self.message(&event, message).map_err(output::failed)?,
+            Told::Line(Line::Request(request)) => return self.asked(&event, &request.request_id).await,
             _ => {
                 let lines = self.story.tell(&event);
                 self.screen.lines(&lines).map_err(output::failed)?;
@@ -74,12 +75,12 @@ impl Watch<'_> {
     }
 
     /// A piece of a text as it is written, or all that there is of it.
-    pub(super) fn live(&mut self, event: &Event) -> io::Result<()> {
-        if text(event, "live") != "text" {
+    pub(super) fn live(&mut self, live: &Live) -> io::Result<()> {
+        if live.live != LiveKind::Text {
             return Ok(());
         }
-        let mut piece = text(event, "text");
-        if event.body.contains_key("so_far") {
+        let mut piece = live.text.as_str();
+        if live.so_far {
             match piece.strip_prefix(self.written.as_str()) {
                 Some(rest) => piece = rest,
                 // Pieces were missed in a way that leaves a hole: it begins anew.
@@ -89,7 +90,7 @@ impl Watch<'_> {
         if self.written.is_empty() && !piece.is_empty() {
             let lines = self.story.before_message();
             self.screen.lines(&lines)?;
-            self.tell_left_out(event)?;
+            self.tell_left_out(live)?;
         }
         self.written.push_str(piece);
         self.screen.text(&plain(piece), self.terminal.columns())
@@ -100,10 +101,9 @@ impl Watch<'_> {
         self.screen.end_text()
     }
 
-    fn tell_left_out(&mut self, event: &Event) -> io::Result<()> {
-        let left_out = event.body.get("left_out_bytes").and_then(Value::as_u64);
-        self.is_beginning_left_out = left_out.is_some();
-        let Some(bytes) = left_out else { return Ok(()) };
+    fn tell_left_out(&mut self, live: &Live) -> io::Result<()> {
+        self.is_beginning_left_out = live.left_out_bytes.is_some();
+        let Some(bytes) = live.left_out_bytes else { return Ok(()) };
         let said = format!(
             "… {} kB of this message come before; `codex-bridge logs {}` will have all of it",
             bytes.div_ceil(1000),
@@ -115,8 +115,8 @@ impl Watch<'_> {
     }
 
     /// A whole message: what of it was shown while it was written is not shown again.
-    pub(super) fn message(&mut self, event: &Event) -> io::Result<()> {
-        let message = text(event, "text");
+    fn message(&mut self, event: &Event, message: &Message) -> io::Result<()> {
+        let message = message.text.as_str();
         let written = std::mem::take(&mut self.written);
         let is_beginning_left_out = std::mem::take(&mut self.is_beginning_left_out);
         // Pieces come plain.
@@ -131,8 +131,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    pub(super) async fn asked(&mut self, event: &Event) -> Result<Option<Left>, Failure> {
-        let request_id = text(event, "request_id");
+    async fn asked(&mut self, event: &Event, request_id: &str) -> Result<Option<Left>, Failure> {
         if self.interrupting.is_some() {
             // What is being stopped need not be answered.
             return Ok(None);

@@ -1,11 +1,13 @@
-use codex_bridge_core::event::Event;
+use codex_bridge_core::event::{Event, Line};
 use serde_json::{Value, json};
 
 use super::{Entry, Links, Prompt, Timeline, What, whole_text};
 
-fn event(seq: i64, kind: &str, body: Value) -> Event {
-    let Value::Object(body) = body else { panic!("no object") };
-    Event { task_id: None, seq, at: seq * 1000, kind: kind.to_owned(), body }
+fn event(seq: i64, kind: &str, mut body: Value) -> Event {
+    body["kind"] = kind.into();
+    let line = serde_json::from_value(body).unwrap();
+    assert!(kind == "later" || !matches!(line, Line::Other(_)), "{line:?} is not known");
+    Event { task_id: None, seq, at: seq * 1000, line }
 }
 
 fn entries(events: &[Event]) -> Vec<Entry> {

@@ -3,7 +3,7 @@
 use redact::plain::plain;
 
 use super::continued;
-use crate::cli::render::amount::counted;
+use crate::amount::counted;
 use crate::cli::render::paint::Paint;
 use crate::view::Request;
 

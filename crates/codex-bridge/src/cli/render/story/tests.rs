@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{Story, bare_command};
+use super::Story;
 use crate::cli::render::paint::Paint;
 
 fn told(room: usize, events: &[Value]) -> String {
@@ -88,17 +88,6 @@ fn text_of_a_model_cannot_write_over_the_terminal() {
         ],
     );
     assert!(!told.contains('\u{1b}') && !told.contains('\r') && !told.contains('\u{202e}'), "{told:?}");
-}
-
-#[test]
-fn a_command_is_shown_without_the_shell_around_it_where_that_is_certain() {
-    let check = |command: &str, bare: &str| assert_eq!(bare_command(command), bare);
-    check("/bin/bash -lc 'ls -la'", "ls -la");
-    check("/bin/bash -lc ls", "ls");
-    check("/bin/bash -lc \"echo 'a'\"", "echo 'a'");
-    check("/bin/bash -lc 'a'\\''b'", "/bin/bash -lc 'a'\\''b'");
-    check("/bin/bash -lc \"echo $HOME\"", "/bin/bash -lc \"echo $HOME\"");
-    check("ls -la", "ls -la");
 }
 
 #[test]

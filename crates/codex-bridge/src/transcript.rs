@@ -1,0 +1,245 @@
+//! What a line of a task's log says, in words and parts: the terminal, the page, MCP and chats only draw them.
+
+use codex_bridge_core::event::{Line, RequestClosed, RequestDecided, Steered, TerminalInput, TurnStarted};
+use codex_bridge_core::request::RequestState;
+use codex_bridge_core::task::Status;
+use codex_session::tool_display::{ToolCompleted, ToolStarted};
+use codex_session::turn::Closing;
+use codex_session::{Decider, Decision};
+use redact::plain::plain;
+
+use crate::amount::{duration, one_line};
+
+/// Codex's name for the tool that changes files.
+const PATCH: &str = "apply_patch";
+/// The shells that Codex wraps around a command.
+const SHELLS: [&str; 6] = ["/bin/bash", "/usr/bin/bash", "bash", "/bin/sh", "/usr/bin/zsh", "/bin/zsh"];
+
+/// What a line says.
+#[derive(Debug, PartialEq)]
+pub enum Part<'l> {
+    /// A turn began.
+    Prompt(&'l TurnStarted),
+    /// Codex wrote a message.
+    Message(&'l str),
+    /// A summary of what the model thought.
+    Thought(&'l str),
+    /// A tool call began.
+    CallBegan {
+        /// The call.
+        call_id: &'l str,
+        /// A command as it would be typed, a change by its files, a tool by its arguments.
+        announced: String,
+    },
+    /// A tool call ended.
+    CallEnded(CallEnd<'l>),
+    /// Codex asked something.
+    Asked {
+        /// The request.
+        request_id: &'l str,
+        /// The call that waits for the answer.
+        call_id: Option<&'l str>,
+        /// The question in one line.
+        title: &'l str,
+    },
+    /// A request ended.
+    Answered {
+        /// The request.
+        request_id: &'l str,
+        /// What came of it.
+        outcome: String,
+    },
+    /// What the turn changed: a unified diff.
+    Changes(&'l str),
+    /// The task's state changed.
+    State {
+        /// The state since then.
+        status: Status,
+        /// Why.
+        reason: Option<&'l str>,
+    },
+    /// A turn ended.
+    TurnEnded {
+        /// The answer.
+        answer: Option<&'l str>,
+        /// Why there is none.
+        error: Option<&'l str>,
+    },
+    /// A remark.
+    Note(Note, String),
+}
+
+/// What a remark is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Note {
+    /// A warning, a retry, or something to do.
+    Warning,
+    /// The operator's settings declined a request.
+    Declined,
+    /// Something was typed into a running command.
+    TerminalInput,
+    /// Words were added to the turn.
+    Steered,
+}
+
+/// How a tool call ended.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CallEnd<'l> {
+    /// The call.
+    pub call_id: &'l str,
+    /// The tool.
+    pub name: &'l str,
+    /// Whether it failed or was declined.
+    pub is_error: bool,
+    /// How it ended and how long it took: `exit 1 · 2.0 s`. Empty if there is nothing to say.
+    pub ending: String,
+    /// What it wrote.
+    pub output: &'l str,
+}
+
+/// What a line says; none for lines that only programs need.
+pub fn part(line: &Line) -> Option<Part<'_>> {
+    Some(match line {
+        Line::TurnStarted(started) => Part::Prompt(started),
+        Line::Message(message) => Part::Message(&message.text),
+        Line::Thought(thought) => Part::Thought(&thought.text),
+        Line::ToolStarted(call) => Part::CallBegan { call_id: &call.call_id, announced: announced(call) },
+        Line::ToolCompleted(call) => Part::CallEnded(ended(call)),
+        Line::Request(request) => Part::Asked {
+            request_id: &request.request_id,
+            call_id: request.call_id.as_deref(),
+            title: &request.title,
+        },
+        Line::RequestClosed(closed) => {
+            Part::Answered { request_id: &closed.request_id, outcome: outcome(closed) }
+        }
+        Line::RequestDecided(decided) => Part::Note(Note::Declined, declined(decided)?),
+        Line::TerminalInput(input) => Part::Note(Note::TerminalInput, terminal_input(input)),
+        Line::Steered(steered) => Part::Note(Note::Steered, added(steered)?),
+        Line::Diff(line) => Part::Changes(&line.diff),
+        Line::State(state) => Part::State { status: state.status, reason: state.reason.as_deref() },
+        Line::TurnEnded(ended) => Part::TurnEnded {
+            answer: ended.final_text.as_deref(),
+            error: ended.error.as_ref().map(|error| error.message.as_str()),
+        },
+        Line::Retrying(retrying) => Part::Note(Note::Warning, format!("trying again: {}", retrying.message)),
+        Line::Warning(warning) => Part::Note(Note::Warning, warning.message.clone()),
+        Line::Notice(notice) => Part::Note(Note::Warning, notice.message.clone()),
+        Line::ThreadOpened(_) | Line::Other(_) => return None,
+    })
+}
+
+fn announced(call: &ToolStarted) -> String {
+    let said = match (call.name.as_str(), call.args["command"].as_str()) {
+        ("exec_command", Some(command)) => format!("$ {}", bare_command(command)),
+        (PATCH, _) => changes(call),
+        (name, _) => format!("{name} {}", call.preview.as_deref().unwrap_or_default()),
+    };
+    plain(said.trim_end()).into_owned()
+}
+
+fn changes(call: &ToolStarted) -> String {
+    let changes = call.args["changes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let words = changes.iter().map(|change| (change["kind"].as_str(), change["path"].as_str()));
+    let named = words
+        .map(|(kind, path)| format!("{} {}", kind.unwrap_or_default(), one_line(path.unwrap_or_default())));
+    let named: Vec<String> = named.collect();
+    if named.is_empty() { "change files".to_owned() } else { named.join("\n") }
+}
+
+fn ended(call: &ToolCompleted) -> CallEnd<'_> {
+    let is_change = call.name == PATCH;
+    // codex-session marks what did not end well as `[exit 1]`, before the output.
+    let marked = call.result.strip_prefix('[').filter(|_| call.is_error);
+    let marked = marked.and_then(|rest| rest.split_once(']'));
+    let (mark, output) = marked
+        .map_or((None, call.result.as_str()), |(mark, rest)| (Some(mark), rest.trim_start_matches('\n')));
+    let mark = mark.or(call.is_error.then_some("failed"));
+    // A change takes no time of its own: what is counted is how long somebody thought about it.
+    let took = call.duration_ms.filter(|_| !is_change).map(duration);
+    let ending: Vec<&str> = mark.into_iter().chain(took.as_deref()).collect();
+    CallEnd {
+        call_id: &call.call_id,
+        name: &call.name,
+        is_error: call.is_error,
+        ending: plain(&ending.join(" · ")).into_owned(),
+        // The result of a change that went well only repeats how it ended.
+        output: if is_change && !call.is_error { "" } else { output },
+    }
+}
+
+fn outcome(closed: &RequestClosed) -> String {
+    let by = closed.decided_by.as_ref().filter(|by| !by.is_empty());
+    let said = match closed.outcome {
+        RequestState::Orphaned => "gone: its turn or its host ended first".to_owned(),
+        RequestState::Expired => "nobody answered in time: declined".to_owned(),
+        RequestState::AnsweredElsewhere => "answered elsewhere".to_owned(),
+        RequestState::Open | RequestState::Decided | RequestState::Resolved => {
+            let decision = decided(closed.decision.as_deref().unwrap_or_default());
+            by.map_or_else(|| decision.to_owned(), |by| format!("{decision} by {by}"))
+        }
+    };
+    plain(&said).into_owned()
+}
+
+/// A decision in the past tense.
+pub fn decided(decision: &str) -> &str {
+    match decision {
+        "accept" => "accepted",
+        "acceptForSession" => "accepted for this session",
+        "acceptAlways" => "accepted for good",
+        "grant" => "granted",
+        "decline" => "declined",
+        "cancel" => "declined, and the turn ended",
+        "answers" | "form" | "" => "answered",
+        other => other,
+    }
+}
+
+/// What the operator's settings declined, and why; none for what they accepted, which shows in what was run.
+fn declined(line: &RequestDecided) -> Option<String> {
+    match &line.closing {
+        Closing::Taken { decision: Decision::Decline, by: Decider::Policy(reason) } => {
+            Some(format!("declined without asking: {reason}"))
+        }
+        _ => None,
+    }
+}
+
+fn terminal_input(input: &TerminalInput) -> String {
+    let command = match input.command.as_deref().unwrap_or_default() {
+        "" => "a running command".to_owned(),
+        command => format!("the running command {}", one_line(&bare_command(command))),
+    };
+    let cut = match input.text_cut_bytes {
+        0 => String::new(),
+        bytes => format!(" … ({bytes} more bytes)"),
+    };
+    format!("input to {command}: {}{cut}", input.text.trim_end_matches('\n'))
+}
+
+/// What was added to a turn, and by whom as far as that is known. Older logs do not have the words.
+fn added(steered: &Steered) -> Option<String> {
+    let by = steered.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    Some(format!("added{by}: {}", steered.text.as_ref().filter(|text| !text.is_empty())?))
+}
+
+/// A command without the shell that Codex wraps around it: codex 0.166 reports `/bin/bash -c 'ls'` for `ls`, and `-lc` for
+/// a login shell.
+fn bare_command(command: &str) -> String {
+    let inner = SHELLS
+        .into_iter()
+        .filter_map(|shell| command.strip_prefix(shell))
+        .find_map(|rest| rest.strip_prefix(" -c ").or_else(|| rest.strip_prefix(" -lc ")));
+    let Some(inner) = inner else { return command.to_owned() };
+    let unquoted = |quote: char| inner.strip_prefix(quote)?.strip_suffix(quote);
+    match (unquoted('\''), unquoted('"')) {
+        (Some(bare), _) if !bare.contains('\'') => bare.to_owned(),
+        (_, Some(bare)) if !bare.contains(['"', '\\', '$', '`']) => bare.to_owned(),
+        (None, None) if !inner.contains(char::is_whitespace) => inner.to_owned(),
+        _ => command.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
