@@ -1,10 +1,12 @@
 //! Something that Codex asks of a person, as it is remembered.
 
-use codex_session::{Decision, RequestKey};
+use std::ops::Deref;
+
+use codex_session::ask::{Kind, Offer, ShownChange};
+use codex_session::{Ask, Decision, RequestKey};
 use codex_wire::escalation::Escalation;
 use redact::Redactor;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::task::{TaskId, TimeMs};
 use crate::trust::Trust;
@@ -26,8 +28,8 @@ pub struct RequestRecord {
     pub digest: String,
     /// Codex's method.
     pub method: String,
-    /// What is shown.
-    pub ask: Value,
+    /// What is shown, and what was noted with it.
+    pub ask: StoredAsk,
     /// Where it stands.
     pub state: RequestState,
     /// What is asked with nothing hidden, sealed, as long as it can be answered; none if nothing is hidden.
@@ -48,6 +50,43 @@ pub struct RequestRecord {
     pub closed_at: Option<TimeMs>,
 }
 
+/// What is shown of a request, and what was noted when it was asked: one value in the store.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StoredAsk {
+    /// What is shown. Redacted.
+    #[serde(flatten)]
+    pub ask: Ask,
+    /// How far the directory was trusted then; none for what was recorded before that was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust: Option<Trust>,
+    /// How many bytes the whole diffs have, if those here are cut and the whole ones were kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whole_changes_bytes: Option<usize>,
+}
+
+impl StoredAsk {
+    /// Reads what the store has. What cannot be read can only be declined.
+    pub(crate) fn read(text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_else(|_| Self {
+            ask: Ask {
+                title: "Codex asked something that this version cannot read".to_owned(),
+                offers: vec![Offer::Decline],
+                needs_reveal: true,
+                ..Ask::default()
+            },
+            ..Self::default()
+        })
+    }
+}
+
+impl Deref for StoredAsk {
+    type Target = Ask;
+
+    fn deref(&self) -> &Ask {
+        &self.ask
+    }
+}
+
 /// The changes of a request whose diffs are too long for a list. Redacted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WholeChanges {
@@ -56,14 +95,14 @@ pub struct WholeChanges {
     /// Whose it is.
     pub task_id: TaskId,
     /// As in `ask.changes`, with diffs that are whole, or say how much is missing.
-    pub changes: Value,
+    pub changes: Vec<ShownChange>,
 }
 
 /// The changes of a request as whoever opens them sees them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenedChanges {
     /// As in `ask.changes`, with whole diffs where these were kept.
-    pub changes: Value,
+    pub changes: Vec<ShownChange>,
     /// Names what is shown: whoever sends it with a yes has been given all of the changes. If diffs are missing even here it is
     /// that of the request, with which nobody can agree to them.
     pub digest: String,
@@ -106,70 +145,22 @@ impl RequestRecord {
     pub(crate) fn close(&mut self, state: RequestState, redactor: &Redactor, now: TimeMs) {
         (self.state, self.closed_at) = (state, Some(now));
         (self.sealed_decision, self.sealed_ask) = (None, None);
-        redactor.redact_json(&mut self.ask);
-    }
-
-    /// How many bytes its whole diffs have, if those in it are cut and the whole ones were kept.
-    pub fn whole_changes_bytes(&self) -> Option<u64> {
-        self.ask["whole_changes_bytes"].as_u64()
-    }
-
-    /// Whether a list shows only the beginning of its diffs.
-    pub fn is_cut(&self) -> bool {
-        has_cut(&self.ask["changes"])
+        self.ask.ask.redact(redactor);
     }
 
     /// Whether all of it, diffs included, can be shown in a chat. What is longer nobody reads there, so nobody agrees to it
     /// there either; nor to what may not be shown there.
     pub(crate) fn fits_a_chat(&self) -> bool {
-        !self.needs_reveal()
-            && self.whole_changes_bytes().is_none()
-            && self.ask.to_string().len() <= CHAT_BYTES
-    }
-
-    /// Whether it holds something that is shown only at the machine itself, and can only be declined by who has not seen it.
-    pub fn needs_reveal(&self) -> bool {
-        self.ask["needs_reveal"] == Value::Bool(true)
-    }
-
-    /// How far the directory was trusted under which this was asked; none for what was recorded before that was kept.
-    pub fn trust(&self) -> Option<Trust> {
-        self.ask["trust"].as_str()?.parse().ok()
+        !self.ask.needs_reveal
+            && self.ask.whole_changes_bytes.is_none()
+            && serde_json::to_string(&self.ask).is_ok_and(|text| text.len() <= CHAT_BYTES)
     }
 
     /// Whether this decision is no more than is on offer: an escalation is accepted once, and not for the session. Requests
     /// from before that was told offer everything.
     pub(crate) fn offers(&self, decision: &Decision) -> bool {
         let lasts = matches!(decision, Decision::AcceptForSession | Decision::AcceptAlways);
-        let is_wider = serde_json::from_value::<Escalation>(self.ask["escalation"].clone())
-            .is_ok_and(Escalation::counts);
-        !lasts || !is_wider || self.ask["kind"] == "permissions"
+        let is_wider = self.ask.escalation.is_some_and(Escalation::counts);
+        !lasts || !is_wider || self.ask.kind == Kind::Permissions
     }
-
-    /// Whether a person is asked for words rather than for a yes.
-    pub fn is_question(&self) -> bool {
-        is_question(&self.ask)
-    }
-
-    /// Whether the answer is a secret, which lives in memory only: after a crash it is asked again.
-    pub fn has_secret_question(&self) -> bool {
-        asks_for_secret(&self.ask)
-    }
-}
-
-/// Whether a diff of these changes is not whole.
-pub(crate) fn has_cut(changes: &Value) -> bool {
-    let is_cut = |change: &Value| change["cut_bytes"].as_u64().is_some_and(|bytes| bytes > 0);
-    changes.as_array().is_some_and(|changes| changes.iter().any(is_cut))
-}
-
-/// Whether this asks a person for a secret, at least among others.
-pub(crate) fn asks_for_secret(ask: &Value) -> bool {
-    let questions = ask["questions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    questions.iter().any(|question| question["is_secret"] == Value::Bool(true))
-}
-
-/// Whether this asks a person for words rather than for a yes.
-pub(crate) fn is_question(ask: &Value) -> bool {
-    matches!(ask["kind"].as_str(), Some("questions" | "form"))
 }

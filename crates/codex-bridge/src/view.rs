@@ -7,7 +7,6 @@
 
 mod channel;
 mod delivery;
-mod field;
 mod request;
 mod task;
 mod trust;
@@ -27,8 +26,10 @@ use serde_json::{Map, Value};
 
 pub use channel::{Channel, ChannelLog, Knock, Message, Reached};
 pub use delivery::{Delivery, Tried};
-pub use field::{Choice, Field};
-pub use request::{Change, Detail, Request, Revealed, WholeChanges, diff_of};
+pub use request::{
+    ChangeKind, Choice, Detail, Field, FieldKind, Question, QuestionOption, Request, Revealed, WholeChanges,
+    diff_of,
+};
 pub use task::{Diff, ShortTask, Task, TaskNews, TaskResult, Turn, Usage};
 pub use trust::{TrustChange, TrustEntry, TrustList, TrustOf};
 

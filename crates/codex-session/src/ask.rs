@@ -15,6 +15,8 @@ mod elicitation;
 mod field;
 mod permissions;
 
+use std::borrow::Cow;
+
 use codex_wire::escalation::Escalation;
 use codex_wire::item::FileChange;
 use codex_wire::request::ServerRequest;
@@ -24,10 +26,12 @@ use serde::{Deserialize, Serialize};
 use crate::inspection::Inspection;
 use crate::projection::call_id::{command_call_id, patch_call_id};
 use draft::Draft;
-pub use field::{Choice, ShownField};
+pub use field::{Choice, FieldKind, ShownField};
 
-/// A decision that a person is asked for.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A decision that a person is asked for. It is stored as it is, and read back by later versions: fields are added, never
+/// renamed or taken away.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Ask {
     /// Names what was asked, before anything was redacted: a decision counts only for the request that was shown.
     pub digest: String,
@@ -85,7 +89,7 @@ impl std::fmt::Debug for Unredacted {
 }
 
 /// What an [`Ask`] is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A command is to run.
@@ -106,39 +110,83 @@ pub enum Kind {
     Page,
     /// A tool of an MCP server is to run.
     McpTool,
+    /// Something that this version does not know, from a store of a later one.
+    #[default]
+    #[serde(other)]
+    Other,
 }
 
 /// One fact that the decision covers. Readable and redacted; may have several lines.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Detail {
     /// What it is: `Command`, `Directory` …
-    pub label: &'static str,
+    pub label: Cow<'static, str>,
     /// The fact.
     pub text: String,
 }
 
 /// What a patch does to one file. Readable and redacted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Change"))]
 pub struct ShownChange {
     /// The file.
     pub path: String,
-    /// `add`, `update`, `delete`, or `other` for what we do not know.
-    pub kind: &'static str,
+    /// What happens to it.
+    pub kind: ShownChangeKind,
     /// Where the file moves to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moved_to: Option<String>,
-    /// The unified diff, with its two header lines.
+    /// The unified diff, redacted, with its two header lines.
+    #[serde(default)]
     pub diff: String,
-    /// How many lines the whole diff adds.
-    pub added_lines: usize,
+    /// How many lines the whole diff adds; none if that was not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub added_lines: Option<usize>,
     /// How many lines the whole diff takes away.
-    pub removed_lines: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed_lines: Option<usize>,
     /// How many bytes at the end of the diff are missing; 0 if it is whole.
+    #[serde(default)]
     pub cut_bytes: usize,
 }
 
+/// What a patch does to a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ChangeKind"))]
+#[serde(rename_all = "snake_case")]
+pub enum ShownChangeKind {
+    /// The file is new.
+    Add,
+    /// The file changes, or moves.
+    Update,
+    /// The file goes.
+    Delete,
+    /// Something that we do not know.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+impl ShownChangeKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Add, Self::Update, Self::Delete, Self::Other];
+
+    /// As it is written everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// A question of the model. Readable and redacted: an answer is given in the request's own words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Question"))]
+#[serde(default)]
 pub struct ShownQuestion {
     /// The key of its answer, as in the request.
     pub id: String,
@@ -153,7 +201,9 @@ pub struct ShownQuestion {
 }
 
 /// A choice of a [`ShownQuestion`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "QuestionOption"))]
+#[serde(default)]
 pub struct ShownOption {
     /// The choice.
     pub label: String,
@@ -162,10 +212,11 @@ pub struct ShownOption {
 }
 
 /// Who asks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AskedBy {
     /// The thread that the person talks to.
+    #[default]
     Thread,
     /// A sub-agent of it.
     SubAgent {
@@ -175,7 +226,7 @@ pub enum AskedBy {
 }
 
 /// An answer on offer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offer {
     /// Yes, once.
@@ -265,6 +316,33 @@ impl Ask {
         whole.map(|ask| Unredacted(ask.text()))
     }
 
+    /// Whether a person is asked for words rather than for a yes.
+    pub fn is_question(&self) -> bool {
+        matches!(self.kind, Kind::Questions | Kind::Form)
+    }
+
+    /// Whether an answer is a secret, at least one among others.
+    pub fn asks_for_secret(&self) -> bool {
+        self.questions.iter().any(|question| question.is_secret)
+    }
+
+    /// Whether a diff of its changes is not whole.
+    pub fn has_cut_diff(&self) -> bool {
+        self.changes.iter().any(|change| change.cut_bytes > 0)
+    }
+
+    /// The fact with this label.
+    pub fn detail(&self, label: &str) -> Option<&str> {
+        self.details.iter().find(|detail| detail.label == label).map(|detail| detail.text.as_str())
+    }
+
+    /// Hides the secrets that it had to show. What cannot be read after that is left out whole.
+    pub fn redact(&mut self, redactor: &Redactor) {
+        let Ok(mut value) = serde_json::to_value(&*self) else { return *self = Self::default() };
+        redactor.redact_json(&mut value);
+        *self = serde_json::from_value(value).unwrap_or_default();
+    }
+
     /// Cuts the diffs to so many bytes together, for a list; gives the changes as they were if that took any away.
     pub fn cut_diffs_to(&mut self, bytes: usize) -> Option<Vec<ShownChange>> {
         let is_more = self.changes.iter().map(|change| change.diff.len()).sum::<usize>() > bytes;
@@ -325,7 +403,33 @@ impl Offer {
     }
 }
 
+/// What follows a line of a header that names no other file than this.
+fn behind_header<'a>(diff: &'a str, sign: &str, path: &str) -> Option<&'a str> {
+    let (line, behind) = diff.split_once('\n')?;
+    let named = line.strip_prefix(sign)?;
+    (named == path || named == "/dev/null").then_some(behind)
+}
+
 impl ShownChange {
+    /// The diff without the two lines that name the file, where they say no more than `path` and `moved_to` do.
+    pub fn without_header(&self) -> &str {
+        let after = self.moved_to.as_deref().unwrap_or(&self.path);
+        let behind = behind_header(&self.diff, "--- ", &self.path);
+        behind.and_then(|diff| behind_header(diff, "+++ ", after)).unwrap_or(&self.diff)
+    }
+
+    /// The same without the secrets that it had to show.
+    #[must_use]
+    pub fn redacted(&self, redactor: &Redactor) -> Self {
+        let hidden = |text: &String| redactor.redact(text).into_owned();
+        Self {
+            path: hidden(&self.path),
+            moved_to: self.moved_to.as_ref().map(hidden),
+            diff: hidden(&self.diff),
+            ..self.clone()
+        }
+    }
+
     fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.diff.lines().map(|line| format!("  {line}")).collect();
         if self.cut_bytes > 0 {

@@ -143,7 +143,7 @@ impl Bridge {
             return Ok(Recorded::TooLate(request));
         }
         about.check(&request, &self.digest_of_whole(&request)?, &decision)?;
-        if request.is_question() && is_yes(&decision) {
+        if request.ask.is_question() && is_yes(&decision) {
             return Err(Error::IsQuestion(request.request_id));
         }
         if !request.offers(&decision) {
@@ -160,7 +160,7 @@ impl Bridge {
         request.decision = Some(in_words(&decision).to_owned());
         request.decided_by = Some(by.to_owned());
         request.decided_at = Some(now);
-        if !request.has_secret_question() {
+        if !request.ask.asks_for_secret() {
             let sealed = inner.key.seal(&plain, &request.request_id);
             request.sealed_decision = Some(sealed.map_err(|error| Error::Refused(error.to_string()))?);
         }
@@ -169,7 +169,7 @@ impl Bridge {
             actor: by.to_owned(),
             action: format!("decide {}", in_words(&decision)),
             task_id: Some(task_id.clone()),
-            detail: format!("{} {}", request.request_id, request.ask["title"].as_str().unwrap_or_default()),
+            detail: format!("{} {}", request.request_id, request.ask.title),
         };
         failpoint::hit("decision.before_record");
         inner.commit(vec![Write::SaveRequest(Box::new(request.clone())), audit]).await?;
@@ -184,7 +184,7 @@ impl Bridge {
         let id = &request.request_id;
         let Some(sealed) = request.sealed_ask.as_deref() else {
             let is_open = request.state == RequestState::Open;
-            let why = match (is_open, request.needs_reveal()) {
+            let why = match (is_open, request.ask.needs_reveal) {
                 (false, _) => "is closed: what was hidden in it is forgotten",
                 (true, true) => "is too long to be kept with nothing hidden, and can only be declined",
                 (true, false) => "hides nothing",
@@ -258,10 +258,10 @@ impl About {
                 Err(Error::AnotherRequest(request.request_id.clone()))
             }
             None if !is_no(decision) => Err(Error::NotShown(request.request_id.clone())),
-            _ if request.is_cut() && !names_whole && !self.is_revealed && !is_no(decision) => {
+            _ if request.ask.has_cut_diff() && !names_whole && !self.is_revealed && !is_no(decision) => {
                 Err(Error::NotOpened(request.request_id.clone()))
             }
-            _ if request.needs_reveal() && !self.is_revealed && !is_no(decision) => {
+            _ if request.ask.needs_reveal && !self.is_revealed && !is_no(decision) => {
                 Err(Error::NeedsReveal(request.request_id.clone()))
             }
             _ => Ok(()),

@@ -7,7 +7,7 @@ use tokio::sync::broadcast;
 
 use super::{Bridge, Error, News, OpenText, TaskView};
 use crate::event::{Event, Seq};
-use crate::request::{OpenedChanges, RequestRecord, RequestState, has_cut};
+use crate::request::{OpenedChanges, RequestRecord, RequestState};
 use crate::store::{AuditFilter, AuditLine, RequestFilter, TaskFilter};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
 
@@ -73,7 +73,7 @@ impl Bridge {
     /// The status as people see it: waiting follows from what is open.
     fn with_requests(&self, open_requests: Vec<RequestRecord>, mut task: Task) -> TaskView {
         if matches!(task.status, Status::Working | Status::Starting) && !open_requests.is_empty() {
-            let only_questions = open_requests.iter().all(RequestRecord::is_question);
+            let only_questions = open_requests.iter().all(|request| request.ask.is_question());
             task.status =
                 if only_questions { Status::WaitingForUserInput } else { Status::WaitingForApproval };
         }
@@ -96,12 +96,12 @@ impl Bridge {
     /// The changes of a request with their whole diffs, as in its `ask.changes`; those in the request itself if nothing
     /// was cut there, or if there was no space for the whole ones.
     pub async fn whole_changes(&self, request: &RequestRecord) -> Result<OpenedChanges, Error> {
-        let kept = match request.whole_changes_bytes() {
+        let kept = match request.ask.whole_changes_bytes {
             Some(_) => self.inner.store.whole_changes(&request.request_id).await?,
             None => None,
         };
-        let changes = kept.map_or_else(|| request.ask["changes"].clone(), |whole| whole.changes);
-        let is_opened = request.is_cut() && !has_cut(&changes);
+        let changes = kept.map_or_else(|| request.ask.changes.clone(), |whole| whole.changes);
+        let is_opened = request.ask.has_cut_diff() && changes.iter().all(|change| change.cut_bytes == 0);
         let digest = if is_opened { self.digest_of_whole(request)? } else { request.digest.clone() };
         Ok(OpenedChanges { changes, digest })
     }

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use codex_session::Decision;
+use codex_session::ask::Kind;
+use codex_session::{Ask, Decision};
 use serde_json::{Map, Value};
 
 use super::form;
-use crate::request::asks_for_secret;
 
 /// How a question is answered in a chat; of a secret, how it is answered elsewhere: a chat keeps what is written there.
-pub fn how(task_id: &str, request_id: &str, ask: &Value) -> String {
+pub fn how(task_id: &str, request_id: &str, ask: &Ask) -> String {
     let keys = keys(ask);
-    if asks_for_secret(ask) {
+    if ask.asks_for_secret() {
         return format!(
             "The answer to {request_id} is a secret, which is not taken in a chat. Answer on the web page, or on the \
              machine: codex-bridge answer {task_id} {request_id} -"
@@ -30,17 +30,17 @@ pub fn how(task_id: &str, request_id: &str, ask: &Value) -> String {
 }
 
 /// What is wrong with an answer, and how it is to be written instead.
-pub fn instead(wrong: &str, task_id: &str, request_id: &str, ask: &Value) -> String {
+pub fn instead(wrong: &str, task_id: &str, request_id: &str, ask: &Ask) -> String {
     let how = how(task_id, request_id, ask);
-    if asks_for_secret(ask) { how } else { format!("{wrong} Write:\n{how}") }
+    if ask.asks_for_secret() { how } else { format!("{wrong} Write:\n{how}") }
 }
 
 /// The decision that these words are, or how they have to be written.
-pub fn decision(task_id: &str, request_id: &str, ask: &Value, text: &str) -> Result<Decision, String> {
+pub fn decision(task_id: &str, request_id: &str, ask: &Ask, text: &str) -> Result<Decision, String> {
     let text = text.trim();
     let keys = keys(ask);
     let wrong = |what: &str| Err(instead(what, task_id, request_id, ask));
-    if asks_for_secret(ask) {
+    if ask.asks_for_secret() {
         return Err(how(task_id, request_id, ask));
     }
     if text.is_empty() {
@@ -70,32 +70,27 @@ pub fn decision(task_id: &str, request_id: &str, ask: &Value, text: &str) -> Res
 }
 
 /// The decision that a choice is: of the only question, the option with this number, counted from 0.
-pub fn option(ask: &Value, number: usize) -> Option<Decision> {
-    let [question] = questions(ask) else { return None };
-    let (id, label) = (question["id"].as_str()?, options(ask).get(number).copied()?);
-    Some(answers([(id.to_owned(), label.to_owned())]))
+pub fn option(ask: &Ask, number: usize) -> Option<Decision> {
+    let [question] = ask.questions.as_slice() else { return None };
+    let label = options(ask).get(number).copied()?;
+    Some(answers([(question.id.clone(), label.to_owned())]))
 }
 
 /// The options that can be chosen with one tap: those of the only question, unless its answer is a secret.
-pub fn options(ask: &Value) -> Vec<&str> {
-    let [question] = questions(ask) else { return Vec::new() };
-    if asks_for_secret(ask) {
+pub fn options(ask: &Ask) -> Vec<&str> {
+    let [question] = ask.questions.as_slice() else { return Vec::new() };
+    if ask.asks_for_secret() {
         return Vec::new();
     }
-    let options = question["options"].as_array().map(Vec::as_slice).unwrap_or_default();
-    options.iter().filter_map(|option| option["label"].as_str()).collect()
+    question.options.iter().map(|option| option.label.as_str()).collect()
 }
 
-fn questions(ask: &Value) -> &[Value] {
-    ask["questions"].as_array().map(Vec::as_slice).unwrap_or_default()
+fn keys(ask: &Ask) -> Vec<&str> {
+    ask.questions.iter().map(|question| question.id.as_str()).collect()
 }
 
-fn keys(ask: &Value) -> Vec<&str> {
-    questions(ask).iter().filter_map(|question| question["id"].as_str()).collect()
-}
-
-fn is_form(ask: &Value) -> bool {
-    ask["kind"] == "form"
+fn is_form(ask: &Ask) -> bool {
+    ask.kind == Kind::Form
 }
 
 fn answers(given: impl IntoIterator<Item = (String, String)>) -> Decision {
@@ -120,7 +115,7 @@ fn keyed(keys: &[&str], text: &str) -> Option<BTreeMap<String, String>> {
     Some(given)
 }
 
-fn field(ask: &Value, line: &str) -> Option<(String, Value)> {
+fn field(ask: &Ask, line: &str) -> Option<(String, Value)> {
     let (key, text) = line.split_once('=')?;
     let key = key.trim();
     Some((key.to_owned(), form::value(ask, key, text.trim())))
@@ -128,13 +123,13 @@ fn field(ask: &Value, line: &str) -> Option<(String, Value)> {
 
 /// A decision as this request takes it: answers by key are what a form takes as its fields. What a form does not take is
 /// told in a sentence.
-pub fn as_asked(ask: &Value, decision: Decision) -> Result<Decision, String> {
+pub fn as_asked(ask: &Ask, decision: Decision) -> Result<Decision, String> {
     let decision = match decision {
         Decision::Answers(given) if is_form(ask) => {
             let fields = given.into_iter().map(|(key, answers)| {
                 let value = match answers.as_slice() {
                     [only] => form::value(ask, &key, only),
-                    several => several.iter().map(|one| form::value(&Value::Null, &key, one)).collect(),
+                    several => several.iter().map(|one| form::value(&Ask::default(), &key, one)).collect(),
                 };
                 (key, value)
             });
@@ -154,12 +149,16 @@ mod tests {
 
     use super::*;
 
-    fn ask(ids: &[&str]) -> Value {
-        let one = |id: &&str| json!({"id": id, "options": [{"label": "Red"}, {"label": "Blue"}]});
-        json!({"kind": "questions", "questions": ids.iter().map(one).collect::<Vec<_>>()})
+    fn read(ask: Value) -> Ask {
+        serde_json::from_value(ask).unwrap()
     }
 
-    fn check(ask: &Value, text: &str, expected: &[(&str, &str)]) {
+    fn ask(ids: &[&str]) -> Ask {
+        let one = |id: &&str| json!({"id": id, "options": [{"label": "Red"}, {"label": "Blue"}]});
+        read(json!({"kind": "questions", "questions": ids.iter().map(one).collect::<Vec<_>>()}))
+    }
+
+    fn check(ask: &Ask, text: &str, expected: &[(&str, &str)]) {
         let expected = answers(expected.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())));
         assert_eq!(decision("codex-1", "req-1", ask, text), Ok(expected), "{text:?}");
     }
@@ -180,11 +179,11 @@ mod tests {
         let answers = Decision::Answers([given("n", &["3"]), given("tags", &["a", "b"])].into());
         assert_eq!(as_asked(&ask(&["n"]), answers.clone()), Ok(answers.clone()));
         let form = Decision::Form(json!({"n": 3, "tags": ["a", "b"]}));
-        assert_eq!(as_asked(&json!({"kind": "form"}), answers.clone()), Ok(form));
+        assert_eq!(as_asked(&read(json!({"kind": "form"})), answers.clone()), Ok(form));
         let choices = [json!({"value": "a"})];
         let fields =
             json!([{"name": "n", "type": "string"}, {"name": "tags", "type": "array", "choices": choices}]);
-        let told = as_asked(&json!({"kind": "form", "fields": fields}), answers).unwrap_err();
+        let told = as_asked(&read(json!({"kind": "form", "fields": fields})), answers).unwrap_err();
         assert_eq!(told, "tags must be a list of these: a");
     }
 
@@ -205,21 +204,21 @@ mod tests {
 
     #[test]
     fn a_form_is_filled_in_and_an_approval_is_not_answered() {
-        let form = json!({"kind": "form", "questions": []});
+        let form = read(json!({"kind": "form", "questions": []}));
         let filled = Decision::Form(json!({"count": 3, "name": "ana"}));
         assert_eq!(decision("codex-1", "req-1", &form, "count=3\nname=ana"), Ok(filled));
         assert!(decision("codex-1", "req-1", &form, "ana").unwrap_err().contains("FIELD=VALUE"));
-        let approval = json!({"kind": "command", "questions": []});
+        let approval = read(json!({"kind": "command", "questions": []}));
         assert!(decision("codex-1", "req-1", &approval, "yes").unwrap_err().contains("/approve req-1"));
     }
 
     #[test]
     fn a_secret_is_neither_offered_nor_taken_in_a_chat() {
         let secret = json!({"id": "a", "is_secret": true, "options": [{"label": "x"}]});
-        let alone = json!({"kind": "questions", "questions": [secret]});
+        let alone = read(json!({"kind": "questions", "questions": [secret]}));
         assert!(options(&alone).is_empty());
         assert_eq!(option(&alone, 0), None, "a button of our own making");
-        let with_another = json!({"kind": "questions", "questions": [{"id": "b"}, secret]});
+        let with_another = read(json!({"kind": "questions", "questions": [{"id": "b"}, secret]}));
         for ask in [alone, with_another] {
             let told = decision("codex-1", "req-1", &ask, "a=hunter2\nb=x").unwrap_err();
             assert!(

@@ -1,22 +1,19 @@
 //! A filled form against the fields that were asked for: what may be sent to an MCP server, and what is wrong with it. Pure.
 
+use codex_session::Ask;
+use codex_session::ask::{FieldKind, ShownField};
 use serde_json::{Map, Value};
 
-/// The fields of a form, if they are known.
-fn fields(ask: &Value) -> &[Value] {
-    ask["fields"].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn named<'a>(ask: &'a Value, name: &str) -> Option<&'a Value> {
-    fields(ask).iter().find(|field| field["name"] == name)
+fn named<'a>(ask: &'a Ask, name: &str) -> Option<&'a ShownField> {
+    ask.fields.iter().find(|field| field.name == name)
 }
 
 /// Words as the value of this field. What reads as JSON is taken as such, unless the field takes text.
-pub fn value(ask: &Value, name: &str, text: &str) -> Value {
+pub fn value(ask: &Ask, name: &str, text: &str) -> Value {
     let plain = || Value::String(text.to_owned());
-    match named(ask, name).and_then(|field| field["type"].as_str()) {
-        Some("string") => plain(),
-        Some("array") if !text.trim_start().starts_with('[') => {
+    match named(ask, name).map(|field| field.kind) {
+        Some(FieldKind::String) => plain(),
+        Some(FieldKind::Array) if !text.trim_start().starts_with('[') => {
             text.split(',').map(|one| Value::String(one.trim().to_owned())).collect()
         }
         _ => serde_json::from_str(text).unwrap_or_else(|_| plain()),
@@ -24,74 +21,70 @@ pub fn value(ask: &Value, name: &str, text: &str) -> Value {
 }
 
 /// What is wrong with a filled form, in one sentence that says what is allowed.
-pub fn check(ask: &Value, form: &Value) -> Result<(), String> {
-    if fields(ask).is_empty() {
+pub fn check(ask: &Ask, form: &Value) -> Result<(), String> {
+    if ask.fields.is_empty() {
         return Ok(());
     }
     let Some(form) = form.as_object() else {
         return Err("a form is filled in as an object, with a value for each field".to_owned());
     };
     if let Some(unknown) = form.keys().find(|name| named(ask, name).is_none()) {
-        let names: Vec<&str> = fields(ask).iter().filter_map(|field| field["name"].as_str()).collect();
+        let names: Vec<&str> = ask.fields.iter().map(|field| field.name.as_str()).collect();
         return Err(format!("the form has no field {unknown}: it has {}", names.join(", ")));
     }
-    fields(ask).iter().try_for_each(|field| check_field(field, form))
+    ask.fields.iter().try_for_each(|field| check_field(field, form))
 }
 
-fn check_field(field: &Value, form: &Map<String, Value>) -> Result<(), String> {
-    let name = field["name"].as_str().unwrap_or_default();
+fn check_field(field: &ShownField, form: &Map<String, Value>) -> Result<(), String> {
+    let name = &field.name;
     let Some(value) = form.get(name) else {
-        let is_missing = field["required"] == true;
-        return if is_missing { Err(format!("{name} must be filled in")) } else { Ok(()) };
+        return if field.required { Err(format!("{name} must be filled in")) } else { Ok(()) };
     };
     let wrong = |what: String| Err(format!("{name} must be {what}"));
-    let choices: Vec<&str> =
-        field["choices"].as_array().into_iter().flatten().filter_map(|it| it["value"].as_str()).collect();
+    let choices: Vec<&str> = field.choices.iter().map(|choice| choice.value.as_str()).collect();
     let is_choice = |value: &Value| match value.as_str() {
         Some(text) => choices.contains(&text),
         None => choices.contains(&value.to_string().as_str()),
     };
-    let kind = field["type"].as_str().unwrap_or_default();
+    let kind = field.kind;
+    let fits_kind = kind == FieldKind::Other || value.is_string() == (kind == FieldKind::String);
     match (kind, value) {
-        _ if !choices.is_empty()
-            && kind != "array"
-            && !(is_choice(value) && (kind == "other" || value.is_string() == (kind == "string"))) =>
-        {
+        _ if !choices.is_empty() && kind != FieldKind::Array && !(is_choice(value) && fits_kind) => {
             wrong(format!("one of: {}", choices.join(" | ")))
         }
-        ("string", Value::String(_)) if !choices.is_empty() => Ok(()),
-        ("string", Value::String(text)) => within(field, text.chars().count(), "characters").or_else(wrong),
-        ("boolean", Value::Bool(_)) | ("other" | "", _) => Ok(()),
-        ("integer", Value::Number(number)) if number.as_f64().is_none_or(|it| it.fract() != 0.0) => {
+        (FieldKind::String, Value::String(_)) if !choices.is_empty() => Ok(()),
+        (FieldKind::String, Value::String(text)) => {
+            within(field, text.chars().count(), "characters").or_else(wrong)
+        }
+        (FieldKind::Boolean, Value::Bool(_)) | (FieldKind::Other, _) => Ok(()),
+        (FieldKind::Integer, Value::Number(number)) if number.as_f64().is_none_or(|it| it.fract() != 0.0) => {
             wrong("a whole number".to_owned())
         }
-        ("integer" | "number", Value::Number(number)) => {
+        (FieldKind::Integer | FieldKind::Number, Value::Number(number)) => {
             in_range(field, number.as_f64().unwrap_or(f64::NAN)).or_else(wrong)
         }
-        ("array", Value::Array(values)) if values.iter().all(is_choice) => {
+        (FieldKind::Array, Value::Array(values)) if values.iter().all(is_choice) => {
             within(field, values.len(), "choices").or_else(wrong)
         }
-        ("boolean", _) => wrong("true or false".to_owned()),
-        ("integer", _) => wrong("a whole number".to_owned()),
-        ("number", _) => wrong("a number".to_owned()),
-        ("array", _) => wrong(format!("a list of these: {}", choices.join(" | "))),
-        _ => wrong("text".to_owned()),
+        (FieldKind::Boolean, _) => wrong("true or false".to_owned()),
+        (FieldKind::Integer, _) => wrong("a whole number".to_owned()),
+        (FieldKind::Number, _) => wrong("a number".to_owned()),
+        (FieldKind::Array, _) => wrong(format!("a list of these: {}", choices.join(" | "))),
+        (FieldKind::String, _) => wrong("text".to_owned()),
     }
 }
 
-fn in_range(field: &Value, number: f64) -> Result<(), String> {
-    let (least, most) = (field["minimum"].as_f64(), field["maximum"].as_f64());
-    match (least, most) {
+fn in_range(field: &ShownField, number: f64) -> Result<(), String> {
+    match (field.minimum, field.maximum) {
         (Some(least), _) if number < least => Err(format!("at least {least}")),
         (_, Some(most)) if number > most => Err(format!("at most {most}")),
         _ => Ok(()),
     }
 }
 
-fn within(field: &Value, length: usize, of: &str) -> Result<(), String> {
-    let (least, most) = (field["min_length"].as_u64(), field["max_length"].as_u64());
+fn within(field: &ShownField, length: usize, of: &str) -> Result<(), String> {
     let length = u64::try_from(length).unwrap_or(u64::MAX);
-    match (least, most) {
+    match (field.min_length, field.max_length) {
         (Some(least), _) if length < least => Err(format!("at least {least} {of}")),
         (_, Some(most)) if length > most => Err(format!("at most {most} {of}")),
         _ => Ok(()),
@@ -104,8 +97,8 @@ mod tests {
 
     use super::*;
 
-    fn ask() -> Value {
-        json!({"kind": "form", "fields": [
+    fn ask() -> Ask {
+        let ask = json!({"kind": "form", "fields": [
             {"name": "name", "type": "string", "required": true, "max_length": 5},
             {"name": "colour", "type": "string", "choices": [{"value": "red"}, {"value": "blue"}]},
             {"name": "count", "type": "integer", "minimum": 1.0, "maximum": 3.0},
@@ -113,7 +106,8 @@ mod tests {
             {"name": "dry_run", "type": "boolean", "default": true},
             {"name": "tags", "type": "array", "choices": [{"value": "a"}, {"value": "b"}], "max_length": 1},
             {"name": "odd", "type": "other"},
-        ]})
+        ]});
+        serde_json::from_value(ask).unwrap()
     }
 
     #[test]
@@ -150,6 +144,6 @@ mod tests {
         assert_eq!(value(&ask(), "count", "3"), json!(3));
         assert_eq!(value(&ask(), "dry_run", "true"), json!(true));
         assert_eq!(value(&ask(), "tags", "a, b"), json!(["a", "b"]));
-        assert_eq!(value(&json!({}), "name", "3"), json!(3), "of a form that is not known");
+        assert_eq!(value(&Ask::default(), "name", "3"), json!(3), "of a form that is not known");
     }
 }

@@ -14,7 +14,7 @@ pub const FORGOTTEN: &str =
 pub fn of_rest(task: &Task, declined: &[RequestRecord]) -> String {
     let mut parts = vec![ending(task)];
     parts.extend(declined.iter().map(|request| {
-        let what = request.ask["title"].as_str().unwrap_or("what Codex asked");
+        let what = &request.ask.title;
         format!("Declined, since nobody here may decide: {what}{}", shown(request))
     }));
     parts.join("\n\n")
@@ -80,12 +80,11 @@ fn moment(at: TimeMs, now: TimeMs) -> String {
 
 /// What a request is about, on a line of its own.
 fn shown(request: &RequestRecord) -> String {
-    let details = request.ask["details"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let details = &request.ask.details;
     // What needs care stands before what it is about.
-    let about =
-        details.iter().find(|detail| !matches!(detail["label"].as_str(), Some("Careful" | "Not shown")));
-    let text = about.or(details.first()).and_then(|detail| detail["text"].as_str());
-    text.map(|text| format!("\n  {}", shortened(text))).unwrap_or_default()
+    let about = details.iter().find(|detail| !matches!(detail.label.as_ref(), "Careful" | "Not shown"));
+    let shown = about.or(details.first());
+    shown.map(|detail| format!("\n  {}", shortened(&detail.text))).unwrap_or_default()
 }
 
 /// The beginning says what, the end says why: what is between goes first.
@@ -99,7 +98,7 @@ fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use codex_session::ask::Detail;
 
     use super::*;
     use crate::store::conformance::samples;
@@ -143,8 +142,8 @@ mod tests {
     fn what_nobody_could_decide_is_shown() {
         let mut request =
             samples::request(1, codex_wire::RequestId::Number(0), crate::request::RequestState::Resolved);
-        request.ask =
-            json!({ "title": "Let Codex run a command?", "details": [{"label": "Command", "text": "rm x"}] });
+        request.ask.ask.title = "Let Codex run a command?".to_owned();
+        request.ask.ask.details = vec![Detail { label: "Command".into(), text: "rm x".to_owned() }];
         let text = of_rest(&task(Status::Completed, Some("I could not.")), &[request]);
         assert!(text.contains("nobody here may decide: Let Codex run a command?\n  rm x"), "{text}");
     }

@@ -3,13 +3,13 @@
 //! All texts come redacted, as everything that is stored; what a platform cannot show is cut there, not here, except
 //! for an answer that no platform would take.
 
+use codex_session::Ask;
 use redact::Redactor;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::bridge::Button;
 use crate::diff;
-use crate::request::{RequestRecord, is_question};
+use crate::request::RequestRecord;
 use crate::task::{Parked, Status, Task, TaskError, TaskId, TimeMs};
 
 /// The longest answer that is kept for telling, in characters: a webhook's body should stay below 20 KB.
@@ -78,7 +78,7 @@ impl Occasion {
 
     /// What a request is.
     pub fn of_request(request: &RequestRecord) -> Self {
-        if request.is_question() { Self::Question } else { Self::Approval }
+        if request.ask.is_question() { Self::Question } else { Self::Approval }
     }
 
     /// What it is that a task has come to rest so; none while it has not.
@@ -159,8 +159,8 @@ pub struct Asked {
     /// Names what is asked: a decision counts for nothing else. Empty in what was told before there were digests.
     #[serde(default)]
     pub digest: String,
-    /// What is shown to whoever decides: kind, title, details, questions, offers.
-    pub ask: Value,
+    /// What is shown to whoever decides.
+    pub ask: Ask,
     /// Whether it says more than people are shown in a chat, where nobody can agree to it then. Its diffs are left out.
     #[serde(default)]
     pub is_long: bool,
@@ -175,7 +175,7 @@ pub struct Asked {
 impl Asked {
     /// Whether a person is asked for words rather than for a yes.
     pub fn is_question(&self) -> bool {
-        is_question(&self.ask)
+        self.ask.is_question()
     }
 
     /// Its name with the beginning of its digest, as buttons carry it: [`Button::named`] reads it.
@@ -266,7 +266,11 @@ impl Notice {
                 digest: request.digest.clone(),
                 is_long: !request.fits_a_chat(),
                 was_shown: false,
-                ask: if request.fits_a_chat() { request.ask.clone() } else { without_diffs(&request.ask) },
+                ask: if request.fits_a_chat() {
+                    request.ask.ask.clone()
+                } else {
+                    without_diffs(&request.ask)
+                },
                 expires_at: request.expires_at,
             })
             .collect();
@@ -283,7 +287,7 @@ impl Notice {
     pub(crate) fn note_shown(&mut self, shown: &[String], redactor: &Redactor) {
         for asked in &mut self.requests {
             asked.was_shown = shown.contains(&asked.request_id);
-            redactor.redact_json(&mut asked.ask);
+            asked.ask.redact(redactor);
         }
     }
 
@@ -317,11 +321,10 @@ fn nobodys_task() -> TaskId {
 }
 
 /// What is asked, with the names of the files that would change alone.
-fn without_diffs(ask: &Value) -> Value {
+fn without_diffs(ask: &Ask) -> Ask {
     let mut ask = ask.clone();
-    let changes = ask.get_mut("changes").and_then(Value::as_array_mut);
-    for change in changes.into_iter().flatten().filter_map(Value::as_object_mut) {
-        change.remove("diff");
+    for change in &mut ask.changes {
+        change.diff.clear();
     }
     ask
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codex_session::ask::{Detail, Kind, Unredacted};
+use codex_session::ask::{Detail, Kind, ShownChange, Unredacted};
 use codex_session::tool_display::Display;
 use codex_session::turn::Closing;
 use codex_session::{Ask, Decider, Decision, RequestKey, Session, SessionEvent};
@@ -17,7 +17,7 @@ use crate::event::{
 };
 use crate::failpoint;
 use crate::outbox::Notice;
-use crate::request::{RequestRecord, RequestState, WholeChanges};
+use crate::request::{RequestRecord, RequestState, StoredAsk, WholeChanges};
 use crate::store::{self, RequestFilter, Store, Write};
 use crate::task::{Status, TaskId, TurnProgress};
 
@@ -223,21 +223,16 @@ impl Work {
         let request_id = known.map_or_else(|| format!("req-{}", random_hex(8)), |known| known.request_id);
         let whole_bytes = self.keep_whole_changes(&request_id, &mut ask).await?;
         if ask.kind != Kind::Questions {
-            ask.details.push(Detail { label: "Repository", text: self.trust.described() });
+            ask.details.push(Detail { label: "Repository".into(), text: self.trust.described() });
         }
         let now = now_ms();
         let limit = self.inner.config.approvals.answer_limit;
-        let mut shown = serde_json::to_value(&ask).unwrap_or_default();
-        shown["trust"] = self.trust.as_str().into();
-        if let Some(bytes) = whole_bytes {
-            shown["whole_changes_bytes"] = bytes.into();
-        }
         let record = RequestRecord {
             key,
             task_id: self.task.id.clone(),
             digest: ask.digest.clone(),
             method: method_of(&ask).to_owned(),
-            ask: shown,
+            ask: StoredAsk { ask: ask.clone(), trust: Some(self.trust), whole_changes_bytes: whole_bytes },
             state: RequestState::Open,
             sealed_ask: self.sealed(&request_id, ask.unredacted.as_ref()),
             request_id,
@@ -281,7 +276,7 @@ impl Work {
         let write = Write::SaveWholeChanges(Box::new(WholeChanges {
             request_id: request_id.to_owned(),
             task_id: self.task.id.clone(),
-            changes: serde_json::to_value(whole).unwrap_or_default(),
+            changes: whole,
         }));
         match self.inner.commit(vec![write]).await {
             Ok(()) => Ok(Some(bytes)),
@@ -388,13 +383,16 @@ impl Work {
 impl Inner {
     /// Hides the secrets that whole diffs had to show, when their request has ended.
     pub(crate) async fn redact_whole_changes(&self, request: &RequestRecord) -> Result<(), store::Error> {
-        if request.whole_changes_bytes().is_none() {
+        if request.ask.whole_changes_bytes.is_none() {
             return Ok(());
         }
         let Some(mut whole) = self.store.whole_changes(&request.request_id).await? else { return Ok(()) };
-        if self.config.redactor.redact_json(&mut whole.changes) == 0 {
+        let redacted: Vec<ShownChange> =
+            whole.changes.iter().map(|it| it.redacted(&self.config.redactor)).collect();
+        if redacted == whole.changes {
             return Ok(());
         }
+        whole.changes = redacted;
         match self.commit(vec![Write::SaveWholeChanges(Box::new(whole))]).await {
             // Bulky rows are not written then. They go with their task.
             Err(store::Error::DiskFull { .. }) => Ok(()),
@@ -467,5 +465,6 @@ fn method_of(ask: &Ask) -> &'static str {
         Kind::Permissions => method::PERMISSIONS,
         Kind::Questions => method::USER_INPUT,
         Kind::Form | Kind::Page | Kind::McpTool => method::ELICITATION,
+        Kind::Other => "",
     }
 }

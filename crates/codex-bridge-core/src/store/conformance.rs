@@ -14,6 +14,7 @@ pub use counts::*;
 pub use deliveries::*;
 pub use messages::*;
 
+use codex_session::ask::ShownChange;
 use futures_util::future::{join, join_all};
 
 use self::samples::{add, append, full_task, new_task, request, task_id, turn};
@@ -23,7 +24,6 @@ use crate::request::{RequestState, WholeChanges};
 use crate::task::{Status, Task, TurnProgress};
 use crate::token::{Role, Used};
 use codex_wire::RequestId;
-use serde_json::json;
 
 /// Makes a test of each story. The expression gives a store and something that is kept until the story ends.
 #[macro_export]
@@ -107,7 +107,8 @@ fn save_request(task: u32, id: i64, state: RequestState) -> Write {
 }
 
 fn whole_changes(task: u32, request_id: &str) -> Write {
-    let changes = json!([{ "path": "a", "diff": "+x\n".repeat(100_000) }]);
+    let diff = "+x\n".repeat(100_000);
+    let changes = vec![ShownChange { path: "a".into(), diff, ..ShownChange::default() }];
     let (request_id, task_id) = (request_id.to_owned(), task_id(task));
     Write::SaveWholeChanges(Box::new(WholeChanges { request_id, task_id, changes }))
 }
@@ -120,7 +121,7 @@ pub async fn whole_changes_stand_beside_their_request(store: &impl Store) {
     let Write::SaveWholeChanges(whole) = &write else { panic!("{write:?}") };
     assert_eq!(store.whole_changes("request-0").await.unwrap().as_ref(), Some(&**whole));
     assert_eq!(store.whole_changes("request-1").await.unwrap(), None);
-    let changed = WholeChanges { changes: json!([]), ..(**whole).clone() };
+    let changed = WholeChanges { changes: Vec::new(), ..(**whole).clone() };
     commit(store, vec![Write::SaveWholeChanges(Box::new(changed.clone()))]).await;
     assert_eq!(store.whole_changes("request-0").await.unwrap(), Some(changed));
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());

@@ -6,6 +6,7 @@ use codex_bridge_core::NewTask;
 use codex_bridge_core::bridge::{DecisionOutcome, Error, Giver, Which};
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::Status;
+use codex_session::ask::ShownChangeKind;
 use codex_session::{Decision, SteerOutcome};
 use scripted_model::{Scenario, ToolCall};
 
@@ -87,7 +88,7 @@ async fn a_secret_that_had_to_be_shown_is_hidden_once_it_is_decided_on() {
     let id = bridge.start(bench.task("go")).await.unwrap().task.id;
     for what in ["the command", "the patch"] {
         let open = asked(&bridge, id.as_str()).await.open_requests.remove(0);
-        let shown = format!("{} {}", open.ask, bridge.whole_changes(&open).await.unwrap().changes);
+        let shown = format!("{:?} {:?}", open.ask, bridge.whole_changes(&open).await.unwrap().changes);
         assert!(shown.contains("hunter2"), "{what} acts on it: {shown:.500}");
         let report = decide(&bridge, id.as_str(), Decision::Decline, "ada").await.unwrap();
         assert_eq!(report.outcome, DecisionOutcome::Resolved, "{what}");
@@ -95,9 +96,9 @@ async fn a_secret_that_had_to_be_shown_is_hidden_once_it_is_decided_on() {
     at_rest(&bridge, id.as_str()).await;
     let closed = bridge.requests(id).await.unwrap();
     assert_eq!(closed.len(), 2);
-    assert!(closed[1].whole_changes_bytes().is_some(), "the patch is cut in lists");
+    assert!(closed[1].ask.whole_changes_bytes.is_some(), "the patch is cut in lists");
     for request in closed {
-        let kept = format!("{} {}", request.ask, bridge.whole_changes(&request).await.unwrap().changes);
+        let kept = format!("{:?} {:?}", request.ask, bridge.whole_changes(&request).await.unwrap().changes);
         assert!(!kept.contains("hunter2"), "{kept:.2000}");
     }
     bench.tidy(bridge).await;
@@ -391,10 +392,10 @@ async fn a_patch_waits_for_a_person_with_its_diff() {
     let bridge = bench.open().await;
     let id = bridge.start(bench.task("patch it")).await.unwrap().task.id;
     let view = asked(&bridge, id.as_str()).await;
-    let change = &view.open_requests[0].ask["changes"][0];
-    assert!(change["path"].as_str().unwrap().ends_with("/new.txt"), "{change}");
-    assert_eq!((change["kind"].as_str(), change["cut_bytes"].as_u64()), (Some("add"), Some(0)), "{change}");
-    let diff = change["diff"].as_str().unwrap();
+    let change = &view.open_requests[0].ask.changes[0];
+    assert!(change.path.ends_with("/new.txt"), "{change:?}");
+    assert_eq!((change.kind, change.cut_bytes), (ShownChangeKind::Add, 0), "{change:?}");
+    let diff = &change.diff;
     assert!(diff.contains("@@ -0,0 +1,2 @@\n+hello\n+key "), "{diff}");
     assert!(!diff.contains("a1B2a1B2"), "{diff}");
     // A credential in a diff may be used by anything: it is shown at the machine alone.

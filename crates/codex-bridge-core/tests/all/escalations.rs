@@ -7,6 +7,7 @@ use codex_bridge_core::task::{EscalationRule, GiverKind, Status, Task};
 use codex_bridge_core::token::{NewQuota, Role};
 use codex_bridge_core::{Bridge, NewTask};
 use codex_session::{Decision, Escalations};
+use codex_wire::escalation::Escalation;
 use codex_wire::host::Stop;
 use scripted_model::{Scenario, ToolCall};
 use serde_json::Value;
@@ -28,8 +29,8 @@ fn task(bench: &Workbench, prompt: &str, of_origin: Escalations) -> NewTask {
 async fn asked_to_leave(bridge: &Bridge, id: &str) {
     let view = asked(bridge, id).await;
     let ask = &view.open_requests[0].ask;
-    assert_eq!(ask["escalation"], "asked", "{ask:#}");
-    assert_eq!(ask["details"][0]["label"], "Careful", "{ask:#}");
+    assert_eq!(ask.escalation, Some(Escalation::Asked), "{ask:#?}");
+    assert_eq!(ask.details[0].label, "Careful", "{ask:#?}");
     decide(bridge, id, Decision::Decline, "ada").await.unwrap();
     done(bridge, id).await;
 }

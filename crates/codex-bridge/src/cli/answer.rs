@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use codex_session::Decision;
 use serde_json::{Map, Value};
 
-use super::render::request::questions;
 use super::{Globals, answering};
 use crate::calls::answers_of;
 use crate::failure::Failure;
@@ -42,7 +41,7 @@ fn decision(asked: Option<&Request>, given: &[String]) -> Result<Decision, Failu
     if is_form {
         return Ok(Decision::Form(form(given)?));
     }
-    let asked = asked.map(questions).unwrap_or_default();
+    let asked = asked.map(|request| request.questions.as_slice()).unwrap_or_default();
     let keys: Vec<&str> = asked.iter().map(|question| question.id.as_str()).collect();
     let mut answers: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for given in given {

@@ -8,7 +8,6 @@ mod parts;
 use codex_bridge_core::inbox::answer;
 use codex_bridge_core::outbox::{Asked, Notice, Occasion};
 use redact::plain::plain;
-use serde_json::Value;
 
 use crate::amount::{self, one_line};
 use crate::view;
@@ -187,28 +186,25 @@ fn body(notice: &Notice, decides: Decides) -> Vec<String> {
 }
 
 fn request(notice: &Notice, asked: &Asked, decides: Decides) -> Vec<String> {
-    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let mut lines = vec![word(&asked.ask["title"])];
-    for detail in list(&asked.ask["details"]) {
-        lines.extend(labelled(&word(&detail["label"]), &word(&detail["text"])));
+    let ask = &asked.ask;
+    let mut lines = vec![ask.title.clone()];
+    for detail in &ask.details {
+        lines.extend(labelled(&detail.label, &detail.text));
     }
-    let changes = list(&asked.ask["changes"]);
     let shows_diffs = decides == Decides::Here && !asked.is_long;
-    for change in &changes {
-        lines.push(match change["diff"].as_str().filter(|_| shows_diffs) {
-            Some(diff) => diff.trim_end().to_owned(),
-            None => format!("  {}: {}", word(&change["kind"]), word(&change["path"])),
+    for change in &ask.changes {
+        lines.push(if shows_diffs {
+            change.diff.trim_end().to_owned()
+        } else {
+            format!("  {}: {}", change.kind.as_str(), change.path)
         });
     }
-    if !changes.is_empty() && !shows_diffs {
+    if !ask.changes.is_empty() && !shows_diffs {
         lines.push(format!("The changes themselves: codex-bridge requests {}", notice.task_id));
     }
-    for question in list(&asked.ask["questions"]) {
-        lines.extend(labelled(&word(&question["id"]), &word(&question["text"])));
-        for option in list(&question["options"]) {
-            lines.push(format!("  - {}", word(&option["label"])));
-        }
+    for question in &ask.questions {
+        lines.extend(labelled(&question.id, &question.text));
+        lines.extend(question.options.iter().map(|option| format!("  - {}", option.label)));
     }
     lines.push(how_to_answer(notice, asked, decides));
     if let Some(at) = asked.expires_at {

@@ -14,12 +14,11 @@ use rmcp::model::{
     ElicitationSchema, InputRequest, InputRequests, JsonObject, ProtocolVersion,
 };
 use rmcp::service::{RequestContext, RoleServer};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Access;
 use crate::calls::decision_word;
-use crate::view::Request;
+use crate::view::{Question, QuestionOption, Request};
 
 /// Nobody reads a form and answers it in less time than this. What comes sooner comes from a program that asked nobody and
 /// decides nothing, yes or no: codex 0.166 as a client, under the approval policy `never`, answers `decline` at once, and a
@@ -72,25 +71,6 @@ fn asks_people(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.as_ref().is_some_and(|can| can.form.is_some() || can.url.is_none())
 }
 
-#[derive(Deserialize)]
-struct Question {
-    id: String,
-    text: String,
-    #[serde(default)]
-    options: Vec<Choice>,
-    #[serde(default)]
-    is_free: bool,
-    #[serde(default)]
-    is_secret: bool,
-}
-
-#[derive(Deserialize)]
-struct Choice {
-    label: String,
-    #[serde(default)]
-    description: String,
-}
-
 /// The form for a request; none if it cannot be asked by one.
 pub fn form(request: &Request) -> Option<ElicitRequestParams> {
     let schema = if offers(request, "answers") { question_schema(request)? } else { word_schema(request)? };
@@ -134,7 +114,7 @@ fn word_schema(request: &Request) -> Option<ElicitationSchema> {
 }
 
 fn question_schema(request: &Request) -> Option<ElicitationSchema> {
-    let questions = questions(request);
+    let questions = &request.questions;
     if questions.is_empty() || questions.iter().any(|question| question.is_secret) {
         return None;
     }
@@ -152,13 +132,9 @@ fn question_schema(request: &Request) -> Option<ElicitationSchema> {
     schema(&questions.iter().map(|question| (question.id.clone(), field(question))).collect())
 }
 
-fn choice(option: &Choice) -> String {
+fn choice(option: &QuestionOption) -> String {
     let (label, description) = (plain(&option.label), plain(&option.description));
     if description.is_empty() { label.into_owned() } else { format!("{label}: {description}") }
-}
-
-fn questions(request: &Request) -> Vec<Question> {
-    serde_json::from_value(request.questions.clone().unwrap_or_default()).unwrap_or_default()
 }
 
 fn schema(fields: &JsonObject) -> Option<ElicitationSchema> {
@@ -207,7 +183,7 @@ fn chosen(request: &Request, content: &Value) -> Option<Decision> {
         let answer = |question: &Question| {
             Some((question.id.clone(), vec![content.get(&question.id)?.as_str()?.to_owned()]))
         };
-        let answers: Option<BTreeMap<_, _>> = questions(request).iter().map(answer).collect();
+        let answers: Option<BTreeMap<_, _>> = request.questions.iter().map(answer).collect();
         return answers.map(Decision::Answers);
     }
     let word = content.get(DECISION)?.as_str()?;

@@ -1,14 +1,19 @@
 //! A request as callers see it: what is asked, and the answers on offer in the words that are sent back.
 
 use codex_bridge_core::bridge::Which;
-use codex_bridge_core::request::{OpenedChanges, RequestRecord, RequestState};
+use codex_bridge_core::request::{OpenedChanges, RequestRecord, RequestState, StoredAsk};
 use codex_bridge_core::trust::Trust;
+use codex_session::Ask;
+use codex_session::ask::{AskedBy, Kind, Offer};
+pub use codex_session::ask::{
+    Choice, Detail, FieldKind, ShownChange as Change, ShownChangeKind as ChangeKind, ShownField as Field,
+    ShownOption as QuestionOption, ShownQuestion as Question,
+};
 use codex_wire::escalation::Escalation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{Field, time};
+use super::time;
 
 /// Something that Codex asks of a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,17 +52,17 @@ pub struct Request {
     /// How many bytes the diffs have that `…/requests/{request}/changes` gives; none if those here are not cut, or if
     /// there was no space to keep more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub whole_changes_bytes: Option<u64>,
-    /// What is asked: `[{id, text, options[{label, description}], is_free, is_secret}]`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub questions: Option<Value>,
+    pub whole_changes_bytes: Option<usize>,
+    /// What is asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<Question>,
     /// The fields of a form, and what each of them takes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
     /// All that the decision covers, in order, the fields above included. Redacted; may have several lines.
     pub details: Vec<Detail>,
     /// How many secrets are hidden in all of it.
-    pub hidden_secrets: u64,
+    pub hidden_secrets: usize,
     /// Whether it holds something that is shown only at the machine itself: from afar it can only be declined.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_reveal: bool,
@@ -91,28 +96,6 @@ pub struct Request {
     pub closed_at: Option<String>,
 }
 
-/// What would happen to one file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Change {
-    /// The file.
-    pub path: String,
-    /// `add`, `update`, `delete` or `other`.
-    pub kind: String,
-    /// Where it would move to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moved_to: Option<String>,
-    /// The unified diff, redacted.
-    pub diff: String,
-    /// How many lines the whole diff adds; none if that was not counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub added_lines: Option<u64>,
-    /// How many lines the whole diff takes away.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub removed_lines: Option<u64>,
-    /// How many bytes are missing at its end; 0 if it is whole.
-    pub cut_bytes: u64,
-}
-
 /// The changes of a request with their whole diffs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WholeChanges {
@@ -124,7 +107,7 @@ pub struct WholeChanges {
 
 impl From<OpenedChanges> for WholeChanges {
     fn from(opened: OpenedChanges) -> Self {
-        Self { digest: opened.digest, changes: Change::of(&opened.changes) }
+        Self { digest: opened.digest, changes: opened.changes }
     }
 }
 
@@ -151,27 +134,6 @@ impl Request {
     }
 }
 
-impl Change {
-    /// The changes as a request has them.
-    pub fn of(changes: &Value) -> Vec<Self> {
-        Vec::deserialize(changes).unwrap_or_default()
-    }
-
-    /// The diff without the two lines that name the file, where they say no more than `path` and `moved_to` do.
-    pub fn without_header(&self) -> &str {
-        let after = self.moved_to.as_deref().unwrap_or(&self.path);
-        let behind = behind_header(&self.diff, "--- ", &self.path);
-        behind.and_then(|diff| behind_header(diff, "+++ ", after)).unwrap_or(&self.diff)
-    }
-}
-
-/// What follows a line of a header that names no other file than this.
-fn behind_header<'a>(diff: &'a str, sign: &str, path: &str) -> Option<&'a str> {
-    let (line, behind) = diff.split_once('\n')?;
-    let named = line.strip_prefix(sign)?;
-    (named == path || named == "/dev/null").then_some(behind)
-}
-
 /// Changes as one diff that says what is missing.
 pub fn diff_of(changes: &[Change]) -> String {
     let mut text = String::new();
@@ -188,39 +150,30 @@ pub fn diff_of(changes: &[Change]) -> String {
     text
 }
 
-/// One fact that a decision covers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Detail {
-    /// What it is: `Command`, `Directory` …
-    pub label: String,
-    /// The fact.
-    pub text: String,
-}
-
 impl From<RequestRecord> for Request {
     fn from(record: RequestRecord) -> Self {
-        let ask = &record.ask;
-        let details: Vec<Detail> = serde_json::from_value(ask["details"].clone()).unwrap_or_default();
-        let detail = |label: &str| details.iter().find(|it| it.label == label).map(|it| it.text.clone());
-        let asked = ask["kind"].as_str().unwrap_or_default();
-        let has_questions = ask["questions"].as_array().is_some_and(|questions| !questions.is_empty());
+        let StoredAsk { ask, trust, whole_changes_bytes } = record.ask;
+        let detail = |label: &str| ask.detail(label).map(str::to_owned);
         Self {
-            kind: kind(asked).to_owned(),
-            title: ask["title"].as_str().unwrap_or_default().to_owned(),
-            escalation: Escalation::deserialize(&ask["escalation"]).ok(),
+            kind: kind(ask.kind).to_owned(),
+            escalation: ask.escalation,
             reason: detail("Reason"),
             command: detail("Command"),
             cwd: detail("Directory"),
-            trust: record.trust(),
-            changes: serde_json::from_value(ask["changes"].clone()).ok(),
-            whole_changes_bytes: record.whole_changes_bytes(),
-            questions: has_questions.then(|| ask["questions"].clone()),
-            fields: Vec::deserialize(&ask["fields"]).unwrap_or_default(),
-            hidden_secrets: ask["hidden_secrets"].as_u64().unwrap_or_default(),
-            needs_reveal: record.needs_reveal(),
-            sub_agent: ask["asked_by"]["sub_agent"]["thread_id"].as_str().map(str::to_owned),
-            decisions: decisions(asked, &ask["offers"]),
-            details,
+            trust,
+            whole_changes_bytes,
+            hidden_secrets: ask.hidden_secrets,
+            needs_reveal: ask.needs_reveal,
+            decisions: decisions(&ask),
+            title: ask.title,
+            changes: Some(ask.changes).filter(|changes| !changes.is_empty()),
+            questions: ask.questions,
+            fields: ask.fields,
+            sub_agent: match ask.asked_by {
+                AskedBy::SubAgent { thread_id } => Some(thread_id),
+                AskedBy::Thread => None,
+            },
+            details: ask.details,
             task_id: record.task_id.0,
             request_id: record.request_id,
             digest: record.digest,
@@ -237,30 +190,26 @@ impl From<RequestRecord> for Request {
 }
 
 /// The five kinds that callers know.
-fn kind(asked: &str) -> &'static str {
+fn kind(asked: Kind) -> &'static str {
     match asked {
-        "file_change" => "file_change",
-        "permissions" | "network" => "permissions",
-        "questions" => "question",
-        "form" | "page" | "mcp_tool" => "elicitation",
-        _ => "command",
+        Kind::FileChange => "file_change",
+        Kind::Permissions | Kind::Network => "permissions",
+        Kind::Questions => "question",
+        Kind::Form | Kind::Page | Kind::McpTool => "elicitation",
+        Kind::Command | Kind::CommandInput | Kind::Other => "command",
     }
 }
 
 /// The offers in the words of an answer. Granting is a yes, for this turn or for the session.
-fn decisions(asked: &str, offers: &Value) -> Vec<String> {
-    let answer = if asked == "questions" { "answers" } else { "form" };
-    let word = |offer: &Value| {
-        let name = offer.as_str().or_else(|| offer.as_object()?.keys().next().map(String::as_str))?;
-        Some(match name {
-            "accept" | "grant_for_turn" => "accept",
-            "accept_for_session" | "grant_for_session" => "acceptForSession",
-            "accept_always" => "acceptAlways",
-            "answer" => answer,
-            "decline" => "decline",
-            "cancel" | "dismiss" => "cancel",
-            _ => return None,
-        })
+fn decisions(ask: &Ask) -> Vec<String> {
+    let word = |offer: &Offer| match offer {
+        Offer::Accept | Offer::GrantForTurn => "accept",
+        Offer::AcceptForSession | Offer::GrantForSession => "acceptForSession",
+        Offer::AcceptAlways { .. } => "acceptAlways",
+        Offer::Answer if ask.kind == Kind::Questions => "answers",
+        Offer::Answer => "form",
+        Offer::Decline => "decline",
+        Offer::Cancel | Offer::Dismiss => "cancel",
     };
-    offers.as_array().into_iter().flatten().filter_map(word).map(str::to_owned).collect()
+    ask.offers.iter().map(|offer| word(offer).to_owned()).collect()
 }

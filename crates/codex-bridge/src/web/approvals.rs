@@ -17,7 +17,7 @@ use super::frame::{Frame, page};
 use super::request::{self, Card, Extent};
 use super::wrong::Wrong;
 use crate::http::{App, Body, Caller, Path, Query, Refusal, Role, requests};
-use crate::view::{Change, diff_of};
+use crate::view::diff_of;
 
 /// Open requests that are drawn at once. A card may hold a large diff.
 const ON_A_PAGE: usize = 50;
@@ -120,7 +120,7 @@ pub async fn changes(
     caller.may(Role::Viewer)?;
     let task = app.bridge.find(&task).await?;
     let record = app.bridge.request(&task.id, &request).await?;
-    let changes = Change::of(&app.bridge.whole_changes(&record).await?.changes);
+    let changes = app.bridge.whole_changes(&record).await?.changes;
     let text = plain(&diff_of(&changes)).into_owned();
     Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
 }
@@ -147,7 +147,7 @@ pub async fn decide(
 
 #[cfg(test)]
 mod tests {
-    use codex_bridge_core::request::RequestState;
+    use codex_bridge_core::request::{RequestState, StoredAsk};
     use codex_bridge_core::task::TaskId;
     use serde_json::json;
 
@@ -159,7 +159,7 @@ mod tests {
             task_id: TaskId("codex-1".into()),
             request_id: format!("req-{number:03}"),
             method: String::new(),
-            ask: json!({}),
+            ask: StoredAsk::default(),
             state: RequestState::Open,
             digest: "d".into(),
             sealed_ask: None,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::fields::Fields;
 use crate::failure::Failure;
-use crate::view::{Choice, Field};
+use crate::view::{Choice, Field, FieldKind};
 
 /// Fields of a form begin so: no field of ours can be taken for one of theirs.
 pub const FIELD: &str = "field.";
@@ -119,16 +119,16 @@ fn control(field: &Field) -> Option<Control> {
             |(value, label): (&str, &str)| Pick { value: value.into(), label: label.into(), is_on: false };
         Control::One { picks: [("true", "Yes"), ("false", "No")].map(pick).into(), can_skip, is_list: false }
     };
-    Some(match field.kind.as_str() {
-        "boolean" => {
+    Some(match field.kind {
+        FieldKind::Boolean => {
             field.default.as_ref().map_or_else(yes_or_no, |it| Control::Check { is_on: *it == true })
         }
-        "array" => Control::Any(picks(field)),
-        "string" if !field.choices.is_empty() => {
+        FieldKind::Array => Control::Any(picks(field)),
+        FieldKind::String if !field.choices.is_empty() => {
             Control::One { picks: picks(field), can_skip, is_list: field.choices.len() > MOST_CHOICES }
         }
-        "string" | "number" | "integer" => Control::Typed(typed(field)),
-        _ => return None,
+        FieldKind::String | FieldKind::Number | FieldKind::Integer => Control::Typed(typed(field)),
+        FieldKind::Other => return None,
     })
 }
 
@@ -147,8 +147,8 @@ fn picks(field: &Field) -> Vec<Pick> {
 }
 
 fn typed(field: &Field) -> Typed {
-    let (kind, example) = match (field.kind.as_str(), field.format.as_deref()) {
-        ("number" | "integer", _) => ("number", ""),
+    let (kind, example) = match (field.kind, field.format.as_deref()) {
+        (FieldKind::Number | FieldKind::Integer, _) => ("number", ""),
         (_, Some("email")) => ("email", "name@example.org"),
         (_, Some("uri")) => ("url", "https://example.org"),
         (_, Some("date")) => ("date", ""),
@@ -157,7 +157,7 @@ fn typed(field: &Field) -> Typed {
     };
     let mut limits = Vec::new();
     if kind == "number" {
-        limits.push(("step", if field.kind == "integer" { "1" } else { "any" }.to_owned()));
+        limits.push(("step", if field.kind == FieldKind::Integer { "1" } else { "any" }.to_owned()));
         limits.extend(field.minimum.map(|least| ("min", least.to_string())));
         limits.extend(field.maximum.map(|most| ("max", most.to_string())));
     } else {
@@ -195,20 +195,24 @@ fn value_of(field: &Field, fields: &Fields) -> Result<Option<Value>, Failure> {
     let said = fields.said(&key);
     let was_shown = fields.said(&format!("{SHOWN}{}", field.name)).is_some();
     let wrong = |what: &str| Failure::new("bad_answers", format!("{} must be {what}", field.name));
-    Ok(match (field.kind.as_str(), said) {
-        ("boolean", Some("true")) => Some(true.into()),
-        ("boolean", Some("false")) => Some(false.into()),
-        ("boolean", Some(_)) => return Err(wrong("true or false")),
-        ("boolean", None) => was_shown.then(|| false.into()),
-        ("array", None) => was_shown.then(|| json!([])),
-        ("array", Some(_)) => Some(fields.all(&key).collect()),
-        ("string", None) if was_shown && !field.required && field.choices.is_empty() => Some("".into()),
+    Ok(match (field.kind, said) {
+        (FieldKind::Boolean, Some("true")) => Some(true.into()),
+        (FieldKind::Boolean, Some("false")) => Some(false.into()),
+        (FieldKind::Boolean, Some(_)) => return Err(wrong("true or false")),
+        (FieldKind::Boolean, None) => was_shown.then(|| false.into()),
+        (FieldKind::Array, None) => was_shown.then(|| json!([])),
+        (FieldKind::Array, Some(_)) => Some(fields.all(&key).collect()),
+        (FieldKind::String, None) if was_shown && !field.required && field.choices.is_empty() => {
+            Some("".into())
+        }
         (_, None) if field.required => return Err(wrong("filled in")),
         (_, None) => None,
-        ("integer", Some(text)) => {
+        (FieldKind::Integer, Some(text)) => {
             Some(text.trim().parse::<i64>().map_err(|_| wrong("a whole number"))?.into())
         }
-        ("number", Some(text)) => Some(text.trim().parse::<f64>().map_err(|_| wrong("a number"))?.into()),
+        (FieldKind::Number, Some(text)) => {
+            Some(text.trim().parse::<f64>().map_err(|_| wrong("a number"))?.into())
+        }
         (_, Some(text)) => Some(text.into()),
     })
 }

@@ -2,8 +2,9 @@
 
 use codex_bridge_core::request::{OpenedChanges, RequestRecord, RequestState};
 use codex_bridge_core::task::Task;
+use codex_session::Ask;
+use codex_session::ask::Offer;
 use redact::plain::plain;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::cut;
@@ -15,7 +16,7 @@ use crate::calls::Decide;
 use crate::failure::Failure;
 use crate::http::{Caller, Role};
 use crate::transcript::decided;
-use crate::view::{self, Detail};
+use crate::view::{self, ChangeKind, Detail, Question};
 
 /// An answer of one's own.
 const OWN: &str = "own.";
@@ -69,20 +70,6 @@ pub struct Card {
     pub tone: &'static str,
 }
 
-/// A question with its choices.
-pub struct Question {
-    /// The key of its answer.
-    pub id: String,
-    /// What is asked.
-    pub text: String,
-    /// The choices with what they mean.
-    pub options: Vec<(String, String)>,
-    /// Whether an answer of one's own will do.
-    pub is_free: bool,
-    /// Whether the answer is a secret.
-    pub is_secret: bool,
-}
-
 /// Whether all that a decision covers is on the card.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -100,19 +87,18 @@ impl Card {
     /// The card of a request of this task.
     pub fn new(record: &RequestRecord, task: &Task, caller: &Caller) -> Self {
         let verdict = verdict(record);
-        let ask = record.ask.clone();
+        let ask = &record.ask;
         let request = view::Request::from(record.clone());
-        let detail =
-            |label: &str| request.details.iter().find(|it| it.label == label).map(|it| it.text.clone());
+        let detail = |label: &str| ask.detail(label).map(str::to_owned);
         let sandbox = detail("Sandbox").unwrap_or_else(|| task.settings.sandbox.as_str().to_owned());
         let takes_form = request.decisions.iter().any(|it| it == "form");
         let form = takes_form.then(|| form::form(&request.fields));
         let is_placed = |fact: &&Detail| {
-            PLACED.contains(&fact.label.as_str())
+            PLACED.contains(&fact.label.as_ref())
                 || (fact.label == "Fields" && matches!(form, Some(FormOf::Fields(_))))
         };
         let mut buttons: Vec<Button> = request.decisions.iter().filter_map(|it| words::button(it)).collect();
-        name_the_rule(&mut buttons, &ask);
+        name_the_rule(&mut buttons, ask);
         name_the_dismissal(&mut buttons, &request);
         Self {
             task_summary: plain(&task.prompt_summary).into_owned(),
@@ -120,14 +106,14 @@ impl Card {
             sandbox,
             facts: request.details.iter().filter(|it| !is_placed(it)).cloned().collect(),
             files: files(&request),
-            sub_agent: ask["asked_by"]["sub_agent"]["thread_id"].as_str().map(|id| plain(id).into_owned()),
+            sub_agent: request.sub_agent.as_deref().map(|id| plain(id).into_owned()),
             hidden: hidden(request.hidden_secrets),
             cut: missing(&request),
             extent: extent(&request),
-            whole_changes: request.whole_changes_bytes.map(size),
+            whole_changes: request.whole_changes_bytes.map(cut::size),
             asked_at: words::moment(record.created_at),
             expires_at: record.expires_at.map(words::moment),
-            questions: questions(&ask),
+            questions: ask.questions.clone(),
             form,
             buttons,
             may_decide: caller.role >= Role::Approver,
@@ -141,7 +127,7 @@ impl Card {
     /// The same with the whole changes, and the digest that shows that they were opened.
     pub fn opened(mut self, whole: OpenedChanges) -> Self {
         let was_cut = self.extent != Extent::Whole;
-        self.request.changes = Some(view::Change::of(&whole.changes));
+        self.request.changes = Some(whole.changes);
         self.request.digest = whole.digest;
         self.files = files(&self.request);
         (self.extent, self.cut) = match extent(&self.request) {
@@ -173,14 +159,13 @@ pub fn extent(request: &view::Request) -> Extent {
 }
 
 /// A rule for good names the commands that it covers.
-fn name_the_rule(buttons: &mut [Button], ask: &Value) {
-    let offers = ask["offers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let prefix = offers.iter().find_map(|offer| offer["accept_always"]["prefix"].as_array());
-    let words: Vec<&str> = prefix.into_iter().flatten().filter_map(Value::as_str).collect();
-    if let (Some(button), false) =
-        (buttons.iter_mut().find(|it| it.decision == "acceptAlways"), words.is_empty())
-    {
-        let rule = words.join(" ");
+fn name_the_rule(buttons: &mut [Button], ask: &Ask) {
+    let prefix = ask.offers.iter().find_map(|offer| match offer {
+        Offer::AcceptAlways { prefix } => Some(prefix.join(" ")),
+        _ => None,
+    });
+    let button = buttons.iter_mut().find(|it| it.decision == "acceptAlways");
+    if let (Some(button), Some(rule)) = (button, prefix) {
         button.meaning = format!("Yes, for good: every command that begins with “{rule}”, in every task");
     }
 }
@@ -205,27 +190,24 @@ fn files(request: &view::Request) -> Vec<File> {
         };
         let mut file = File {
             path: plain(&path).into_owned(),
-            fate: match change.kind.as_str() {
-                "add" => "new",
-                "delete" => "deleted",
+            fate: match change.kind {
+                ChangeKind::Add => "new",
+                ChangeKind::Delete => "deleted",
                 _ if change.moved_to.is_some() => "moved",
                 _ => "changed",
             },
             added: 0,
             removed: 0,
             shown: None,
-            missing: (change.cut_bytes > 0)
-                .then(|| format!("{} more of this file's diff are not shown here", size(change.cut_bytes))),
+            missing: (change.cut_bytes > 0).then(|| {
+                format!("{} more of this file's diff are not shown here", cut::size(change.cut_bytes))
+            }),
             lines,
             is_decided_on: true,
         };
         // What was counted before it was cut is true of the whole.
         let here = file.changed_here();
-        let whole = |counted: Option<u64>, here: usize| {
-            counted
-                .and_then(|counted| usize::try_from(counted).ok())
-                .map_or(here, |counted| counted.max(here))
-        };
+        let whole = |counted: Option<usize>, here: usize| counted.map_or(here, |counted| counted.max(here));
         (file.added, file.removed) = match change.cut_bytes {
             0 => here,
             _ => (whole(change.added_lines, here.0), whole(change.removed_lines, here.1)),
@@ -237,43 +219,25 @@ fn files(request: &view::Request) -> Vec<File> {
 }
 
 fn missing(request: &view::Request) -> Option<String> {
-    let bytes: u64 = request.changes.iter().flatten().map(|change| change.cut_bytes).sum();
+    let bytes: usize = request.changes.iter().flatten().map(|change| change.cut_bytes).sum();
     let what_then = match request.whole_changes_bytes {
         Some(_) => " Open the whole diff before you approve.",
         None => " They were not kept, so this cannot be approved here: decline, and ask for smaller steps.",
     };
     (bytes > 0).then(|| {
-        let missing = size(bytes);
+        let missing = cut::size(bytes);
         format!(
             "Not all is shown here: {missing} more of the changes are covered by the decision.{what_then}"
         )
     })
 }
 
-fn size(bytes: u64) -> String {
-    cut::size(usize::try_from(bytes).unwrap_or(usize::MAX))
-}
-
-fn hidden(secrets: u64) -> Option<String> {
+fn hidden(secrets: usize) -> Option<String> {
     match secrets {
         0 => None,
         1 => Some("1 secret is hidden in what you see".to_owned()),
         count => Some(format!("{count} secrets are hidden in what you see")),
     }
-}
-
-fn questions(ask: &Value) -> Vec<Question> {
-    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let option = |option: &Value| (text(option, "label"), text(option, "description"));
-    let question = |question: &Value| Question {
-        id: text(question, "id"),
-        text: text(question, "text"),
-        options: list(&question["options"]).iter().map(option).collect(),
-        is_free: question["is_free"] == true,
-        is_secret: question["is_secret"] == true,
-    };
-    list(&ask["questions"]).iter().map(question).collect()
 }
 
 /// What came of a request that is open no more: by whom, and when.
@@ -303,19 +267,16 @@ pub fn decision(record: &RequestRecord, fields: &Fields) -> Result<Decide, Failu
     let pressed = fields.said("decision").unwrap_or_default();
     let decision = match pressed {
         "answers" => json!({ "answers": answers(&record.ask, fields)? }),
-        "form" => {
-            let known: Vec<view::Field> = Vec::deserialize(&record.ask["fields"]).unwrap_or_default();
-            json!({ "form": form::filled(&known, fields)? })
-        }
+        "form" => json!({ "form": form::filled(&record.ask.fields, fields)? }),
         word => word.into(),
     };
     let digest = fields.said("digest").map(str::to_owned);
     Ok(Decide { decision, digest, revealed: false })
 }
 
-fn answers(ask: &Value, fields: &Fields) -> Result<Value, Failure> {
+fn answers(ask: &Ask, fields: &Fields) -> Result<Value, Failure> {
     let mut answers = Map::new();
-    for question in questions(ask) {
+    for question in &ask.questions {
         let own = format!("{OWN}{}", question.id);
         let chosen = format!("{FIELD}{}", question.id);
         // Words of one's own stand above a choice: whoever wrote them meant them.
@@ -327,7 +288,7 @@ fn answers(ask: &Value, fields: &Fields) -> Result<Value, Failure> {
             let message = format!("there is no answer to “{}”", question.text);
             return Err(Failure::new("bad_answers", message).hint("go back and answer every question"));
         }
-        answers.insert(question.id, json!(said));
+        answers.insert(question.id.clone(), json!(said));
     }
     Ok(Value::Object(answers))
 }

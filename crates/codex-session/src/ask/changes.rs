@@ -4,8 +4,8 @@ use codex_wire::item::{Change, ChangeKind};
 use redact::approval::Matter;
 use redact::plain::with_named_breaks;
 
-use super::ShownChange;
 use super::clean::Cleaner;
+use super::{ShownChange, ShownChangeKind};
 
 /// How many files a summary names.
 const MAX_NAMED: usize = 3;
@@ -17,12 +17,12 @@ pub(super) fn summary(changes: &[Change], cleaner: &mut Cleaner<'_>) -> String {
     if changes.is_empty() {
         return "1 change pending".to_owned();
     }
-    let count = |kind: &str| changes.iter().filter(|change| word(&change.kind) == kind).count();
-    let counts: Vec<String> = ["add", "update", "delete", "other"]
+    let count = |kind| changes.iter().filter(|change| shown_kind(&change.kind) == kind).count();
+    let counts: Vec<String> = ShownChangeKind::ALL
         .into_iter()
         .map(|kind| (kind, count(kind)))
         .filter(|(_, count)| *count > 0)
-        .map(|(kind, count)| format!("{count} {kind}"))
+        .map(|(kind, count)| format!("{count} {}", kind.as_str()))
         .collect();
     let mut names: Vec<String> = changes.iter().take(MAX_NAMED).map(|change| name(change, cleaner)).collect();
     if changes.len() > MAX_NAMED {
@@ -31,12 +31,12 @@ pub(super) fn summary(changes: &[Change], cleaner: &mut Cleaner<'_>) -> String {
     format!("{}: {}", counts.join(", "), names.join(", "))
 }
 
-fn word(kind: &ChangeKind) -> &'static str {
+fn shown_kind(kind: &ChangeKind) -> ShownChangeKind {
     match kind {
-        ChangeKind::Add => "add",
-        ChangeKind::Update { .. } => "update",
-        ChangeKind::Delete => "delete",
-        ChangeKind::Other(_) => "other",
+        ChangeKind::Add => ShownChangeKind::Add,
+        ChangeKind::Update { .. } => ShownChangeKind::Update,
+        ChangeKind::Delete => ShownChangeKind::Delete,
+        ChangeKind::Other(_) => ShownChangeKind::Other,
     }
 }
 
@@ -89,8 +89,16 @@ fn whole(change: &Change, cleaner: &mut Cleaner<'_>) -> ShownChange {
     };
     let lines = diff.lines().skip(HEADER_LINES);
     let count = |sign: char| lines.clone().filter(|line| line.starts_with(sign)).count();
-    let (added_lines, removed_lines) = (count('+'), count('-'));
-    ShownChange { path, kind: word(&change.kind), moved_to, diff, added_lines, removed_lines, cut_bytes: 0 }
+    let (added_lines, removed_lines) = (Some(count('+')), Some(count('-')));
+    ShownChange {
+        path,
+        kind: shown_kind(&change.kind),
+        moved_to,
+        diff,
+        added_lines,
+        removed_lines,
+        cut_bytes: 0,
+    }
 }
 
 /// One hunk in which every line of a text comes or goes.

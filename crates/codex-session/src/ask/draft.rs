@@ -54,7 +54,7 @@ impl<'a> Draft<'a> {
     pub(super) fn acted_on(&mut self, label: &'static str, raw: Option<&str>, matter: Matter) {
         let text = self.cleaner.block(raw.unwrap_or_default(), matter);
         if !text.is_empty() {
-            self.details.push(Detail { label, text });
+            self.details.push(Detail { label: label.into(), text });
         }
     }
 
@@ -62,13 +62,13 @@ impl<'a> Draft<'a> {
     pub(super) fn place(&mut self, label: &'static str, raw: Option<&str>) {
         let text = self.cleaner.place(raw.unwrap_or_default());
         if !text.is_empty() {
-            self.details.push(Detail { label, text });
+            self.details.push(Detail { label: label.into(), text });
         }
     }
 
     /// Adds a text of ours, or one that is clean already.
     pub(super) fn own(&mut self, label: &'static str, text: impl Into<String>) {
-        self.details.push(Detail { label, text: text.into() });
+        self.details.push(Detail { label: label.into(), text: text.into() });
     }
 
     fn directory(&mut self, cwd: Option<&str>) {
@@ -82,10 +82,10 @@ impl<'a> Draft<'a> {
             self.own("Note", EXPOSED);
         }
         if needs_reveal {
-            self.details.insert(0, Detail { label: "Not shown", text: NEEDS_REVEAL.to_owned() });
+            self.details.insert(0, Detail { label: "Not shown".into(), text: NEEDS_REVEAL.to_owned() });
         }
         if let Some(text) = self.care {
-            self.details.insert(0, Detail { label: "Careful", text });
+            self.details.insert(0, Detail { label: "Careful".into(), text });
         }
         let (offers, offers_after_reveal) = if needs_reveal {
             (offers.iter().filter(|offer| offer.is_no()).cloned().collect(), offers)

@@ -4,13 +4,14 @@
 //! that had to be changed for that cannot be filled in field by field.
 
 use redact::approval::Matter;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::clean::Cleaner;
 
 /// One field of a form. Readable and redacted.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Field"))]
 pub struct ShownField {
     /// Its key in the filled form.
     pub name: String,
@@ -20,16 +21,17 @@ pub struct ShownField {
     /// What it means.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// `string`, `number`, `integer`, `boolean`, `array` (several of its choices), or `other` for what we do not know.
+    /// What it takes.
     #[serde(rename = "type")]
-    pub kind: &'static str,
+    pub kind: FieldKind,
     /// Whether it must be filled in.
+    #[serde(default)]
     pub required: bool,
     /// What it has unless somebody says otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
     /// The only values that it takes; empty if it takes others.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Choice>,
     /// The least that it may be.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,8 +50,44 @@ pub struct ShownField {
     pub format: Option<String>,
 }
 
+/// What a field takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum FieldKind {
+    /// Text.
+    String,
+    /// A number.
+    Number,
+    /// A whole number.
+    Integer,
+    /// True or false.
+    Boolean,
+    /// Several of its choices.
+    Array,
+    /// Something that we do not know.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+impl FieldKind {
+    /// As people read it.
+    fn words(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Number => "number",
+            Self::Integer => "integer",
+            Self::Boolean => "boolean",
+            Self::Array => "array",
+            Self::Other => "any",
+        }
+    }
+}
+
 /// A value that a field takes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Choice {
     /// What is sent.
     pub value: String,
@@ -80,13 +118,13 @@ fn field(name: &str, property: &Value, required: bool, cleaner: &mut Cleaner<'_>
     let mut looking = cleaner.uncounted();
     let is_sendable = shown_name == name && choices.iter().all(|(value, _)| looking.line(value) == *value);
     let kind = match property.get("type").and_then(Value::as_str) {
-        Some("string") => "string",
-        Some("number") => "number",
-        Some("integer") => "integer",
-        Some("boolean") => "boolean",
-        Some("array") if !choices.is_empty() => "array",
-        None if !choices.is_empty() && has_text_choices(property) => "string",
-        _ => "other",
+        Some("string") => FieldKind::String,
+        Some("number") => FieldKind::Number,
+        Some("integer") => FieldKind::Integer,
+        Some("boolean") => FieldKind::Boolean,
+        Some("array") if !choices.is_empty() => FieldKind::Array,
+        None if !choices.is_empty() && has_text_choices(property) => FieldKind::String,
+        _ => FieldKind::Other,
     };
     let label = |(value, label): (String, Option<String>)| Choice {
         label: label.map(|label| cleaner.line(&label)).filter(|label| *label != value),
@@ -99,7 +137,7 @@ fn field(name: &str, property: &Value, required: bool, cleaner: &mut Cleaner<'_>
         name: shown_name,
         title,
         description,
-        kind: if is_sendable { kind } else { "other" },
+        kind: if is_sendable { kind } else { FieldKind::Other },
         required,
         default,
         choices,
@@ -139,21 +177,21 @@ fn has_text_choices(property: &Value) -> bool {
 /// A default that fits the field and can be shown as it is.
 fn shown_default(
     default: &Value,
-    kind: &str,
+    kind: FieldKind,
     choices: &[Choice],
     cleaner: &mut Cleaner<'_>,
 ) -> Option<Value> {
     let is_choice =
         |value: &Value| choices.is_empty() || choices.iter().any(|choice| as_text(value) == choice.value);
     let fits = match (kind, default) {
-        ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) => is_choice(default),
-        ("integer", Value::Number(number)) => {
+        (FieldKind::Boolean, Value::Bool(_)) | (FieldKind::Number, Value::Number(_)) => is_choice(default),
+        (FieldKind::Integer, Value::Number(number)) => {
             is_choice(default) && number.as_f64().is_some_and(|number| number.fract() == 0.0)
         }
-        ("string", Value::String(text)) => {
+        (FieldKind::String, Value::String(text)) => {
             is_choice(default) && cleaner.verbatim(text, Matter::Excerpt) == *text
         }
-        ("array", Value::Array(values)) => values.iter().all(is_choice),
+        (FieldKind::Array, Value::Array(values)) => values.iter().all(is_choice),
         _ => false,
     };
     fits.then(|| default.clone())
@@ -161,17 +199,17 @@ fn shown_default(
 
 /// A field in a line: `name (string, required, one of: a, b): what it is`.
 pub(super) fn line(field: &ShownField) -> String {
-    let mut facts = vec![if field.kind == "other" { "any" } else { field.kind }.to_owned()];
+    let mut facts = vec![field.kind.words().to_owned()];
     facts.extend(field.required.then(|| "required".to_owned()));
     facts.extend(field.format.clone());
     if !field.choices.is_empty() {
         let values: Vec<&str> = field.choices.iter().map(|choice| choice.value.as_str()).collect();
-        let many = if field.kind == "array" { "any of" } else { "one of" };
+        let many = if field.kind == FieldKind::Array { "any of" } else { "one of" };
         facts.push(format!("{many}: {}", values.join(" | ")));
     }
     facts.extend(field.minimum.map(|least| format!("at least {least}")));
     facts.extend(field.maximum.map(|most| format!("at most {most}")));
-    let what = if field.kind == "array" { "choices" } else { "characters" };
+    let what = if field.kind == FieldKind::Array { "choices" } else { "characters" };
     facts.extend(field.min_length.map(|least| format!("at least {least} {what}")));
     facts.extend(field.max_length.map(|most| format!("at most {most} {what}")));
     facts.extend(field.default.as_ref().map(|default| format!("default {default}")));
@@ -220,14 +258,14 @@ mod tests {
             label: label.map(str::to_owned),
         };
         for (property, kind) in [
-            (json!({"type": "string", "enum": ["a", "b"], "enumNames": ["A", "b"]}), "string"),
+            (json!({"type": "string", "enum": ["a", "b"], "enumNames": ["A", "b"]}), FieldKind::String),
             (
                 json!({"type": "string", "oneOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "b"}]}),
-                "string",
+                FieldKind::String,
             ),
             (
                 json!({"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "b"}]}}),
-                "array",
+                FieldKind::Array,
             ),
         ] {
             let read = read(&json!({ "it": property }));
@@ -236,7 +274,7 @@ mod tests {
         }
         let numbers = read(&json!({"it": {"type": "integer", "enum": [1, 2]}}));
         assert_eq!(line(&numbers[0]), "it (integer, one of: 1 | 2)");
-        assert_eq!(read(&json!({"it": {"enum": ["a"]}}))[0].kind, "string");
+        assert_eq!(read(&json!({"it": {"enum": ["a"]}}))[0].kind, FieldKind::String);
         let read = read(&json!({"it": {"type": "array", "items": {"type": "string", "enum": ["a"]}}}));
         assert_eq!(line(&read[0]), "it (array, any of: a)");
     }
@@ -248,9 +286,9 @@ mod tests {
             json!({"type": "object"}),
             json!({"type": "array", "items": {"type": "string"}}),
         ] {
-            assert_eq!(read(&json!({ "it": property }))[0].kind, "other", "{property}");
+            assert_eq!(read(&json!({ "it": property }))[0].kind, FieldKind::Other, "{property}");
         }
-        assert_eq!(read(&json!({"n\u{202e}ame": {"type": "string"}}))[0].kind, "other");
+        assert_eq!(read(&json!({"n\u{202e}ame": {"type": "string"}}))[0].kind, FieldKind::Other);
     }
 
     #[test]

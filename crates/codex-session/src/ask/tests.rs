@@ -229,7 +229,7 @@ fn files_of_a_patch_that_need_care_are_named_first() {
         method::FILE_CHANGE,
         json!({}),
     );
-    let labels: Vec<_> = ask.details.iter().map(|detail| detail.label).collect();
+    let labels: Vec<_> = ask.details.iter().map(|detail| detail.label.as_ref()).collect();
     assert_eq!(labels, ["Careful", "Not shown", "Changes"]);
 }
 
@@ -411,7 +411,7 @@ fn a_large_patch_names_three_files_and_counts_the_rest() {
     let mut ask = ask_in(&context, method::FILE_CHANGE, json!({"grantRoot": "/srv", "reason": "tidy up"}));
     let changes = std::mem::take(&mut ask.changes);
     let moved = (changes[1].path.as_str(), changes[1].kind, changes[1].moved_to.as_deref());
-    assert_eq!((changes.len(), moved), (7, ("f1", "update", Some("g⟨U+202E⟩1"))));
+    assert_eq!((changes.len(), moved), (7, ("f1", ShownChangeKind::Update, Some("g⟨U+202E⟩1"))));
     assert_snapshot!(ask.text(), @r"
     Let Codex change files?
     Changes: 1 update, 4 delete, 2 other: f0, f1 → g⟨U+202E⟩1, f2, +4 more

@@ -121,7 +121,7 @@ impl Bridge {
         lines.extend(view.task.reason.clone());
         lines.push(format!("Last asked: {}", view.task.prompt_summary));
         for request in &view.open_requests {
-            let title = request.ask["title"].as_str().unwrap_or("a request");
+            let title = &request.ask.title;
             lines.push(format!("Waits for a decision: {title} – {}", how_to_decide(request)));
         }
         let waiting = self.waiting_messages(conversation).await?.len();
@@ -231,7 +231,7 @@ pub(super) fn is_too_late(command: &Command, message: &Message) -> bool {
 
 fn how_to_decide(request: &RequestRecord) -> String {
     let id = &request.request_id;
-    if request.is_question() {
+    if request.ask.is_question() {
         answer::how(request.task_id.as_str(), id, &request.ask)
     } else {
         format!("/approve {id} or /deny {id}")

@@ -146,7 +146,7 @@ impl Bridge {
         if let Ok(request) = &found
             && answering::is_yes(&decision)
             && request.state == RequestState::Open
-            && !request.is_question()
+            && !request.ask.is_question()
             && let Some(objection) = self.sight_of(request, message).await?.objection(request)
         {
             found = Err(objection);
@@ -280,8 +280,8 @@ impl Bridge {
         mut open: Vec<RequestRecord>,
         message: &Message,
     ) -> Result<Vec<RequestRecord>, Error> {
-        if open.iter().any(|request| !request.is_question()) {
-            open.retain(|request| !request.is_question());
+        if open.iter().any(|request| !request.ask.is_question()) {
+            open.retain(|request| !request.ask.is_question());
         }
         let mut shown = Vec::new();
         for request in &open {
@@ -382,10 +382,10 @@ fn is_yes(choice: &Choice) -> bool {
 fn decision_of(request: &RequestRecord, choice: Choice) -> Result<Decision, String> {
     let id = &request.request_id;
     let instead = |wrong: &str| answer::instead(wrong, request.task_id.as_str(), id, &request.ask);
-    if request.is_question() && is_yes(&choice) {
+    if request.ask.is_question() && is_yes(&choice) {
         return Err(instead(&format!("{id} is a question, which takes no yes.")));
     }
-    if is_yes(&choice) && request.needs_reveal() {
+    if is_yes(&choice) && request.ask.needs_reveal {
         let task = &request.task_id;
         return Err(format!(
             "{id} holds a secret that cannot be shown here, and is not approved here. On the machine, \

@@ -224,7 +224,7 @@ impl Bridge {
                 _ => continue,
             };
             if self.was_told(task, &request.request_id).await? {
-                let title = request.ask["title"].as_str().unwrap_or("a request");
+                let title = &request.ask.title;
                 let text = format!("No longer open ({}): {title} – {why}.", request.request_id);
                 self.say_in(
                     format!("dlv-{}-closed", request.request_id),

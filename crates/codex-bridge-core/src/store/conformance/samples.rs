@@ -1,6 +1,11 @@
 //! Records with something in every field, so that a field that is not kept is seen.
 
-use codex_session::{ApprovalMode, Escalations, RequestKey, Sandbox};
+use codex_session::ask::{
+    AskedBy, Choice, Detail, FieldKind, Kind, Offer, ShownChange, ShownChangeKind, ShownField, ShownOption,
+    ShownQuestion,
+};
+use codex_session::{ApprovalMode, Ask, Escalations, RequestKey, Sandbox};
+use codex_wire::escalation::Escalation;
 use codex_wire::{Epoch, RequestId, ThreadId, TurnId};
 use serde_json::json;
 
@@ -8,7 +13,7 @@ use crate::event::{Line, NewEvent, Other};
 use crate::inbox::{Conversation, Message, MessageKind, Party, Room, State as MessageState};
 use crate::outbox::{Delivery, Notice};
 use crate::place::Place;
-use crate::request::{RequestRecord, RequestState};
+use crate::request::{RequestRecord, RequestState, StoredAsk};
 use crate::store::Write;
 use crate::task::{
     EscalationRule, GiverKind, Limits, Notification, Parked, Settings, Status, Task, TaskError, TaskId,
@@ -140,6 +145,54 @@ pub fn turn(task: u32, number: u32) -> TurnRecord {
     }
 }
 
+/// What a request asks, with everything that it can have.
+fn asked() -> StoredAsk {
+    let change = ShownChange {
+        path: "/work/a b".into(),
+        kind: ShownChangeKind::Update,
+        moved_to: Some("/work/c".into()),
+        diff: "--- /work/a b\n+++ /work/c\n@@ -1 +1 @@\n-1\n+2\n".into(),
+        added_lines: Some(1),
+        removed_lines: Some(1),
+        cut_bytes: 7,
+    };
+    let options = vec![ShownOption { label: "Red".into(), description: "like blood".into() }];
+    let question =
+        ShownQuestion { id: "colour".into(), text: "Which?".into(), options, is_free: true, is_secret: true };
+    let field = ShownField {
+        name: "count".into(),
+        title: Some("Count".into()),
+        description: Some("How many".into()),
+        kind: FieldKind::Integer,
+        required: true,
+        default: Some(json!(1)),
+        choices: vec![Choice { value: "1".into(), label: Some("one".into()) }],
+        minimum: Some(0.5),
+        maximum: Some(9.0),
+        min_length: Some(1),
+        max_length: Some(2),
+        format: Some("date".into()),
+    };
+    let ask = Ask {
+        digest: "0123456789abcdef0123456789abcdef".into(),
+        kind: Kind::FileChange,
+        title: "Let Codex change files?".into(),
+        call_id: Some("call-1".into()),
+        escalation: Some(Escalation::Asked),
+        details: vec![Detail { label: "Directory".into(), text: "/work".into() }],
+        changes: vec![change],
+        questions: vec![question],
+        fields: vec![field],
+        hidden_secrets: 2,
+        asked_by: AskedBy::SubAgent { thread_id: "thread-9".into() },
+        offers: vec![Offer::Accept, Offer::AcceptAlways { prefix: vec!["ls".into()] }, Offer::Decline],
+        needs_reveal: true,
+        offers_after_reveal: vec![Offer::Accept],
+        unredacted: None,
+    };
+    StoredAsk { ask, trust: Some(Trust::Instructions), whole_changes_bytes: Some(100) }
+}
+
 /// A request of a task, with everything that it can have.
 pub fn request(task: u32, id: RequestId, state: RequestState) -> RequestRecord {
     let name = serde_json::to_string(&id).unwrap_or_default();
@@ -149,7 +202,7 @@ pub fn request(task: u32, id: RequestId, state: RequestState) -> RequestRecord {
         request_id: format!("request-{name}"),
         digest: "0123456789abcdef0123456789abcdef".into(),
         method: "item/commandExecution/requestApproval".into(),
-        ask: json!({"command": "ls 'a b'", "cwd": "/work", "changes": [{"n": 1.5}, null, true]}),
+        ask: asked(),
         state,
         sealed_ask: Some(vec![6; 100]),
         sealed_decision: Some(vec![7; 100]),

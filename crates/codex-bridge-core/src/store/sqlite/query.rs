@@ -7,7 +7,7 @@ use rusqlite::{Connection, Result, Row, params_from_iter};
 
 use super::cell::{Json, Word};
 use crate::event::{Event, Line, Seq};
-use crate::request::{RequestRecord, WholeChanges};
+use crate::request::{RequestRecord, StoredAsk, WholeChanges};
 use crate::store::{AuditFilter, AuditLine, RequestFilter, TaskFilter};
 use crate::task::{Status, Task, TaskId, TurnRecord};
 use crate::token::{Quota, Token};
@@ -236,7 +236,7 @@ fn read_request(row: &Row<'_>) -> Result<RequestRecord> {
         request_id: row.get("request_id")?,
         digest: row.get("digest")?,
         method: row.get("method")?,
-        ask: json(row, "ask")?,
+        ask: StoredAsk::read(row.get_ref("ask")?.as_str()?),
         state: row.get::<_, Word<_>>("state")?.0,
         sealed_ask: row.get("sealed_ask")?,
         sealed_decision: row.get("sealed_decision")?,

@@ -1,6 +1,6 @@
 //! How many bytes a batch takes, roughly: the queue before the writer is bounded in bytes too.
 
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::store::Write;
 
@@ -36,11 +36,6 @@ fn of_write(write: &Write) -> usize {
     }
 }
 
-fn of_json(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(of_json).sum(),
-        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + of_json(value)).sum(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
-    }
+fn of_json(value: &impl Serialize) -> usize {
+    serde_json::to_vec(value).map_or(0, |text| text.len())
 }

@@ -29,7 +29,7 @@ async fn a_turn_keeps_its_level_through_a_restart_and_the_next_one_gets_that_of_
 
     let bridge = bench.open().await;
     let view = asked(&bridge, &id).await;
-    assert_eq!((view.trust, view.open_requests[0].trust()), (Trust::Hostile, Some(Trust::Trusted)));
+    assert_eq!((view.trust, view.open_requests[0].ask.trust), (Trust::Hostile, Some(Trust::Trusted)));
     decide(&bridge, &id, Decision::Accept, "ada").await.unwrap();
     assert_eq!(done(&bridge, &id).await.settings.trust_of_turn, Some(Trust::Trusted));
     assert!(dir.join("made.txt").exists());

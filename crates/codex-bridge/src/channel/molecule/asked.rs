@@ -101,7 +101,7 @@ impl Asked {
             if self.all().iter().any(|(_, known)| *known == asked.name()) {
                 continue;
             }
-            let title = asked.ask["title"].as_str().unwrap_or("Codex asks");
+            let title = &asked.ask.title;
             let body = json!({
                 "kind": "approval", "recipient_type": "user",
                 "title": format!("{title} [{}]", asked.name()),

@@ -290,6 +290,8 @@ pub fn retry_after(error: &Value) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use codex_session::Ask;
+
     use super::*;
 
     fn refused(error: Value) -> Refusal {
@@ -324,7 +326,7 @@ mod tests {
         let asked = Asked {
             request_id: "req-12ab34cd".to_owned(),
             digest: "0123456789abcdef0123456789abcdef".to_owned(),
-            ask: Value::Null,
+            ask: Ask::default(),
             is_long: false,
             was_shown: false,
             expires_at: None,

@@ -5,6 +5,7 @@
 use codex_bridge_core::bridge::{Button, Choice};
 use codex_bridge_core::inbox::answer;
 use codex_session::Decision;
+use codex_session::ask::Offer;
 use serde_json::{Value, json};
 
 use crate::deliver::text::Shown;
@@ -38,11 +39,10 @@ fn rows(shown: Shown<'_>, is_one_of_many: bool) -> Vec<Value> {
         let row = |(number, word): (usize, String)| json!([button(OPTION, &word, &format!(":{number}"))]);
         return words.enumerate().map(row).collect();
     }
-    let offers = asked.ask["offers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut row = Vec::new();
     if shown.is_whole {
         row.push(button(APPROVE, "Approve", ""));
-        if offers.iter().any(|offer| offer == "accept_for_session") {
+        if asked.ask.offers.contains(&Offer::AcceptForSession) {
             row.push(button(FOR_SESSION, "For this thread", ""));
         }
     }
@@ -103,7 +103,7 @@ mod tests {
     const SHORT: &str = "0123456789abcdef";
 
     fn asked(id: &str, ask: Value) -> Asked {
-        let digest = DIGEST.to_owned();
+        let (digest, ask) = (DIGEST.to_owned(), serde_json::from_value(ask).unwrap());
         Asked { request_id: id.into(), digest, ask, is_long: false, was_shown: false, expires_at: None }
     }
 

@@ -4,13 +4,12 @@
 mod changes;
 
 use redact::plain::plain;
-use serde::Deserialize;
 
 use self::changes::Diffs;
 use super::paint::Paint;
 use super::width::{columns, pad, wrap};
 use crate::amount::counted;
-use crate::view::Request;
+use crate::view::{Question, Request};
 
 /// Labels are padded to the longest, up to this; in a narrow window the text goes below its label.
 const WIDEST_LABEL: usize = 12;
@@ -18,40 +17,6 @@ const WIDEST_LABEL: usize = 12;
 const NARROW: usize = 30;
 /// Before the rest of a line that was broken.
 const CONTINUED: &str = "  ";
-
-/// A question of the model.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Question {
-    /// The key of its answer.
-    pub id: String,
-    /// Heading and question.
-    pub text: String,
-    /// The choices.
-    #[serde(default)]
-    pub options: Vec<Choice>,
-    /// Whether an answer of one's own will do.
-    #[serde(default)]
-    pub is_free: bool,
-    /// Whether the answer is a secret.
-    #[serde(default)]
-    pub is_secret: bool,
-}
-
-/// A choice of a question.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Choice {
-    /// The choice.
-    pub label: String,
-    /// What it means.
-    #[serde(default)]
-    pub description: String,
-}
-
-/// The questions of a request, in order.
-pub fn questions(request: &Request) -> Vec<Question> {
-    let questions = request.questions.clone().unwrap_or_default();
-    serde_json::from_value(questions).unwrap_or_default()
-}
 
 /// The question as a block of lines, a long diff folded.
 pub fn request(request: &Request, paint: Paint, room: usize) -> Vec<String> {
@@ -71,12 +36,12 @@ fn block(request: &Request, diffs: Diffs, paint: Paint, room: usize) -> Vec<Stri
         lines.extend(labelled(&plain(&detail.label), &plain(&detail.text), widest, paint, room));
     }
     lines.extend(changes::changes(request, diffs, paint, room));
-    for (index, question) in questions(request).iter().enumerate() {
+    for (index, question) in request.questions.iter().enumerate() {
         lines.extend(self::question(index + 1, question, paint, room));
     }
     if request.hidden_secrets > 0 {
         let verb = if request.hidden_secrets == 1 { "is" } else { "are" };
-        let count = usize::try_from(request.hidden_secrets).unwrap_or(usize::MAX);
+        let count = request.hidden_secrets;
         let said = format!("{} {verb} hidden in this.", counted(count, "secret"));
         lines.push(format!("  {}", paint.waiting(&said)));
     }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use codex_session::Decision;
 
 use crate::cli::render::paint::Paint;
-use crate::cli::render::request::{Question, letter, questions};
+use crate::cli::render::request::letter;
 use crate::cli::render::width::wrap;
+use crate::view::Question;
 use crate::view::Request;
 
 /// Refuses to answer a question.
@@ -37,7 +38,7 @@ pub struct Inquiry {
 impl Inquiry {
     /// Nothing is answered yet.
     pub fn new(request: Request) -> Self {
-        Self { questions: questions(&request), request, answers: BTreeMap::new() }
+        Self { questions: request.questions.clone(), request, answers: BTreeMap::new() }
     }
 
     /// The question that is next, with its number.

@@ -151,7 +151,7 @@ mod tests {
             assert!(LIMIT.length(&marked[number].text) <= 4096 && !part.text.is_empty());
             said.push_str(&part.text.replace(GOES_ON, ""));
             for shown in part.decides {
-                let command = shown.asked.ask["details"][0]["text"].as_str().unwrap();
+                let command = shown.asked.ask.details[0].text.as_str();
                 assert_eq!(bare(&said).contains(&bare(command)), shown.is_whole);
                 decided.push((number, shown.is_whole));
             }
@@ -190,8 +190,10 @@ mod tests {
     #[test]
     fn a_patch_is_shown_with_its_diff_or_cannot_be_agreed_to() {
         let mut notice = notice(&["-".to_owned()]);
-        notice.requests[0].ask["changes"] =
-            json!([{"path": "/a", "kind": "add", "diff": "--- /dev/null\n+++ /a\n+new\n"}]);
+        notice.requests[0].ask.changes = serde_json::from_value(
+            json!([{"path": "/a", "kind": "add", "diff": "--- /dev/null\n+++ /a\n+new\n"}]),
+        )
+        .unwrap();
         let shown = parts(&notice, false, LIMIT).remove(0);
         assert!(shown.text.contains("+++ /a\n+new\n") && shown.decides[0].is_whole, "{shown:?}");
         notice.requests[0].is_long = true;

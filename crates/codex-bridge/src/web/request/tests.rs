@@ -12,7 +12,7 @@ fn record(ask: Value, state: RequestState) -> RequestRecord {
         task_id: TaskId("codex-1".into()),
         request_id: "req-1".into(),
         method: String::new(),
-        ask,
+        ask: serde_json::from_value(ask).unwrap(),
         state,
         digest: "d".into(),
         sealed_ask: None,

@@ -26,8 +26,8 @@ pub(super) fn changes(request: &Request, diffs: Diffs, paint: Paint, room: usize
     for change in request.changes.iter().flatten() {
         // A file is named even if nothing of it is shown.
         let name = match &change.moved_to {
-            Some(target) => format!("{} {} → {target}", change.kind, change.path),
-            None => format!("{} {}", change.kind, change.path),
+            Some(target) => format!("{} {} → {target}", change.kind.as_str(), change.path),
+            None => format!("{} {}", change.kind.as_str(), change.path),
         };
         lines.extend(indented(&plain(&name), 2, room).map(|line| format!("  {}", paint.strong(&line))));
         let diff = plain(&change.diff);
