@@ -24,7 +24,6 @@ mod journal;
 mod opening;
 mod unwritten;
 
-pub(crate) use journal::was_heard;
 pub(crate) use opening::session_setup;
 use unwritten::Unwritten;
 

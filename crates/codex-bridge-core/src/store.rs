@@ -67,6 +67,12 @@ pub trait Store: Send + Sync + 'static {
     /// The last events of a task, the oldest first, at most `limit`.
     fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> BoxFuture<'a, Result<Vec<Event>, Error>>;
 
+    /// The last line of a task's log that tells what a turn changed.
+    fn last_diff<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Event>, Error>>;
+
+    /// Whether words that were sent under this name are a part of a turn of the task.
+    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> BoxFuture<'a, Result<bool, Error>>;
+
     /// Requests, the oldest first.
     fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>>;
 

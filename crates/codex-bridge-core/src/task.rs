@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use codex_session::{ApprovalMode, Escalations, Sandbox};
+use codex_session::{ApprovalMode, Escalations, Sandbox, TurnOutcome};
 use codex_wire::thread::{TokenCount, TokenUsage};
 use codex_wire::{Epoch, ThreadId, TurnId};
 use serde::{Deserialize, Serialize};
@@ -453,9 +453,17 @@ pub struct TurnRecord {
     pub task_id: TaskId,
     /// Which, from 1.
     pub number: u32,
-    /// Our own id of the prompt, which Codex shows again. It ends with a keyed mark of the prompt, and of the caller's
-    /// name for it if there is one: whether another one is the same can be told when the prompt is long gone.
+    /// Our own id of the prompt, which Codex shows again.
     pub client_id: String,
+    /// The caller's own name for it.
+    #[serde(default)]
+    pub client_request_id: Option<String>,
+    /// Of a turn from before names were kept: a keyed mark of the name.
+    #[serde(default)]
+    pub name_mark: Option<String>,
+    /// A keyed mark of the prompt: whether another prompt is the same can be told when this one is long gone.
+    #[serde(default)]
+    pub prompt_mark: Option<String>,
     /// How far it is.
     pub progress: TurnProgress,
     /// The prompt as it must be sent, sealed; gone once Codex has it.
@@ -464,6 +472,15 @@ pub struct TurnRecord {
     pub prompt_summary: String,
     /// Codex's id of the turn, once known.
     pub turn_id: Option<TurnId>,
+    /// How it ended; none while it has not, and for turns that were never sent.
+    #[serde(default)]
+    pub outcome: Option<TurnOutcome>,
+    /// The answer.
+    #[serde(default)]
+    pub final_text: Option<String>,
+    /// Why there is none.
+    #[serde(default)]
+    pub error: Option<TaskError>,
     /// When it was asked for.
     pub created_at: TimeMs,
     /// When it ended.

@@ -116,6 +116,11 @@ impl Bridge {
         Ok(self.inner.store.events(id, after, limit).await?)
     }
 
+    /// The line of a task's log that tells what its last turn that changed files did to them.
+    pub async fn last_diff(&self, id: &TaskId) -> Result<Option<Event>, Error> {
+        Ok(self.inner.store.last_diff(id).await?)
+    }
+
     /// The end of a task's log.
     pub async fn last_events(&self, id: &TaskId, limit: u32) -> Result<Vec<Event>, Error> {
         Ok(self.inner.store.last_events(id, limit).await?)

@@ -9,10 +9,6 @@ use crate::task::{Notification, Settings, Status, Task, TaskId, TimeMs, TurnProg
 
 /// How much of a prompt is kept for lists. One that is longer ends in `…`.
 const SUMMARY_CHARS: usize = 200;
-/// Where the mark of the prompt stands in our own id of it.
-const PROMPT_MARK: usize = 3;
-/// Where the mark of the caller's name for it stands, if it has one.
-const NAME_MARK: usize = 4;
 
 impl Inner {
     pub(super) fn new_task(&self, new: &NewTask, now: TimeMs) -> Task {
@@ -74,15 +70,20 @@ impl Inner {
             .key
             .seal(prompt.as_bytes(), task_id.as_str())
             .map_err(|error| Error::Refused(error.to_string()))?;
-        let mark = self.mark(task_id, prompt)?;
         Ok(TurnRecord {
             task_id: task_id.clone(),
             number,
-            client_id: format!("{task_id}/{number}/{}/{mark}", random_hex(16)),
+            client_id: format!("{task_id}/{number}/{}", random_hex(16)),
+            client_request_id: None,
+            name_mark: None,
+            prompt_mark: Some(self.mark(task_id, prompt)?),
             progress: TurnProgress::Recorded,
             sealed_prompt: Some(sealed),
             prompt_summary: self.summary(prompt),
             turn_id: None,
+            outcome: None,
+            final_text: None,
+            error: None,
             created_at: now,
             ended_at: None,
         })
@@ -97,7 +98,7 @@ impl Inner {
     pub(super) async fn has_first_prompt(&self, task_id: &TaskId, prompt: &str) -> Result<bool, Error> {
         let mark = self.mark(task_id, prompt)?;
         let turns = self.store.turns(task_id).await?;
-        Ok(turns.first().is_some_and(|turn| part(turn, PROMPT_MARK).is_none_or(|found| found == mark)))
+        Ok(turns.first().is_some_and(|turn| turn.prompt_mark.as_ref().is_none_or(|found| *found == mark)))
     }
 
     /// Whether a branch was made with this very prompt, or without one. What it was given later says nothing.
@@ -106,7 +107,7 @@ impl Inner {
         let turns = self.store.turns(&branch.id).await?;
         // Its first turn was recorded with it, at the same moment, or later by somebody else.
         let first = turns.first().filter(|turn| turn.created_at == branch.created_at);
-        Ok(first.and_then(|turn| part(turn, PROMPT_MARK)) == mark.as_deref())
+        Ok(first.and_then(|turn| turn.prompt_mark.as_deref()) == mark.as_deref())
     }
 
     /// Whether the turn of this name was given this prompt; none if there is no such turn.
@@ -117,10 +118,11 @@ impl Inner {
         prompt: &str,
     ) -> Result<Option<bool>, Error> {
         let Some(name) = name else { return Ok(None) };
-        let (name, prompt) = (self.mark(task_id, name)?, self.mark(task_id, prompt)?);
+        let (mark, prompt) = (Some(self.mark(task_id, name)?), Some(self.mark(task_id, prompt)?));
         let turns = self.store.turns(task_id).await?;
-        let named = turns.iter().find(|turn| part(turn, NAME_MARK) == Some(name.as_str()));
-        Ok(named.map(|turn| part(turn, PROMPT_MARK) == Some(prompt.as_str())))
+        let is_named =
+            |turn: &&TurnRecord| turn.client_request_id.as_deref() == Some(name) || turn.name_mark == mark;
+        Ok(turns.iter().find(is_named).map(|turn| turn.prompt_mark == prompt))
     }
 
     pub(super) fn summary(&self, prompt: &str) -> String {
@@ -149,7 +151,7 @@ impl Inner {
         task.settings.turn_given_by = by.kind;
         let mut batch = self.another_turn(task, prompt, now_ms())?;
         if let Some(name) = client_request_id {
-            self.name_turn(&mut batch, name)?;
+            Self::name_turn(&mut batch, name);
         }
         batch.push(audit(&by.name, "continue", Some(&task.id), &self.summary(prompt)));
         batch.extend(Self::counted(by, &task.id, &[Some(prompt)]));
@@ -163,14 +165,11 @@ impl Inner {
         Ok(())
     }
 
-    /// Puts the caller's own name into what makes a turn: a mark of it, by which the turn is found, and for readers of
-    /// the log the name itself.
-    fn name_turn(&self, batch: &mut [Write], name: &str) -> Result<(), Error> {
+    /// Puts the caller's own name into what makes a turn: into its row, and into the log.
+    fn name_turn(batch: &mut [Write], name: &str) {
         for write in batch {
             match write {
-                Write::SaveTurn(turn) => {
-                    turn.client_id = format!("{}/{}", turn.client_id, self.mark(&turn.task_id, name)?);
-                }
+                Write::SaveTurn(turn) => turn.client_request_id = Some(name.to_owned()),
                 Write::Append { events, .. } => {
                     for event in events {
                         if let Line::State(state) = &mut event.line {
@@ -181,7 +180,6 @@ impl Inner {
                 _ => {}
             }
         }
-        Ok(())
     }
 
     /// Ends a turn that was never sent, with its task as it is from then on. It counts as one: the next has a number of
@@ -224,11 +222,6 @@ impl Inner {
             state_event(task, now),
         ])
     }
-}
-
-/// A part of our own id of a prompt, if it has so many.
-fn part(turn: &TurnRecord, at: usize) -> Option<&str> {
-    turn.client_id.split('/').nth(at)
 }
 
 /// The end of a turn that is to come, which nobody was told of yet.

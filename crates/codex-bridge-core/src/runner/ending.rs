@@ -33,6 +33,8 @@ impl Work {
         self.turn.progress = TurnProgress::Ended;
         self.turn.sealed_prompt = None;
         self.turn.ended_at = Some(now);
+        self.turn.outcome = Some(result.outcome);
+        (self.turn.final_text, self.turn.error) = (self.task.final_text.clone(), self.task.error.clone());
         (self.task.updated_at, self.task.completed_at) = (now, Some(now));
         let mut batch =
             vec![Write::SaveTurn(Box::new(self.turn.clone())), Write::SaveTask(Box::new(self.task.clone()))];

@@ -12,14 +12,13 @@ use codex_wire::thread::TokenUsage;
 use super::{Work, stop};
 use crate::bridge::{Inner, LiveKind, Watchdog, append, letters, now_ms, random_hex, state_event};
 use crate::event::{
-    Event, Line, RequestDecided, Requested, Retrying, Steered, TerminalInput, ThreadOpened, TurnStarted,
-    Warning,
+    Line, RequestDecided, Requested, Retrying, Steered, TerminalInput, ThreadOpened, TurnStarted, Warning,
 };
 use crate::failpoint;
 use crate::outbox::Notice;
 use crate::request::{RequestRecord, RequestState, StoredAsk, WholeChanges};
-use crate::store::{self, RequestFilter, Store, Write};
-use crate::task::{Status, TaskId, TurnProgress};
+use crate::store::{self, RequestFilter, Write};
+use crate::task::{Status, TurnProgress};
 
 /// Lines of a log that are read at once.
 const LOG_PAGE: u32 = 1000;
@@ -29,24 +28,6 @@ const LISTED_DIFF_BYTES: usize = 64 * 1024;
 const REVEALED_BYTES: usize = 1024 * 1024;
 /// Bytes of a prompt, or of what is added to it, in the log.
 const LOGGED_PROMPT_BYTES: usize = 64 * 1024;
-
-/// Whether something that was added to a turn of a task under this name is a part of it.
-pub(crate) async fn was_heard(
-    store: &dyn Store,
-    task_id: &TaskId,
-    client_id: &str,
-) -> Result<bool, store::Error> {
-    let mut after = 0;
-    loop {
-        let page = store.events(task_id, after, LOG_PAGE).await?;
-        let Some(last) = page.last() else { return Ok(false) };
-        after = last.seq;
-        let is_it = |event: &Event| matches!(&event.line, Line::Steered(it) if it.client_id == client_id);
-        if page.iter().any(is_it) {
-            return Ok(true);
-        }
-    }
-}
 
 impl Work {
     pub(super) async fn record(

@@ -19,7 +19,7 @@ use futures_util::future::{join, join_all};
 
 use self::samples::{add, append, full_task, new_task, request, task_id, turn};
 use super::{AuditFilter, Committed, Error, RequestFilter, Store, TaskFilter, Write};
-use crate::event::Seq;
+use crate::event::{Diff, Line, NewEvent, Seq, Steered};
 use crate::request::{RequestState, WholeChanges};
 use crate::task::{Status, Task, TurnProgress};
 use crate::token::{Role, Used};
@@ -40,6 +40,7 @@ macro_rules! store_stories {
             numbers_begin_at_one_and_have_no_gaps
             a_refused_batch_takes_no_number_and_harms_no_other
             events_are_read_by_cursor
+            diffs_and_added_words_are_found_by_their_kind
             tasks_are_listed_by_page_and_filter
             tasks_are_found_by_place_activity_and_text
             requests_are_found_by_task_name_and_state
@@ -111,6 +112,26 @@ fn whole_changes(task: u32, request_id: &str) -> Write {
     let changes = vec![ShownChange { path: "a".into(), diff, ..ShownChange::default() }];
     let (request_id, task_id) = (request_id.to_owned(), task_id(task));
     Write::SaveWholeChanges(Box::new(WholeChanges { request_id, task_id, changes }))
+}
+
+/// Lines of a few kinds are found without reading the whole log.
+pub async fn diffs_and_added_words_are_found_by_their_kind(store: &impl Store) {
+    store.commit(vec![add(new_task(1)), add(new_task(2))]).await.unwrap();
+    let id = task_id(1);
+    assert_eq!(store.last_diff(&id).await.unwrap(), None);
+    let (text, by, item_id) = (Some("be brief".into()), None, None);
+    let steered = Steered { item_id, client_id: "msg-1".into(), by, text, text_cut_bytes: None };
+    let lines: Vec<Line> =
+        vec![Diff { diff: "one".into() }.into(), steered.into(), Diff { diff: "two".into() }.into()];
+    let events = lines.into_iter().map(|line| NewEvent { at: 1, line }).collect();
+    let batch = vec![Write::Append { task_id: id.clone(), events }, append(1, 1..=3)];
+    store.commit(batch).await.unwrap();
+    let last = store.last_diff(&id).await.unwrap().unwrap();
+    assert_eq!((last.seq, last.line), (3, Diff { diff: "two".into() }.into()));
+    assert!(store.was_steered(&id, "msg-1").await.unwrap());
+    assert!(!store.was_steered(&id, "msg-2").await.unwrap());
+    assert!(!store.was_steered(&task_id(2), "msg-1").await.unwrap());
+    assert_eq!(store.last_diff(&task_id(2)).await.unwrap(), None);
 }
 
 /// They are read apart from their request, which may come later or never.

@@ -11,7 +11,7 @@ use super::{
     AuditFilter, AuditLine, CONVERSATIONS_OUTLIVE_MS, Committed, Counts, DeliveryFilter, Error,
     MessageFilter, RequestFilter, Store, TaskFilter, Write,
 };
-use crate::event::{Event, NewEvent, Seq};
+use crate::event::{Event, Line, NewEvent, Seq};
 use crate::inbox::{ChannelRecord, Conversation, Message, MessageKind, State as MessageState};
 use crate::outbox::{Delivery, Occasion, State as DeliveryState};
 use crate::request::{RequestRecord, RequestState, WholeChanges};
@@ -510,6 +510,22 @@ impl Store for Memory {
             let state = self.state();
             let events = state.logs.get(id).map(|log| log.events.as_slice()).unwrap_or_default();
             Ok(events[events.len().saturating_sub(limit as usize)..].to_vec())
+        })
+    }
+
+    fn last_diff<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Event>, Error>> {
+        Box::pin(async move {
+            let state = self.state();
+            let mut events = state.logs.get(id).into_iter().flat_map(|log| &log.events).rev();
+            Ok(events.find(|event| matches!(event.line, Line::Diff(_))).cloned())
+        })
+    }
+
+    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> BoxFuture<'a, Result<bool, Error>> {
+        Box::pin(async move {
+            let state = self.state();
+            let mut events = state.logs.get(id).into_iter().flat_map(|log| &log.events);
+            Ok(events.any(|event| matches!(&event.line, Line::Steered(it) if it.client_id == client_id)))
         })
     }
 

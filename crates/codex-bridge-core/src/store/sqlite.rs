@@ -134,6 +134,16 @@ impl Store for Sqlite {
         Box::pin(self.readers.read(move |connection| query::last_events(connection, &id, limit)))
     }
 
+    fn last_diff<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Event>, Error>> {
+        let id = id.clone();
+        Box::pin(self.readers.read(move |connection| query::last_diff(connection, &id)))
+    }
+
+    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> BoxFuture<'a, Result<bool, Error>> {
+        let (id, client_id) = (id.clone(), client_id.to_owned());
+        Box::pin(self.readers.read(move |connection| query::was_steered(connection, &id, &client_id)))
+    }
+
     fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>> {
         let filter = filter.clone();
         Box::pin(self.readers.read(move |connection| query::requests(connection, &filter)))

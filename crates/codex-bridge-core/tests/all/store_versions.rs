@@ -6,9 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use codex_bridge_core::request::RequestState;
-use codex_bridge_core::store::conformance::samples::{add, append, full_task, new_task, request, turn};
+use codex_bridge_core::store::conformance::samples::{
+    add, append, full_task, new_task, request, task_id, turn,
+};
 use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::store::{RequestFilter, Store, TaskFilter, Write};
+use codex_bridge_core::task::TurnRecord;
 use codex_wire::RequestId;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -104,6 +107,20 @@ async fn the_store_of_every_version_opens_with_all_that_is_in_it() {
         assert_sound(&store).await;
         store.commit(vec![append(1, [21])]).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn marks_that_stood_in_the_id_of_a_turn_have_columns_of_their_own() {
+    let rig = Rig::new();
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/v8/bridge.sqlite3");
+    fs::copy(old, rig.file()).unwrap();
+    let update =
+        "UPDATE turns SET client_id = 'codex-1/' || number || '/4f2a/beef' || iif(number = 2, '/cafe', '')";
+    Connection::open(rig.file()).unwrap().execute(update, []).unwrap();
+    let turns = rig.open().turns(&task_id(1)).await.unwrap();
+    let marks = |turn: &TurnRecord| (turn.prompt_mark.clone(), turn.name_mark.clone());
+    assert_eq!(marks(&turns[0]), (Some("beef".into()), None));
+    assert_eq!(marks(&turns[1]), (Some("beef".into()), Some("cafe".into())));
 }
 
 #[tokio::test]

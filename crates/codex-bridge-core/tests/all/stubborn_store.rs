@@ -156,6 +156,14 @@ impl Store for Stubborn {
         self.store.last_events(id, limit)
     }
 
+    fn last_diff<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Event>, Error>> {
+        self.store.last_diff(id)
+    }
+
+    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> BoxFuture<'a, Result<bool, Error>> {
+        self.store.was_steered(id, client_id)
+    }
+
     fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>> {
         async move {
             let found = self.store.requests(filter).await;

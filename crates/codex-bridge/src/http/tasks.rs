@@ -9,7 +9,6 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE, LINK};
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use codex_bridge_core::TaskView;
 use codex_bridge_core::bridge::{Giver, NewBranch};
-use codex_bridge_core::event::{Event, Line};
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::{GiverKind, Status, TaskId};
 
@@ -20,8 +19,6 @@ use crate::view::{self, Diff, Outcome, ShortTask, Task, TaskResult, Turn};
 
 /// Tasks that ended longer ago than this are shown only when asked for.
 const RECENT_MS: i64 = 24 * 60 * 60 * 1000;
-/// Events that are read at once.
-const PAGE: u32 = 500;
 /// The longest name for a request.
 const KEY_MAX_BYTES: usize = 255;
 /// As long as it takes, in a number that a clock can hold.
@@ -172,7 +169,7 @@ pub async fn diff(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let task_id = app.bridge.find(&id).await?.id;
-    let last = last_diff(&app, &task_id).await?;
+    let last = app.bridge.last_diff(&task_id).await?;
     let diff = Diff::new(task_id, last);
     if wants_diff(&headers) {
         return Ok(as_diff(diff.diff.unwrap_or_default()));
@@ -189,25 +186,6 @@ pub fn wants_diff(headers: &HeaderMap) -> bool {
 /// A diff as such.
 pub fn as_diff(text: String) -> Response {
     ([(CONTENT_TYPE, "text/x-diff; charset=utf-8")], text).into_response()
-}
-
-/// It is told at the end of a turn, so it is among the last events unless later turns changed nothing.
-async fn last_diff(app: &App, task_id: &TaskId) -> Result<Option<Event>, Failure> {
-    let is_diff = |event: &Event| matches!(event.line, Line::Diff(_));
-    let recent = app.bridge.last_events(task_id, PAGE).await?;
-    let first_recent = recent.first().map_or(0, |event| event.seq);
-    if let Some(diff) = recent.into_iter().rfind(is_diff) {
-        return Ok(Some(diff));
-    }
-    let (mut last, mut after) = (None, 0);
-    loop {
-        let page = app.bridge.events(task_id, after, PAGE).await?;
-        match page.last() {
-            Some(end) if after < first_recent => after = end.seq,
-            _ => return Ok(last),
-        }
-        last = page.into_iter().rfind(is_diff).or(last);
-    }
 }
 
 /// To go on with a task is to hand over work: who could not have begun it so cannot. An approver can, as with a yes to

@@ -7,6 +7,7 @@ use codex_bridge_core::task::{
 };
 use codex_bridge_core::trust::Trust;
 use codex_bridge_core::{TaskView, event};
+use codex_session::TurnOutcome;
 use codex_session::{ApprovalMode, Sandbox};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -174,8 +175,22 @@ pub struct Turn {
     pub progress: TurnProgress,
     /// The beginning of its prompt, redacted.
     pub prompt_summary: String,
+    /// The caller's own name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_request_id: Option<String>,
     /// Codex's name of it, once known.
     pub turn_id: Option<String>,
+    /// How it ended: `completed`, `interrupted`, `failed` or `lost`; none while it has not, and if it was never sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "words::turn_outcome")]
+    pub outcome: Option<TurnOutcome>,
+    /// The answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_text: Option<String>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<words::TaskError>")]
+    pub error: Option<TaskError>,
     /// When it was asked for.
     pub created_at: String,
     /// When it ended.
@@ -330,7 +345,11 @@ impl From<TurnRecord> for Turn {
             number: turn.number,
             progress: turn.progress,
             prompt_summary: turn.prompt_summary,
+            client_request_id: turn.client_request_id,
             turn_id: turn.turn_id.map(|id| id.0),
+            outcome: turn.outcome,
+            final_text: turn.final_text,
+            error: turn.error,
             created_at: time(turn.created_at),
             ended_at: turn.ended_at.map(time),
         }

@@ -7,7 +7,7 @@ use codex_bridge_core::request::RequestState;
 use codex_bridge_core::task::{Status, TurnProgress};
 use codex_bridge_core::token::Role;
 use codex_bridge_core::trust::Trust;
-use codex_session::{ApprovalMode, Sandbox};
+use codex_session::{ApprovalMode, Sandbox, TurnOutcome};
 use codex_wire::escalation::Escalation;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
@@ -70,6 +70,10 @@ pub fn request_state(_: &mut SchemaGenerator) -> Schema {
 
 pub fn turn_progress(_: &mut SchemaGenerator) -> Schema {
     one_of(&[TurnProgress::Recorded, TurnProgress::Sending, TurnProgress::Accepted, TurnProgress::Ended])
+}
+
+pub fn turn_outcome(_: &mut SchemaGenerator) -> Schema {
+    one_of(&[TurnOutcome::Completed, TurnOutcome::Interrupted, TurnOutcome::Failed, TurnOutcome::Lost])
 }
 
 /// Why a task's last turn did not succeed.

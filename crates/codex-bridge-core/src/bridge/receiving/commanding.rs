@@ -7,7 +7,7 @@ use codex_session::Decision;
 
 use super::super::{Bridge, Error, now_ms};
 use super::InHand;
-use crate::event::Line;
+use crate::event::{Diff, Line};
 use crate::inbox::command::HELP;
 use crate::inbox::{Command, Conversation, Message, Rules, State, answer};
 use crate::request::RequestRecord;
@@ -19,8 +19,6 @@ const MOMENT_MS: TimeMs = 10 * 60 * 1000;
 /// What its sender hears instead.
 pub(super) const TOO_LONG_AGO: &str =
     "That was said too long ago to be carried out now. Say it again if it still holds.";
-/// Events that are looked through for the last diff.
-const LAST_EVENTS: u32 = 200;
 /// The most of a diff that is shown.
 const DIFF_CHARS: usize = 6_000;
 
@@ -100,7 +98,7 @@ impl Bridge {
             Command::Project(name) => self.move_to(rules, conversation, &name).await?,
             // Of its task: what is too long for the platform is read there.
             Command::Diff => {
-                let text = self.last_diff(task.as_ref()).await?;
+                let text = self.changes_of(task.as_ref()).await?;
                 return Ok(Said { text, of: task });
             }
             Command::Usage => task.as_ref().map_or_else(nothing_yet, usage),
@@ -210,14 +208,12 @@ impl Bridge {
         Ok(())
     }
 
-    async fn last_diff(&self, task: Option<&Task>) -> Result<String, Error> {
+    async fn changes_of(&self, task: Option<&Task>) -> Result<String, Error> {
         let Some(task) = task else { return Ok(nothing_yet()) };
-        let events = self.inner.store.last_events(&task.id, LAST_EVENTS).await?;
-        let diff = events.iter().rev().find_map(|event| match &event.line {
-            Line::Diff(line) => Some(line.diff.as_str()),
-            _ => None,
-        });
-        let Some(diff) = diff else { return Ok("The last turn changed nothing.".to_owned()) };
+        let last = self.inner.store.last_diff(&task.id).await?;
+        let Some(Line::Diff(Diff { diff })) = last.map(|event| event.line) else {
+            return Ok("The last turn changed nothing.".to_owned());
+        };
         let shown: String = diff.chars().take(DIFF_CHARS).collect();
         let is_cut = shown.len() < diff.len();
         Ok(if is_cut { format!("{shown}\n… (cut; the task is {})", task.id) } else { shown })

@@ -11,7 +11,6 @@ use super::InHand;
 use super::commanding::{TOO_LONG_AGO, is_too_late};
 use crate::failpoint;
 use crate::inbox::{Command, Message, MessageKind, Party, Rules, State};
-use crate::runner::was_heard;
 use crate::store::MessageFilter;
 use crate::task::{GiverKind, Status, Task, TaskId};
 
@@ -163,7 +162,7 @@ impl Bridge {
         if !task.status.is_at_rest() {
             return Ok(());
         }
-        if was_heard(&*self.inner.store, task_id, &message.id).await? {
+        if self.inner.store.was_steered(task_id, &message.id).await? {
             message.sealed_text = None;
             return Ok(self.save_message(&mut message).await?);
         }

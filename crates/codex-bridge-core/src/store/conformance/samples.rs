@@ -4,7 +4,7 @@ use codex_session::ask::{
     AskedBy, Choice, Detail, FieldKind, Kind, Offer, ShownChange, ShownChangeKind, ShownField, ShownOption,
     ShownQuestion,
 };
-use codex_session::{ApprovalMode, Ask, Escalations, RequestKey, Sandbox};
+use codex_session::{ApprovalMode, Ask, Escalations, RequestKey, Sandbox, TurnOutcome};
 use codex_wire::escalation::Escalation;
 use codex_wire::{Epoch, RequestId, ThreadId, TurnId};
 use serde_json::json;
@@ -136,10 +136,16 @@ pub fn turn(task: u32, number: u32) -> TurnRecord {
         task_id: task_id(task),
         number,
         client_id: format!("client-{task}-{number}"),
+        client_request_id: Some(format!("mine-{number}")),
+        name_mark: Some("a1".into()),
+        prompt_mark: Some("b2".into()),
         progress: TurnProgress::Sending,
         sealed_prompt: Some(vec![0, 255, 1, 254, 0]),
         prompt_summary: format!("turn {number}"),
         turn_id: Some(TurnId(format!("turn-{task}-{number}"))),
+        outcome: Some(TurnOutcome::Interrupted),
+        final_text: Some("half of it".into()),
+        error: Some(TaskError { kind: "model".into(), message: "cut off".into() }),
         created_at: 1_700_000_100_000,
         ended_at: Some(1_700_000_200_000),
     }

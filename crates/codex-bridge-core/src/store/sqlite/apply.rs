@@ -40,14 +40,20 @@ const TASK: [&str; 23] = [
     "updated_at",
     "completed_at",
 ];
-const TURN: [&str; 9] = [
+const TURN: [&str; 15] = [
     "task_id",
     "number",
     "client_id",
+    "client_request_id",
+    "name_mark",
+    "prompt_mark",
     "progress",
     "sealed_prompt",
     "prompt_summary",
     "turn_id",
+    "outcome",
+    "final_text",
+    "error",
     "created_at",
     "ended_at",
 ];
@@ -187,10 +193,16 @@ fn save_turn(connection: &Connection, turn: &TurnRecord) -> Result<(), Trouble> 
         ":task_id": turn.task_id.as_str(),
         ":number": turn.number,
         ":client_id": turn.client_id,
+        ":client_request_id": turn.client_request_id,
+        ":name_mark": turn.name_mark,
+        ":prompt_mark": turn.prompt_mark,
         ":progress": Word(turn.progress),
         ":sealed_prompt": turn.sealed_prompt,
         ":prompt_summary": turn.prompt_summary,
         ":turn_id": turn.turn_id.as_ref().map(TurnId::as_str),
+        ":outcome": turn.outcome.map(Word),
+        ":final_text": turn.final_text,
+        ":error": turn.error.as_ref().map(Json),
         ":created_at": turn.created_at,
         ":ended_at": turn.ended_at,
     })?;

@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0008_broken_off.sql"),
     include_str!("../migrations/0009_digests.sql"),
     include_str!("../migrations/0010_quotas.sql"),
+    include_str!("../migrations/0011_turns.sql"),
 ];
 
 /// As in the first migration.

@@ -101,6 +101,23 @@ pub fn requests(connection: &Connection, filter: &RequestFilter) -> Result<Vec<R
     statement.query_map(params_from_iter(conditions.values), read_request)?.collect()
 }
 
+/// The last line of a task's log that tells what a turn changed.
+pub fn last_diff(connection: &Connection, id: &TaskId) -> Result<Option<Event>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT seq, at, kind, body FROM events WHERE task_id = ?1 AND kind = 'diff' ORDER BY seq DESC LIMIT 1",
+    )?;
+    statement.query_map([id.as_str()], |row| read_event(row, id))?.next().transpose()
+}
+
+/// Whether words that were sent under this name are a part of a turn of the task.
+pub fn was_steered(connection: &Connection, id: &TaskId, client_id: &str) -> Result<bool> {
+    let mut statement = connection.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM events WHERE task_id = ?1 AND kind = 'steered' \
+         AND json_extract(body, '$.client_id') = ?2)",
+    )?;
+    statement.query_row((id.as_str(), client_id), |row| row.get(0))
+}
+
 /// The changes of a request whose own diffs are cut.
 pub fn whole_changes(connection: &Connection, request_id: &str) -> Result<Option<WholeChanges>> {
     let mut statement = connection.prepare_cached("SELECT * FROM whole_changes WHERE request_id = ?1")?;
@@ -220,10 +237,16 @@ fn read_turn(row: &Row<'_>) -> Result<TurnRecord> {
         task_id: TaskId(row.get("task_id")?),
         number: row.get("number")?,
         client_id: row.get("client_id")?,
+        client_request_id: row.get("client_request_id")?,
+        name_mark: row.get("name_mark")?,
+        prompt_mark: row.get("prompt_mark")?,
         progress: row.get::<_, Word<_>>("progress")?.0,
         sealed_prompt: row.get("sealed_prompt")?,
         prompt_summary: row.get("prompt_summary")?,
         turn_id: row.get::<_, Option<_>>("turn_id")?.map(TurnId),
+        outcome: row.get::<_, Option<Word<_>>>("outcome")?.map(|Word(outcome)| outcome),
+        final_text: row.get("final_text")?,
+        error: row.get::<_, Option<Json<_>>>("error")?.map(|Json(error)| error),
         created_at: row.get("created_at")?,
         ended_at: row.get("ended_at")?,
     })

@@ -1,0 +1,18 @@
+-- A turn's row says what was asked and what came of it. Before, marks of the prompt and of the caller's own name stood in
+-- client_id, behind the task, the number and a random part; the rest was to be found in the log.
+
+ALTER TABLE turns ADD COLUMN prompt_mark TEXT;
+-- Of turns from before names were kept: a mark of the name.
+ALTER TABLE turns ADD COLUMN name_mark TEXT;
+ALTER TABLE turns ADD COLUMN client_request_id TEXT;
+ALTER TABLE turns ADD COLUMN outcome TEXT;
+ALTER TABLE turns ADD COLUMN final_text TEXT;
+ALTER TABLE turns ADD COLUMN error TEXT;
+
+UPDATE turns
+SET prompt_mark = json_extract('["' || replace(client_id, '/', '","') || '"]', '$[3]'),
+    name_mark = json_extract('["' || replace(client_id, '/', '","') || '"]', '$[4]')
+WHERE client_id GLOB '*/*/*/*' AND client_id NOT GLOB '*["\]*';
+
+-- Few lines of a log are looked for by their kind.
+CREATE INDEX events_of_kind ON events (task_id, kind, seq) WHERE kind IN ('diff', 'steered');
