@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use codex_session::SteerOutcome;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::accounts::Accounts;
 use crate::config::Config;
 use crate::decisions::Decisions;
-use crate::event::{Line, NewEvent, StateChanged};
+use crate::desk;
+use crate::event::{Line, NewEvent, Seq, StateChanged};
 use crate::host_rules::HostRules;
 use crate::hosts::Hosts;
 use crate::outbox;
@@ -60,6 +61,7 @@ pub use news::{LiveKind, News, OpenText};
 pub use receiving::{Button, Choice, Knock, Pending, Verdict};
 pub(crate) use resuming::GO_ON;
 pub use telling::{Telling, TellingOutcome, Told};
+pub(crate) use turning::LinedUp;
 
 /// How long Codex may take to take something that is added to a turn, before the caller is told that it has not yet.
 const STEER_LIMIT: Duration = Duration::from_secs(30);
@@ -74,6 +76,7 @@ pub struct Bridge {
 
 pub(crate) struct Inner {
     pub(crate) config: Config,
+    pub(crate) admission: desk::admission::Rules,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) key: seal::Key,
     pub(crate) hosts: Hosts,
@@ -87,6 +90,8 @@ pub(crate) struct Inner {
     outbox: Outbox,
     inbox: Inbox,
     tokens: tokens::Tokens,
+    /// Whether nobody shall wait any longer.
+    closing: watch::Sender<bool>,
     pub(crate) tally: Tally,
     /// Runners, and what else goes on by itself: left to the next bridge when this one closes.
     tasks: Spawned,
@@ -122,6 +127,17 @@ impl NewTask {
     }
 }
 
+/// A task with the turn that a caller asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Continued {
+    /// The task.
+    pub view: TaskView,
+    /// The number of the turn, from 1.
+    pub turn: u32,
+    /// The last line of the log before the turn; the last one of all if the turn had been asked for before.
+    pub after: Seq,
+}
+
 /// A task with what is open on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskView {
@@ -136,6 +152,21 @@ pub struct TaskView {
 /// Why the bridge did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
+    /// The caller may not do it.
+    #[error(transparent)]
+    Forbidden(#[from] desk::Forbidden),
+    /// The operator's rules refuse the work.
+    #[error(transparent)]
+    NotAdmitted(#[from] desk::Refusal),
+    /// Nobody decides so.
+    #[error("{0}")]
+    UnknownDecision(String),
+    /// A decision by somebody who answers for others says what these were shown.
+    #[error("a decision names the request that was shown, by its `request_id` and its `digest`")]
+    DigestMissing,
+    /// The bridge closes: nobody waits any longer.
+    #[error("the daemon stops")]
+    Closing,
     /// No such task.
     #[error("no task {0}")]
     UnknownTask(String),
@@ -236,6 +267,7 @@ impl Bridge {
             Hosts::attach(&config, rules).await.map_err(|error| Error::Hosts(error.to_string()))?;
         let tokens = store.tokens().await?;
         let inner = Inner {
+            admission: desk::admission::Rules::of(&config),
             queue: Mutex::new(Queue::new(config.max_running)),
             config,
             store,
@@ -249,6 +281,7 @@ impl Bridge {
             outbox: Outbox::default(),
             inbox: Inbox::default(),
             tokens: tokens::Tokens::new(tokens),
+            closing: watch::Sender::default(),
             tally: Tally::default(),
             tasks: Spawned::default(),
             changes: Spawned::default(),
@@ -379,6 +412,17 @@ impl Bridge {
     /// Waits for nobody.
     pub fn origins(&self) -> Vec<codex_wire::host::origin::Origin> {
         self.inner.hosts.origins()
+    }
+
+    /// Sends home everyone who waits for a task, with [`Error::Closing`]. For a program that is about to stop.
+    pub fn stop_waiting(&self) {
+        self.inner.closing.send_replace(true);
+    }
+
+    /// Comes back when nobody shall wait any longer.
+    pub async fn until_closing(&self) {
+        // An error would mean that the sender, which we hold, has gone.
+        let _ = self.inner.closing.subscribe().wait_for(|closes| *closes).await;
     }
 
     /// Lets go of everything as a crash would, except that it is tidy: changes that were begun are carried out, turns

@@ -10,6 +10,7 @@ use codex_wire::host::retirement::Limits as HostLimits;
 use codex_wire::host::{EnvPolicy, KeeperCommand, Reach};
 use redact::Redactor;
 
+use crate::desk::Profile;
 use crate::login;
 use crate::outbox::Sender;
 use crate::place::Grounds;
@@ -51,6 +52,10 @@ pub struct Config {
     pub codex_home: Option<PathBuf>,
     /// Other homes that callers may name.
     pub other_homes: Vec<PathBuf>,
+    /// Where agents and remote callers may have tasks work.
+    pub roots: Option<Vec<PathBuf>>,
+    /// Named settings of the operator.
+    pub profiles: BTreeMap<String, Profile>,
     /// Paths that no command of a task may read or write: the bridge's own directories.
     pub denied: Vec<PathBuf>,
     /// Directories in which no task may write.

@@ -21,7 +21,7 @@ use crate::bridge::random_hex;
 use crate::task::{TaskId, TimeMs};
 
 pub use command::Command;
-pub use rules::{Allowed, Role, Rules, WhenFull, WhileRunning};
+pub use rules::{Allowed, Rules, WhenFull, WhileRunning};
 
 /// A message as a channel hands it over.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@ mod accounts;
 pub mod bridge;
 pub mod config;
 mod decisions;
+pub mod desk;
 pub mod diff;
 pub mod event;
 pub mod failpoint;
@@ -27,3 +28,4 @@ pub mod trust;
 
 pub use bridge::{Bridge, NewTask, News, TaskView};
 pub use config::{Config, OnHostLoss};
+pub use desk::{Caller, Desk};

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Which directory a path led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +110,20 @@ impl Grounds {
         let tools = self.tools.iter().map(real).find(|tools| dir.starts_with(tools)).map(Overlap::AmongTools);
         inside.or_else(|| home.map(Overlap::HoldsHome)).or(holds).or(tools)
     }
+}
+
+/// Reads a list of paths, each of which must begin at the root.
+pub fn absolute_paths<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<PathBuf>, D::Error> {
+    let paths = Vec::<PathBuf>::deserialize(input)?;
+    match paths.iter().find(|path| !path.is_absolute()) {
+        None => Ok(paths),
+        Some(relative) => Err(serde::de::Error::custom(not_absolute(relative))),
+    }
+}
+
+/// What is said of a path that does not begin at the root.
+pub fn not_absolute(path: &Path) -> String {
+    format!("{} must be a whole path, from / on", path.display())
 }
 
 #[cfg(test)]

@@ -464,6 +464,9 @@ pub struct TurnRecord {
     /// A keyed mark of the prompt: whether another prompt is the same can be told when this one is long gone.
     #[serde(default)]
     pub prompt_mark: Option<String>,
+    /// How the task stood when the turn was lined up; none for a first turn.
+    #[serde(default)]
+    pub before: Option<Before>,
     /// How far it is.
     pub progress: TurnProgress,
     /// The prompt as it must be sent, sealed; gone once Codex has it.
@@ -485,6 +488,17 @@ pub struct TurnRecord {
     pub created_at: TimeMs,
     /// When it ended.
     pub ended_at: Option<TimeMs>,
+}
+
+/// How a task stood when another turn was lined up for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Before {
+    /// Its status.
+    pub status: Status,
+    /// Why it was paused, lost or cancelled.
+    pub reason: Option<String>,
+    /// Whether the bridge itself goes on with the turn before, and no caller asked for another one.
+    pub resumes: bool,
 }
 
 /// How far a turn is.

@@ -1,4 +1,7 @@
-//! Durations, ages and counts as people read them.
+//! Durations, ages and counts as people read them, and times as JSON has them.
+
+use codex_bridge_core::task::TimeMs;
+use jiff::Timestamp;
 
 /// A duration: `0.4 s`, `12 s`, `3 min 05 s`, `2 h 10 min`.
 pub fn duration(ms: u64) -> String {
@@ -47,6 +50,12 @@ pub fn counted(count: usize, what: &str) -> String {
 /// A text in one line: every run of white space is one blank.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A time as it stands in JSON.
+pub fn rfc3339(ms: TimeMs) -> String {
+    let moment = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH);
+    moment.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 #[cfg(test)]

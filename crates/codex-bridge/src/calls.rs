@@ -1,4 +1,4 @@
-//! What callers send to the daemon: the bodies and queries of its routes.
+//! What callers send to the daemon: the bodies and queries of its routes. The words of the verbs are the desk's own.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -7,164 +7,36 @@ use std::path::PathBuf;
 use codex_bridge_core::store::AUDIT_LINES;
 use codex_bridge_core::token::{NewQuota, Role};
 use codex_bridge_core::trust::Trust;
-use codex_session::Decision;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::failure::Failure;
 use crate::view::words;
 
-/// The largest number that every reader of JSON can hold.
-pub const SEQ_MAX: i64 = (1 << 53) - 1;
+pub use codex_bridge_core::desk::calls::*;
 
-/// Who asks, which decides what may be asked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Door {
-    /// A person at the command line: any directory of theirs.
-    Cli,
-    /// An agent or a script on this machine: the configured roots, by default the user's home and the directory that
-    /// it runs in.
-    #[default]
-    Agent,
-    /// Anyone with a token: the configured roots alone, and the directory must be named. Whoever comes so is this,
-    /// whatever they say.
-    Remote,
+/// The header in which the daemon says which CODEX_HOME its tasks use.
+pub const HOME_HEADER: &str = "x-codex-home";
+/// The header in which a program of the machine's owner says that it acts for somebody who has no more than this role.
+pub const DELEGATE_HEADER: &str = "x-codex-bridge-lent";
+
+/// The fields that are set, as a query.
+pub fn query(fields: &impl Serialize) -> String {
+    let fields = serde_json::to_value(fields).unwrap_or_default();
+    let pairs = fields.as_object().into_iter().flatten().filter_map(|(name, value)| match value {
+        Value::Null => None,
+        Value::String(text) => Some(format!("{name}={}", percent_encoded(text))),
+        other => Some(format!("{name}={other}")),
+    });
+    let pairs: Vec<String> = pairs.collect();
+    if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
 }
 
-/// `POST /v1/tasks`. What is absent has the default; empty words count as absent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Start {
-    /// What to do.
-    pub prompt: String,
-    /// Who asks. What a caller with a token says here counts for nothing.
-    #[serde(default)]
-    pub door: Door,
-    /// Where; the caller's own directory if absent.
-    #[serde(default)]
-    pub cwd: Option<PathBuf>,
-    /// Where the caller runs.
-    #[serde(default)]
-    pub caller_cwd: Option<PathBuf>,
-    /// `read-only` or `workspace-write`.
-    #[serde(default)]
-    pub sandbox: Option<String>,
-    /// `untrusted` or `on-request`.
-    #[serde(default)]
-    pub approval_policy: Option<String>,
-    /// The model.
-    #[serde(default)]
-    pub model: Option<String>,
-    /// The reasoning effort.
-    #[serde(default)]
-    pub effort: Option<String>,
-    /// A profile of the operator's configuration.
-    #[serde(default)]
-    pub profile: Option<String>,
-    /// Instructions above the prompt, for all turns of the task. The operator's come first.
-    #[serde(default)]
-    pub developer_instructions: Option<String>,
-    /// A home that the operator's configuration lists.
-    #[serde(default)]
-    pub codex_home: Option<PathBuf>,
-    /// The caller's own name for this request: the same one gives the same task.
-    #[serde(default)]
-    pub client_request_id: Option<String>,
-    /// Who wants to be told: targets in one text, or a list of them.
-    #[serde(default, deserialize_with = "targets")]
-    #[schemars(schema_with = "targets_schema")]
-    pub notify_target: Option<String>,
-    /// How much it may use.
-    #[serde(default)]
-    pub limits: Limits,
-}
-
-impl Start {
-    /// Work with the defaults for everything else.
-    pub fn new(door: Door, prompt: impl Into<String>) -> Self {
-        Self {
-            prompt: prompt.into(),
-            door,
-            cwd: None,
-            caller_cwd: std::env::current_dir().ok(),
-            sandbox: None,
-            approval_policy: None,
-            model: None,
-            effort: None,
-            profile: None,
-            developer_instructions: None,
-            codex_home: None,
-            client_request_id: None,
-            notify_target: None,
-            limits: Limits::default(),
-        }
-    }
-}
-
-/// Targets in one text, or a list of them.
-pub fn targets<'de, D: Deserializer<'de>>(input: D) -> Result<Option<String>, D::Error> {
-    match Value::deserialize(input)? {
-        Value::Null => Ok(None),
-        Value::String(text) => Ok(Some(text)),
-        Value::Array(all) => {
-            let texts: Option<Vec<&str>> = all.iter().map(Value::as_str).collect();
-            texts.map(|texts| Some(texts.join(" "))).ok_or_else(|| Error::custom(NO_TARGETS))
-        }
-        _ => Err(Error::custom(NO_TARGETS)),
-    }
-}
-
-/// What is said of targets that are none.
-const NO_TARGETS: &str = "notify_target is a text, or a list of texts";
-
-fn targets_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": ["string", "array", "null"], "items": { "type": "string" } })
-}
-
-/// How much a task may use before it is paused.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Limits {
-    /// Turns in all.
-    #[schemars(range(max = u32::MAX))]
-    pub turns: Option<u32>,
-    /// Seconds of work in all, not counting waits for people.
-    #[schemars(range(max = SEQ_MAX))]
-    pub work_s: Option<u64>,
-    /// Tokens of the whole thread.
-    #[schemars(range(max = SEQ_MAX))]
-    pub tokens: Option<u64>,
-}
-
-/// `POST /v1/tasks/{id}/turns`, and an optional beginning for `POST /v1/tasks/{id}/fork`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Prompt {
-    /// What to do next.
-    pub prompt: String,
-    /// The caller's own name for this request: the same one gives no second turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client_request_id: Option<String>,
-}
-
-/// `POST /v1/tasks/{id}/fork`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Fork {
-    /// What the branch does first; without it the branch waits for a `continue`.
-    #[serde(default)]
-    pub prompt: Option<String>,
-    /// The caller's own name for this request: of one task, the same one gives the same branch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub client_request_id: Option<String>,
-}
-
-/// `POST /v1/tasks/{id}/steer`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Steer {
-    /// What to add to the running turn.
-    pub text: String,
+/// Text as a value of a query, or as a segment of a path.
+pub fn percent_encoded(text: &str) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
+    let one = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(one).collect()
 }
 
 /// `GET /v1/tasks`.
@@ -221,87 +93,6 @@ pub struct News {
     /// The stream ends after so many; without it, it goes on.
     #[schemars(range(min = 1, max = u32::MAX))]
     pub limit: Option<NonZeroU32>,
-}
-
-/// Stands for the only open request of a task.
-pub const ONLY_REQUEST: &str = "-";
-
-/// `POST /v1/tasks/{id}/requests/{request}/decision`, where `-` stands for the only open request.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Decide {
-    /// `"accept"`, `"acceptForSession"`, `"acceptAlways"`, `"decline"`, `"cancel"`, `{"answers":{…}}`, `{"form":…}` or
-    /// `{"grant":{"permissions":…,"scope":"turn"|"session"}}`.
-    pub decision: Value,
-    /// The `digest` of the request as it was shown to whoever decides. Callers with a token always send it; on the socket
-    /// a no needs none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
-    /// Whether whoever decides was shown the request with nothing hidden. Only the owner of the machine's account can say so.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub revealed: bool,
-}
-
-impl Decide {
-    /// As it is sent.
-    pub fn new(decision: &Decision, digest: Option<&str>, revealed: bool) -> Self {
-        let decision = match decision {
-            Decision::Accept => "accept".into(),
-            Decision::AcceptForSession => "acceptForSession".into(),
-            Decision::AcceptAlways => "acceptAlways".into(),
-            Decision::Decline => "decline".into(),
-            Decision::Cancel => "cancel".into(),
-            other => serde_json::to_value(other).unwrap_or_default(),
-        };
-        Self { decision, digest: digest.map(str::to_owned), revealed }
-    }
-
-    /// What was decided. A word or a shape that is not known is refused.
-    pub fn read(&self) -> Result<Decision, Failure> {
-        if let Some(word) = self.decision.as_str() {
-            return decision_word(word);
-        }
-        if let Some(answers) = self.decision.get("answers") {
-            return Ok(Decision::Answers(answers_of(answers)?));
-        }
-        serde_json::from_value(self.decision.clone()).map_err(|error| {
-            Failure::new("unknown_decision", format!("this is no decision: {error}")).hint(DECISIONS_HINT)
-        })
-    }
-}
-
-const DECISIONS_HINT: &str = "use accept, acceptForSession, decline or cancel, or give answers";
-
-/// A decision of one word, as it is written in calls.
-pub fn decision_word(word: &str) -> Result<Decision, Failure> {
-    Ok(match word.trim() {
-        "accept" => Decision::Accept,
-        "acceptForSession" => Decision::AcceptForSession,
-        "acceptAlways" => Decision::AcceptAlways,
-        "decline" => Decision::Decline,
-        "cancel" => Decision::Cancel,
-        other => {
-            let message = format!("unknown decision {other:?}");
-            return Err(Failure::new("unknown_decision", message).hint(DECISIONS_HINT));
-        }
-    })
-}
-
-/// Answers by question id: `"x"`, `["x", "y"]` or `{"answers": ["x"]}` each.
-pub fn answers_of(answers: &Value) -> Result<BTreeMap<String, Vec<String>>, Failure> {
-    let wrong = || {
-        Failure::new("bad_answers", "answers must be an object with one entry per question id")
-            .hint("for example {\"q1\": {\"answers\": [\"yes\"]}}")
-    };
-    let by_question = answers.as_object().ok_or_else(wrong)?;
-    let words = |value: &Value| -> Option<Vec<String>> {
-        let list = value.get("answers").unwrap_or(value);
-        match list {
-            Value::String(one) => Some(vec![one.clone()]),
-            Value::Array(many) => many.iter().map(|it| it.as_str().map(str::to_owned)).collect(),
-            _ => None,
-        }
-    };
-    by_question.iter().map(|(id, value)| Ok((id.clone(), words(value).ok_or_else(wrong)?))).collect()
 }
 
 /// `POST /v1/tokens`.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::client::{Autostart, Client};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::paths::Paths;
 
 mod answer;
@@ -219,23 +219,23 @@ pub fn run() -> ExitCode {
         Verb::Man(args) => man::run(&args, Args::command()),
         Verb::Demo(args) => demo::run(&globals, &args)
             .map(|()| ExitCode::SUCCESS)
-            .map_err(|it| Failure::new("demo", it.to_string())),
+            .map_err(|it| Failure::new(Code::Demo, it.to_string())),
         Verb::Launcher(args) => launcher::run(&globals, &args),
-        Verb::Host(args) => {
-            host::run(&args).map(|()| ExitCode::SUCCESS).map_err(|it| Failure::new("host", it.to_string()))
-        }
+        Verb::Host(args) => host::run(&args)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|it| Failure::new(Code::Host, it.to_string())),
     };
     outcome.unwrap_or_else(|failure| told(&failure, globals.json))
 }
 
 /// Tells a failure on stderr.
 fn told(failure: &Failure, as_json: bool) -> ExitCode {
-    match failure.code.as_str() {
-        output::READER_GONE => {}
+    match failure.code {
+        Code::ReaderGone => {}
         _ if as_json => eprintln!("{}", failure.to_json()),
         _ => eprintln!("error: {failure}"),
     }
-    ExitCode::from(exit::of_failure(failure))
+    ExitCode::from(failure.code.exit() as u8)
 }
 
 /// A command line that makes no sense, or asks for help.
@@ -249,5 +249,5 @@ fn misread(error: &clap::Error) -> ExitCode {
     }
     let sentence = error.to_string();
     let sentence = sentence.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    told(&Failure::new("usage", sentence).hint("`codex-bridge help` lists the commands"), true)
+    told(&Failure::new(Code::Usage, sentence).hint("`codex-bridge help` lists the commands"), true)
 }

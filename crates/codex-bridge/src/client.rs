@@ -1,11 +1,11 @@
 //! A way to the daemon's routes: HTTP on the unix socket of its state directory, for the command line and everything
-//! that runs outside; or, in the daemon itself, straight into the router, for doors that speak another language.
+//! that runs outside.
 //!
 //! How a verb uses it:
 //!
 //! ```text
 //! let client = globals.client()?;                       // no daemon is needed yet
-//! let task = client.start(&calls::Start::new(Door::Cli, "look around")).await?;
+//! let task = client.start(&Start { door: Door::Cli, prompt: "look around".to_owned(), ..Start::default() }).await?;
 //! let task = client.wait(&task.task_id, None).await?;   // a view::Task
 //! let mut log = client.events(&task.task_id, &calls::Events { follow: true, live: true, ..Default::default() }).await?;
 //! while let Some(event) = log.next().await? { … }       // view::Event, until the task is at rest
@@ -20,10 +20,10 @@ mod autostart;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::Router;
 use axum::body::Body;
 use bytes::BytesMut;
 use codex_bridge_core::bridge::Which;
+use codex_bridge_core::token::Role;
 use codex_session::Decision;
 use http_body_util::BodyExt;
 use hyper::client::conn::http1;
@@ -34,36 +34,22 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::UnixStream;
-use tower::ServiceExt;
 
-use crate::calls;
-use crate::failure::{Failure, Wrapped};
-use crate::http::problem::Problem;
-use crate::http::{Caller, Role};
+use crate::calls::{self, DELEGATE_HEADER, HOME_HEADER, percent_encoded, query};
+use crate::failure::{Code, Failure, Problem, Wrapped};
 use crate::paths::Paths;
 use crate::view;
 
 pub use autostart::Report;
 
-/// The header in which the daemon says which CODEX_HOME its tasks use.
-pub const HOME_HEADER: &str = "x-codex-home";
-/// The header in which the user of this machine says that somebody acts for them who may do no more than this role.
-pub const LENT_HEADER: &str = "x-codex-bridge-lent";
-
-/// A way to the daemon's routes.
+/// A way to the daemon of a state directory.
 #[derive(Debug)]
 pub struct Client {
-    way: Way,
-    /// What whoever uses it may do at most.
-    lent: Option<Role>,
-}
-
-#[derive(Debug)]
-enum Way {
-    /// By the socket of a state directory.
-    Socket { paths: Paths, autostart: Autostart, has_warned: AtomicBool },
-    /// Within the daemon, in the name of somebody whom a door has let in.
-    Within { router: Router, caller: Caller },
+    paths: Paths,
+    autostart: Autostart,
+    has_warned: AtomicBool,
+    /// The role of somebody for whom the owner of the machine acts.
+    delegate: Option<Role>,
 }
 
 /// Whether a daemon is started when none runs.
@@ -78,17 +64,12 @@ pub enum Autostart {
 impl Client {
     /// A way to the daemon of a state directory. Nothing is opened yet.
     pub fn new(paths: Paths, autostart: Autostart) -> Self {
-        Self { way: Way::Socket { paths, autostart, has_warned: AtomicBool::new(false) }, lent: None }
+        Self { paths, autostart, has_warned: AtomicBool::new(false), delegate: None }
     }
 
     /// The same for somebody who may do no more than this role.
-    pub fn lent(self, role: Role) -> Self {
-        Self { lent: Some(role), ..self }
-    }
-
-    /// A way within the daemon: what this caller may do, through the very same routes.
-    pub fn within(router: Router, caller: Caller) -> Self {
-        Self { way: Way::Within { router, caller }, lent: None }
+    pub fn delegate(self, role: Role) -> Self {
+        Self { delegate: Some(role), ..self }
     }
 
     /// Hands over work. It is durable when this returns.
@@ -119,21 +100,14 @@ impl Client {
         Ok(Lines { body: checked(response).await?.into_body(), read: BytesMut::new() })
     }
 
-    /// Gives a task at rest another turn.
-    pub async fn continue_task(&self, id: &str, prompt: &str) -> Result<view::Task, Failure> {
-        self.continue_once(id, prompt, None).await
+    /// Gives a finished task another turn. The reply has its number.
+    pub async fn continue_task(&self, id: &str, turn: &calls::Prompt) -> Result<view::Task, Failure> {
+        self.post(&task_path(id, "/turns"), turn).await
     }
 
-    /// The same, under a name of the caller's own: the same name gives no second turn.
-    pub async fn continue_once(
-        &self,
-        id: &str,
-        prompt: &str,
-        client_request_id: Option<&str>,
-    ) -> Result<view::Task, Failure> {
-        let client_request_id = client_request_id.map(str::to_owned);
-        self.post(&task_path(id, "/turns"), &calls::Prompt { prompt: prompt.to_owned(), client_request_id })
-            .await
+    /// The turns of a task, the oldest first.
+    pub async fn turns(&self, id: &str) -> Result<Vec<view::Turn>, Failure> {
+        self.get(&task_path(id, "/turns")).await
     }
 
     /// Adds to the running turn.
@@ -198,11 +172,7 @@ impl Client {
 
     /// One call of the tool; refusals are replies too.
     pub async fn tool(&self, call: Value) -> Result<Value, Failure> {
-        let caller_cwd = match &self.way {
-            Way::Socket { .. } => std::env::current_dir().ok(),
-            // The daemon's own directory is nobody's.
-            Way::Within { .. } => None,
-        };
+        let caller_cwd = std::env::current_dir().ok();
         self.post("/v1/tool", &calls::Tool { call, caller_cwd }).await
     }
 
@@ -348,20 +318,12 @@ impl Client {
             .header("content-type", "application/json")
             .body(Body::from(body.unwrap_or_default()))
             .map_err(Failure::internal)?;
-        if let Some(role) = self.lent {
-            request.headers_mut().insert(LENT_HEADER, HeaderValue::from_static(role.as_str()));
+        if let Some(role) = self.delegate {
+            request.headers_mut().insert(DELEGATE_HEADER, HeaderValue::from_static(role.as_str()));
         }
-        match &self.way {
-            Way::Socket { paths, autostart, has_warned } => {
-                let response = by_socket(paths, *autostart, request).await?;
-                warn_of_other_home(&response, has_warned);
-                Ok(response)
-            }
-            Way::Within { router, caller } => {
-                request.extensions_mut().insert(caller.clone());
-                router.clone().oneshot(request).await.map_err(|never| match never {})
-            }
-        }
+        let response = by_socket(&self.paths, self.autostart, request).await?;
+        warn_of_other_home(&response, &self.has_warned);
+        Ok(response)
     }
 }
 
@@ -383,7 +345,7 @@ async fn connect(paths: &Paths, autostart: Autostart) -> Result<UnixStream, Fail
         Err(_) if autostart == Autostart::Yes => autostart::start(paths).await,
         Err(error) => {
             let message = format!("no daemon runs on {}: {error}", paths.state_dir.display());
-            Err(Failure::new("daemon_not_running", message).hint("start it with `codex-bridge serve`"))
+            Err(Failure::new(Code::DaemonNotRunning, message).hint("start it with `codex-bridge serve`"))
         }
     }
 }
@@ -443,12 +405,11 @@ async fn checked(response: Response<Body>) -> Result<Response<Body>, Failure> {
     let status = response.status();
     let body = response.into_body().collect().await.map_err(broken)?.to_bytes();
     let told = serde_json::from_slice::<Problem>(&body).map(Failure::from);
-    Err(told.unwrap_or_else(|_| Failure::new("internal", format!("the daemon answered {status}"))))
+    Err(told.unwrap_or_else(|_| Failure::new(Code::Internal, format!("the daemon answered {status}"))))
 }
 
 fn broken(error: impl std::fmt::Display) -> Failure {
-    Failure::new("daemon_gone", format!("the connection to the daemon broke: {error}"))
-        .hint("repeat the command; what the daemon had acknowledged is not lost")
+    Failure::new(Code::DaemonGone, format!("the connection to the daemon broke: {error}"))
 }
 
 fn channel_path(name: &str, what: &str) -> String {
@@ -459,26 +420,7 @@ fn task_path(id: &str, rest: &str) -> String {
     format!("/v1/tasks/{}{rest}", encoded(id))
 }
 
-/// The fields that are set, as a query.
-pub fn query(fields: &impl Serialize) -> String {
-    let fields = serde_json::to_value(fields).unwrap_or_default();
-    let pairs = fields.as_object().into_iter().flatten().filter_map(|(name, value)| match value {
-        Value::Null => None,
-        Value::String(text) => Some(format!("{name}={}", encoded_whole(text))),
-        other => Some(format!("{name}={other}")),
-    });
-    let pairs: Vec<String> = pairs.collect();
-    if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
-}
-
 /// Percent-encoded, as a segment of a path, without blanks around it.
 fn encoded(text: &str) -> String {
-    encoded_whole(text.trim())
-}
-
-/// Percent-encoded, as a value of a query.
-fn encoded_whole(text: &str) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
-    let one = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.bytes().map(one).collect()
+    percent_encoded(text.trim())
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use codex_binary::{Codex, Search, Support, find, pinned};
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::tool_path;
 
 /// A codex that is known to work, run from a linked copy that no update can move away under a live host.
@@ -49,14 +49,14 @@ pub fn data_dir() -> Result<PathBuf, String> {
 
 /// The codex of the daemon, run from a linked copy.
 pub fn for_daemon(explicit: Option<PathBuf>) -> Result<Codex, Failure> {
-    let copies = data_dir().map_err(|error| Failure::new("no_home", error))?.join("codex");
+    let copies = data_dir().map_err(|error| Failure::new(Code::NoHome, error))?.join("codex");
     let codex = installed(explicit)?;
-    codex.linked_copy(&copies).map_err(|error| Failure::new("codex_copy", error.to_string()))
+    codex.linked_copy(&copies).map_err(|error| Failure::new(Code::CodexCopy, error.to_string()))
 }
 
 /// The operator's codex, the first on the PATH, or the pinned one if it was ever installed.
 pub fn installed(explicit: Option<PathBuf>) -> Result<Codex, Failure> {
-    let data_dir = data_dir().map_err(|error| Failure::new("no_home", error))?;
+    let data_dir = data_dir().map_err(|error| Failure::new(Code::NoHome, error))?;
     let pinned = pinned::installed(&data_dir.join("pinned"));
     let search = Search {
         explicit,
@@ -70,9 +70,9 @@ pub fn installed(explicit: Option<PathBuf>) -> Result<Codex, Failure> {
 fn missing(error: &codex_binary::Error) -> Failure {
     use codex_binary::Error;
     let code = match error {
-        Error::NotFound | Error::ExplicitNotFound { .. } => "codex_missing",
-        Error::TooOld { .. } => "codex_too_old",
-        _ => "codex_broken",
+        Error::NotFound | Error::ExplicitNotFound { .. } => Code::CodexMissing,
+        Error::TooOld { .. } => Code::CodexTooOld,
+        _ => Code::CodexBroken,
     };
-    Failure::new(code, error.to_string()).hint("`codex-bridge doctor` looks at everything that is needed")
+    Failure::new(code, error.to_string())
 }

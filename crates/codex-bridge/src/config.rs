@@ -16,11 +16,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use codex_bridge_core::config::PROMPT_LIMIT_BYTES;
+use codex_bridge_core::desk::Profile;
 use codex_bridge_core::trust::Trust;
-use codex_session::{ApprovalMode, Escalations, Sandbox};
+use codex_session::Escalations;
 use serde::Deserialize;
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::paths::{Paths, cannot};
 
 /// What the operator wrote. Documented for people in `docs/daemon.md`.
@@ -33,7 +34,7 @@ pub struct File {
     #[serde(deserialize_with = "checked::path")]
     pub codex_home: Option<PathBuf>,
     /// Other homes that callers may name.
-    #[serde(deserialize_with = "checked::paths")]
+    #[serde(deserialize_with = "codex_bridge_core::place::absolute_paths")]
     pub other_homes: Vec<PathBuf>,
     /// Where hosts run.
     pub hosts: hosts::Hosts,
@@ -155,29 +156,6 @@ pub struct Http {
     pub allowed_hosts: Vec<String>,
 }
 
-/// Settings under a name. Only here `danger-full-access` and `never` can be said.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Profile {
-    /// What commands may touch.
-    pub sandbox: Option<Sandbox>,
-    /// When Codex asks.
-    pub approval_policy: Option<ApprovalMode>,
-    /// The model.
-    pub model: Option<String>,
-    /// The reasoning effort.
-    pub effort: Option<String>,
-    /// Whether commands reach the network.
-    pub network: bool,
-    /// Directories beside the task's own that commands may write.
-    #[serde(deserialize_with = "checked::paths")]
-    pub writable_roots: Vec<PathBuf>,
-    /// What becomes of wishes to leave the sandbox, whatever the file says for all.
-    pub escalations: Option<Escalations>,
-    /// Whether agents may use it too, and not only people at the command line.
-    pub agents: bool,
-}
-
 /// Reads the file. One that was named must be there.
 pub fn load(paths: &Paths) -> Result<File, Failure> {
     parse(&read(paths)?, &paths.config_file)
@@ -190,7 +168,7 @@ fn read(paths: &Paths) -> Result<String, Failure> {
         Err(error) if error.kind() == ErrorKind::NotFound && !paths.is_config_named => Ok(String::new()),
         Err(error) => {
             let failure = cannot("read", file, &error);
-            Err(Failure::new("config", failure.message).hint("check --config and CODEX_BRIDGE_CONFIG"))
+            Err(Failure::new(Code::Config, failure.message).hint("check --config and CODEX_BRIDGE_CONFIG"))
         }
     }
 }
@@ -232,7 +210,7 @@ fn wrong(text: &str, file: &Path, error: &toml::de::Error) -> Failure {
 fn at(text: &str, file: &Path, offset: usize, key: &str, message: &str) -> Failure {
     let line = text.get(..offset).unwrap_or_default().matches('\n').count() + 1;
     let key = if key.is_empty() { String::new() } else { format!(", {key:?}") };
-    Failure::new("config", format!("{}, line {line}{key}: {message}", file.display()))
+    Failure::new(Code::Config, format!("{}, line {line}{key}: {message}", file.display()))
         .hint("correct it; docs/daemon.md lists every key")
 }
 
@@ -245,6 +223,8 @@ impl File {
 
 #[cfg(test)]
 mod tests {
+    use codex_session::{ApprovalMode, Sandbox};
+
     use super::*;
 
     fn message(text: &str) -> String {

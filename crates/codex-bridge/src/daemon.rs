@@ -4,7 +4,6 @@
 pub mod channels;
 pub mod hosting;
 pub(crate) mod lock;
-pub mod log;
 pub(crate) mod notify;
 mod port;
 mod serving;
@@ -13,12 +12,13 @@ use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use codex_binary::{Codex, Support};
 use codex_bridge_core::config::DEVELOPER_INSTRUCTIONS;
+use codex_bridge_core::outbox::Sender;
 use codex_bridge_core::place::Grounds;
 use codex_bridge_core::seal;
 use codex_bridge_core::store::Store;
@@ -34,7 +34,6 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::admission::Rules;
 use crate::calls;
 use crate::channel::outgoing::Outgoing;
 use crate::channel::registry::Registry;
@@ -42,10 +41,11 @@ use crate::channel::settings::{Surroundings, secrets as channel_secrets};
 use crate::client::Report;
 use crate::config::{self, File};
 use crate::deliver::{self, Deliver};
-use crate::failure::Failure;
-use crate::paths::{Paths, cannot};
+use crate::failure::{Code, Failure};
+use crate::http::{self, End};
+use crate::paths::{Paths, cannot, variable};
 use crate::peer::{self, Peer};
-use crate::{http, tool_path, view};
+use crate::{daemon_log, mcp, tool_path, view, web};
 use hosting::Hosting;
 use port::Port;
 use serving::Limits;
@@ -82,17 +82,6 @@ pub struct Orders {
     pub behind_proxy: bool,
     /// A channel to serve beside those that are configured; the daemon ends when it cannot go on.
     pub channel: Option<calls::RunChannel>,
-}
-
-/// How the daemon ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// It does not.
-    Never,
-    /// Its hosts go on.
-    LeaveHosts,
-    /// Its hosts end too.
-    WithHosts,
 }
 
 /// Runs until it is told to stop.
@@ -133,7 +122,7 @@ pub(crate) fn raise_descriptor_limit() {
 async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     if peer::is_below_a_host(std::process::id()) {
         let message = "a daemon cannot be started by what Codex runs";
-        return Err(Failure::new("peer_refused", message).hint("start it from a shell of your own"));
+        return Err(Failure::new(Code::PeerRefused, message).hint("start it from a shell of your own"));
     }
     if let Ok(point) = std::env::var(FAILPOINT) {
         failpoint::arm(&point);
@@ -144,17 +133,28 @@ async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     let port = Port::open(&orders, &file.http).await?;
     let hosting = Hosting::of(paths, &mut file).await?;
     let codex = hosting.codex.clone();
-    let rules = rules(file, &hosting);
-    let about = about(paths, &hosting, &rules, port.as_ref());
+    let codex_home = codex_home(&file);
+    let about = about(paths, &hosting, codex_home.as_deref(), port.as_ref());
     let channels = Arc::new(Registry::default());
-    let bridge = open_bridge(paths, &rules, &hosting, &channels).await?;
+    let mut config = core_config(&file, codex_home, &hosting)?;
+    config.sender = open_channels(&file, &config, &channels);
+    let trusted_roots = config.trusted_roots.clone();
+    let bridge = open_bridge(paths, config, &channels).await?;
     let (ending, ended) = watch::channel(End::Never);
-    let app = http::App::new(bridge.clone(), rules, about, ending, Arc::clone(&channels), paths.clone());
+    let app = http::App::new(
+        bridge.clone(),
+        file,
+        trusted_roots,
+        about,
+        ending,
+        Arc::clone(&channels),
+        paths.clone(),
+    );
     let listener = listen(paths)?;
     end_on_signals(Arc::clone(&app.ending))?;
     let stopped = channels::serve(&app, orders.channel.as_ref()).await?;
     announce(orders.start, paths, &codex, port.as_ref());
-    let router = http::router(app.clone());
+    let router = http::router(app.clone(), web::routes().merge(mcp::routes(&app)));
     let on_port = port.map(|port| port.answer(bridge.clone(), router.clone(), ended.clone()));
     let on_port = futures_util::future::OptionFuture::from(on_port);
     let router = http::on_socket(router, app);
@@ -172,27 +172,23 @@ async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     Ok(end)
 }
 
-async fn open_bridge(
-    paths: &Paths,
-    rules: &Rules,
-    hosting: &Hosting,
-    channels: &Arc<Registry>,
-) -> Result<Bridge, Failure> {
-    let store = Sqlite::open(&paths.database())?;
-    let key = seal::Key::load_or_create(&paths.seal_key()).map_err(|error| {
-        Failure::new("seal_key", error.to_string()).hint("restore seal.key from a backup")
-    })?;
-    let mut config = core_config(rules, hosting)?;
-    // Before anything is sent: what is for a channel that is not served yet has to wait, and not to be given up.
-    for (name, settings) in &rules.file.channels {
+/// Makes the channels known before anything is sent: what is for a channel that is not served yet has to wait, and not to
+/// be given up. Gives what sends to them and to the other targets.
+fn open_channels(file: &File, config: &Config, channels: &Arc<Registry>) -> Arc<dyn Sender> {
+    for (name, settings) in &file.channels {
         // One that is served only when somebody runs it works where that is.
         let cwd = std::env::current_dir().ok().filter(|_| settings.manual);
-        let around =
-            Surroundings { file: &rules.file, env: &variable, cwd: cwd.as_ref(), redactor: &config.redactor };
+        let around = Surroundings { file, env: &variable, cwd: cwd.as_ref(), redactor: &config.redactor };
         channels.configured(name, settings.open(name, around));
     }
+    Arc::new(Outgoing::new(Arc::clone(channels), Arc::clone(&config.sender)))
+}
+
+async fn open_bridge(paths: &Paths, config: Config, channels: &Registry) -> Result<Bridge, Failure> {
+    let store = Sqlite::open(&paths.database())?;
+    let key = seal::Key::load_or_create(&paths.seal_key())
+        .map_err(|error| Failure::new(Code::SealKey, error.to_string()))?;
     store.channels().await?.iter().for_each(|record| channels.know(&record.name));
-    config.sender = Arc::new(Outgoing::new(Arc::clone(channels), config.sender));
     Ok(Bridge::open(config, Arc::new(store), key).await?)
 }
 
@@ -244,7 +240,7 @@ fn announce(start: Start, paths: &Paths, codex: &Codex, port: Option<&Port>) {
         report(&Report::Ready);
         // Nobody reads the pipe any more; what is written from here on belongs to the log.
         let _ = rustix::stdio::dup2_stdout(std::io::stderr());
-        tokio::spawn(log::keep_short(paths.log()));
+        tokio::spawn(daemon_log::keep_short(paths.log()));
     }
     notify::tell("READY=1");
 }
@@ -256,20 +252,23 @@ fn report(report: &Report) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-fn rules(file: File, hosting: &Hosting) -> Rules {
+/// The CODEX_HOME of tasks: the operator's, or that of the daemon's own environment.
+fn codex_home(file: &File) -> Option<PathBuf> {
     let own_home = std::env::var_os("CODEX_HOME").filter(|home| !home.is_empty()).map(Into::into);
-    let codex_home: Option<PathBuf> = file.codex_home.clone().or(own_home);
-    let user_home = hosting.user_home.clone();
-    let default_home = codex_home.clone().or(user_home.as_ref().map(|home| home.join(".codex")));
-    let ours = hosting.grounds.iter().cloned().chain(default_home).chain(file.other_homes.clone());
-    let tools = tool_path::directories(hosting.host_path()).collect();
-    let grounds = Grounds { ours: ours.collect(), user_home, tools };
-    let trusted_roots = TrustedRoots::default();
-    trusted_roots.replace(file.trusted_roots());
-    Rules { file, codex_home, grounds, trusted_roots }
+    file.codex_home.clone().or(own_home)
 }
 
-fn about(paths: &Paths, hosting: &Hosting, rules: &Rules, port: Option<&Port>) -> view::About {
+/// The directories in which no task may write.
+fn grounds(file: &File, codex_home: Option<&Path>, hosting: &Hosting) -> Grounds {
+    let user_home = hosting.user_home.clone();
+    let default_home =
+        codex_home.map(Path::to_path_buf).or(user_home.as_ref().map(|home| home.join(".codex")));
+    let ours = hosting.grounds.iter().cloned().chain(default_home).chain(file.other_homes.clone());
+    let tools = tool_path::directories(hosting.host_path()).collect();
+    Grounds { ours: ours.collect(), user_home, tools }
+}
+
+fn about(paths: &Paths, hosting: &Hosting, codex_home: Option<&Path>, port: Option<&Port>) -> view::About {
     let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
     let codex = &hosting.codex;
     view::About {
@@ -279,14 +278,15 @@ fn about(paths: &Paths, hosting: &Hosting, rules: &Rules, port: Option<&Port>) -
         config_file: text(&paths.config_file),
         codex: text(&codex.executable),
         codex_version: codex.version.to_string(),
-        codex_home: rules.codex_home.as_deref().map(text),
+        codex_home: codex_home.map(text),
         path: hosting.command_path.clone(),
         http: port.map(|port| format!("http://{}", port.address())),
     }
 }
 
-fn core_config(rules: &Rules, hosting: &Hosting) -> Result<Config, Failure> {
-    let file = &rules.file;
+fn core_config(file: &File, codex_home: Option<PathBuf>, hosting: &Hosting) -> Result<Config, Failure> {
+    let trusted_roots = TrustedRoots::default();
+    trusted_roots.replace(file.trusted_roots());
     let own = file.developer_instructions.clone().unwrap_or_else(|| DEVELOPER_INSTRUCTIONS.to_owned());
     let instructions: Vec<String> =
         [Some(own), file.extra_instructions.clone()].into_iter().flatten().collect();
@@ -303,11 +303,13 @@ fn core_config(rules: &Rules, hosting: &Hosting) -> Result<Config, Failure> {
         parent_env: hosting.environment.clone(),
         env: hosting::env_policy(&file.env),
         command_path: Some(hosting.command_path.clone()),
-        codex_home: rules.codex_home.clone(),
+        grounds: grounds(file, codex_home.as_deref(), hosting),
+        codex_home,
         other_homes: file.other_homes.clone(),
+        roots: file.roots.clone(),
+        profiles: file.profiles.clone(),
         denied: hosting.denied.clone(),
-        grounds: rules.grounds.clone(),
-        trusted_roots: rules.trusted_roots.clone(),
+        trusted_roots,
         max_running: file.max_running,
         prompt_limit_bytes: file.prompt_limit_bytes,
         host_limits: retirement::Limits::default(),
@@ -336,16 +338,11 @@ fn core_config(rules: &Rules, hosting: &Hosting) -> Result<Config, Failure> {
     })
 }
 
-/// A variable of the daemon's own environment.
-pub fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
 /// Ends every host that still runs, after everything that could start a new one has gone.
 fn end_hosts(paths: &Paths) -> Result<(), Failure> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
-    let failed = |error: host::Error| Failure::new("hosts", error.to_string());
+    let failed = |error: host::Error| Failure::new(Code::Hosts, error.to_string());
     runtime.block_on(async {
         let hosts = match config::load(paths)?.hosts.launcher {
             Some(socket) => launcher::Client::new(&socket).hosts().await.map_err(failed)?,

@@ -19,7 +19,6 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::config::notify::{Notify, Secret};
-use crate::view;
 
 use exec::Exec;
 use feishu::Feishu;
@@ -246,10 +245,10 @@ fn data(attempt: &Attempt) -> Value {
     let mut data = serde_json::to_value(&attempt.notice).unwrap_or_default();
     data["delivery_id"] = attempt.key.as_str().into();
     data["title"] = text::title(&attempt.notice).into();
-    data["at"] = view::time(attempt.notice.at).into();
+    data["at"] = crate::amount::rfc3339(attempt.notice.at).into();
     for (shown, asked) in data["requests"].as_array_mut().into_iter().flatten().zip(&attempt.notice.requests)
     {
-        shown["expires_at"] = asked.expires_at.map(view::time).into();
+        shown["expires_at"] = asked.expires_at.map(crate::amount::rfc3339).into();
     }
     data
 }

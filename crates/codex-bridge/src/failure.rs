@@ -1,19 +1,27 @@
 //! Why something was not done, as every door tells it: a code for programs, a sentence, and what to do next.
 //!
-//! Knows the errors of the library, no wire format beyond its own three fields and no terminal.
+//! Knows the errors of the library and how a failure looks in JSON. Knows no terminal and no router.
+
+pub mod code;
 
 use std::fmt;
 
+use axum::http::StatusCode;
 use codex_bridge_core::bridge;
+use codex_bridge_core::desk::Forbidden;
+use codex_bridge_core::desk::admission::Rule;
 use codex_bridge_core::outbox::sender::Unknown;
 use codex_bridge_core::{store, token};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use code::{Code, Exit};
 
 /// Why something was not done. In JSON it stands under `error`: `{"error":{"code","message","hint"}}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// One stable word for programs; all of them are listed in `docs/daemon.md`.
-    pub code: String,
+    /// One stable word for programs; `docs/errors.md` lists all of them.
+    pub code: Code,
     /// What is wrong, in a sentence without a full stop.
     pub message: String,
     /// What to do about it.
@@ -29,12 +37,13 @@ pub struct Wrapped {
 }
 
 impl Failure {
-    /// A failure without advice.
-    pub fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), message: message.into(), hint: None }
+    /// A failure with the hint of its code.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        let hint = code.hint().map(str::to_owned);
+        Self { code, message: message.into(), hint }
     }
 
-    /// The same with what to do about it.
+    /// The same failure with another hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -43,7 +52,12 @@ impl Failure {
 
     /// Something of ours that should not have happened.
     pub fn internal(error: impl fmt::Display) -> Self {
-        Self::new("internal", error.to_string())
+        Self::new(Code::Internal, error.to_string())
+    }
+
+    /// For those who wait for something that this daemon will not see any more.
+    pub fn stopping() -> Self {
+        bridge::Error::Closing.into()
     }
 
     /// As it is printed for programs.
@@ -64,59 +78,118 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// A failure as HTTP answers it: problem JSON (RFC 9457), with our code and hint beside its own fields.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Problem {
+    /// Always `about:blank`: `code` tells the kinds apart.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The status in words.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What is wrong, in a sentence.
+    pub detail: String,
+    /// One stable word for programs.
+    pub code: Code,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl From<Failure> for Problem {
+    fn from(Failure { code, message, hint }: Failure) -> Self {
+        let status = code.status();
+        Self {
+            kind: "about:blank".to_owned(),
+            title: status.canonical_reason().unwrap_or_default().to_owned(),
+            status: status.as_u16(),
+            detail: message,
+            code,
+            hint,
+        }
+    }
+}
+
+impl Problem {
+    /// The same with another status than that of its code.
+    pub fn told_as(self, status: StatusCode) -> Self {
+        let title = status.canonical_reason().unwrap_or_default().to_owned();
+        Self { status: status.as_u16(), title, ..self }
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self { code: problem.code, message: problem.detail, hint: problem.hint }
+    }
+}
+
 impl From<bridge::Error> for Failure {
     fn from(error: bridge::Error) -> Self {
+        use bridge::Error;
         let message = error.to_string();
-        match error {
-            bridge::Error::UnknownTask(_) => {
-                Self::new("unknown_task", message).hint("`codex-bridge ps --all` lists the tasks")
+        let code = match error {
+            Error::Forbidden(forbidden) => return forbidden.into(),
+            Error::NotAdmitted(refusal) => return Self::new(refusal.rule.into(), message).hint(refusal.hint),
+            Error::Token(error) => return error.into(),
+            Error::Store(error) => return error.into(),
+            Error::UnknownTarget(unknown) => {
+                return Self::new(Code::UnknownTarget, message).hint(known(&unknown));
             }
-            bridge::Error::AmbiguousTask(_) => Self::new("ambiguous_task", message),
-            bridge::Error::UnknownRequest(_) => {
-                Self::new("unknown_request", message).hint("`codex-bridge requests` lists what is open")
+            Error::BadTarget(_) => {
+                return Self::new(Code::UnknownTarget, message).hint(
+                    "write targets as in webhook:ci?on=completed,failed; docs/notifications.md lists them",
+                );
             }
-            bridge::Error::IsQuestion(_) => Self::new("is_question", message)
-                .hint("answer it: `codex-bridge answer`, or `answers` by the door you came by"),
-            bridge::Error::NotShown(_) => Self::new("digest_missing", message)
-                .hint("send `request_id` and `digest` as the request that you were shown has them"),
-            bridge::Error::NeedsReveal(_) => Self::new("needs_reveal", message).hint(
-                "on the machine, `codex-bridge requests TASK --reveal` shows it and `codex-bridge approve` approves it",
-            ),
-            bridge::Error::NotOpened(_) => Self::new("not_opened", message).hint(
-                "`changes` of the request has the whole diff and the digest for a yes; diffs that were not kept can only be declined",
-            ),
-            bridge::Error::AnotherRequest(_) => Self::new("digest_mismatch", message)
-                .hint("look at the request again, and decide on what it asks now"),
-            bridge::Error::BadAnswers(_) => Self::new("bad_answers", message)
-                .hint("`codex-bridge requests` shows the fields, and what each of them takes"),
-            bridge::Error::WrongState { .. } => Self::new("wrong_state", message),
-            bridge::Error::Refused(_) => Self::new("refused", message),
-            bridge::Error::PromptTooLong { .. } => Self::new("prompt_too_long", message).hint(
-                "put long text into a file in the task's directory and name it; the operator sets `prompt_limit_bytes`",
-            ),
-            bridge::Error::NotThere(_) => Self::new("not_there", message),
-            bridge::Error::KeyReused(_) => Self::new("key_reused", message).hint(
-                "give other work a name of its own; the same work must have the same prompt and settings",
-            ),
-            bridge::Error::Token(error) => error.into(),
-            bridge::Error::BadTarget(_) => Self::new("unknown_target", message)
-                .hint("write targets as in webhook:ci?on=completed,failed; docs/notifications.md lists them"),
-            bridge::Error::UnknownTarget(unknown) => {
-                Self::new("unknown_target", message).hint(known(&unknown))
-            }
-            bridge::Error::UnknownMessage(_) => {
-                Self::new("unknown_message", message).hint("`codex-bridge inbox --all` lists them")
-            }
-            bridge::Error::UnknownDelivery(_) => {
-                Self::new("unknown_delivery", message).hint("`codex-bridge deliveries --all` lists them")
-            }
-            bridge::Error::Undelivered { .. } => Self::new("undelivered", message),
-            bridge::Error::Store(error) => error.into(),
-            bridge::Error::CutOff => Self::new("daemon_stopping", message)
-                .hint("repeat the command: a new daemon goes on where this one was"),
-            bridge::Error::Hosts(_) => {
-                Self::new("hosts", message).hint("`codex-bridge doctor` looks for the cause")
-            }
+            Error::UnknownDecision(_) => Code::UnknownDecision,
+            Error::DigestMissing | Error::NotShown(_) => Code::DigestMissing,
+            Error::UnknownTask(_) => Code::UnknownTask,
+            Error::AmbiguousTask(_) => Code::AmbiguousTask,
+            Error::UnknownRequest(_) => Code::UnknownRequest,
+            Error::IsQuestion(_) => Code::IsQuestion,
+            Error::NeedsReveal(_) => Code::NeedsReveal,
+            Error::NotOpened(_) => Code::NotOpened,
+            Error::AnotherRequest(_) => Code::DigestMismatch,
+            Error::BadAnswers(_) => Code::BadAnswers,
+            Error::WrongState { .. } => Code::WrongState,
+            Error::Refused(_) => Code::Refused,
+            Error::PromptTooLong { .. } => Code::PromptTooLong,
+            Error::NotThere(_) => Code::NotThere,
+            Error::KeyReused(_) => Code::KeyReused,
+            Error::UnknownMessage(_) => Code::UnknownMessage,
+            Error::UnknownDelivery(_) => Code::UnknownDelivery,
+            Error::Undelivered { .. } => Code::Undelivered,
+            Error::CutOff | Error::Closing => Code::DaemonStopping,
+            Error::Hosts(_) => Code::Hosts,
+        };
+        Self::new(code, message)
+    }
+}
+
+impl From<Forbidden> for Failure {
+    fn from(Forbidden { message, hint }: Forbidden) -> Self {
+        Self::new(Code::Forbidden, message).hint(hint)
+    }
+}
+
+impl From<Rule> for Code {
+    fn from(rule: Rule) -> Self {
+        match rule {
+            Rule::EmptyPrompt => Self::EmptyPrompt,
+            Rule::BadCwd => Self::BadCwd,
+            Rule::CwdProtected => Self::CwdProtected,
+            Rule::CwdOutsideRoots => Self::CwdOutsideRoots,
+            Rule::NoRoots => Self::NoRoots,
+            Rule::BeyondReach => Self::BeyondReach,
+            Rule::UnknownProfile => Self::UnknownProfile,
+            Rule::ProfileRefused => Self::ProfileRefused,
+            Rule::HomeNotListed => Self::HomeNotListed,
+            Rule::InstructionsRefused => Self::InstructionsRefused,
+            Rule::SandboxRefused => Self::SandboxRefused,
+            Rule::UnknownSandbox => Self::UnknownSandbox,
+            Rule::ApprovalPolicyRefused => Self::ApprovalPolicyRefused,
+            Rule::UnknownApprovalPolicy => Self::UnknownApprovalPolicy,
         }
     }
 }
@@ -133,18 +206,14 @@ impl From<token::Error> for Failure {
     fn from(error: token::Error) -> Self {
         let message = error.to_string();
         match error {
-            token::Error::BadName => Self::new("bad_name", message).hint("such as phone or ci.build-2"),
-            token::Error::Exists(_) => {
-                Self::new("token_exists", message).hint("revoke it first, or choose another name")
-            }
-            token::Error::Unknown(_) => {
-                Self::new("unknown_token", message).hint("`codex-bridge token list` lists them")
-            }
-            token::Error::BadQuota => Self::new("bad_quota", message),
-            token::Error::TooManyOpen { name, .. } => Self::new("quota_open_tasks", message).hint(format!(
+            token::Error::BadName => Self::new(Code::BadName, message),
+            token::Error::Exists(_) => Self::new(Code::TokenExists, message),
+            token::Error::Unknown(_) => Self::new(Code::UnknownToken, message),
+            token::Error::BadQuota => Self::new(Code::BadQuota, message),
+            token::Error::TooManyOpen { name, .. } => Self::new(Code::QuotaOpenTasks, message).hint(format!(
                 "wait until one has ended, or interrupt one; the owner can raise it with `codex-bridge token quota {name}`"
             )),
-            token::Error::TooManyBytes { name, .. } => Self::new("quota_bytes", message).hint(format!(
+            token::Error::TooManyBytes { name, .. } => Self::new(Code::QuotaBytes, message).hint(format!(
                 "old tasks are forgotten after `keep_days`; the owner can raise it with `codex-bridge token quota {name}`"
             )),
             token::Error::NoRandomness(_) => Self::internal(message),
@@ -154,20 +223,15 @@ impl From<token::Error> for Failure {
 
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
-        let message = error.to_string();
-        match error {
-            store::Error::Duplicate(_) => Self::new("duplicate", message),
-            store::Error::DiskFull { .. } => {
-                Self::new("store_full", message).hint("free some space, then repeat it")
-            }
-            store::Error::ReadOnly { .. } => Self::new("store_read_only", message),
-            store::Error::Locked { .. } => Self::new("store_locked", message).hint(
-                "close the program that has it open, such as a database shell or a backup, then repeat it",
-            ),
-            store::Error::Corrupt { .. } => Self::new("store_corrupt", message)
-                .hint("`codex-bridge store check` says what is damaged; restore a backup"),
-            store::Error::TooNew { .. } => Self::new("store_too_new", message),
-            store::Error::Other(_) => Self::new("store", message),
-        }
+        let code = match error {
+            store::Error::Duplicate(_) => Code::Duplicate,
+            store::Error::DiskFull { .. } => Code::StoreFull,
+            store::Error::ReadOnly { .. } => Code::StoreReadOnly,
+            store::Error::Locked { .. } => Code::StoreLocked,
+            store::Error::Corrupt { .. } => Code::StoreCorrupt,
+            store::Error::TooNew { .. } => Code::StoreTooNew,
+            store::Error::Other(_) => Code::Store,
+        };
+        Self::new(code, error.to_string())
     }
 }

@@ -2,8 +2,7 @@
 //! and the bridge; nothing is decided here.
 
 mod audit;
-pub mod caller;
-mod channels;
+pub mod channels;
 mod cookie;
 pub mod deliveries;
 mod events;
@@ -40,12 +39,14 @@ use axum::http::HeaderValue;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use codex_bridge_core::Bridge;
+use codex_bridge_core::desk::{Caller, Desk};
+use codex_bridge_core::token::Role;
+use codex_bridge_core::trust::TrustedRoots;
 use tokio::sync::{Mutex, watch};
 
-use crate::admission::Rules;
+use crate::calls::{DELEGATE_HEADER, HOME_HEADER};
 use crate::channel::registry::Registry;
-use crate::client::{HOME_HEADER, LENT_HEADER};
-use crate::daemon::End;
+use crate::config::File;
 use crate::paths::Paths;
 use crate::peer::{self, Peer, Standing};
 use crate::view;
@@ -54,19 +55,33 @@ use news::Digest;
 use readiness::Readiness;
 use seats::Shares;
 
-pub use caller::{Caller, Role};
 pub use problem::{Body, Path, Query, Refusal};
 
 /// The largest body that is taken. A prompt may quote whole files.
 pub const BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
 
+/// How the daemon ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It does not.
+    Never,
+    /// Its hosts go on.
+    LeaveHosts,
+    /// Its hosts end too.
+    WithHosts,
+}
+
 /// What every route can reach.
 #[derive(Clone)]
 pub struct App {
-    /// The bridge.
+    /// What callers ask for goes by the desk.
+    pub desk: Desk,
+    /// What is behind the desk: for reading, and for what no caller asks for.
     pub bridge: Bridge,
-    /// What callers may ask for.
-    pub rules: Arc<Rules>,
+    /// The operator's file, as it was when the daemon started.
+    pub file: Arc<File>,
+    /// The directories that the operator has decided to trust, or not to.
+    pub trusted_roots: TrustedRoots,
     /// The daemon about itself.
     pub about: Arc<view::About>,
     /// The channels that are served.
@@ -86,7 +101,8 @@ impl App {
     /// What routes can reach from now on. Begins to watch the tasks, for those who list them.
     pub fn new(
         bridge: Bridge,
-        rules: Rules,
+        file: File,
+        trusted_roots: TrustedRoots,
         about: view::About,
         ending: watch::Sender<End>,
         channels: Arc<Registry>,
@@ -95,8 +111,10 @@ impl App {
         let app = Self {
             channels,
             paths: Arc::new(paths),
+            desk: Desk::new(bridge.clone()),
             bridge,
-            rules: Arc::new(rules),
+            file: Arc::new(file),
+            trusted_roots,
             about: Arc::new(about),
             ending: Arc::new(ending),
             trust_changes: Arc::default(),
@@ -111,7 +129,7 @@ impl App {
             tokio::select! {
                 () = observer => {}
                 () = host_observer => {}
-                () = end.ended() => {}
+                () = end.ended() => end.bridge.stop_waiting(),
             }
         });
         app
@@ -124,13 +142,13 @@ impl App {
     }
 }
 
-/// All routes, for callers that somebody else has let in: every request must carry its [`Caller`].
-pub fn router(app: App) -> Router {
+/// All routes, with the pages of other doors, for callers that somebody else has let in: every request must carry its
+/// [`Caller`].
+pub fn router(app: App, pages: Router<App>) -> Router {
     Router::new()
         .merge(route::mounted(routes::all()))
         .merge(hooks::routes())
-        .merge(crate::web::routes())
-        .merge(crate::mcp::routes(&app))
+        .merge(pages)
         .fallback(problem::nothing_here)
         .method_not_allowed_fallback(problem::wrong_method)
         .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
@@ -147,12 +165,12 @@ pub fn on_socket(router: Router, app: App) -> Router {
     router.layer(middleware::from_fn_with_state((app, shares), only_people))
 }
 
-/// Who calls, given who is at the other end of the socket: whoever it is, or somebody to whom they have lent a role. A word
-/// that is no role lets them do the least.
-fn lent(caller: Caller, request: &Request) -> Caller {
-    let words = request.headers().get_all(LENT_HEADER);
+/// The caller at the other end of the socket, or somebody for whom that caller acts. A word that is no role allows the
+/// least.
+fn delegated(caller: Caller, request: &Request) -> Caller {
+    let words = request.headers().get_all(DELEGATE_HEADER);
     let role = |word: &HeaderValue| word.to_str().ok()?.parse().ok();
-    words.iter().fold(caller, |caller, word| caller.lent_to(role(word).unwrap_or(Role::Viewer)))
+    words.iter().fold(caller, |caller, word| caller.delegate(role(word).unwrap_or(Role::Viewer)))
 }
 
 /// Lets in whom the socket is for, and says in every answer which home the tasks use.
@@ -163,8 +181,8 @@ async fn only_people(
     next: Next,
 ) -> Response {
     let caller = match peer.standing() {
-        Ok(Standing::Outside) => lent(Caller::local(), &request),
-        Ok(Standing::BelowAHost) if app.rules.file.allow_nested_mcp => lent(Caller::nested(), &request),
+        Ok(Standing::Outside) => delegated(Caller::owner(), &request),
+        Ok(Standing::BelowAHost) if app.file.allow_nested_mcp => delegated(Caller::nested(), &request),
         Ok(Standing::BelowAHost) => return Refusal::from(peer::started_by_codex()).into_response(),
         Ok(Standing::Unknown) => return Refusal::from(peer::of_unknown_origin()).into_response(),
         Err(failure) => return Refusal::from(failure).into_response(),

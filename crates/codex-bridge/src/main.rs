@@ -4,7 +4,6 @@
 
 use std::process::ExitCode;
 
-mod admission;
 mod amount;
 mod calls;
 mod channel;
@@ -13,8 +12,10 @@ mod client;
 mod codex;
 mod config;
 mod daemon;
+mod daemon_log;
 mod deliver;
 mod failure;
+mod follow;
 mod http;
 mod mcp;
 mod paths;

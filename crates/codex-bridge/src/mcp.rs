@@ -1,9 +1,10 @@
 //! The MCP door: the `codex_bridge` tool, and `codex` and `codex-reply` for those who lost `codex mcp-server`.
 //!
-//! One server for stdio (the daemon is reached by its socket) and for `/mcp` in the daemon (its own routes, in the name
-//! of whoever called), both over [`Client`] alone. It keeps nothing: a task's id, its log and its open requests are the
+//! One server for stdio (the daemon is reached by its socket) and for `/mcp` in the daemon (at the desk, in the name of the
+//! caller). It keeps nothing: a task's id, its log and its open requests are the
 //! daemon's, so whatever dies here is found again. Older revisions of MCP and 2026-07-28 are spoken side by side.
 
+mod access;
 mod arguments;
 mod asking;
 mod begin;
@@ -13,13 +14,13 @@ mod http;
 mod progress;
 mod result;
 mod sessions;
-mod stretch;
 mod tasks;
 mod tools;
+mod turn;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use codex_bridge_core::token::Role;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, ErrorData, GetTaskParams, GetTaskResult,
@@ -31,8 +32,9 @@ use rmcp::transport::io::stdio_pipes;
 use serde_json::Value;
 
 use crate::client::Client;
-use crate::failure::Failure;
-use crate::http::Role;
+use crate::failure::{Code, Failure};
+use crate::http::App;
+use access::Access;
 
 pub use http::routes;
 
@@ -42,9 +44,9 @@ const INSTRUCTIONS: &str = "Hands work to OpenAI Codex as durable tasks. `codex`
 
 /// Serves whoever started us on stdin and stdout, until stdin ends.
 pub async fn serve_stdio(client: Client, role: Role) -> Result<(), Failure> {
-    let server = Server { way: Way::Socket(Arc::new(client.lent(role)), role) };
-    let broken = |error: String| Failure::new("mcp", format!("the MCP connection broke: {error}"));
-    match server.serve(stdio_pipes()).await {
+    let server = Server { way: Way::Socket(Arc::new(client.delegate(role)), role) };
+    let broken = |error: String| Failure::new(Code::Mcp, format!("the MCP connection broke: {error}"));
+    match Box::pin(server.serve(stdio_pipes())).await {
         Ok(running) => running.waiting().await.map(drop).map_err(|error| broken(error.to_string())),
         // Who looks in and leaves before saying anything has done no harm.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
@@ -53,7 +55,7 @@ pub async fn serve_stdio(client: Client, role: Role) -> Result<(), Failure> {
 }
 
 fn may_not_decide() -> Failure {
-    Failure::new("forbidden", "whoever calls here may not decide what Codex asks")
+    Failure::new(Code::Forbidden, "whoever calls here may not decide what Codex asks")
         .hint("a person answers with `codex-bridge approve`, the web page or a chat")
 }
 
@@ -63,34 +65,20 @@ struct Server {
     way: Way,
 }
 
-/// How the daemon's routes are reached.
+/// How the daemon is reached.
 #[derive(Clone)]
 enum Way {
-    /// By its socket, as the local user, who may have lent out less than all.
+    /// By its socket, for an agent with this role.
     Socket(Arc<Client>, Role),
-    /// Within the daemon, as whoever the request names.
-    Within(http::Routes),
-}
-
-/// The daemon's routes for one request.
-#[derive(Clone)]
-struct Access {
-    client: Arc<Client>,
-    /// Whether who calls may decide what Codex asks.
-    may_decide: bool,
-    /// Where who calls runs, if that is known.
-    cwd: Option<PathBuf>,
+    /// Within the daemon, as the caller of each request.
+    Here(Box<App>),
 }
 
 impl Server {
     fn access(&self, context: &RequestContext<RoleServer>) -> Result<Access, ErrorData> {
         match &self.way {
-            Way::Socket(client, role) => Ok(Access {
-                client: Arc::clone(client),
-                may_decide: *role >= Role::Approver,
-                cwd: std::env::current_dir().ok(),
-            }),
-            Way::Within(routes) => http::access(routes, context),
+            Way::Socket(client, role) => Ok(Access::by_socket(Arc::clone(client), *role >= Role::Approver)),
+            Way::Here(app) => http::access(app, context),
         }
     }
 }
@@ -125,7 +113,7 @@ impl ServerHandler for Server {
             tools::BRIDGE => {
                 let asked = Value::Object(request.arguments.unwrap_or_default());
                 let reply = tokio::select! {
-                    reply = access.client.tool(asked) => reply,
+                    reply = access.tool(asked) => reply,
                     () = context.ct.cancelled() => return Err(call::cancelled()),
                 };
                 Ok(result::reply(reply.unwrap_or_else(crate::tool::refusal)).into())

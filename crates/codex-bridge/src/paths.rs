@@ -13,7 +13,7 @@ use codex_wire::host::proc::random_id;
 use codex_wire::host::record::SOCKET_PATH_MAX_BYTES;
 use rustix::process::geteuid;
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 /// Files with keys that the packaged units read, beside the configuration.
 const ENVIRONMENT_FILES: [&str; 3] = ["daemon.env", "hosts.env", ".env"];
@@ -146,7 +146,7 @@ fn xdg(variable: &str, below_home: &str, flag: &str) -> Result<PathBuf, Failure>
     match (set, std::env::home_dir().filter(|home| !home.as_os_str().is_empty())) {
         (Some(dir), _) => Ok(PathBuf::from(dir)),
         (None, Some(home)) => Ok(home.join(below_home)),
-        (None, None) => Err(Failure::new("no_home", format!("neither HOME nor {variable} is set"))
+        (None, None) => Err(Failure::new(Code::NoHome, format!("neither HOME nor {variable} is set"))
             .hint(format!("set one of them, or use {flag}"))),
     }
 }
@@ -172,7 +172,7 @@ fn make_private(dir: &Path) -> Result<(), Failure> {
     if !found.is_dir() || found.uid() != geteuid().as_raw() {
         let message = format!("{} does not belong to you", dir.display());
         return Err(
-            Failure::new("dir_not_private", message).hint("remove it, or choose another with --state-dir")
+            Failure::new(Code::DirNotPrivate, message).hint("remove it, or choose another with --state-dir")
         );
     }
     if found.mode() & 0o077 != 0 {
@@ -187,14 +187,19 @@ pub fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
     let message = format!("cannot {what} {}: {error}", path.display());
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            Failure::new("no_space", message).hint("free some space on that file system, then repeat it")
+            Failure::new(Code::NoSpace, message).hint("free some space on that file system, then repeat it")
         }
-        ErrorKind::PermissionDenied => Failure::new("no_permission", message).hint("check who owns it"),
+        ErrorKind::PermissionDenied => Failure::new(Code::NoPermission, message).hint("check who owns it"),
         ErrorKind::ReadOnlyFilesystem => {
-            Failure::new("read_only", message).hint("choose another state directory with --state-dir")
+            Failure::new(Code::ReadOnly, message).hint("choose another state directory with --state-dir")
         }
-        _ => Failure::new("io", message),
+        _ => Failure::new(Code::Io, message),
     }
+}
+
+/// A variable of our own environment.
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 use rustix::process::geteuid;
 use tokio::net::UnixStream;
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 pub use codex_wire::host::origin::Standing;
 
@@ -58,7 +58,7 @@ pub fn started_by_codex() -> Failure {
 /// Why a peer that may come from a host may not use the daemon.
 pub fn of_unknown_origin() -> Failure {
     let why = "a host of Codex has lost its keeper, and the calling process may be left of it";
-    Failure::new("peer_refused", format!("this caller may not use the daemon: {why}"))
+    Failure::new(Code::PeerRefused, format!("this caller may not use the daemon: {why}"))
         .hint("call from a shell that is older than that host; `codex-bridge doctor` tells more")
 }
 
@@ -146,7 +146,7 @@ fn gone() -> Failure {
 }
 
 fn refused(why: &str) -> Failure {
-    Failure::new("peer_refused", format!("this caller may not use the daemon: {why}"))
+    Failure::new(Code::PeerRefused, format!("this caller may not use the daemon: {why}"))
         .hint("approvals and commands come from people outside: ask them")
 }
 

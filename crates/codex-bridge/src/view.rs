@@ -15,22 +15,23 @@ pub mod words;
 use codex_bridge_core::bridge::{DecisionOutcome, DecisionReport, LiveKind};
 use codex_bridge_core::event::{self, Line};
 use codex_bridge_core::store;
-use codex_bridge_core::task::{Status, TimeMs};
+use codex_bridge_core::task::Status;
 use codex_bridge_core::token::{self, Role};
 use codex_session::SteerOutcome;
 use codex_wire::host::Host as RunningHost;
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::amount::rfc3339 as time;
 pub use channel::{Channel, ChannelLog, Knock, Message, Reached};
 pub use delivery::{Delivery, Tried};
 pub use request::{
     ChangeKind, Choice, Detail, Field, FieldKind, Question, QuestionOption, Request, Revealed, WholeChanges,
     diff_of,
 };
-pub use task::{Diff, ShortTask, Task, TaskNews, TaskResult, Turn, Usage};
+
+pub use task::{AskedTurn, Diff, ShortTask, Task, TaskNews, TaskResult, Turn, Usage, no_result_yet};
 pub use trust::{TrustChange, TrustEntry, TrustList, TrustOf};
 
 /// One line of a task's log, or a piece of text as it is written: that has no `seq` and no `at`.
@@ -264,12 +265,6 @@ pub struct Stopping {
     pub hosts_left: usize,
     /// Hosts that were to be ended and could not be, with the reason.
     pub failed: Vec<String>,
-}
-
-/// A time as it is written everywhere.
-pub fn time(ms: TimeMs) -> String {
-    let moment = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH);
-    moment.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 impl From<event::Event> for Event {

@@ -14,7 +14,7 @@ mod form;
 mod frame;
 mod hosts;
 mod links;
-pub mod locked;
+mod locked;
 mod login;
 mod markdown;
 mod request;
@@ -33,10 +33,14 @@ use axum::response::{Redirect, Response};
 use axum::routing::{get, post};
 
 use crate::http::App;
+use crate::http::gate::Pages;
 
 /// Nothing from elsewhere, nothing inline, in nobody's frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// The pages between the cookie and a change.
+pub const BETWEEN: Pages = Pages { entered: locked::entered, locked: locked::page };
 
 /// The pages. Whoever sees them has been let in by somebody else; the login page and what it is drawn with are for all.
 pub fn routes() -> Router<App> {

@@ -86,7 +86,7 @@ impl Bridge {
     }
 
     /// Records a decision; what it gives waits for what Codex makes of it.
-    pub(super) async fn begin_to_decide(
+    pub(crate) async fn begin_to_decide(
         &self,
         task: &str,
         which: Which<'_>,

@@ -4,7 +4,7 @@ use codex_session::{Failure, Session, Standing};
 use codex_wire::ThreadId;
 
 use super::handing::Opens;
-use super::turning::new_task_id;
+use super::turning::{LinedUp, new_task_id};
 use super::{Bridge, Error, Giver, Inner, TaskView, audit, now_ms, state_event};
 use crate::runner::session_setup;
 use crate::store::Write;
@@ -83,7 +83,7 @@ impl Bridge {
         if let Some(prompt) = prompt {
             // It has used what its trunk had; whoever says what to do next means it, limits or not.
             branch.waive_reached_limits();
-            batch.extend(inner.another_turn(&mut branch, prompt, now)?);
+            batch.extend(inner.another_turn(&mut branch, prompt, LinedUp::ByCaller, now)?);
         }
         let texts = [prompt, branch.settings.developer_instructions.as_deref()];
         batch.extend(Inner::counted(&new.by, &branch.id, &texts));

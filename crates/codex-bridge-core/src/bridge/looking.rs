@@ -158,8 +158,10 @@ impl Bridge {
             if is_so(&view) {
                 return Ok(view);
             }
-            if tokio::time::timeout_at(deadline, watch.changed()).await.is_err() {
-                return self.show(id.as_str()).await;
+            tokio::select! {
+                () = watch.changed() => {}
+                () = tokio::time::sleep_until(deadline) => return self.show(id.as_str()).await,
+                () = self.until_closing() => return Err(Error::Closing),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Work that is taken, and gone on with: once, whatever a caller repeats under the same name.
 
 use super::handing::Opens;
-use super::{Bridge, Error, Giver, NewTask, TaskView, now_ms};
+use super::{Bridge, Continued, Error, Giver, NewTask, TaskView, now_ms};
 use crate::failpoint;
 use crate::outbox::Subscription;
 use crate::store::TaskFilter;
@@ -63,7 +63,7 @@ impl Bridge {
 
     /// Gives a task at rest another turn.
     pub async fn continue_task(&self, id: &str, prompt: &str) -> Result<TaskView, Error> {
-        self.continue_once(id, prompt, None, &Giver::default()).await
+        Ok(self.continue_once(id, prompt, None, &Giver::default()).await?.view)
     }
 
     /// The same, under a name of the caller's own if there is one: the same name gives no second turn, whatever has
@@ -74,7 +74,7 @@ impl Bridge {
         prompt: &str,
         client_request_id: Option<&str>,
         by: &Giver,
-    ) -> Result<TaskView, Error> {
+    ) -> Result<Continued, Error> {
         let (id, prompt, by) = (id.to_owned(), prompt.to_owned(), by.clone());
         let name = client_request_id.map(str::to_owned);
         self.to_its_end(|bridge| async move { bridge.go_on_with(&id, &prompt, name.as_deref(), &by).await })
@@ -87,14 +87,15 @@ impl Bridge {
         prompt: &str,
         name: Option<&str>,
         by: &Giver,
-    ) -> Result<TaskView, Error> {
+    ) -> Result<Continued, Error> {
         let inner = &self.inner;
         inner.check_prompt(prompt)?;
         self.check_name(name)?;
         let _changing = inner.changing.lock().await;
         let mut task = self.find(id).await?;
-        if let Some(is_same) = inner.has_turn_named(&task.id, name, prompt).await? {
-            return if is_same { self.view(task).await } else { Err(Error::KeyReused(task.id)) };
+        let after = inner.store.last_events(&task.id, 1).await?.last().map_or(0, |event| event.seq);
+        if let Some(turn) = inner.turn_named(&task.id, name, prompt).await? {
+            return Ok(Continued { view: self.view(task).await?, turn, after });
         }
         if !task.status.is_at_rest() {
             let message = "it is still under way; steer it, or wait for its end";
@@ -106,7 +107,8 @@ impl Bridge {
         if task.parked.is_some() {
             inner.try_now(&task);
         }
+        let turn = task.used.turns + 1;
         inner.requeue_as(&mut task, prompt, name, by).await?;
-        self.view(task).await
+        Ok(Continued { view: self.view(task).await?, turn, after })
     }
 }

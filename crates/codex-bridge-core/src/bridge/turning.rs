@@ -5,10 +5,21 @@ use std::sync::Arc;
 use super::{Error, Giver, Inner, NewTask, audit, now_ms, random_hex, state_event, state_writes};
 use crate::event::Line;
 use crate::store::{self, Write};
-use crate::task::{Notification, Settings, Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord, Used};
+use crate::task::{
+    Before, Notification, Settings, Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord, Used,
+};
 
 /// How much of a prompt is kept for lists. One that is longer ends in `…`.
 const SUMMARY_CHARS: usize = 200;
+
+/// Who lines a turn up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LinedUp {
+    /// Somebody who asked for it.
+    ByCaller,
+    /// The bridge itself, which goes on with the turn before.
+    ByBridge,
+}
 
 impl Inner {
     pub(super) fn new_task(&self, new: &NewTask, now: TimeMs) -> Task {
@@ -77,6 +88,7 @@ impl Inner {
             client_request_id: None,
             name_mark: None,
             prompt_mark: Some(self.mark(task_id, prompt)?),
+            before: None,
             progress: TurnProgress::Recorded,
             sealed_prompt: Some(sealed),
             prompt_summary: self.summary(prompt),
@@ -110,19 +122,23 @@ impl Inner {
         Ok(first.and_then(|turn| turn.prompt_mark.as_deref()) == mark.as_deref())
     }
 
-    /// Whether the turn of this name was given this prompt; none if there is no such turn.
-    pub(super) async fn has_turn_named(
+    /// The number of the turn with this name, if it was given this prompt; none if there is no such turn.
+    pub(super) async fn turn_named(
         &self,
         task_id: &TaskId,
         name: Option<&str>,
         prompt: &str,
-    ) -> Result<Option<bool>, Error> {
+    ) -> Result<Option<u32>, Error> {
         let Some(name) = name else { return Ok(None) };
         let (mark, prompt) = (Some(self.mark(task_id, name)?), Some(self.mark(task_id, prompt)?));
         let turns = self.store.turns(task_id).await?;
         let is_named =
             |turn: &&TurnRecord| turn.client_request_id.as_deref() == Some(name) || turn.name_mark == mark;
-        Ok(turns.iter().find(is_named).map(|turn| turn.prompt_mark == prompt))
+        match turns.iter().find(is_named) {
+            None => Ok(None),
+            Some(turn) if turn.prompt_mark == prompt => Ok(Some(turn.number)),
+            Some(_) => Err(Error::KeyReused(task_id.clone())),
+        }
     }
 
     pub(super) fn summary(&self, prompt: &str) -> String {
@@ -136,7 +152,7 @@ impl Inner {
 
     /// Lines a task at rest up for another turn of our own.
     pub(crate) async fn requeue(self: &Arc<Self>, task: &mut Task, prompt: &str) -> Result<(), Error> {
-        let batch = self.another_turn(task, prompt, now_ms())?;
+        let batch = self.another_turn(task, prompt, LinedUp::ByBridge, now_ms())?;
         self.line_up_with(task, batch).await
     }
 
@@ -149,7 +165,7 @@ impl Inner {
     ) -> Result<(), Error> {
         task.token.clone_from(&by.token);
         task.settings.turn_given_by = by.kind;
-        let mut batch = self.another_turn(task, prompt, now_ms())?;
+        let mut batch = self.another_turn(task, prompt, LinedUp::ByCaller, now_ms())?;
         if let Some(name) = client_request_id {
             Self::name_turn(&mut batch, name);
         }
@@ -208,9 +224,12 @@ impl Inner {
         &self,
         task: &mut Task,
         prompt: &str,
+        lined_up: LinedUp,
         now: TimeMs,
     ) -> Result<Vec<Write>, Error> {
-        let turn = self.new_turn(&task.id, task.used.turns + 1, prompt, now)?;
+        let mut turn = self.new_turn(&task.id, task.used.turns + 1, prompt, now)?;
+        let resumes = lined_up == LinedUp::ByBridge;
+        turn.before = Some(Before { status: task.status, reason: task.reason.clone(), resumes });
         task.status = Status::Queued;
         (task.error, task.completed_at) = (None, None);
         self.hold_back(task);

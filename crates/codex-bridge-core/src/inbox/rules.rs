@@ -8,6 +8,7 @@ use codex_session::{ApprovalMode, Escalations, Sandbox};
 use serde::Deserialize;
 
 use super::{Party, Room};
+use crate::token::Role;
 
 /// What the operator decides about a channel.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,28 +90,17 @@ pub struct Allowed {
     pub role: Role,
 }
 
-/// What somebody may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// Hand over work.
-    User,
-    /// Also decide on what Codex asks.
-    Approver,
-}
-
-impl Role {
-    /// As they are written in a configuration.
-    pub const NAMES: [&str; 2] = ["user", "approver"];
-}
-
 impl Allowed {
+    /// The roles as they are written in a configuration.
+    pub const ROLES: [&str; 2] = ["user", "approver"];
+
     /// From `ID`, `ID:user` or `ID:approver`, as it is written in a configuration. An id may have colons in it, so only its
     /// platform can tell a role that there is not from a part of it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (sender, role) = match text.rsplit_once(':') {
             Some((sender, "approver")) => (sender, Role::Approver),
-            Some((sender, "user")) => (sender, Role::User),
-            _ => (text, Role::User),
+            Some((sender, "user")) => (sender, Role::Operator),
+            _ => (text, Role::Operator),
         };
         if sender.trim().is_empty() {
             return Err(format!("{text:?} names nobody: write an id, or id:approver"));
@@ -156,7 +146,7 @@ impl Rules {
     /// What somebody may do; none if they may not even write. An agent never decides.
     pub fn role(&self, id: &str, party: Party) -> Option<Role> {
         let role = self.allow.iter().filter(|allowed| allowed.is(id)).map(|allowed| allowed.role).max()?;
-        Some(if party == Party::Agent { Role::User } else { role })
+        Some(if party == Party::Agent { Role::Operator } else { role })
     }
 
     /// Whether anyone who reads what is said to this sender may decide on what Codex asks.
@@ -181,10 +171,10 @@ mod tests {
     fn only_who_is_named_may_write_and_only_people_decide() {
         let rules = rules(&["ada:approver", "bob", "peer:*", "peer:x:approver"]);
         assert_eq!(rules.role("ada", Party::Person), Some(Role::Approver));
-        assert_eq!(rules.role("bob", Party::Person), Some(Role::User));
+        assert_eq!(rules.role("bob", Party::Person), Some(Role::Operator));
         assert_eq!(rules.role("eve", Party::Person), None);
-        assert_eq!(rules.role("peer:x", Party::Agent), Some(Role::User), "an agent never decides");
-        assert_eq!(rules.role("peer:y", Party::Agent), Some(Role::User));
+        assert_eq!(rules.role("peer:x", Party::Agent), Some(Role::Operator), "an agent never decides");
+        assert_eq!(rules.role("peer:y", Party::Agent), Some(Role::Operator));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use codex_session::{Failure, FailureKind, Session, TurnOutcome, TurnResult};
 
 use super::Work;
-use crate::bridge::{GO_ON, Watchdog, append, letters_of_rest, now_ms};
+use crate::bridge::{GO_ON, LinedUp, Watchdog, append, letters_of_rest, now_ms};
 use crate::config::OnHostLoss;
 use crate::event::{Diff, Notice, StateChanged, TurnEnded};
 use crate::outbox::notice::TurnFacts;
@@ -62,7 +62,8 @@ impl Work {
         batch.push(append(&self.task.id, now, StateChanged::of(&self.task, goes_on)));
         // In one piece: a crash between the two would leave it `lost` for a person to find. A prompt that cannot be
         // sealed leaves it so.
-        let another = resume.and_then(|prompt| self.inner.another_turn(&mut self.task, &prompt, now).ok());
+        let another = resume
+            .and_then(|prompt| self.inner.another_turn(&mut self.task, &prompt, LinedUp::ByBridge, now).ok());
         let goes_on = another.is_some();
         // Nobody is told of an end that is none.
         batch.extend(another.unwrap_or(letters));

@@ -130,7 +130,8 @@ async fn the_same_request_gives_the_same_task() {
         bridge.continue_once(id, "again", Some("c-1"), &Giver::default()).await.unwrap();
         assert_eq!(at_rest(&bridge, id).await.task.used.turns, 2);
     }
-    assert_eq!(bridge.continue_once(id, "something else", Some("c-1"), &Giver::default()).await, refused);
+    let other = bridge.continue_once(id, "something else", Some("c-1"), &Giver::default()).await;
+    assert_eq!(other.map(|continued| continued.view), refused);
     assert_eq!(bridge.list(&TaskFilter::default()).await.unwrap().len(), 1);
     bench.tidy(bridge).await;
 }
@@ -211,14 +212,19 @@ async fn a_turn_that_is_asked_for_again_under_its_name_is_not_begun_again() {
             .continue_once(thread.as_str(), "second", Some("mine"), &Giver::default())
             .await
             .unwrap()
+            .view
             .task;
         assert_eq!(found.id, task.id);
         at_rest(&bridge, task.id.as_str()).await;
     }
     bridge.continue_once(task.id.as_str(), "third", Some("another"), &Giver::default()).await.unwrap();
     at_rest(&bridge, task.id.as_str()).await;
-    let late =
-        bridge.continue_once(task.id.as_str(), "second", Some("mine"), &Giver::default()).await.unwrap().task;
+    let late = bridge
+        .continue_once(task.id.as_str(), "second", Some("mine"), &Giver::default())
+        .await
+        .unwrap()
+        .view
+        .task;
     assert_eq!((late.status, late.used.turns), (Status::Completed, 3));
     bench.tidy(bridge).await;
 }
@@ -322,7 +328,7 @@ async fn a_turn_that_was_cancelled_before_it_began_is_not_begun_again_under_its_
     let turns = bridge.turns(&id).await.unwrap();
     assert_eq!((turns.len(), &turns[1].sealed_prompt), (2, &None), "its prompt is not needed any more");
     let again =
-        bridge.continue_once(id.as_str(), "second", Some("mine"), &Giver::default()).await.unwrap().task;
+        bridge.continue_once(id.as_str(), "second", Some("mine"), &Giver::default()).await.unwrap().view.task;
     assert_eq!(again.status, Status::Cancelled);
     bridge.continue_once(id.as_str(), "other", None, &Giver::default()).await.unwrap();
     bench.model.release("gate");
@@ -330,7 +336,7 @@ async fn a_turn_that_was_cancelled_before_it_began_is_not_begun_again_under_its_
     let other = at_rest(&bridge, id.as_str()).await.task;
     assert_eq!((other.final_text.as_deref(), other.used.turns), (Some("other"), 3), "{other:?}");
     let late =
-        bridge.continue_once(id.as_str(), "second", Some("mine"), &Giver::default()).await.unwrap().task;
+        bridge.continue_once(id.as_str(), "second", Some("mine"), &Giver::default()).await.unwrap().view.task;
     assert_eq!((late.status, late.used.turns), (Status::Completed, 3), "{late:?}");
     bench.tidy(bridge).await;
 }

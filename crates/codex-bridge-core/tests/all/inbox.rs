@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use codex_bridge_core::bridge::Which;
 use codex_bridge_core::inbox::{
-    Allowed, Arrival, Message, Party, Received, Role, Room, Rules, Sender, State, WhenFull,
+    Allowed, Arrival, Message, Party, Received, Room, Rules, Sender, State, WhenFull,
 };
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{self, Delivery, Outcome};
 use codex_bridge_core::store::{DeliveryFilter, MessageFilter, TaskFilter, Write};
 use codex_bridge_core::task::Status;
+use codex_bridge_core::token::Role;
 use codex_bridge_core::{Bridge, Config};
 use codex_session::Decision;
 use futures_util::FutureExt;
@@ -235,7 +236,7 @@ async fn what_was_asked_is_declined_once_nobody_may_decide_any_more() {
     let id = bridge.list(&TaskFilter::default()).await.unwrap()[0].task.id.clone();
     asked(&bridge, id.as_str()).await;
     let mut without = rules(&bench);
-    without.allow[0].role = Role::User;
+    without.allow[0].role = Role::Operator;
     bridge.open_channel(without).await.unwrap();
     messages(&bridge, |all| all.iter().all(is_over)).await;
     until(|| said(&stage).iter().any(|text| text.contains("nobody here may decide"))).await;
@@ -331,6 +332,9 @@ async fn what_is_urgent_is_done_however_much_waits_in_the_channel() {
     let all = messages(&bridge, |all| all.iter().all(is_over)).await;
     let states: Vec<State> = all.iter().map(|message| message.state).collect();
     assert_eq!(states, [State::Answered; 3], "what found no room is not kept: {all:#?}");
+    let log = bridge.audit_log(None, None, 100).await.unwrap();
+    let stopped = log.iter().find(|line| line.action == "interrupt").map(|line| line.actor.as_str());
+    assert_eq!(stopped, Some("chat:ada"), "who stopped it is on the record: {log:#?}");
     until(|| said(&stage).iter().any(|text| text == "Two.")).await;
     bench.tidy(bridge).await;
 }

@@ -51,6 +51,8 @@ impl Workbench {
             command_path: None,
             codex_home: Some(self.home.codex_home()),
             other_homes: Vec::new(),
+            roots: None,
+            profiles: std::collections::BTreeMap::new(),
             denied: Vec::new(),
             grounds: Grounds::default(),
             trusted_roots: TrustedRoots::default(),

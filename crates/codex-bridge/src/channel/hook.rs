@@ -15,7 +15,7 @@ use super::{Batch, Channel, Posted, Trouble};
 use crate::config::notify::Secret;
 use crate::deliver::webhook::{genuine, key};
 use crate::deliver::{Env, found};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 /// Who writes, as far as we can tell: somebody, or what says that it is an agent, whose messages are counted apart.
 pub const ALLOWED: [&str; 2] = ["hook", "agent"];
@@ -78,7 +78,7 @@ impl Hook {
     }
 
     fn read(&self, posted: &Posted<'_>, now_s: i64) -> Result<Arrival, Failure> {
-        let unauthorized = |why: &str| Failure::new("unauthorized", why);
+        let unauthorized = |why: &str| Failure::new(Code::Unauthorized, why);
         let (Some(id), Some(at)) = (posted.id, posted.timestamp.and_then(|at| at.parse::<i64>().ok())) else {
             return Err(unauthorized("webhook-id, webhook-timestamp and webhook-signature are needed"));
         };
@@ -89,13 +89,13 @@ impl Hook {
             return Err(unauthorized("the signature is not that of this hook's secret"));
         }
         let body: Body = serde_json::from_slice(posted.body).map_err(|error| {
-            Failure::new("bad_call", format!("the body is not what a hook takes: {error}"))
+            Failure::new(Code::BadCall, format!("the body is not what a hook takes: {error}"))
         })?;
         if body.text.trim().is_empty() {
-            return Err(Failure::new("bad_call", "the text is empty"));
+            return Err(Failure::new(Code::BadCall, "the text is empty"));
         }
         if body.conversation.as_ref().is_some_and(|name| name.is_empty() || name.len() > ID_BYTES) {
-            return Err(Failure::new("bad_call", format!("a conversation has 1 to {ID_BYTES} bytes")));
+            return Err(Failure::new(Code::BadCall, format!("a conversation has 1 to {ID_BYTES} bytes")));
         }
         Ok(Arrival {
             external_id: id.to_owned(),
@@ -175,7 +175,7 @@ mod tests {
             signature: Some(signature),
             body,
         };
-        hook.read(&posted, now_s).unwrap_err().code
+        hook.read(&posted, now_s).unwrap_err().code.to_string()
     }
 
     #[test]

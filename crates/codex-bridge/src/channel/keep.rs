@@ -7,7 +7,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::paths::cannot;
 
 /// Held until it is dropped or the process ends.
@@ -40,20 +40,21 @@ fn held_by(file: &mut File, identity: &str) -> Failure {
     let mut holder = String::new();
     let _ = file.read_to_string(&mut holder);
     let who = if holder.trim().is_empty() { "another daemon" } else { holder.trim() };
-    Failure::new("channel_held", format!("{identity} is served by {who}: both would answer every message"))
+    Failure::new(Code::ChannelHeld, format!("{identity} is served by {who}: both would answer every message"))
         .hint("stop that one, or use it as it is")
 }
 
 #[cfg(test)]
 mod tests {
     use super::hold;
+    use crate::failure::Code;
 
     #[test]
     fn the_second_is_told_who_has_it() {
         let dir = tempfile::tempdir().unwrap();
         let first = hold(dir.path(), "workspace w", "the daemon with pid 7").unwrap();
         let second = hold(dir.path(), "workspace w", "the daemon with pid 8").unwrap_err();
-        assert_eq!(second.code, "channel_held");
+        assert_eq!(second.code, Code::ChannelHeld);
         assert!(second.message.contains("workspace w is served by the daemon with pid 7"), "{second}");
         hold(dir.path(), "workspace x", "the daemon with pid 8").unwrap();
         drop(first);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use codex_bridge_core::bridge::Button;
 use codex_bridge_core::bridge::Verdict;
-use codex_bridge_core::inbox::{Allowed, Message, Role};
+use codex_bridge_core::inbox::{Allowed, Message};
 use codex_bridge_core::outbox::sender::{LOOK_BACK_MS, Refusal, Seen};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::RequestRecord;
@@ -442,7 +442,7 @@ pub fn check_allowed(allowed: &Allowed) -> Result<(), String> {
     if is_one {
         return Ok(());
     }
-    let roles = Role::NAMES.join(" or ");
+    let roles = Allowed::ROLES.join(" or ");
     Err(format!(
         "{sender:?} is nobody: write canvas, peer:ID or channel:SOURCE, and behind it no role but {roles}"
     ))

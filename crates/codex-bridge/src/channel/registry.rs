@@ -16,7 +16,7 @@ use super::Channel;
 use super::keep;
 use super::serving;
 use super::settings::{Mark, Opened};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 /// Lines that are remembered of a channel.
 const LINES: usize = 100;
@@ -269,7 +269,7 @@ impl Registry {
             Some((true, false)) => {}
             Some((false, _)) => {
                 let message = format!("channel {name} is served already, with other settings");
-                return Err(Failure::new("wrong_state", message)
+                return Err(Failure::new(Code::WrongState, message)
                     .hint(format!("`codex-bridge channel pause {name}` first, then run it again")));
             }
         }
@@ -298,7 +298,7 @@ impl Registry {
             None => text.to_owned(),
         };
         let unreachable =
-            |why: &str| Failure::new("channel_unreachable", format!("channel {name}: {}", shown(why)));
+            |why: &str| Failure::new(Code::ChannelUnreachable, format!("channel {name}: {}", shown(why)));
         let (served, (standing, about)) = (self.channel(&name), self.standing(&name));
         let (channel, _held) = match (standing, served) {
             (Standing::Serving, Some(served)) => (served, None),

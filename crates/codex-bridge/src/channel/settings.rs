@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use super::{Channel, hook, molecule, plugin, telegram};
 use crate::config::File;
 use crate::deliver::{Env, found, told_by_name};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 /// One channel of the operator's file. Documented for people in `docs/channels.md`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -116,7 +116,7 @@ impl Settings {
 
     fn open_with(&self, name: &str, around: Surroundings<'_>) -> Result<(Arc<dyn Channel>, Rules), Failure> {
         let wrong = |what: String| {
-            Failure::new("channel_config", format!("channel {name}: {what}"))
+            Failure::new(Code::ChannelConfig, format!("channel {name}: {what}"))
                 .hint("docs/channels.md lists what it needs")
         };
         if TAKEN.contains(&name) {
@@ -195,7 +195,7 @@ impl Settings {
             Some(profile) => {
                 around.file.profiles.get(profile).ok_or(format!("there is no profile {profile}"))?.clone()
             }
-            None => crate::config::Profile::default(),
+            None => codex_bridge_core::desk::Profile::default(),
         };
         let rules = Rules::new(name, allow, workspaces);
         let turn_limit = self.turn_limit_s.map_or(rules.turn_limit, |seconds| {

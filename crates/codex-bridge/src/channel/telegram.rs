@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::bridge::Verdict;
-use codex_bridge_core::inbox::{Allowed, Role};
+use codex_bridge_core::inbox::Allowed;
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::RequestRecord;
 use futures_util::FutureExt;
@@ -255,7 +255,7 @@ fn user(allowed: &str) -> Result<String, String> {
     match user.split_once(':') {
         _ if is_number(&user) => Ok(user),
         Some((id, role)) if is_number(id) => {
-            Err(format!("{role:?} is no role: it is {}", Role::NAMES.join(" or ")))
+            Err(format!("{role:?} is no role: it is {}", Allowed::ROLES.join(" or ")))
         }
         _ => Err(format!("{user:?} is no user: Telegram's users are numbers, which @userinfobot tells")),
     }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{Globals, answering};
 use crate::calls::answers_of;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::view::Request;
 
 #[derive(clap::Args)]
@@ -69,9 +69,9 @@ fn form(given: &[String]) -> Result<Value, Failure> {
 fn from_stdin() -> Result<Value, Failure> {
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
-    read.map_err(|error| Failure::new("usage", format!("stdin cannot be read: {error}")))?;
+    read.map_err(|error| Failure::new(Code::Usage, format!("stdin cannot be read: {error}")))?;
     serde_json::from_str(&text).map_err(|error| {
-        Failure::new("usage", format!("stdin holds no JSON object: {error}"))
+        Failure::new(Code::Usage, format!("stdin holds no JSON object: {error}"))
             .hint(r#"for example {"q1": "yes"}"#)
     })
 }
@@ -82,11 +82,13 @@ fn unknown_key(given: &str, keys: &[&str]) -> Failure {
     } else {
         format!("the keys are: {}", keys.join(", "))
     };
-    Failure::new("usage", format!("{given:?} answers no question of this request")).hint(hint)
+    Failure::new(Code::Usage, format!("{given:?} answers no question of this request")).hint(hint)
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::failure::Code;
+
     use std::collections::BTreeMap;
 
     use codex_session::Decision;
@@ -117,7 +119,7 @@ mod tests {
             decision(Some(&request), &given(&["a=1", "b=x=y", "a=2"])),
             Ok(Decision::Answers(expected))
         );
-        assert_eq!(decision(Some(&request), &given(&["c=1"])).unwrap_err().code, "usage");
+        assert_eq!(decision(Some(&request), &given(&["c=1"])).unwrap_err().code, Code::Usage);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::render::request::whole_request;
 use super::terminal::Terminal;
 use super::{Globals, exit, output, requests};
 use crate::client::Client;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::transcript::decided;
 use crate::view::{Decided, Request};
 
@@ -82,7 +82,7 @@ async fn agree_to_revealed(
     if !is_at_terminal() {
         let message = format!("{request_id} holds a secret that is shown only at a terminal of this machine");
         let hint = format!("run `codex-bridge approve {task_id} {request_id}` there");
-        return Err(Failure::new("needs_reveal", message).hint(hint));
+        return Err(Failure::new(Code::NeedsReveal, message).hint(hint));
     }
     let revealed = client.reveal(task_id, request_id).await?;
     output::lines(&requests::revealed_lines(&revealed))?;
@@ -111,7 +111,7 @@ async fn only(client: &Client, id: &str) -> Result<Option<Request>, Failure> {
     if open.len() > 1 {
         let message = format!("{} requests are open: say which one", open.len());
         let hint = format!("`codex-bridge requests {id}` shows them");
-        return Err(Failure::new("refused", message).hint(hint));
+        return Err(Failure::new(Code::Refused, message).hint(hint));
     }
     Ok(open.pop())
 }
@@ -126,7 +126,7 @@ async fn confirmed(client: &Client, request: Request) -> Result<Option<Request>,
         let hint = format!(
             "`codex-bridge requests {task_id}` shows it, `codex-bridge approve {task_id} {request_id}` approves it"
         );
-        return Err(Failure::new("usage", message).hint(hint));
+        return Err(Failure::new(Code::Usage, message).hint(hint));
     }
     let whole = requests::with_whole_changes(client, request).await?;
     output::lines(&whole_request(&whole, terminal.paint, terminal.columns()))?;

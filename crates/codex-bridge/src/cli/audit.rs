@@ -11,8 +11,8 @@ use super::render::width::{columns, pad};
 use super::terminal::Terminal;
 use super::{Globals, output};
 use crate::calls;
-use crate::failure::Failure;
-use crate::view::{self, AuditLine};
+use crate::failure::{Code, Failure};
+use crate::view::AuditLine;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -52,9 +52,9 @@ fn since(when: &str, now: Timestamp) -> Result<String, Failure> {
     };
     let moment = when.parse().ok().or_else(ago).ok_or_else(|| {
         let message = format!("{when:?} is no time");
-        Failure::new("usage", message).hint("write 2026-01-31T12:00:00Z, or how long ago: 90min, 12h, 7d")
+        Failure::new(Code::Usage, message).hint("write 2026-01-31T12:00:00Z, or how long ago: 90min, 12h, 7d")
     })?;
-    Ok(view::time(moment.as_millisecond()))
+    Ok(crate::amount::rfc3339(moment.as_millisecond()))
 }
 
 fn table(lines: &[AuditLine], paint: Paint, room: usize) -> Vec<String> {
@@ -103,6 +103,8 @@ fn cut_end(row: &str, room: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::failure::Code;
+
     use jiff::Timestamp;
 
     use super::{since, table};
@@ -121,7 +123,7 @@ mod tests {
         check("7d", "2026-03-03T12:00:00.000Z");
         check("2 weeks", "2026-02-24T12:00:00.000Z");
         for wrong in ["yesterday", "7", ""] {
-            assert_eq!(since(wrong, now).unwrap_err().code, "usage", "{wrong:?}");
+            assert_eq!(since(wrong, now).unwrap_err().code, Code::Usage, "{wrong:?}");
         }
     }
 

@@ -13,7 +13,7 @@ use crate::channel::settings::PLATFORMS;
 use crate::client::{Autostart, Client};
 use crate::config::{self, adding};
 use crate::daemon::{self, Orders, Start};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::view::Channel;
 
 /// Variables that platforms read; they are brought along to a daemon that runs.
@@ -93,7 +93,7 @@ fn add(
     allow: &[String],
     settings: &[String],
 ) -> Result<(), Failure> {
-    let usage = |message: String| Failure::new("usage", message);
+    let usage = |message: String| Failure::new(Code::Usage, message);
     let is_plain = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
     if name.is_empty() || !name.chars().all(is_plain) {
         return Err(usage(format!("{name:?} is no name: use small letters, digits and -")));
@@ -186,7 +186,7 @@ fn serve(globals: &Globals, name: &str, allow: Vec<String>) -> Result<(), Failur
     let wanted = brought(name, allow);
     let paths = globals.paths()?;
     match ask_running(&Client::new(paths.clone(), Autostart::No), &wanted) {
-        Err(failure) if failure.code == "daemon_not_running" => {}
+        Err(failure) if failure.code == Code::DaemonNotRunning => {}
         asked => return asked,
     }
     let orders =
@@ -204,7 +204,7 @@ async fn ask_running(client: &Client, wanted: &RunChannel) -> Result<(), Failure
         count = log.count;
         output::lines(&log.lines)?;
         if log.standing == Standing::Stopped {
-            return Err(Failure::new("channel_stopped", log.about));
+            return Err(Failure::new(Code::ChannelStopped, log.about));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

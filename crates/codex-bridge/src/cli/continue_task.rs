@@ -6,8 +6,7 @@ use serde_json::json;
 
 use super::watch::{Unattended, to_the_end};
 use super::{Globals, output, prompt};
-use crate::calls::Events;
-use crate::client::Client;
+use crate::calls::Prompt;
 use crate::failure::Failure;
 
 #[derive(clap::Args)]
@@ -24,23 +23,14 @@ pub struct Args {
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
-    let prompt = prompt::read(&args.prompt)?;
-    let after = if args.detach || globals.json { 0 } else { last_seq(&client, &args.id).await? };
-    let task = client.continue_task(&args.id, &prompt).await?;
+    let turn = Prompt { prompt: prompt::read(&args.prompt)?, client_request_id: None };
+    let task = client.continue_task(&args.id, &turn).await?;
+    // What was told before is not told again.
+    let after = task.turn.map_or(0, |turn| turn.after);
     match (globals.json, args.detach) {
         (true, _) => output::json(&json!({"outcome": "queued", "task": task}))?,
         (false, true) => output::lines(std::slice::from_ref(&task.task_id))?,
         (false, false) => return to_the_end(&client, &task, after, Unattended::Interrupts).await,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The end of the log so far: what was told before is not told again.
-async fn last_seq(client: &Client, id: &str) -> Result<i64, Failure> {
-    let mut events = client.events(id, &Events::default()).await?;
-    let mut last = 0;
-    while let Some(event) = events.next().await? {
-        last = event.seq.unwrap_or(last);
-    }
-    Ok(last)
 }

@@ -16,8 +16,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::Globals;
 use crate::config::hosts::{self, HostsFile};
 use crate::daemon::hosting::{env_policy, environment, path_of_commands};
-use crate::daemon::{lock, notify, raise_descriptor_limit, variable};
-use crate::failure::Failure;
+use crate::daemon::{lock, notify, raise_descriptor_limit};
+use crate::failure::{Code, Failure};
+use crate::paths::variable;
 use crate::paths::{Paths, cannot};
 use crate::{codex, peer, services};
 
@@ -39,13 +40,15 @@ pub struct Args {
 #[tokio::main]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     if peer::is_below_a_host(std::process::id()) {
-        return Err(Failure::new("peer_refused", "a launcher cannot be started by what Codex runs"));
+        return Err(Failure::new(Code::PeerRefused, "a launcher cannot be started by what Codex runs"));
     }
     raise_descriptor_limit();
     let serves = user_number(&args.serves)?;
     if serves == geteuid().as_raw() || geteuid().is_root() {
         let message = "hosts need a user of their own: neither root nor the user of the daemon";
-        return Err(Failure::new("launcher", message).hint("docs/security.md has the set-up with two users"));
+        return Err(
+            Failure::new(Code::Launcher, message).hint("docs/security.md has the set-up with two users")
+        );
     }
     let paths = globals.paths()?;
     paths.prepare()?;
@@ -73,8 +76,9 @@ fn user_number(name: &str) -> Result<u32, Failure> {
         return Ok(number);
     }
     let found = User::from_name(name).map_err(Failure::internal)?;
-    let missing =
-        || Failure::new("launcher", format!("there is no user {name:?}")).hint("make it, or correct --for");
+    let missing = || {
+        Failure::new(Code::Launcher, format!("there is no user {name:?}")).hint("make it, or correct --for")
+    };
     Ok(found.ok_or_else(missing)?.uid.as_raw())
 }
 
@@ -99,7 +103,7 @@ fn options(paths: &Paths, file: &HostsFile, socket: &Path, serves: u32) -> Resul
         },
         hosts_dir: made(&hosts_dir)?,
         homes: homes(file)?,
-        packages: codex::data_dir().map_err(|error| Failure::new("no_home", error))?,
+        packages: codex::data_dir().map_err(|error| Failure::new(Code::NoHome, error))?,
         denied: paths.own().into_iter().chain(sockets).collect(),
         command_path: path_of_commands(&file.env),
         services: services::that_obey(&[geteuid().as_raw(), serves], variable),
@@ -113,7 +117,7 @@ fn homes(file: &HostsFile) -> Result<Vec<PathBuf>, Failure> {
     let default = || std::env::home_dir().map(|home| home.join(".codex"));
     let first = file.codex_home.clone().or_else(variable).or_else(default);
     let first =
-        first.ok_or_else(|| Failure::new("no_home", "no CODEX_HOME was given and HOME is not set"))?;
+        first.ok_or_else(|| Failure::new(Code::NoHome, "no CODEX_HOME was given and HOME is not set"))?;
     [first].iter().chain(&file.other_homes).map(|home| made(home)).collect()
 }
 
@@ -129,9 +133,8 @@ fn listen(socket: &Path) -> Result<UnixListener, Failure> {
     if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
         let message =
             format!("{} must belong to the hosts' user, and nobody else may write there", dir.display());
-        return Err(
-            Failure::new("dir_not_private", message).hint("systemd makes it so: RuntimeDirectory, mode 0750")
-        );
+        return Err(Failure::new(Code::DirNotPrivate, message)
+            .hint("systemd makes it so: RuntimeDirectory, mode 0750"));
     }
     // What lies there is of a launcher that died: we hold the lock.
     let _ = fs::remove_file(socket);

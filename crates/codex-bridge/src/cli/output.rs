@@ -4,10 +4,7 @@ use std::io::{self, ErrorKind, Write, stdout};
 
 use serde::Serialize;
 
-use crate::failure::Failure;
-
-/// The code of a failure that nobody needs to be told: the reader of our output has gone.
-pub const READER_GONE: &str = "reader_gone";
+use crate::failure::{Code, Failure};
 
 /// Prints lines.
 pub fn lines(lines: &[String]) -> Result<(), Failure> {
@@ -25,7 +22,7 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
 #[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
 pub fn failed(error: io::Error) -> Failure {
     match error.kind() {
-        ErrorKind::BrokenPipe => Failure::new(READER_GONE, "nobody reads the output any more"),
-        _ => Failure::new("output", format!("cannot write the output: {error}")),
+        ErrorKind::BrokenPipe => Failure::new(Code::ReaderGone, "nobody reads the output any more"),
+        _ => Failure::new(Code::Output, format!("cannot write the output: {error}")),
     }
 }

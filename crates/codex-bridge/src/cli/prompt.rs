@@ -2,13 +2,13 @@
 
 use std::io::{IsTerminal, Read, stdin};
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 /// The words; never empty.
 pub fn read(given: &str) -> Result<String, Failure> {
     let words = if given == "-" { from_stdin()? } else { given.to_owned() };
     if words.trim().is_empty() {
-        return Err(Failure::new("empty_prompt", "the prompt is empty").hint("say what Codex shall do"));
+        return Err(Failure::new(Code::EmptyPrompt, "the prompt is empty").hint("say what Codex shall do"));
     }
     Ok(words)
 }
@@ -19,6 +19,6 @@ fn from_stdin() -> Result<String, Failure> {
     }
     let mut words = String::new();
     let read = stdin().read_to_string(&mut words);
-    read.map_err(|error| Failure::new("usage", format!("the prompt on stdin cannot be read: {error}")))?;
+    read.map_err(|error| Failure::new(Code::Usage, format!("the prompt on stdin cannot be read: {error}")))?;
     Ok(words)
 }

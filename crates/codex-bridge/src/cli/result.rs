@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use redact::plain::plain;
 
 use super::{Globals, exit, output};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::view::Task;
 
 #[derive(clap::Args)]
@@ -22,7 +22,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         return Ok(exit::of(&task));
     }
     if !task.status.is_at_rest() {
-        return Err(unfinished(&task));
+        return unfinished(&task);
     }
     if let Some(answer) = &task.final_text {
         output::lines(&[plain(answer).into_owned()])?;
@@ -35,10 +35,13 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     Ok(exit::of(&task))
 }
 
-fn unfinished(task: &Task) -> Failure {
+/// The exit status says how the task stands: there is no answer yet, which is not an error of ours.
+fn unfinished(task: &Task) -> Result<ExitCode, Failure> {
     if !task.pending_requests.is_empty() {
-        return exit::needs_answer(&task.task_id);
+        return Err(exit::needs_answer(&task.task_id));
     }
-    Failure::new("not_finished", format!("task {} is {}", task.task_id, task.status))
-        .hint(format!("`codex-bridge wait {}` waits for its end", task.task_id))
+    let message = format!("task {} is {}: it has no result yet", task.task_id, task.status);
+    let hint = format!("`codex-bridge wait {}` waits for its end", task.task_id);
+    eprintln!("error: {}", Failure::new(Code::WrongState, message).hint(hint));
+    Ok(exit::of(task))
 }

@@ -12,7 +12,7 @@ use super::watch::{Unattended, to_the_end};
 use super::{Globals, exit, output, prompt};
 use crate::calls::{Door, Limits, Start};
 use crate::client::Client;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::view::Task;
 
 #[derive(clap::Args)]
@@ -106,9 +106,9 @@ fn start(args: Args) -> Result<Start, Failure> {
     let whole = |dir: PathBuf| std::path::absolute(&dir).map_err(Failure::internal);
     let here = || {
         std::env::current_dir()
-            .map_err(|error| Failure::new("usage", format!("there is no current directory: {error}")))
+            .map_err(|error| Failure::new(Code::Usage, format!("there is no current directory: {error}")))
     };
-    let mut start = Start::new(Door::Cli, prompt::read(&args.prompt)?);
+    let mut start = Start { door: Door::Cli, prompt: prompt::read(&args.prompt)?, ..Start::default() };
     start.cwd = Some(args.cwd.map_or_else(here, whole)?);
     start.sandbox = args.sandbox;
     start.approval_policy = args.approval_policy;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::{Globals, exit, output, prompt};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -29,12 +29,14 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
 
 fn refused(outcome: &str, message: Option<&str>, task_id: &str) -> Failure {
     let why = match (outcome, message) {
-        (_, Some(message)) => return Failure::new(outcome, format!("Codex has not confirmed it: {message}")),
+        (_, Some(message)) => {
+            return Failure::new(Code::NotSteered, format!("Codex has not confirmed it: {message}"));
+        }
         ("no_active_turn", _) => "no turn runs any more",
         ("wrong_turn", _) => "another turn has begun in between",
         ("not_steerable", _) => "this kind of turn cannot be steered",
         (other, _) => other,
     };
-    Failure::new(outcome, format!("Codex did not take it: {why}"))
+    Failure::new(Code::NotSteered, format!("Codex did not take it: {why}"))
         .hint(format!("`codex-bridge continue {task_id} …` gives it another turn once it is at rest"))
 }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::{Globals, output};
 use crate::calls;
 use crate::client::{Autostart, Client};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 /// How long the daemon may take to go. Ending hosts can take a while.
 const GONE_LIMIT: Duration = Duration::from_mins(1);
@@ -50,7 +50,7 @@ async fn wait_for_end(pid: u32) -> Result<(), Failure> {
     let began = Instant::now();
     while daemon.is_alive() {
         if began.elapsed() > GONE_LIMIT {
-            return Err(Failure::new("daemon_stays", format!("the daemon (pid {pid}) does not end")));
+            return Err(Failure::new(Code::DaemonStays, format!("the daemon (pid {pid}) does not end")));
         }
         sleep(LOOK_EVERY).await;
     }

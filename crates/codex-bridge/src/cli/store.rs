@@ -37,7 +37,7 @@ pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
 async fn check(globals: &Globals) -> Result<ExitCode, Failure> {
     let found = match globals.client()?.check_store().await {
         // No daemon works on such a store: it is looked at without one.
-        Err(failure) if failure.code.starts_with("store_") => inspect(&globals.paths()?.database())?,
+        Err(failure) if failure.code.as_str().starts_with("store_") => inspect(&globals.paths()?.database())?,
         found => found?,
     };
     if globals.json {

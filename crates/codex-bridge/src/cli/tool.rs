@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::lending::Lending;
 use super::{Globals, output};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::tool;
 
 #[derive(clap::Args)]
@@ -43,11 +43,11 @@ async fn asked(globals: &Globals, lending: &Lending, call: String) -> Result<Val
         text = String::new();
         std::io::stdin()
             .read_to_string(&mut text)
-            .map_err(|error| Failure::new("bad_call", error.to_string()))?;
+            .map_err(|error| Failure::new(Code::BadCall, error.to_string()))?;
     }
     let call = serde_json::from_str(&text).map_err(|error| {
-        Failure::new("bad_call", format!("the call is not JSON: {error}"))
+        Failure::new(Code::BadCall, format!("the call is not JSON: {error}"))
             .hint("for example '{\"action\": \"list\"}'")
     })?;
-    globals.client()?.lent(lending.role).tool(call).await
+    globals.client()?.delegate(lending.role).tool(call).await
 }

@@ -13,7 +13,7 @@ use super::{Globals, output};
 use crate::amount::counted;
 use crate::calls;
 use crate::client::Client;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::view::{TrustChange, TrustEntry, TrustList, TrustOf};
 
 #[derive(clap::Args)]
@@ -129,7 +129,7 @@ async fn confirm(globals: &Globals, client: &Client, dir: &Path) -> Result<(), F
     let wanted = calls::TrustOf { dir: dir.to_owned(), level: Some(Trust::Trusted) };
     let found = client.trust_of(&wanted).await?;
     let unsure = |message: String| {
-        Failure::new("not_confirmed", message).hint(format!(
+        Failure::new(Code::NotConfirmed, message).hint(format!(
             "`codex-bridge trust {} trusted --yes` trusts it: its .codex/ takes effect, with MCP servers that run outside the sandbox",
             path(&found.dir)
         ))
@@ -148,10 +148,10 @@ async fn confirm(globals: &Globals, client: &Client, dir: &Path) -> Result<(), F
     keyboard.question_shown();
     match keyboard.line().await {
         Line::Typed(answer) if answer.trim().eq_ignore_ascii_case("yes") => Ok(()),
-        Line::Typed(_) => Err(Failure::new("not_confirmed", "nothing was changed")),
+        Line::Typed(_) => Err(Failure::new(Code::NotConfirmed, "nothing was changed")),
         Line::End => {
             eprintln!();
-            Err(Failure::new("not_confirmed", "nothing was changed"))
+            Err(Failure::new(Code::NotConfirmed, "nothing was changed"))
         }
     }
 }

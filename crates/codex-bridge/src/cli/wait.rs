@@ -9,7 +9,7 @@ use super::render::task::{elapsed_ms, ending};
 use super::terminal::{Terminal, now_ms};
 use super::{Globals, exit, output};
 use crate::client::Client;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::view::Task;
 
 /// How long a daemon that crashed is left alone before it is asked, or started, again.
@@ -27,7 +27,7 @@ pub struct Args {
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     if args.timeout.is_some_and(|timeout| !timeout.is_finite() || timeout < 0.0) {
-        return Err(Failure::new("usage", "the time-out is no length of time")
+        return Err(Failure::new(Code::Usage, "the time-out is no length of time")
             .hint("give it in seconds: --timeout 60"));
     }
     let task = patiently(&globals.client()?, &args.id, args.timeout).await?;
@@ -49,7 +49,7 @@ pub async fn patiently(client: &Client, id: &str, timeout_s: Option<f64>) -> Res
     loop {
         let left = timeout_s.map(|timeout_s| (timeout_s - began.elapsed().as_secs_f64()).max(0.0));
         match client.wait(id, left).await {
-            Err(failure) if failure.code == "daemon_gone" => sleep(RECONNECT_AFTER).await,
+            Err(failure) if failure.code == Code::DaemonGone => sleep(RECONNECT_AFTER).await,
             outcome => return outcome,
         }
     }

@@ -27,7 +27,7 @@ use super::wait::RECONNECT_AFTER;
 use super::{exit, output};
 use crate::calls;
 use crate::client::{Client, Lines};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::view::{Event, Outcome, Task};
 use asking::Inquiry;
 use progress::Progress;
@@ -172,14 +172,14 @@ impl<'a> Watch<'a> {
                 }
                 Ok(Input::Interrupted(outcome)) => self.interrupted(*outcome)?,
                 // It crashed: the task is where it was, and so is its log.
-                Err(failure) if failure.code == "daemon_gone" => {
+                Err(failure) if failure.code == Code::DaemonGone => {
                     sleep(RECONNECT_AFTER).await;
                     events = self.events().await?;
                     None
                 }
                 Err(failure) => {
                     self.leave()?;
-                    return Err(if failure.code == "daemon_stopping" { self.stopped() } else { failure });
+                    return Err(if failure.code == Code::DaemonStopping { self.stopped() } else { failure });
                 }
             };
             if let Some(left) = left {
@@ -197,7 +197,7 @@ impl<'a> Watch<'a> {
     fn stopped(&self) -> Failure {
         let message = format!("the daemon was stopped; what task {} runs goes on without it", self.task_id);
         let hint = format!("`codex-bridge attach {}` starts it again", self.task_id);
-        Failure::new("daemon_stopping", message).hint(hint)
+        Failure::new(Code::DaemonStopping, message).hint(hint)
     }
 
     async fn events(&self) -> Result<Lines, Failure> {

@@ -10,8 +10,8 @@ use tokio::net::UnixStream;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::daemon::log;
-use crate::failure::Failure;
+use crate::daemon_log;
+use crate::failure::{Code, Failure};
 use crate::paths::{Paths, cannot};
 
 /// How long a daemon may take until it listens; copying Codex aside can take its time on a slow disk.
@@ -41,7 +41,7 @@ pub(super) async fn start(paths: &Paths) -> Result<UnixStream, Failure> {
         match spawned(paths).await {
             Ok(()) => {}
             // Somebody else's is coming up, or is about to be gone: the socket will tell.
-            Err(failure) if failure.code == "daemon_held" => {}
+            Err(failure) if failure.code == Code::DaemonHeld => {}
             Err(failure) => return Err(failure),
         }
         match connected(paths).await {
@@ -50,7 +50,7 @@ pub(super) async fn start(paths: &Paths) -> Result<UnixStream, Failure> {
             Err(_) if began.elapsed() < START_LIMIT => {}
             Err(error) => {
                 let message = format!("the daemon was started but does not listen: {error}");
-                return Err(Failure::new("daemon_failed", message).hint(look_at(paths)));
+                return Err(Failure::new(Code::DaemonFailed, message).hint(look_at(paths)));
             }
         }
     }
@@ -68,7 +68,7 @@ async fn connected(paths: &Paths) -> io::Result<UnixStream> {
 }
 
 async fn spawned(paths: &Paths) -> Result<(), Failure> {
-    let log = log::open(&paths.log()).map_err(|error| cannot("open", &paths.log(), &error))?;
+    let log = daemon_log::open(&paths.log()).map_err(|error| cannot("open", &paths.log(), &error))?;
     // What the caller's shell left open for us would otherwise stay open for as long as the daemon lives.
     close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     let mut command = Command::new(std::env::current_exe().map_err(Failure::internal)?);
@@ -78,14 +78,14 @@ async fn spawned(paths: &Paths) -> Result<(), Failure> {
     }
     command.args(["serve", "--detached"]).current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::from(log));
-    let mut child = command.spawn().map_err(|error| Failure::new("daemon_failed", error.to_string()))?;
+    let mut child = command.spawn().map_err(|error| Failure::new(Code::DaemonFailed, error.to_string()))?;
     let stdout = child.stdout.take().ok_or_else(|| Failure::internal("the daemon has no stdout"))?;
     let mut line = String::new();
     let said = timeout(START_LIMIT, BufReader::new(stdout).read_line(&mut line)).await;
     match (said, serde_json::from_str(&line)) {
         (Ok(Ok(_)), Ok(Report::Ready)) => Ok(()),
         (Ok(Ok(_)), Ok(Report::Error(failure))) => Err(failure),
-        _ => Err(Failure::new("daemon_failed", "the daemon did not start").hint(look_at(paths))),
+        _ => Err(Failure::new(Code::DaemonFailed, "the daemon did not start").hint(look_at(paths))),
     }
 }
 

@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use toml::{Table, Value};
 
 use super::{parse, wrong};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::paths::cannot;
 
 /// The mode of a file that was not there: it may hold secrets.
@@ -61,7 +61,7 @@ fn check(file: &Path, old: &str, lines: &str, new: &str) -> Result<(), Failure> 
     merge(&mut meant, read(lines)?);
     if read(new)? != meant {
         let what = format!("{} would mean something else than was meant", file.display());
-        return Err(Failure::new("config", what).hint("write it into the file by hand"));
+        return Err(Failure::new(Code::Config, what).hint("write it into the file by hand"));
     }
     parse(new, file).map(drop)
 }
@@ -88,7 +88,7 @@ fn put(file: &Path, before: Option<&str>, text: &str) -> Result<(), Failure> {
     new.as_file().sync_all().map_err(written)?;
     if fs::read_to_string(file).ok().as_deref() != before {
         let what = format!("{} was changed by somebody else meanwhile", file.display());
-        return Err(Failure::new("config", what).hint("try again"));
+        return Err(Failure::new(Code::Config, what).hint("try again"));
     }
     new.persist(file).map_err(|error| written(error.error))?;
     fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(written)

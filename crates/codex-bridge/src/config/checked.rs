@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use codex_bridge_core::config::PROMPT_LIMIT_BYTES;
+use codex_bridge_core::place::{absolute_paths, not_absolute};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -19,7 +20,7 @@ impl<'de> Deserialize<'de> for WholePath {
         if path.is_absolute() {
             return Ok(Self(path));
         }
-        Err(D::Error::custom(format!("{} must be a whole path, from / on", path.display())))
+        Err(D::Error::custom(not_absolute(&path)))
     }
 }
 
@@ -27,12 +28,8 @@ pub(super) fn path<'de, D: Deserializer<'de>>(value: D) -> Result<Option<PathBuf
     Ok(Option::<WholePath>::deserialize(value)?.map(|path| path.0))
 }
 
-pub(super) fn paths<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<PathBuf>, D::Error> {
-    Ok(Vec::<WholePath>::deserialize(value)?.into_iter().map(|path| path.0).collect())
-}
-
 pub(super) fn some_paths<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Vec<PathBuf>>, D::Error> {
-    paths(value).map(Some)
+    absolute_paths(value).map(Some)
 }
 
 pub(super) fn named_paths<'de, D: Deserializer<'de>>(

@@ -27,7 +27,7 @@ pub struct HostsFile {
     #[serde(deserialize_with = "checked::path")]
     pub codex_home: Option<PathBuf>,
     /// Other homes that callers may name.
-    #[serde(deserialize_with = "checked::paths")]
+    #[serde(deserialize_with = "codex_bridge_core::place::absolute_paths")]
     pub other_homes: Vec<PathBuf>,
     /// What Codex and its commands see of the environment, beyond the built-in list.
     pub env: Env,

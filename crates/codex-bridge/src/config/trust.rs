@@ -12,7 +12,7 @@ use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 
 use super::{adding, at, parse};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 /// What holds where the operator has not decided, in words.
 pub const ELSEWHERE: &str = "instructions for a person at the terminal in a directory of theirs, hostile for agents and remote callers";
@@ -124,7 +124,8 @@ fn changed(file: &Path, old: &str, dir: &Path, level: Option<Trust>) -> Result<S
     let is_meant = |new: &String| said(new).is_some_and(|said| said == meant) && parse(new, file).is_ok();
     candidates.into_iter().find(is_meant).ok_or_else(|| {
         let what = format!("[trust] in {} cannot be changed without changing more", file.display());
-        Failure::new("config", what).hint("change it by hand, and restart the daemon: `codex-bridge stop`")
+        Failure::new(Code::Config, what)
+            .hint("change it by hand, and restart the daemon: `codex-bridge stop`")
     })
 }
 
@@ -140,7 +141,7 @@ fn meant(old: &str, known: &[&Path], dir: &Path, level: Option<Trust>) -> Result
         Some(level) if known.is_empty() => {
             let unwritable = || {
                 let what = format!("{} cannot be written into a file of text", dir.display());
-                Failure::new("config", what).hint("give the directory another name")
+                Failure::new(Code::Config, what).hint("give the directory another name")
             };
             trust.insert(name(dir).ok_or_else(unwritable)?, level.as_str().into());
         }

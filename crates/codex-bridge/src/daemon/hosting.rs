@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 
 use super::variable;
 use crate::config::{Env, File};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::paths::Paths;
 use crate::{codex, services, tool_path};
 
@@ -53,7 +53,7 @@ impl Hosting {
     }
 
     fn own(paths: &Paths, file: &File) -> Result<Self, Failure> {
-        let package = codex::data_dir().map_err(|error| Failure::new("no_home", error))?;
+        let package = codex::data_dir().map_err(|error| Failure::new(Code::NoHome, error))?;
         Ok(Self {
             reach: Reach::Own,
             codex: codex::for_daemon(file.codex_bin.clone())?,
@@ -136,7 +136,7 @@ pub fn env_policy(env: &Env) -> EnvPolicy {
 pub async fn answering(socket: &Path) -> Result<(Client, About), Failure> {
     let client = Client::new(socket);
     let failed = |error: host::Error| {
-        Failure::new("launcher", error.to_string())
+        Failure::new(Code::Launcher, error.to_string())
             .hint("`systemctl status codex-bridge-hosts` says more; docs/security.md has the set-up")
     };
     let about = client.about().await.map_err(failed)?;
@@ -148,6 +148,6 @@ pub async fn answering(socket: &Path) -> Result<(Client, About), Failure> {
 }
 
 fn unusable(why: &str) -> Failure {
-    Failure::new("launcher", format!("the launcher of hosts cannot be used: {why}"))
+    Failure::new(Code::Launcher, format!("the launcher of hosts cannot be used: {why}"))
         .hint("docs/security.md has the set-up with two users")
 }

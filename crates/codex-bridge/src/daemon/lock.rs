@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::paths::{Paths, cannot};
 
 /// The lock, held until it is dropped or the process ends.
@@ -36,6 +36,6 @@ fn held_by(file: &mut File, paths: &Paths) -> Failure {
         "" => "another daemon".to_owned(),
         pid => format!("the daemon with pid {pid}"),
     };
-    Failure::new("daemon_held", format!("{who} holds {}", paths.state_dir.display()))
+    Failure::new(Code::DaemonHeld, format!("{who} holds {}", paths.state_dir.display()))
         .hint("use it as it is, stop it with `codex-bridge stop`, or choose another --state-dir")
 }

@@ -13,9 +13,10 @@ use tokio::sync::watch;
 use super::serving::{self, Limits};
 use super::{End, Orders};
 use crate::config;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::http::gate::{Front, Gate};
 use crate::http::origin::{Names, OWN_NAME};
+use crate::web;
 
 /// How long a peer may take nothing of what was sent before its connection is closed. Without it one that never reads
 /// holds its socket, and what is written for it, for ever: nobody can end an answer that waits for room to be written.
@@ -36,7 +37,7 @@ impl Port {
         let is_behind_proxy = orders.behind_proxy || configured.behind_proxy;
         if !wanted.ip().is_loopback() && !is_behind_proxy {
             let message = format!("{wanted} lies beyond this machine, and nothing in front of it speaks TLS");
-            return Err(Failure::new("listen_beyond_loopback", message)
+            return Err(Failure::new(Code::ListenBeyondLoopback, message)
                 .hint("listen on 127.0.0.1, or put a proxy in front and say --behind-proxy (docs/http.md)"));
         }
         let bind = async {
@@ -45,7 +46,7 @@ impl Port {
             Ok::<_, std::io::Error>((listener, address))
         };
         let (listener, address) = bind.await.map_err(|error| {
-            Failure::new("listen", format!("cannot listen on {wanted}: {error}"))
+            Failure::new(Code::Listen, format!("cannot listen on {wanted}: {error}"))
                 .hint("choose another address with --listen or `listen` under [http]")
         })?;
         let front = if is_behind_proxy { Front::Proxy } else { Front::Direct };
@@ -67,7 +68,7 @@ impl Port {
     /// Answers until the end is told, then finishes what it was answering.
     pub async fn answer(self, bridge: Bridge, router: Router, ended: watch::Receiver<End>) {
         let names = Names { port: self.address.port(), allowed: self.allowed_hosts };
-        let router = Gate::new(bridge, names, self.front).before(router);
+        let router = Gate::new(bridge, names, self.front, web::BETWEEN).before(router);
         // Events are small and wanted at once.
         let listener = self.listener.tap_io(|stream| {
             let _ = stream.set_nodelay(true);

@@ -10,7 +10,6 @@ use codex_bridge_core::outbox::{Asked, Notice, Occasion};
 use redact::plain::plain;
 
 use crate::amount::{self, one_line};
-use crate::view;
 
 pub use parts::{Part, Shown, is_whole, parts, shown_whole};
 
@@ -208,7 +207,7 @@ fn request(notice: &Notice, asked: &Asked, decides: Decides) -> Vec<String> {
     }
     lines.push(how_to_answer(notice, asked, decides));
     if let Some(at) = asked.expires_at {
-        lines.push(format!("Declined by itself at {}.", view::time(at)));
+        lines.push(format!("Declined by itself at {}.", crate::amount::rfc3339(at)));
     }
     lines
 }

@@ -13,7 +13,6 @@ use super::http::{MOST_PATIENCE_S, PATIENCE, Post};
 use super::text::{self, Limit};
 use super::{Env, found};
 use crate::config::notify;
-use crate::view;
 
 /// How a secret is written.
 const PREFIX: &str = "whsec_";
@@ -123,7 +122,7 @@ fn standard(attempt: &Attempt, text: &str) -> Value {
     data["text"] = text.into();
     json!({
         "type": format!("task.{}", notice.occasion.as_str()),
-        "timestamp": view::time(notice.at),
+        "timestamp": crate::amount::rfc3339(notice.at),
         "data": data,
     })
 }

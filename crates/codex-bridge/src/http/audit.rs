@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{App, Query, Reply, page};
 use crate::calls;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::view::AuditLine;
 
 /// Lines that are given to who does not say how many.
@@ -24,6 +24,6 @@ fn moment(text: &str) -> Result<i64, Failure> {
     let moment: Result<Timestamp, _> = text.parse();
     moment.map(Timestamp::as_millisecond).map_err(|_| {
         let message = format!("{text:?} is no time");
-        Failure::new("bad_call", message).hint("write it as 2026-01-31T12:00:00Z")
+        Failure::new(Code::BadCall, message).hint("write it as 2026-01-31T12:00:00Z")
     })
 }

@@ -2,16 +2,19 @@
 
 use std::path::PathBuf;
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
+use codex_bridge_core::Caller;
 use codex_bridge_core::inbox;
 use codex_bridge_core::store::MessageFilter;
 
-use super::{App, Body, Caller, Path, Query, Reply};
+use super::{App, Body, Path, Query, Reply};
 use crate::calls::{Lines, RunChannel};
+use crate::channel::settings::{Opened, Settings, Surroundings, secrets};
 use crate::codex::installed;
-use crate::daemon::channels::open_anew;
-use crate::failure::Failure;
+use crate::config::{self, File};
+use crate::failure::{Code, Failure};
+use crate::paths::variable;
 use crate::view::{self, Channel, ChannelLog, Reached};
 
 pub async fn list(State(app): State<App>) -> Reply<Vec<Channel>> {
@@ -24,7 +27,7 @@ pub async fn list(State(app): State<App>) -> Reply<Vec<Channel>> {
 
 pub async fn run(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     Body(mut wanted): Body<RunChannel>,
 ) -> Reply<Channel> {
@@ -39,7 +42,11 @@ pub async fn run(
     Ok(Json(shown(&app, &wanted.name).await?))
 }
 
-pub async fn pause(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Reply<Channel> {
+pub async fn pause(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Reply<Channel> {
     if !app.channels.is_known(&name) {
         return Err(unknown(&name).into());
     }
@@ -90,6 +97,29 @@ async fn shown(app: &App, name: &str) -> Result<Channel, Failure> {
 }
 
 fn unknown(name: &str) -> Failure {
-    Failure::new("unknown_channel", format!("no channel {name}"))
+    Failure::new(Code::UnknownChannel, format!("no channel {name}"))
         .hint("`codex-bridge channel list` lists them")
+}
+
+/// A channel as it is configured now, with what its caller brings along.
+fn open_anew(app: &App, wanted: &RunChannel) -> Result<Opened, Failure> {
+    let file = config::load(&app.paths)?;
+    let opened = open(app, &file, wanted)?;
+    if file.channels.contains_key(&wanted.name) {
+        app.channels.configured(&wanted.name, Ok(opened.clone()));
+    }
+    Ok(opened)
+}
+
+/// A channel of a configuration, with what its caller brings along.
+pub fn open(app: &App, file: &File, wanted: &RunChannel) -> Result<Opened, Failure> {
+    let mut settings: Settings = file.channels.get(&wanted.name).cloned().unwrap_or_default();
+    if !wanted.allow.is_empty() {
+        settings.allow.clone_from(&wanted.allow);
+    }
+    let env = |name: &str| wanted.variables.get(name).cloned().or_else(|| variable(name));
+    // Whoever runs it may bring its token along.
+    let redactor = app.bridge.redactor();
+    redactor.learn(secrets(file, &env));
+    settings.open(&wanted.name, Surroundings { file, env: &env, cwd: wanted.cwd.as_ref(), redactor })
 }

@@ -1,15 +1,22 @@
 //! Deliveries: what was sent to whom, what could not be, and trying again.
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
+use codex_bridge_core::Caller;
 use codex_bridge_core::outbox;
 use codex_bridge_core::store::DeliveryFilter;
 
-use super::{App, Body, Caller, Path, Query, Reply, page};
+use super::{App, Body, Path, Query, Reply, page};
 use crate::calls;
+use crate::failure::Failure;
 use crate::view::{Delivery, Tried};
 
 pub async fn list(State(app): State<App>, Query(which): Query<calls::Deliveries>) -> Reply<Vec<Delivery>> {
+    Ok(Json(listed(&app, &which).await?))
+}
+
+/// What is to be sent to targets, or could not be; the newest first.
+pub async fn listed(app: &App, which: &calls::Deliveries) -> Result<Vec<Delivery>, Failure> {
     let unsent = [outbox::State::Pending, outbox::State::Attempting, outbox::State::Dead];
     let mut task_ids = Vec::new();
     if let Some(id) = &which.task_id {
@@ -21,18 +28,22 @@ pub async fn list(State(app): State<App>, Query(which): Query<calls::Deliveries>
         limit: Some(page::limit(which.limit)?),
         ..DeliveryFilter::default()
     };
-    Ok(Json(app.bridge.deliveries(&filter).await?.into_iter().map(Delivery::from).collect()))
+    Ok(app.bridge.deliveries(&filter).await?.into_iter().map(Delivery::from).collect())
 }
 
-pub async fn retry(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Reply<Delivery> {
-    Ok(Json(app.bridge.retry_delivery(&id, &caller.name).await?.into()))
+pub async fn retry(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Reply<Delivery> {
+    Ok(Json(app.desk.retry_delivery(&caller, &id).await?.into()))
 }
 
 pub async fn test(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Body(test): Body<calls::TestTarget>,
 ) -> Reply<Tried> {
-    let message_id = app.bridge.try_target(&test.target, &caller.name).await?;
+    let message_id = app.desk.test_target(&caller, &test.target).await?;
     Ok(Json(Tried { target: test.target, message_id }))
 }

@@ -19,20 +19,19 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use codex_bridge_core::Bridge;
+use codex_bridge_core::Caller;
 use codex_bridge_core::token::Token;
 use futures_util::StreamExt;
 use hyper::body::Body as _;
 use serde::{Deserialize, Serialize};
 
-use super::caller::Caller;
 use super::cookie::{self, Transport};
 use super::origin::{self, Names};
 use super::problem::{self, Refusal};
 use super::seats::Shares;
 use super::tab;
 use super::tries::Tries;
-use crate::failure::Failure;
-use crate::web::locked;
+use crate::failure::{Code, Failure};
 
 /// Paths that need no token: whether we live, the way in, and what the page looks like.
 const OPEN: [&str; 4] = ["/healthz", "/readyz", "/login", "/logout"];
@@ -70,9 +69,19 @@ impl Visitor {
     }
 }
 
+/// The pages between the cookie and a change, which the page's own room draws.
+#[derive(Clone, Copy)]
+pub struct Pages {
+    /// Somebody has logged in, and this is the secret of the tab.
+    pub entered: fn(String) -> Response,
+    /// A form came without the secret of its tab: its path, its fields, and whether a token with it was wrong.
+    pub locked: fn(&str, &[(String, String)], bool) -> Response,
+}
+
 /// Keeps the port.
 #[derive(Clone)]
 pub struct Gate {
+    pages: Pages,
     bridge: Bridge,
     names: Arc<Names>,
     front: Front,
@@ -82,8 +91,8 @@ pub struct Gate {
 
 impl Gate {
     /// A gate before a port.
-    pub fn new(bridge: Bridge, names: Names, front: Front) -> Self {
-        Self { bridge, names: Arc::new(names), front, tries: Arc::default(), shares: Arc::default() }
+    pub fn new(bridge: Bridge, names: Names, front: Front, pages: Pages) -> Self {
+        Self { pages, bridge, names: Arc::new(names), front, tries: Arc::default(), shares: Arc::default() }
     }
 
     /// The routes behind it.
@@ -123,7 +132,7 @@ impl Gate {
         if self.tries.count(address, Instant::now()) {
             worthless()
         } else {
-            Failure::new("too_many_tries", "too many bad tokens came from this address")
+            Failure::new(Code::TooManyTries, "too many bad tokens came from this address")
                 .hint("wait a minute, and check the token")
         }
     }
@@ -147,12 +156,12 @@ fn bearer(authorization: &str) -> Option<&str> {
 }
 
 fn worthless() -> Failure {
-    Failure::new("unauthorized", "this token is not known, or was revoked")
+    Failure::new(Code::Unauthorized, "this token is not known, or was revoked")
         .hint("make one with `codex-bridge token create NAME --role viewer|operator|approver`")
 }
 
 fn nobody() -> Failure {
-    Failure::new("unauthorized", "a token is needed")
+    Failure::new(Code::Unauthorized, "a token is needed")
         .hint("send Authorization: Bearer cbt_…; `codex-bridge token create NAME --role ROLE` makes one")
 }
 
@@ -186,7 +195,8 @@ async fn let_in(
             if let Visitor::Browser(token) = visitor
                 && is_change
             {
-                let proved = tab::proved(&gate.bridge, &token, request, || gate.bad_token(address));
+                let proved =
+                    tab::proved(&gate.bridge, &token, request, gate.pages.locked, || gate.bad_token(address));
                 request = match proved.await {
                     Ok(request) => request,
                     Err(unproved) => return Ok(answering.until_told(unproved.into_response())),
@@ -199,7 +209,7 @@ async fn let_in(
             Ok(answering.until_told(response))
         }
         Err(_) if is_open(request.uri().path()) => Ok(next.run(request).await),
-        Err(failure) if failure.code == "unauthorized" && is_of_a_person(&request) => Ok(to(LOGIN)),
+        Err(failure) if failure.code == Code::Unauthorized && is_of_a_person(&request) => Ok(to(LOGIN)),
         Err(failure) => Err(failure.into()),
     }
 }
@@ -213,7 +223,7 @@ async fn while_let_in(
     let (bridge, mut revocations) = (bridge.clone(), bridge.revocations());
     let mut revoked = Box::pin(async move {
         // An error would mean that the bridge, which is held here, has gone.
-        let _ = revocations.wait_for(|()| !caller.is_still_let_in(&bridge)).await;
+        let _ = revocations.wait_for(|()| !caller.is_let_in(&bridge)).await;
     });
     let response = tokio::select! {
         biased;
@@ -262,7 +272,7 @@ async fn login(
     let secret = login.token.trim();
     let Some(token) = gate.bridge.recognise(secret) else {
         let failure = gate.bad_token(gate.address(peer, &headers));
-        let is_told_by_page = accepts_html(&headers) && failure.code == "unauthorized";
+        let is_told_by_page = accepts_html(&headers) && failure.code == Code::Unauthorized;
         return if is_told_by_page { Ok(to(LOGIN_FAILED)) } else { Err(failure.into()) };
     };
     gate.bridge.token_seen(&token);
@@ -270,7 +280,7 @@ async fn login(
     // Told here and nowhere else: who has the cookie alone never comes to know it.
     let tab_secret = || tab::give(&gate.bridge, &token, &headers);
     Ok(if accepts_html(&headers) {
-        (cookie, locked::entered(tab_secret()?)).into_response()
+        (cookie, (gate.pages.entered)(tab_secret()?)).into_response()
     } else if accepts(&headers, "application/json") {
         (cookie, Json(Entered { tab: tab_secret()? })).into_response()
     } else {

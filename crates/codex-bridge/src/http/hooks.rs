@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{App, Path, Refusal};
 use crate::channel::Posted;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 /// The largest body that is taken from somebody of whom we know nothing yet.
 const BODY_MAX_BYTES: usize = 256 * 1024;
@@ -27,8 +27,8 @@ async fn receive(
     headers: HeaderMap,
     body: Result<Bytes, axum::extract::rejection::BytesRejection>,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
-    let body =
-        body.map_err(|_| Failure::new("too_large", format!("a hook takes at most {BODY_MAX_BYTES} bytes")))?;
+    let body = body
+        .map_err(|_| Failure::new(Code::TooLarge, format!("a hook takes at most {BODY_MAX_BYTES} bytes")))?;
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let posted = Posted {
         id: header("webhook-id"),
@@ -36,7 +36,7 @@ async fn receive(
         signature: header("webhook-signature"),
         body: &body,
     };
-    let unknown = || Failure::new("unknown_channel", format!("there is no hook {name}"));
+    let unknown = || Failure::new(Code::UnknownChannel, format!("there is no hook {name}"));
     let channel = app.channels.channel(&name).ok_or_else(unknown)?;
     let arrival = channel.posted(&posted).ok_or_else(unknown)??;
     app.bridge.check_target(&arrival.reply_to)?;
@@ -45,10 +45,11 @@ async fn receive(
         Some(Received::Taken { id } | Received::Known { id }) => {
             Ok((StatusCode::ACCEPTED, Json(json!({ "inbox_id": id }))))
         }
-        Some(Received::NoRoom) => {
-            Err(Failure::new("no_room", "too much waits already: post it again, under the same webhook-id")
-                .into())
-        }
+        Some(Received::NoRoom) => Err(Failure::new(
+            Code::NoRoom,
+            "too much waits already: post it again, under the same webhook-id",
+        )
+        .into()),
         Some(Received::Refused) | None => Err(unknown().into()),
     }
 }

@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 
+use super::End;
 use super::{App, Body, Reply};
 use crate::calls;
-use crate::daemon::End;
 use crate::failure::Failure;
 use crate::view::{About, Fine, Host, Stopping};
 

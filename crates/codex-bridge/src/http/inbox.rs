@@ -1,11 +1,12 @@
 //! The inbox: what came in, what became of it, and taking something up again.
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
+use codex_bridge_core::Caller;
 use codex_bridge_core::inbox::State as Stands;
 use codex_bridge_core::store::MessageFilter;
 
-use super::{App, Caller, Path, Query, Reply, page};
+use super::{App, Path, Query, Reply, page};
 use crate::calls;
 use crate::view::Message;
 
@@ -20,6 +21,10 @@ pub async fn list(State(app): State<App>, Query(which): Query<calls::Inbox>) -> 
     Ok(Json(app.bridge.messages(&filter).await?.into_iter().map(Message::from).collect()))
 }
 
-pub async fn retry(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Reply<Message> {
+pub async fn retry(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Reply<Message> {
     Ok(Json(app.bridge.retry_message(&id, &caller.name).await?.into()))
 }

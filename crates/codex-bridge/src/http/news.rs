@@ -259,7 +259,7 @@ async fn tell(app: App, outlet: Outlet, mut lines: Receiver<Bytes>, first: Bytes
             },
             () = outlet.left() => return,
             () = app.ended() => {
-                let why = Wrapped { error: super::tasks::stopping() };
+                let why = Wrapped { error: Failure::stopping() };
                 // Whoever has gone needs no reason.
                 let _ = outlet.put(None, Shape::Events.piece(None, "failure", &why)).await;
                 return;

@@ -7,10 +7,12 @@ use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::problem::{PROBLEM_JSON, Problem};
-use super::route::{Gives, Least, Route};
+use super::problem::PROBLEM_JSON;
+use super::route::{Gives, Route};
 use super::routes;
 use crate::calls::SEQ_MAX;
+use crate::failure::Problem;
+use codex_bridge_core::desk::{Least, Verb};
 
 const DESCRIPTION: &str = "Durable Codex tasks. The same routes answer on the daemon's unix socket, where no token is \
     needed, and on its TCP port, where every call carries one. Roles: viewer reads; operator also starts, steers and \
@@ -78,10 +80,10 @@ fn set_bounds(value: &mut Value) {
 }
 
 fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
-    let who = match route.least {
-        Least::Anyone => "Needs no token.".to_owned(),
-        Least::Role(role) => format!("Needs the role {role}."),
-        Least::Owner => "The owner's: by the socket alone.".to_owned(),
+    let who = match route.verb.map(Verb::least) {
+        None => "Needs no token.".to_owned(),
+        Some(Least::Role(role)) => format!("Needs the role {role}."),
+        Some(Least::Owner) => "The owner's: by the socket alone.".to_owned(),
     };
     let mut operation = json!({
         "operationId": operation_id(route),
@@ -98,7 +100,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
         operation["requestBody"] =
             json!({ "required": true, "content": { "application/json": { "schema": schema } } });
     }
-    if route.least == Least::Anyone {
+    if route.verb.is_none() {
         operation["security"] = json!([]);
     }
     operation

@@ -6,7 +6,7 @@
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, Method};
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 /// What a browser says of a request whose page has the same origin as its target.
 const SAME_ORIGIN: &str = "same-origin";
@@ -33,15 +33,17 @@ impl Names {
             let message = format!("this is not the host {host:?}");
             let hint =
                 format!("use localhost:{}, or list the name as `allowed_hosts` under [http]", self.port);
-            return Err(Failure::new("bad_host", message).hint(hint));
+            return Err(Failure::new(Code::BadHost, message).hint(hint));
         }
         match text(headers, ORIGIN.as_str()) {
             None => Ok(()),
             Some(origin) if is_of(origin, host) => Ok(()),
             // A page that hides where it is from says null even to its own server; the browser still tells.
             Some("null") if is_same_site(headers) => Ok(()),
-            Some(origin) => Err(Failure::new("bad_origin", format!("a page of {origin} may not call this"))
-                .hint("open the page of codex-bridge itself")),
+            Some(origin) => {
+                Err(Failure::new(Code::BadOrigin, format!("a page of {origin} may not call this"))
+                    .hint("open the page of codex-bridge itself"))
+            }
         }
     }
 
@@ -67,7 +69,7 @@ pub fn check_own_page(method: &Method, headers: &HeaderMap) -> Result<(), Failur
         return Ok(());
     }
     let message = "a change that is authorised by the cookie must come from the page itself";
-    Err(Failure::new("bad_origin", message).hint("programs send the token: Authorization: Bearer cbt_…"))
+    Err(Failure::new(Code::BadOrigin, message).hint("programs send the token: Authorization: Bearer cbt_…"))
 }
 
 fn is_same_site(headers: &HeaderMap) -> bool {
@@ -107,7 +109,7 @@ mod tests {
         let names = Names { port: 7777, allowed: vec!["bridge.example.org".into(), "other:8443".into()] };
         let headers =
             headers.iter().map(|(name, value)| ((*name).parse().unwrap(), HeaderValue::from_static(value)));
-        names.check(&headers.collect()).map_or_else(|failure| failure.code, |()| "ok".to_owned())
+        names.check(&headers.collect()).map_or_else(|failure| failure.code.to_string(), |()| "ok".to_owned())
     }
 
     #[test]

@@ -12,12 +12,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure, Problem};
 
 /// The type of a failure's body.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -29,53 +27,6 @@ const FOREIGN_MAX_BYTES: usize = 16 * 1024;
 /// Up to here every whole number is a number of its own (2^53).
 const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
-/// A failure as it is answered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Problem {
-    /// Always `about:blank`: `code` tells the kinds apart.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// The status in words.
-    pub title: String,
-    /// The HTTP status.
-    pub status: u16,
-    /// What is wrong, in a sentence.
-    pub detail: String,
-    /// One stable word for programs.
-    pub code: String,
-    /// What to do about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-}
-
-impl From<Failure> for Problem {
-    fn from(Failure { code, message, hint }: Failure) -> Self {
-        let status = status(&code);
-        Self {
-            kind: "about:blank".to_owned(),
-            title: status.canonical_reason().unwrap_or_default().to_owned(),
-            status: status.as_u16(),
-            detail: message,
-            code,
-            hint,
-        }
-    }
-}
-
-impl Problem {
-    /// The same with another status than that of its code.
-    pub fn told_as(self, status: StatusCode) -> Self {
-        let title = status.canonical_reason().unwrap_or_default().to_owned();
-        Self { status: status.as_u16(), title, ..self }
-    }
-}
-
-impl From<Problem> for Failure {
-    fn from(problem: Problem) -> Self {
-        Self { code: problem.code, message: problem.detail, hint: problem.hint }
-    }
-}
-
 /// A failure on its way to the caller.
 #[derive(Debug)]
 pub struct Refusal(Failure);
@@ -83,13 +34,6 @@ pub struct Refusal(Failure);
 impl<E: Into<Failure>> From<E> for Refusal {
     fn from(error: E) -> Self {
         Self(error.into())
-    }
-}
-
-impl Refusal {
-    /// What it says, for a door that tells it in another way.
-    pub fn into_failure(self) -> Failure {
-        self.0
     }
 }
 
@@ -114,39 +58,6 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The status that goes with a code.
-pub fn status(code: &str) -> StatusCode {
-    match code {
-        "unauthorized" => StatusCode::UNAUTHORIZED,
-        "peer_refused" | "forbidden" | "beyond_reach" | "bad_origin" | "needs_reveal" | "tab_locked" => {
-            StatusCode::FORBIDDEN
-        }
-        "unknown_task" | "unknown_request" | "unknown_route" | "unknown_token" | "unknown_delivery"
-        | "unknown_channel" | "unknown_directory" | "unknown_message" | "unknown_session" => {
-            StatusCode::NOT_FOUND
-        }
-        "wrong_method" => StatusCode::METHOD_NOT_ALLOWED,
-        "not_acceptable" => StatusCode::NOT_ACCEPTABLE,
-        "wrong_state" | "ambiguous_task" | "duplicate" | "not_finished" | "token_exists"
-        | "digest_mismatch" => StatusCode::CONFLICT,
-        "undelivered" => StatusCode::BAD_GATEWAY,
-        "too_slow" => StatusCode::REQUEST_TIMEOUT,
-        "too_large" | "prompt_too_long" => StatusCode::PAYLOAD_TOO_LARGE,
-        "wrong_media_type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "bad_host" => StatusCode::MISDIRECTED_REQUEST,
-        "too_many_tries" | "too_many_calls" | "no_room" | "quota_open_tasks" | "quota_bytes" => {
-            StatusCode::TOO_MANY_REQUESTS
-        }
-        "daemon_stopping" => StatusCode::SERVICE_UNAVAILABLE,
-        "store_full" => StatusCode::INSUFFICIENT_STORAGE,
-        "internal" | "hosts" | "store" | "store_corrupt" | "store_locked" | "store_read_only"
-        | "store_too_new" => StatusCode::INTERNAL_SERVER_ERROR,
-        "bad_call" | "digest_missing" => StatusCode::BAD_REQUEST,
-        // Well said, but nothing that may be or that there is.
-        _ => StatusCode::UNPROCESSABLE_ENTITY,
-    }
-}
-
 /// A body that was not there in time.
 #[derive(Debug, thiserror::Error)]
 #[error("the body came too slowly")]
@@ -168,7 +79,7 @@ pub async fn in_our_words(response: Response) -> Response {
         title: title.to_owned(),
         status: parts.status.as_u16(),
         detail: if said.is_empty() { title.to_owned() } else { said },
-        code: code(parts.status).to_owned(),
+        code: code(parts.status),
         hint: None,
     };
     let mut told = problem.into_response();
@@ -180,35 +91,37 @@ pub async fn in_our_words(response: Response) -> Response {
 }
 
 /// The code of a failure of which no more is known than its status.
-fn code(status: StatusCode) -> &'static str {
+fn code(status: StatusCode) -> Code {
     match status {
-        StatusCode::UNAUTHORIZED => "unauthorized",
-        StatusCode::FORBIDDEN => "forbidden",
-        StatusCode::NOT_FOUND => "unknown_route",
-        StatusCode::METHOD_NOT_ALLOWED => "wrong_method",
-        StatusCode::NOT_ACCEPTABLE => "not_acceptable",
-        StatusCode::REQUEST_TIMEOUT => "too_slow",
-        StatusCode::PAYLOAD_TOO_LARGE => "too_large",
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => "wrong_media_type",
-        status if status.is_client_error() => "bad_call",
-        _ => "internal",
+        StatusCode::UNAUTHORIZED => Code::Unauthorized,
+        StatusCode::FORBIDDEN => Code::Forbidden,
+        StatusCode::NOT_FOUND => Code::UnknownRoute,
+        StatusCode::METHOD_NOT_ALLOWED => Code::WrongMethod,
+        StatusCode::NOT_ACCEPTABLE => Code::NotAcceptable,
+        StatusCode::REQUEST_TIMEOUT => Code::TooSlow,
+        StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => Code::WrongMediaType,
+        status if status.is_client_error() => Code::BadCall,
+        _ => Code::Internal,
     }
 }
 
 /// For a path that leads nowhere.
 pub async fn nothing_here() -> Refusal {
-    Failure::new("unknown_route", "there is no such route").hint("/v1/openapi.json lists all of them").into()
+    Failure::new(Code::UnknownRoute, "there is no such route")
+        .hint("/v1/openapi.json lists all of them")
+        .into()
 }
 
 /// For a method that the path does not know; axum adds the `Allow` header.
 pub async fn wrong_method() -> Refusal {
-    let failure = Failure::new("wrong_method", "this route does not know that method");
+    let failure = Failure::new(Code::WrongMethod, "this route does not know that method");
     failure.hint("the Allow header lists the ones it knows").into()
 }
 
 /// For a body of which more came than is taken.
 pub fn too_large(max_bytes: usize) -> Failure {
-    let failure = Failure::new("too_large", "the body is too large");
+    let failure = Failure::new(Code::TooLarge, "the body is too large");
     failure.hint(format!("at most {} KiB are taken", max_bytes / 1024))
 }
 
@@ -216,7 +129,7 @@ pub fn too_large(max_bytes: usize) -> Failure {
 pub fn bad_form(rejection: &FormRejection, max_bytes: usize) -> Failure {
     match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => too_large(max_bytes),
-        _ => Failure::new("bad_call", rejection.body_text()),
+        _ => Failure::new(Code::BadCall, rejection.body_text()),
     }
 }
 
@@ -230,14 +143,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         let is_json = is_json(request.headers());
         let bytes = Bytes::from_request(request, state).await.map_err(|rejection| unread(&rejection))?;
         if !is_json {
-            let failure = Failure::new("wrong_media_type", "the body must be JSON");
+            let failure = Failure::new(Code::WrongMediaType, "the body must be JSON");
             return Err(failure.hint("send content-type: application/json").into());
         }
         // A list of the fields' values would be taken for them, too.
         if !bytes.trim_ascii_start().starts_with(b"{") {
-            return Err(Failure::new("bad_call", "the body must be a JSON object").into());
+            return Err(Failure::new(Code::BadCall, "the body must be a JSON object").into());
         }
-        let wrong = |error: serde_json::Error| Failure::new("bad_call", error.to_string());
+        let wrong = |error: serde_json::Error| Failure::new(Code::BadCall, error.to_string());
         let read = serde_json::from_slice(&bytes);
         Ok(Self(read.or_else(|error| with_whole_numbers(&bytes).ok_or(error)).map_err(wrong)?))
     }
@@ -247,11 +160,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 pub fn unread(rejection: &BytesRejection) -> Failure {
     let mut causes = std::iter::successors(Some(rejection as &dyn Error), |&error| error.source());
     if causes.any(<dyn Error>::is::<TooSlow>) {
-        return Failure::new("too_slow", TooSlow.to_string());
+        return Failure::new(Code::TooSlow, TooSlow.to_string());
     }
     match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => too_large(super::BODY_MAX_BYTES),
-        _ => Failure::new("bad_call", "the body could not be read to its end"),
+        _ => Failure::new(Code::BadCall, "the body could not be read to its end"),
     }
 }
 
@@ -292,7 +205,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let read = axum::extract::Query::from_request_parts(parts, state).await;
-        let wrong = |error: QueryRejection| Failure::new("bad_call", error.body_text());
+        let wrong = |error: QueryRejection| Failure::new(Code::BadCall, error.body_text());
         Ok(Self(read.map(|axum::extract::Query(fields)| fields).map_err(wrong)?))
     }
 }
@@ -305,7 +218,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let read = axum::extract::Path::from_request_parts(parts, state).await;
-        let wrong = |error: PathRejection| Failure::new("bad_call", error.body_text());
+        let wrong = |error: PathRejection| Failure::new(Code::BadCall, error.body_text());
         Ok(Self(read.map(|axum::extract::Path(segments)| segments).map_err(wrong)?))
     }
 }

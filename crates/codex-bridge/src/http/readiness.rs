@@ -11,10 +11,9 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::App;
-use super::problem::Problem;
-use super::tasks::stopping;
-use crate::daemon::End;
-use crate::failure::Failure;
+use super::End;
+use crate::failure::Problem;
+use crate::failure::{Code, Failure};
 use crate::view::Fine;
 
 /// How long what was found out counts.
@@ -44,7 +43,7 @@ impl Readiness {
         }
         let found = match timeout(PATIENCE, bridge.store().check_writable()).await {
             Ok(found) => found.map_err(Failure::from),
-            Err(_) => Err(Failure::new("store", "the store does not answer")),
+            Err(_) => Err(Failure::new(Code::Store, "the store does not answer")),
         };
         *last = Some((Instant::now(), found.clone()));
         found
@@ -54,7 +53,7 @@ impl Readiness {
 /// `GET /readyz`: 503 says why not.
 pub async fn ready(State(app): State<App>) -> Result<Json<Fine>, Problem> {
     let is_ending = *app.ending.borrow() != End::Never;
-    let found = if is_ending { Err(stopping()) } else { app.readiness.of(&app.bridge).await };
+    let found = if is_ending { Err(Failure::stopping()) } else { app.readiness.of(&app.bridge).await };
     match found {
         Ok(()) => Ok(Json(Fine { ok: true })),
         Err(failure) => Err(Problem::from(failure).told_as(StatusCode::SERVICE_UNAVAILABLE)),

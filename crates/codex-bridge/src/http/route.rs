@@ -1,29 +1,18 @@
 //! One route: its way in, who may use it, and what it takes and gives. The router and the OpenAPI document are made from
 //! the same list of these, so that neither can know something that the other does not.
 
-use axum::Router;
 use axum::extract::Request;
 use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::routing::{self, MethodRouter};
+use axum::{Extension, Router};
+use codex_bridge_core::desk::{Caller, Verb};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::App;
-use super::caller::{self, Caller, Role};
+use super::{App, Refusal};
 
 /// Makes a schema when the document is made.
 pub type Make = fn(&mut SchemaGenerator) -> Schema;
-
-/// Who may use a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Least {
-    /// Anyone, without a token.
-    Anyone,
-    /// Who has this role, or one above.
-    Role(Role),
-    /// The owner of the machine's account, by the socket. Nobody to whom they have lent a role.
-    Owner,
-}
 
 /// What a route gives when it goes well.
 #[derive(Clone, Copy)]
@@ -48,8 +37,8 @@ pub struct Route {
     pub path: &'static str,
     /// What it does, in a line.
     pub summary: &'static str,
-    /// Who may use it.
-    pub least: Least,
+    /// What its caller does, which says who may; none is for anyone, without a token.
+    pub verb: Option<Verb>,
     /// The fields of its query.
     pub query: Option<Make>,
     /// A header that it understands, with what it means.
@@ -79,13 +68,19 @@ impl Route {
         summary: &'static str,
     ) -> Self {
         let gives = Gives::Json(|_| Schema::default());
-        let least = Least::Role(Role::Viewer);
-        Self { method, path, summary, least, query: None, header: None, body: None, gives, handler }
+        let verb = Some(Verb::Read);
+        Self { method, path, summary, verb, query: None, header: None, body: None, gives, handler }
     }
 
-    /// Only for these.
-    pub fn by(mut self, least: Least) -> Self {
-        self.least = least;
+    /// For callers who may do this.
+    pub fn by(mut self, verb: Verb) -> Self {
+        self.verb = Some(verb);
+        self
+    }
+
+    /// For anyone, without a token.
+    pub fn for_anyone(mut self) -> Self {
+        self.verb = None;
         self
     }
 
@@ -132,15 +127,15 @@ impl Route {
     }
 }
 
-/// The routes, each behind its guard.
+/// The routes, each behind the desk's rule for its verb.
 pub fn mounted(routes: Vec<Route>) -> Router<App> {
     routes.into_iter().fold(Router::new(), |router, route| {
-        let guarded = match route.least {
-            Least::Anyone => route.handler,
-            Least::Owner => route.handler.route_layer(middleware::from_fn(caller::only_owner)),
-            Least::Role(role) => {
-                let guard = move |caller: Caller, request: Request, next: Next| {
-                    caller::at_least(role, caller, request, next)
+        let guarded = match route.verb {
+            None => route.handler,
+            Some(verb) => {
+                let guard = move |Extension(caller): Extension<Caller>, request: Request, next: Next| async move {
+                    caller.may(verb)?;
+                    Ok::<_, Refusal>(next.run(request).await)
                 };
                 route.handler.route_layer(middleware::from_fn(guard))
             }

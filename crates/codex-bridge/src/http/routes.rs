@@ -1,17 +1,15 @@
 //! The list of all routes of the API.
 
+use codex_bridge_core::desk::Verb;
+use codex_bridge_core::desk::calls::{Decide, Fork, Prompt, Start};
 use serde_json::Value;
 
-use super::caller::Role;
-use super::route::{Gives, Least, Route, get, post};
+use super::route::{Gives, Route, get, post};
 use super::{
     audit, channels, deliveries, events, hosts, inbox, metrics, news, openapi, readiness, requests, store,
     tasks, tokens, tool, trust,
 };
 use crate::{calls, view};
-
-const OPERATOR: Least = Least::Role(Role::Operator);
-const APPROVER: Least = Least::Role(Role::Approver);
 
 /// All of them.
 pub fn all() -> Vec<Route> {
@@ -23,9 +21,9 @@ pub fn all() -> Vec<Route> {
 
 fn open() -> Vec<Route> {
     vec![
-        get("/healthz", hosts::health, "Whether the daemon lives").by(Least::Anyone).gives::<view::Fine>(),
+        get("/healthz", hosts::health, "Whether the daemon lives").for_anyone().gives::<view::Fine>(),
         get("/readyz", readiness::ready, "Whether it would take work now; 503 says why not")
-            .by(Least::Anyone)
+            .for_anyone()
             .gives::<view::Fine>(),
     ]
 }
@@ -36,12 +34,12 @@ fn of_tasks() -> Vec<Route> {
             .query::<calls::List>()
             .gives::<Vec<view::ShortTask>>(),
         post("/v1/tasks", tasks::start, "Hand over work; it is durable when this answers")
-            .by(OPERATOR)
+            .by(Verb::Start)
             .header(
                 "Idempotency-Key",
                 "The caller's own name for this request: the same one gives the same task",
             )
-            .takes::<calls::Start>()
+            .takes::<Start>()
             .gives::<view::Task>(),
         get("/v1/tasks/{id}", tasks::show, "A task, by its id or a unique beginning of it")
             .gives::<view::Task>(),
@@ -59,15 +57,15 @@ fn of_tasks() -> Vec<Route> {
         get("/v1/tasks/{id}/turns", tasks::turns, "The turns of a task, the oldest first")
             .gives::<Vec<view::Turn>>(),
         post("/v1/tasks/{id}/turns", tasks::continue_task, "Give a task at rest another turn")
-            .by(OPERATOR)
+            .by(Verb::Continue)
             .header(
                 "Idempotency-Key",
                 "The caller's own name for this request: of one task, the same one gives no second turn",
             )
-            .takes::<calls::Prompt>()
+            .takes::<Prompt>()
             .gives::<view::Task>(),
         post("/v1/tasks/{id}/steer", tasks::steer, "Add to the turn that runs")
-            .by(OPERATOR)
+            .by(Verb::Steer)
             .takes::<calls::Steer>()
             .gives::<view::Outcome>(),
         post(
@@ -75,18 +73,18 @@ fn of_tasks() -> Vec<Route> {
             tasks::interrupt,
             "Stop a task; answers when Codex has confirmed it",
         )
-        .by(OPERATOR)
+        .by(Verb::Interrupt)
         .gives::<view::Outcome>(),
         post("/v1/tasks/{id}/fork", tasks::fork, "Branch a task at rest")
-            .by(OPERATOR)
+            .by(Verb::Fork)
             .header(
                 "Idempotency-Key",
                 "The caller's own name for this request: of one task, the same one gives the same branch",
             )
-            .takes::<calls::Fork>()
+            .takes::<Fork>()
             .gives::<view::Task>(),
         post("/v1/tasks/{id}/release", tasks::release, "Free a task's thread for Codex's own terminal")
-            .by(OPERATOR)
+            .by(Verb::Release)
             .gives::<view::Task>(),
         get("/v1/tasks/{id}/result", tasks::result, "The answer of a task at rest")
             .gives::<view::TaskResult>(),
@@ -121,8 +119,8 @@ fn of_requests() -> Vec<Route> {
             requests::decide,
             "Answer; `-` is the only open one",
         )
-        .by(APPROVER)
-        .takes::<calls::Decide>()
+        .by(Verb::Decide)
+        .takes::<Decide>()
         .gives::<view::Decided>(),
     ]
 }
@@ -137,10 +135,10 @@ fn of_deliveries() -> Vec<Route> {
         .query::<calls::Deliveries>()
         .gives::<Vec<view::Delivery>>(),
         post("/v1/deliveries/{id}/retry", deliveries::retry, "Try one again now")
-            .by(OPERATOR)
+            .by(Verb::Deliver)
             .gives::<view::Delivery>(),
         post("/v1/deliveries/test", deliveries::test, "Send a test to a target, once")
-            .by(OPERATOR)
+            .by(Verb::Deliver)
             .takes::<calls::TestTarget>()
             .gives::<view::Tried>(),
     ]
@@ -222,5 +220,5 @@ fn of_owner() -> Vec<Route> {
             .gives::<view::Forgotten>(),
         post("/v1/stop", hosts::stop, "Stop the daemon").takes::<calls::Stop>().gives::<view::Stopping>(),
     ];
-    routes.into_iter().map(|route| route.by(Least::Owner)).collect()
+    routes.into_iter().map(|route| route.by(Verb::Administer)).collect()
 }

@@ -17,7 +17,7 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::Notify;
 
 use super::Caller;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 /// Calls of one caller that are answered at once, streams among them. A page has one, an MCP session another.
 const CALLS_EACH: usize = 128;
@@ -170,7 +170,7 @@ impl Shares {
     /// That this caller is being answered, unless they have too many calls open. The owner of the machine's account may
     /// have any number.
     pub fn answering(self: &Arc<Self>, caller: &Caller, request: &Request) -> Result<Answering, Failure> {
-        let share = if caller.is_here() { None } else { Some(self.take(&caller.name)?) };
+        let share = if caller.is_local() { None } else { Some(self.take(&caller.name)?) };
         Ok(Answering::new(request.extensions().get().cloned(), share))
     }
 
@@ -179,7 +179,7 @@ impl Shares {
         let count = calls.entry(caller.to_owned()).or_default();
         if *count >= CALLS_EACH {
             let message = format!("{caller} has {CALLS_EACH} calls and streams open already");
-            return Err(Failure::new("too_many_calls", message).hint("close some of them"));
+            return Err(Failure::new(Code::TooManyCalls, message).hint("close some of them"));
         }
         *count += 1;
         drop(calls);
@@ -231,7 +231,7 @@ mod tests {
     fn each_caller_has_a_share() {
         let shares = Arc::<Shares>::default();
         let taken: Vec<_> = (0..CALLS_EACH).map(|_| shares.take("token phone").unwrap()).collect();
-        assert_eq!(shares.take("token phone").unwrap_err().code, "too_many_calls");
+        assert_eq!(shares.take("token phone").unwrap_err().code, Code::TooManyCalls);
         let other = shares.take("token laptop").unwrap();
         drop((taken, other));
         shares.take("token phone").unwrap();

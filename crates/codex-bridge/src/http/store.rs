@@ -5,7 +5,7 @@ use axum::extract::State;
 
 use super::{App, Body, Reply};
 use crate::calls;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::view::{Forgotten, StoreCheck};
 
 pub async fn check(State(app): State<App>) -> Reply<StoreCheck> {
@@ -15,7 +15,7 @@ pub async fn check(State(app): State<App>) -> Reply<StoreCheck> {
 
 pub async fn backup(State(app): State<App>, Body(backup): Body<calls::Backup>) -> Reply<calls::Backup> {
     if !backup.file.is_absolute() {
-        return Err(Failure::new("bad_call", "the file must be a whole path, from / on").into());
+        return Err(Failure::new(Code::BadCall, "the file must be a whole path, from / on").into());
     }
     app.bridge.store().backup(&backup.file).await?;
     Ok(Json(backup))

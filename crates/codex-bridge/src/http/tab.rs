@@ -8,8 +8,8 @@
 
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Form, FromRequest, Request};
+use axum::http::HeaderMap;
 use axum::http::header::HOST;
-use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -22,8 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::cookie;
 use super::problem::{self, Refusal};
 use super::{BODY_MAX_BYTES, cookie::LIFE_S};
-use crate::failure::Failure;
-use crate::web::locked;
+use crate::failure::{Code, Failure};
 
 /// How a script shows it.
 pub const HEADER: &str = "x-codex-bridge-tab";
@@ -95,6 +94,7 @@ pub async fn proved(
     bridge: &Bridge,
     token: &Token,
     request: Request,
+    locked: fn(&str, &[(String, String)], bool) -> Response,
     count_a_bad_one: impl FnOnce() -> Failure,
 ) -> Result<Request, Unproved> {
     let by_header = request.headers().get(HEADER).and_then(|given| given.to_str().ok());
@@ -116,18 +116,18 @@ pub async fn proved(
         Some(Some(shown)) if shown.hash == token.hash => Ok(request),
         Some(_) => {
             let failure = count_a_bad_one();
-            if failure.code != "unauthorized" {
+            if failure.code != Code::Unauthorized {
                 return Err(Unproved::Refused(failure));
             }
-            Err(Unproved::Locked(locked::page(StatusCode::FORBIDDEN, path, &fields, true)))
+            Err(Unproved::Locked(locked(path, &fields, true)))
         }
-        None => Err(Unproved::Locked(locked::page(StatusCode::FORBIDDEN, path, &fields, false))),
+        None => Err(Unproved::Locked(locked(path, &fields, false))),
     }
 }
 
 fn unproved() -> Failure {
     let message = "the cookie alone changes nothing: the tab has a secret that must be shown, too";
-    Failure::new("tab_locked", message).hint("programs send the token: Authorization: Bearer cbt_…")
+    Failure::new(Code::TabLocked, message).hint("programs send the token: Authorization: Bearer cbt_…")
 }
 
 fn is_form(headers: &HeaderMap) -> bool {

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, LINK};
 use axum::response::{AppendHeaders, IntoResponse, Response};
-use codex_bridge_core::TaskView;
-use codex_bridge_core::bridge::{Giver, NewBranch};
+use axum::{Extension, Json};
+use codex_bridge_core::Caller;
+use codex_bridge_core::desk::calls::{Fork, Prompt, Start};
 use codex_bridge_core::store::TaskFilter;
-use codex_bridge_core::task::{GiverKind, Status, TaskId};
+use codex_bridge_core::task::{Status, TaskId};
 
-use super::{App, Body, Caller, Path, Query, Refusal, Reply, Role, page};
-use crate::calls::{self, Door};
-use crate::failure::Failure;
+use super::{App, Body, Path, Query, Refusal, Reply, page};
+use crate::calls;
+use crate::failure::{Code, Failure};
 use crate::view::{self, Diff, Outcome, ShortTask, Task, TaskResult, Turn};
 
 /// Tasks that ended longer ago than this are shown only when asked for.
@@ -29,32 +29,18 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 pub async fn start(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-    Body(mut start): Body<calls::Start>,
+    Body(mut start): Body<Start>,
 ) -> Reply<Task> {
-    start.door = caller.door(start.door);
-    start.client_request_id = caller.own_name(request_id(&headers, start.client_request_id)?);
-    Ok(Json(hand_over(&app, start, caller.giver()).await?.into()))
-}
-
-/// Takes work that may be done, or finds what was handed over under the same name: that is there, whatever has become of
-/// its directory or of the operator's rules.
-pub async fn hand_over(app: &App, start: calls::Start, by: Giver) -> Result<TaskView, Failure> {
-    let named = start.client_request_id.clone().map(|name| (name, start.prompt.clone()));
-    match (app.rules.admit(start, by), named) {
-        (Ok(new), _) => Ok(app.bridge.start(new).await?),
-        (Err(refusal), Some((name, prompt))) => {
-            app.bridge.started_under(&name, &prompt).await?.ok_or(refusal)
-        }
-        (Err(refusal), None) => Err(refusal),
-    }
+    start.client_request_id = request_id(&headers, start.client_request_id)?;
+    Ok(Json(app.desk.start(&caller, start).await?.into()))
 }
 
 /// One name, wherever it was said.
 fn request_id(headers: &HeaderMap, in_body: Option<String>) -> Result<Option<String>, Failure> {
     let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(in_body) };
-    let wrong = |message: &str| Failure::new("bad_call", message).hint("use up to 255 plain characters");
+    let wrong = |message: &str| Failure::new(Code::BadCall, message).hint("use up to 255 plain characters");
     let key = key.to_str().map_err(|_| wrong("Idempotency-Key must be plain text"))?.trim();
     if key.is_empty() || key.len() > KEY_MAX_BYTES {
         return Err(wrong("Idempotency-Key is empty or too long"));
@@ -62,15 +48,19 @@ fn request_id(headers: &HeaderMap, in_body: Option<String>) -> Result<Option<Str
     match in_body.filter(|id| !id.trim().is_empty()) {
         Some(id) if id != key => {
             let message = "Idempotency-Key and client_request_id are not the same";
-            Err(Failure::new("key_mismatch", message).hint("send one of them, or both alike"))
+            Err(Failure::new(Code::KeyMismatch, message).hint("send one of them, or both alike"))
         }
         _ => Ok(Some(key.to_owned())),
     }
 }
 
-pub async fn list(State(app): State<App>, Query(list): Query<calls::List>) -> Result<Response, Refusal> {
+pub async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Query(list): Query<calls::List>,
+) -> Result<Response, Refusal> {
     let status = list.status.as_deref().map(str::parse::<Status>).transpose();
-    let status = status.map_err(|message| Failure::new("unknown_status", message))?;
+    let status = status.map_err(|message| Failure::new(Code::UnknownStatus, message))?;
     let limit = page::limit(list.limit)?;
     let everything = list.all || status.is_some();
     let mut filter = TaskFilter {
@@ -85,7 +75,7 @@ pub async fn list(State(app): State<App>, Query(list): Query<calls::List>) -> Re
     let mut tasks = Vec::new();
     // Waiting is not stored, so a page of the store may hold fewer than are wanted.
     let is_last = loop {
-        let page = app.bridge.list(&filter).await?;
+        let page = app.desk.list(&caller, &filter).await?;
         let is_last = page.len() < limit;
         filter.before = page.last().map(|view| view.task.id.clone());
         tasks.extend(page.into_iter().filter(|view| status.is_none_or(|status| view.task.status == status)));
@@ -102,7 +92,7 @@ pub async fn list(State(app): State<App>, Query(list): Query<calls::List>) -> Re
 /// Where the next page is, as RFC 8288 writes it.
 fn next_page(asked: &calls::List, last: &TaskId) -> String {
     let next = calls::List { before: Some(last.0.clone()), ..asked.clone() };
-    format!("</v1/tasks{}>; rel=\"next\"", crate::client::query(&next))
+    format!("</v1/tasks{}>; rel=\"next\"", calls::query(&next))
 }
 
 /// The stored states in which a task can be that people see in this one: waiting is not stored.
@@ -117,12 +107,17 @@ fn stored(status: Option<Status>) -> TaskFilter {
     TaskFilter { statuses, ..TaskFilter::default() }
 }
 
-pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Reply<Task> {
-    Ok(Json(app.bridge.show(&id).await?.into()))
+pub async fn show(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Reply<Task> {
+    Ok(Json(app.desk.show(&caller, &id).await?.into()))
 }
 
 pub async fn wait(
     State(app): State<App>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     Query(wait): Query<calls::Wait>,
 ) -> Reply<Task> {
@@ -131,21 +126,12 @@ pub async fn wait(
         Some(seconds) => {
             let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| *limit <= VERY_LONG);
             limit.ok_or_else(|| {
-                Failure::new("bad_call", "timeout_s is no number of seconds")
+                Failure::new(Code::BadCall, "timeout_s is no number of seconds")
                     .hint("use 0 to 31536000, a year")
             })?
         }
     };
-    tokio::select! {
-        view = app.bridge.wait(&id, limit) => Ok(Json(view?.into())),
-        () = app.ended() => Err(stopping().into()),
-    }
-}
-
-/// For those who wait for something that this daemon will not see any more.
-pub fn stopping() -> Failure {
-    Failure::new("daemon_stopping", "the daemon stops")
-        .hint("repeat the command: a new daemon goes on where this one was")
+    Ok(Json(app.desk.wait(&caller, &id, limit).await?.into()))
 }
 
 pub async fn turns(State(app): State<App>, Path(id): Path<String>) -> Reply<Vec<Turn>> {
@@ -156,8 +142,7 @@ pub async fn turns(State(app): State<App>, Path(id): Path<String>) -> Reply<Vec<
 pub async fn result(State(app): State<App>, Path(id): Path<String>) -> Reply<TaskResult> {
     let view = app.bridge.show(&id).await?;
     if !view.task.status.is_at_rest() {
-        let message = format!("task {} is {}: it has no result yet", view.task.id, view.task.status);
-        return Err(Failure::new("not_finished", message).hint("wait for its end").into());
+        return Err(view::no_result_yet(&view.task).into());
     }
     Ok(Json(view.into()))
 }
@@ -188,88 +173,53 @@ pub fn as_diff(text: String) -> Response {
     ([(CONTENT_TYPE, "text/x-diff; charset=utf-8")], text).into_response()
 }
 
-/// To go on with a task is to hand over work: who could not have begun it so cannot. An approver can, as with a yes to
-/// whatever it asks for, but not in a directory where none but the owner has tasks work.
-pub async fn within_reach(app: &App, caller: &Caller, id: &str) -> Result<(), Failure> {
-    if caller.is_owner() {
-        return Ok(());
-    }
-    let settings = app.bridge.find(id).await?.settings;
-    let door = caller.door(Door::Agent);
-    app.rules.admit_place_again(&settings, door)?;
-    if caller.role >= Role::Approver { Ok(()) } else { app.rules.admit_again(&settings, door) }
-}
-
-/// Whether a caller may speak into the turn that runs. It is asked about and trusted as whoever asked for it, so others have to
-/// wait for its end.
-pub async fn may_steer(app: &App, caller: &Caller, id: &str) -> Result<(), Failure> {
-    within_reach(app, caller, id).await?;
-    let is_owners = app.bridge.find(id).await?.settings.turn_given_by == GiverKind::Owner;
-    if caller.role >= Role::Approver || !is_owners {
-        return Ok(());
-    }
-    let message = "the owner of this machine asked for the turn that runs: nobody else speaks into it";
-    Err(Failure::new("beyond_reach", message).hint("continue the task when the turn has ended"))
-}
-
-/// Puts on the record who commands what, before it is done. What would be refused anyway is not recorded.
-pub async fn note(app: &App, by: &str, action: &str, id: &str) -> Result<(), Failure> {
-    let task = app.bridge.find(id).await?;
-    if task.status.is_at_rest() {
-        return Ok(());
-    }
-    Ok(app.bridge.note(by, action, Some(&task.id)).await?)
-}
-
 pub async fn continue_task(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Body(turn): Body<calls::Prompt>,
+    Body(mut turn): Body<Prompt>,
 ) -> Reply<Task> {
-    let name = request_id(&headers, turn.client_request_id)?.filter(|name| !name.trim().is_empty());
-    within_reach(&app, &caller, &id).await?;
-    let continued = app.bridge.continue_once(&id, &turn.prompt, name.as_deref(), &caller.giver()).await?;
-    Ok(Json(continued.into()))
+    turn.client_request_id = request_id(&headers, turn.client_request_id)?;
+    Ok(Json(app.desk.continue_task(&caller, &id, turn).await?.into()))
 }
 
 pub async fn steer(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     Body(steer): Body<calls::Steer>,
 ) -> Reply<Outcome> {
-    may_steer(&app, &caller, &id).await?;
-    note(&app, &caller.name, "steer", &id).await?;
-    let (outcome, message) = view::steer_outcome(app.bridge.steer(&id, &steer.text, &caller.giver()).await?);
-    let task = app.bridge.show(&id).await?.into();
-    Ok(Json(Outcome { outcome: outcome.to_owned(), message, task }))
+    let steered = app.desk.steer(&caller, &id, &steer.text).await?;
+    let (outcome, message) = view::steer_outcome(steered.outcome);
+    Ok(Json(Outcome { outcome: outcome.to_owned(), message, task: steered.task.into() }))
 }
 
-pub async fn interrupt(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Reply<Outcome> {
-    note(&app, &caller.name, "interrupt", &id).await?;
-    let view = app.bridge.interrupt(&id).await?;
+pub async fn interrupt(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Reply<Outcome> {
+    let view = app.desk.interrupt(&caller, &id).await?;
     let outcome = view::interrupt_outcome(view.task.status).to_owned();
     Ok(Json(Outcome { outcome, message: None, task: view.into() }))
 }
 
 pub async fn fork(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Body(fork): Body<calls::Fork>,
+    Body(mut fork): Body<Fork>,
 ) -> Reply<Task> {
-    let client_request_id = caller.own_name(request_id(&headers, fork.client_request_id)?);
-    within_reach(&app, &caller, &id).await?;
-    let prompt = fork.prompt.filter(|prompt| !prompt.trim().is_empty());
-    let new = NewBranch { prompt, client_request_id, by: caller.giver() };
-    Ok(Json(app.bridge.fork(&id, new).await?.into()))
+    fork.client_request_id = request_id(&headers, fork.client_request_id)?;
+    Ok(Json(app.desk.fork(&caller, &id, fork).await?.into()))
 }
 
-pub async fn release(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Reply<Task> {
-    let task_id = app.bridge.find(&id).await?.id;
-    app.bridge.note(&caller.name, "release", Some(&task_id)).await?;
-    Ok(Json(app.bridge.release(&id).await?.into()))
+pub async fn release(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Reply<Task> {
+    Ok(Json(app.desk.release(&caller, &id).await?.into()))
 }

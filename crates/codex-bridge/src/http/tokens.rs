@@ -1,17 +1,18 @@
 //! Tokens of remote callers: made, listed and revoked by the owner of the machine's account alone.
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
+use codex_bridge_core::Caller;
 use codex_bridge_core::token::{self, NewQuota};
 
-use super::{App, Body, Caller, Path, Reply};
+use super::{App, Body, Path, Reply};
 use crate::calls;
 use crate::failure::Failure;
 use crate::view::{FreshToken, Token};
 
 pub async fn create(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Body(new): Body<calls::NewToken>,
 ) -> Reply<FreshToken> {
     let quota = NewQuota { open_tasks: new.max_open_tasks, bytes: new.max_bytes };
@@ -27,14 +28,18 @@ pub async fn list(State(app): State<App>) -> Reply<Vec<Token>> {
     Ok(Json(listed))
 }
 
-pub async fn revoke(State(app): State<App>, caller: Caller, Path(name): Path<String>) -> Reply<Token> {
+pub async fn revoke(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Reply<Token> {
     let token = app.bridge.revoke_token(&name, &caller.name).await?;
     Ok(Json(with_use(&app, token).await?))
 }
 
 pub async fn quota(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     Body(quota): Body<calls::Quota>,
 ) -> Reply<Token> {

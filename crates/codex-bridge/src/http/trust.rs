@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
+use codex_bridge_core::Caller;
 use codex_bridge_core::place::Overlap;
 use codex_bridge_core::task::TaskId;
 use codex_bridge_core::trust::Trust;
 
-use super::{App, Body, Caller, Query, Reply};
-use crate::admission::default_trust;
+use super::{App, Body, Query, Reply};
 use crate::calls::{self, Door};
 use crate::config::{self, trust as file};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::view::{TrustChange, TrustEntry, TrustList, TrustOf};
+use codex_bridge_core::desk::admission::default_trust;
 
 pub async fn list(State(app): State<App>) -> Reply<TrustList> {
     let entry = |(dir, trust): (PathBuf, Trust)| TrustEntry {
@@ -24,7 +25,7 @@ pub async fn list(State(app): State<App>) -> Reply<TrustList> {
         meaning: trust.meaning().to_owned(),
     };
     Ok(Json(TrustList {
-        directories: app.rules.trusted_roots.all().into_iter().map(entry).collect(),
+        directories: app.trusted_roots.all().into_iter().map(entry).collect(),
         elsewhere: file::ELSEWHERE.to_owned(),
         config_file: text(&app.paths.config_file),
     }))
@@ -36,18 +37,18 @@ pub async fn show(State(app): State<App>, Query(which): Query<calls::TrustOf>) -
     if let Some(level) = which.level {
         check(&app, &dir, level)?;
     }
-    let in_question = which.level.or_else(|| app.rules.trusted_roots.level(&dir));
+    let in_question = which.level.or_else(|| app.trusted_roots.level(&dir));
     Ok(Json(of(&app, &dir, in_question, &which.dir)))
 }
 
 pub async fn set(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Body(wanted): Body<calls::SetTrust>,
 ) -> Reply<TrustChange> {
     let dir = real_directory(&wanted.dir)?;
     check(&app, &dir, wanted.level)?;
-    if wanted.level == Trust::Trusted && app.rules.trusted_roots.all().get(&dir) != Some(&Trust::Trusted) {
+    if wanted.level == Trust::Trusted && app.trusted_roots.all().get(&dir) != Some(&Trust::Trusted) {
         let writers = app.bridge.writers_in(&dir).await?;
         must_be_none(&dir, &writers)?;
     }
@@ -60,12 +61,12 @@ fn must_be_none(dir: &Path, writers: &[TaskId]) -> Result<(), Failure> {
     let named: Vec<&str> = writers.iter().take(5).map(TaskId::as_str).collect();
     let message = format!("{} cannot be trusted while {} can write in it", dir.display(), named.join(", "));
     let hint = format!("wait for its end, or `codex-bridge interrupt {first}`");
-    Err(Failure::new("wrong_state", message).hint(hint))
+    Err(Failure::new(Code::WrongState, message).hint(hint))
 }
 
 pub async fn remove(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Body(wanted): Body<calls::RemoveTrust>,
 ) -> Reply<TrustChange> {
     must_be_whole(&wanted.dir)?;
@@ -101,7 +102,9 @@ async fn change(
     if level.is_none() && before.is_none() {
         let message =
             format!("{} has no entry of its own in {}", dir.display(), app.paths.config_file.display());
-        return Err(Failure::new("unknown_directory", message).hint("`codex-bridge trust --list` lists them"));
+        return Err(
+            Failure::new(Code::UnknownDirectory, message).hint("`codex-bridge trust --list` lists them")
+        );
     }
     let word = |level: Option<Trust>| level.map_or("the default", Trust::as_str);
     let said = format!("{}: {}, before: {}", dir.display(), word(level), word(before));
@@ -128,7 +131,7 @@ fn decided(app: &App) -> Result<BTreeMap<PathBuf, Trust>, Failure> {
 
 /// What holds, with what should be known about the level that is set, or is to be.
 fn of(app: &App, dir: &Path, in_question: Option<Trust>, asked: &Path) -> TrustOf {
-    let decided = app.rules.trusted_roots.deciding(dir);
+    let decided = app.trusted_roots.deciding(dir);
     let level = |door| decided.as_ref().map_or_else(|| default_trust(dir, door), |(_, level)| *level);
     let trust = level(Door::Cli);
     let mut warnings = Vec::new();
@@ -137,7 +140,8 @@ fn of(app: &App, dir: &Path, in_question: Option<Trust>, asked: &Path) -> TrustO
     }
     if in_question.is_some_and(|level| level > Trust::Hostile) {
         warnings.extend(
-            app.rules
+            app.desk
+                .rules()
                 .grounds
                 .overlap(dir)
                 .map(|overlap| format!("{} is a wide place: {overlap}", dir.display())),
@@ -158,9 +162,9 @@ fn of(app: &App, dir: &Path, in_question: Option<Trust>, asked: &Path) -> TrustO
 fn check(app: &App, dir: &Path, level: Trust) -> Result<(), Failure> {
     let refused = |what: &str, why: String| {
         let message = format!("{} {what}: {why}", dir.display());
-        Failure::new("bad_directory", message).hint("name the directory of one project")
+        Failure::new(Code::BadDirectory, message).hint("name the directory of one project")
     };
-    match app.rules.grounds.overlap(dir) {
+    match app.desk.rules().grounds.overlap(dir) {
         Some(overlap @ Overlap::Inside(_)) => Err(refused("can have no level", overlap.to_string())),
         Some(overlap @ Overlap::HoldsHome(_)) if level == Trust::Trusted => {
             Err(refused("cannot be trusted", overlap.to_string()))
@@ -174,12 +178,12 @@ fn must_be_whole(dir: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("{} is not a whole path", dir.display());
-    Err(Failure::new("bad_directory", message).hint("give the whole path, from / on"))
+    Err(Failure::new(Code::BadDirectory, message).hint("give the whole path, from / on"))
 }
 
 fn real_directory(asked: &Path) -> Result<PathBuf, Failure> {
     must_be_whole(asked)?;
-    let wrong = |what: String| Failure::new("bad_directory", format!("{} {what}", asked.display()));
+    let wrong = |what: String| Failure::new(Code::BadDirectory, format!("{} {what}", asked.display()));
     let real = asked.canonicalize().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound if asked.is_symlink() => {
             wrong("is a link that leads nowhere".to_owned())

@@ -9,9 +9,9 @@ use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::Access;
+use super::access::Access;
 use crate::calls::{Door, Start};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 /// Clients give up on a call after a minute by default: this leaves room to tell them what is open.
 const APPROVAL_WAIT: Duration = Duration::from_secs(45);
@@ -93,7 +93,9 @@ pub fn codex(arguments: JsonObject, access: &Access) -> Result<Asked, Failure> {
         model: call.model,
         profile: call.profile,
         developer_instructions: call.developer_instructions,
-        ..Start::new(Door::Agent, call.prompt.unwrap_or_default())
+        door: Door::Agent,
+        prompt: call.prompt.unwrap_or_default(),
+        ..Start::default()
     };
     settle_config(call.config.unwrap_or_default(), &mut start)?;
     let client_request_id = named(call.client_request_id);
@@ -111,7 +113,7 @@ pub fn reply(arguments: JsonObject) -> Result<Asked, Failure> {
     let call: Reply = read(arguments)?;
     let said = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let thread = said(call.thread_id).or(said(call.conversation_id)).ok_or_else(|| {
-        Failure::new("missing_parameter", "codex-reply needs threadId")
+        Failure::new(Code::MissingParameter, "codex-reply needs threadId")
             .hint("give the threadId of an earlier result")
     })?;
     Ok(Asked {
@@ -124,7 +126,7 @@ pub fn reply(arguments: JsonObject) -> Result<Asked, Failure> {
 
 fn read<T: serde::de::DeserializeOwned>(arguments: JsonObject) -> Result<T, Failure> {
     serde_json::from_value(Value::Object(arguments)).map_err(|error| {
-        Failure::new("bad_call", error.to_string()).hint("the tool's schema lists the arguments")
+        Failure::new(Code::BadCall, error.to_string()).hint("the tool's schema lists the arguments")
     })
 }
 
@@ -138,14 +140,14 @@ fn settle_config(config: Map<String, Value>, start: &mut Start) -> Result<(), Fa
             "approval_policy" => &mut start.approval_policy,
             _ => {
                 return Err(Failure::new(
-                    "config_refused",
+                    Code::ConfigRefused,
                     format!("config {key:?} is not for callers to set"),
                 )
                 .hint("leave it out; the operator sets it in Codex's own config.toml"));
             }
         };
         let Value::String(word) = value else {
-            return Err(Failure::new("bad_call", format!("config {key:?} must be a string")));
+            return Err(Failure::new(Code::BadCall, format!("config {key:?} must be a string")));
         };
         // An argument of its own says more than a line of configuration.
         if place.as_deref().is_none_or(|said| said.trim().is_empty()) {
@@ -164,7 +166,7 @@ fn left_out(others: &Map<String, Value>) -> Vec<String> {
 fn wait(seconds: Option<f64>) -> Result<Duration, Failure> {
     let Some(seconds) = seconds else { return Ok(APPROVAL_WAIT) };
     Duration::try_from_secs_f64(seconds.min(LONGEST_WAIT_S)).map_err(|_| {
-        Failure::new("bad_timeout", "approval_wait_s must be a number of seconds").hint("use 0 or more")
+        Failure::new(Code::BadTimeout, "approval_wait_s must be a number of seconds").hint("use 0 or more")
     })
 }
 

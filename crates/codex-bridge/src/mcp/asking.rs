@@ -16,7 +16,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
 
-use super::Access;
+use super::access::Access;
 use crate::calls::decision_word;
 use crate::view::{Question, QuestionOption, Request};
 

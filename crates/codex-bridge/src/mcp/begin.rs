@@ -5,13 +5,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
+use super::access::Access;
 use super::arguments::{Asked, Begin};
 use super::asking::FASTEST;
 use super::call::RECONNECT_AFTER;
-use super::stretch::{Reading, Stretch};
-use crate::client::Client;
-use crate::failure::Failure;
-use crate::view::Task;
+use super::turn::TurnRef;
+use crate::calls::Prompt;
+use crate::failure::{Code, Failure};
+use crate::view::{AskedTurn, Task};
 
 /// How often the work is handed over again to a daemon that went away meanwhile. The name makes it safe.
 const HAND_OVERS: u32 = 3;
@@ -20,7 +21,7 @@ const HAND_OVERS: u32 = 3;
 /// the daemon would not show and let them do anyway, so it needs no seal.
 #[derive(Serialize, Deserialize)]
 pub struct State {
-    /// The stretch, by its name.
+    /// The turn, by its name.
     pub task: String,
     /// The caller's name for the call.
     pub name: String,
@@ -45,7 +46,7 @@ impl State {
     /// As the client brings it back.
     pub fn read(text: &str) -> Result<Self, Failure> {
         serde_json::from_str(text)
-            .map_err(|_| Failure::new("bad_call", "this requestState is not one of ours"))
+            .map_err(|_| Failure::new(Code::BadCall, "this requestState is not one of ours"))
     }
 }
 
@@ -56,32 +57,30 @@ pub fn now_ms() -> i64 {
 
 /// Work that is under way.
 pub struct Begun {
-    /// Which part of which task.
-    pub stretch: Stretch,
+    /// The turn that was asked for.
+    pub turn: TurnRef,
     /// The task, as it stood.
     pub task: Task,
-    /// What the client was told of it already.
-    pub reading: Reading,
+    /// The last line that the client was told.
+    pub told: i64,
     /// The name under which the call can be repeated.
     pub client_request_id: String,
 }
 
 /// Goes on where the client was asked for input.
-pub async fn take_up(client: &Client, state: State) -> Result<Begun, Failure> {
-    let stretch = Stretch::named(&state.task);
-    let task = client.show(&stretch.task_id).await?;
-    let mut reading = Reading::new(&stretch);
-    reading.seq = reading.seq.max(state.told);
-    Ok(Begun { stretch, task, reading, client_request_id: state.name })
+pub async fn take_up(access: &Access, state: State) -> Result<Begun, Failure> {
+    let turn = TurnRef::named(&state.task);
+    let task = access.show(&turn.task_id).await?;
+    Ok(Begun { turn, task, told: state.told, client_request_id: state.name })
 }
 
 /// Hands the work over, or finds what was handed over under this name before.
-pub async fn begin(client: &Client, asked: &Asked) -> Result<Begun, Failure> {
+pub async fn begin(access: &Access, asked: &Asked) -> Result<Begun, Failure> {
     let mut tries = 0;
     loop {
         tries += 1;
-        match hand_over(client, asked).await {
-            Err(failure) if failure.code == "daemon_gone" && tries < HAND_OVERS => {
+        match hand_over(access, asked).await {
+            Err(failure) if failure.code == Code::DaemonGone && tries < HAND_OVERS => {
                 sleep(RECONNECT_AFTER).await;
             }
             outcome => return outcome,
@@ -89,17 +88,16 @@ pub async fn begin(client: &Client, asked: &Asked) -> Result<Begun, Failure> {
     }
 }
 
-async fn hand_over(client: &Client, asked: &Asked) -> Result<Begun, Failure> {
-    let name = &asked.client_request_id;
-    let (stretch, task) = match &asked.begin {
-        Begin::Start(start) => {
-            let task = client.start(start).await?;
-            (Stretch::first(&task.task_id), task)
-        }
+async fn hand_over(access: &Access, asked: &Asked) -> Result<Begun, Failure> {
+    let name = asked.client_request_id.clone();
+    let task = match &asked.begin {
+        Begin::Start(start) => access.start(start).await?,
         Begin::Continue { thread, prompt } => {
-            let task = client.continue_once(thread, prompt, Some(name)).await?;
-            (Stretch::lined_up(client, &task.task_id, name).await?, task)
+            let turn = Prompt { prompt: prompt.clone(), client_request_id: Some(name.clone()) };
+            access.continue_task(thread, turn).await?
         }
     };
-    Ok(Begun { reading: Reading::new(&stretch), stretch, task, client_request_id: name.clone() })
+    let asked = task.turn.unwrap_or(AskedTurn { number: 1, after: 0 });
+    let turn = TurnRef { task_id: task.task_id.clone(), number: asked.number };
+    Ok(Begun { turn, task, told: asked.after, client_request_id: name })
 }

@@ -5,11 +5,11 @@
 //! same name, listens again.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use codex_bridge_core::bridge::Button;
 use codex_bridge_core::event::Line;
+use codex_bridge_core::task::Status;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -20,17 +20,16 @@ use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::access::{Access, Log};
 use super::arguments;
 use super::asking::{self, Manner};
 use super::begin::{self, Begun, State, begin, take_up};
 use super::elicitation::{Outcome, elicit};
 use super::progress::Progress;
 use super::result::{self, About};
-use super::stretch::{Reading, Rest, Stretch};
-use super::{Access, tasks, tools};
-use crate::calls;
-use crate::client::Lines;
-use crate::failure::Failure;
+use super::turn::{Finished, TurnRef};
+use super::{tasks, tools};
+use crate::failure::{Code, Failure};
 use crate::view::{Event, Request, Task};
 
 /// Before a daemon that has gone is looked for again.
@@ -63,19 +62,19 @@ pub async fn answer(
         asked.notes.push("an answer that came at once was not a person's, and decided nothing".to_owned());
     }
     let begun = match state {
-        Some(state) => take_up(&access.client, state).await,
-        None => begin(&access.client, &asked).await,
+        Some(state) => take_up(&access, state).await,
+        None => begin(&access, &asked).await,
     };
-    let Begun { stretch, task, reading, client_request_id } = match begun {
+    let Begun { turn, task, told, client_request_id } = match begun {
         Ok(begun) => begun,
         Err(failure) => return Ok(result::refused(failure).into()),
     };
     if takes_tasks(&context) {
-        return Ok(CreateTaskResult::new(tasks::begun(&stretch, &task, &asked.notes)).into());
+        return Ok(CreateTaskResult::new(tasks::begun(&turn, &task, &asked.notes)).into());
     }
     let call = Call {
         manner: Manner::of(&access, &context),
-        reading,
+        told,
         progress: Progress::new(context.peer.clone(), context.meta.get_progress_token()),
         approval_wait: asked.approval_wait,
         notes: asked.notes,
@@ -83,7 +82,7 @@ pub async fn answer(
         thread_id: task.thread_id,
         unasked,
         access,
-        stretch,
+        turn,
         context,
     };
     call.run(answers).await
@@ -101,13 +100,14 @@ pub fn cancelled() -> ErrorData {
     ErrorData::new(ErrorCode::INTERNAL_ERROR, "the call was cancelled; what it began goes on", None)
 }
 
-/// Somebody listens to a stretch of a task.
+/// A client listens to a turn of a task.
 struct Call {
     access: Access,
     context: RequestContext<RoleServer>,
     manner: Manner,
-    stretch: Stretch,
-    reading: Reading,
+    turn: TurnRef,
+    /// The last line of the log that was told.
+    told: i64,
     progress: Progress,
     approval_wait: Duration,
     notes: Vec<String>,
@@ -119,7 +119,7 @@ struct Call {
 
 /// Why nobody listens any more.
 enum Left {
-    Ended(Rest),
+    Finished(Finished),
     Pending(Box<Task>),
     InputRequired(Box<Task>),
 }
@@ -151,7 +151,7 @@ impl Call {
         let Some(told) = told else { return Err(cancelled()) };
         let about = self.about();
         Ok(match told {
-            Ok(Left::Ended(rest)) => about.ended(&rest).into(),
+            Ok(Left::Finished(finished)) => about.finished(&finished).into(),
             Ok(Left::Pending(task)) => about.pending(&task).into(),
             Ok(Left::InputRequired(task)) => self.input_required(&task).into(),
             Err(failure) => about.failed(failure).into(),
@@ -160,8 +160,8 @@ impl Call {
 
     fn about(&self) -> About<'_> {
         About {
-            stretch: &self.stretch,
-            thread_id: self.reading.thread_id.as_deref().or(self.thread_id.as_deref()),
+            turn: &self.turn,
+            thread_id: self.thread_id.as_deref(),
             client_request_id: Some(&self.client_request_id),
             notes: &self.notes,
         }
@@ -169,9 +169,9 @@ impl Call {
 
     fn input_required(&self, task: &Task) -> InputRequiredResult {
         let state = State {
-            task: self.stretch.name(),
+            task: self.turn.name(),
             name: self.client_request_id.clone(),
-            told: self.reading.seq,
+            told: self.told,
             asked_at: begin::now_ms(),
         };
         let state = state.write();
@@ -186,16 +186,16 @@ impl Call {
         if answers.is_empty() {
             let begins = format!(
                 "task {}; if this call is cut off, the same one with client_request_id {:?} finds it",
-                self.stretch.task_id, self.client_request_id
+                self.turn.task_id, self.client_request_id
             );
             self.progress.say(begins).await;
         } else {
-            self.unasked = tasks::decide(&self.access, &self.stretch.task_id, &answers).await?;
+            self.unasked = tasks::decide(&self.access, &self.turn.task_id, &answers).await?;
         }
         loop {
             match self.follow(questions).await {
                 // It crashed: the task is where it was, and so is its log.
-                Err(failure) if failure.code == "daemon_gone" => sleep(RECONNECT_AFTER).await,
+                Err(failure) if failure.code == Code::DaemonGone => sleep(RECONNECT_AFTER).await,
                 outcome => return outcome,
             }
         }
@@ -203,20 +203,22 @@ impl Call {
 
     /// Follows the log until there is something to give back.
     async fn follow(&mut self, questions: &mut Questions) -> Result<Left, Failure> {
-        let which = calls::Events { after: self.reading.seq, follow: true, ..calls::Events::default() };
-        let mut lines = self.access.client.events(&self.stretch.task_id, &which).await?;
+        let mut log = self.access.follow(&self.turn.task_id, self.told).await?;
         let mut waits_until = None;
         if let Some(left) = self.look(questions, &mut waits_until).await? {
             return Ok(left);
         }
         loop {
-            match next(&mut lines, questions, waits_until).await? {
+            match next(&mut log, questions, waits_until).await? {
                 Input::Event(Some(event)) => {
                     if let Some(left) = self.take(&event, questions, &mut waits_until).await? {
                         return Ok(left);
                     }
                 }
-                Input::Event(None) => return self.end_of_log().await,
+                Input::Event(None) => {
+                    let gone = || Failure::new(Code::DaemonGone, "the log ended before the task");
+                    return self.finished().await?.ok_or_else(gone);
+                }
                 Input::Answer(outcome) => {
                     questions.taken_back.remove(&outcome.request_id);
                     if let Some(why) = outcome.undecided {
@@ -229,7 +231,7 @@ impl Call {
                 }
                 Input::Silence => self.progress.say("still at it").await,
                 Input::WaitedEnough => {
-                    let task = self.access.client.show(&self.stretch.task_id).await?;
+                    let task = self.access.show(&self.turn.task_id).await?;
                     if !task.pending_requests.is_empty() {
                         return Ok(Left::Pending(Box::new(task)));
                     }
@@ -246,14 +248,23 @@ impl Call {
         waits_until: &mut Option<Instant>,
     ) -> Result<Option<Left>, Failure> {
         self.progress.tell(event).await;
-        if let Some(rest) = self.reading.take(event) {
-            let by_task = if self.reading.may_lack_its_answer() { self.rest_of_task().await? } else { None };
-            return Ok(Some(Left::Ended(by_task.unwrap_or(rest))));
-        }
+        self.told = event.seq.unwrap_or(self.told);
         match event.line() {
             Some(Line::Request(_) | Line::RequestClosed(_)) => self.look(questions, waits_until).await,
+            // A lost task may go on by itself in the next moment, and one that waits for a login or a limit does: both are
+            // known at the end of the log.
+            Some(Line::State(state)) if state.status != Status::Lost && !state.goes_on => {
+                self.finished().await
+            }
             _ => Ok(None),
         }
+    }
+
+    /// Whether the turn has finished.
+    async fn finished(&mut self) -> Result<Option<Left>, Failure> {
+        let (task, finished) = tasks::look(&self.access, &self.turn).await?;
+        self.thread_id = task.thread_id;
+        Ok(finished.map(Left::Finished))
     }
 
     /// Looks at what is open: asks what was not asked yet, takes back what is answered.
@@ -262,7 +273,7 @@ impl Call {
         questions: &mut Questions,
         waits_until: &mut Option<Instant>,
     ) -> Result<Option<Left>, Failure> {
-        let task = self.access.client.show(&self.stretch.task_id).await?;
+        let task = self.access.show(&self.turn.task_id).await?;
         questions.taken_back.retain(|id, _| task.pending_requests.iter().any(|open| open.request_id == *id));
         let askable = self.askable(&task);
         if self.manner == Manner::InputRequired && !askable.is_empty() {
@@ -301,28 +312,13 @@ impl Call {
         }
         let (stop, taken_back) = oneshot::channel();
         questions.taken_back.insert(request.request_id.clone(), stop);
-        let client = Arc::clone(&self.access.client);
-        let asked = elicit(self.context.peer.clone(), client, request.clone(), taken_back);
+        let asked = elicit(self.context.peer.clone(), self.access.clone(), request.clone(), taken_back);
         questions.asked.push(asked.boxed());
-    }
-
-    /// The log ends when the task is at rest.
-    async fn end_of_log(&mut self) -> Result<Left, Failure> {
-        if let Some(rest) = self.reading.end() {
-            return Ok(Left::Ended(rest));
-        }
-        let rest = self.rest_of_task().await?;
-        rest.map(Left::Ended).ok_or_else(|| Failure::new("daemon_gone", "the log ended before the task"))
-    }
-
-    /// Lines are gone from a very long log; the task still knows its last rest.
-    async fn rest_of_task(&self) -> Result<Option<Rest>, Failure> {
-        Ok(Rest::of(&self.access.client.show(&self.stretch.task_id).await?))
     }
 }
 
 async fn next(
-    lines: &mut Lines,
+    log: &mut Log,
     questions: &mut Questions,
     waits_until: Option<Instant>,
 ) -> Result<Input, Failure> {
@@ -335,7 +331,7 @@ async fn next(
     tokio::select! {
         biased;
         Some(outcome) = questions.asked.next() => Ok(Input::Answer(outcome)),
-        event = lines.next() => event.map(Input::Event),
+        event = log.next() => event.map(Input::Event),
         () = waited => Ok(Input::WaitedEnough),
         () = sleep(SILENCE) => Ok(Input::Silence),
     }

@@ -1,14 +1,13 @@
 //! One question to the client's user, by a request to the client: revisions of MCP before 2026-07-28.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use rmcp::model::{ClientResult, ElicitRequest, ElicitResult, ServerRequest};
 use rmcp::service::{Peer, PeerRequestOptions, RoleServer};
 use tokio::sync::oneshot;
 
+use super::access::Access;
 use super::asking;
-use crate::client::Client;
 use crate::view::Request;
 
 /// What came of a question.
@@ -22,14 +21,14 @@ pub struct Outcome {
 /// Asks, and passes the decision on. When `taken_back` ends first, the question is taken back.
 pub async fn elicit(
     peer: Peer<RoleServer>,
-    client: Arc<Client>,
+    access: Access,
     request: Request,
     taken_back: oneshot::Receiver<()>,
 ) -> Outcome {
     let undecided = match answered(&peer, &request, taken_back).await {
         Answered::By(answer) => match asking::decision(&request, &answer) {
             Some(decision) => {
-                let decided = client.decide(&request.task_id, request.shown(), &decision).await;
+                let decided = access.decide(&request, &decision).await;
                 decided.err().map(|failure| failure.to_string())
             }
             None => Some("nothing was chosen, so nothing is decided".to_owned()),

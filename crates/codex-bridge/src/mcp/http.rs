@@ -2,41 +2,34 @@
 //!
 //! Host, origin and token are the listener's business, so the SDK's own checks of them are off.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::http::request::Parts;
 use axum::middleware;
 use axum::routing::any_service;
+use codex_bridge_core::Caller;
 use rmcp::model::ErrorData;
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
+use super::access::Access;
 use super::sessions::{Sessions, only_owner};
-use super::{Access, Server, Way};
-use crate::client::Client;
-use crate::http::{App, BODY_MAX_BYTES, Caller, Role, router};
+use super::{Server, Way};
+use crate::http::{App, BODY_MAX_BYTES};
 
 /// A session of an older revision is forgotten after so long without a message. A command or a person may well take longer
 /// than the SDK's own five minutes, during which nothing is said.
 const SESSION_IDLE: Duration = Duration::from_hours(24);
-
-/// The daemon's own routes, made when they are first needed.
-#[derive(Clone)]
-pub struct Routes {
-    app: App,
-    router: Arc<OnceLock<Router>>,
-}
 
 /// The route of this door.
 pub fn routes(app: &App) -> Router<App> {
     let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();
     config.max_request_body_bytes = BODY_MAX_BYTES;
     let stop = config.cancellation_token.clone();
-    let routes = Routes { app: app.clone(), router: Arc::default() };
-    let server = Server { way: Way::Within(routes) };
+    let server = Server { way: Way::Here(Box::new(app.clone())) };
     let mut manager = LocalSessionManager::default();
     manager.session_config.keep_alive = Some(SESSION_IDLE);
     let manager = Arc::new(manager);
@@ -55,15 +48,10 @@ pub fn routes(app: &App) -> Router<App> {
         .route_layer(middleware::from_fn_with_state(sessions, only_owner))
 }
 
-/// The daemon's routes in the name of whoever sent this very request.
-pub fn access(routes: &Routes, context: &RequestContext<RoleServer>) -> Result<Access, ErrorData> {
+/// The daemon in the name of the caller who sent this very request.
+pub fn access(app: &App, context: &RequestContext<RoleServer>) -> Result<Access, ErrorData> {
     let parts = context.extensions.get::<Parts>();
     let caller = parts.and_then(|parts| parts.extensions.get::<Caller>()).cloned();
-    let caller = caller.ok_or_else(|| ErrorData::internal_error("nobody has said who calls", None))?;
-    let inner = routes.router.get_or_init(|| router(routes.app.clone())).clone();
-    Ok(Access {
-        may_decide: caller.may(Role::Approver).is_ok(),
-        client: Arc::new(Client::within(inner, caller)),
-        cwd: None,
-    })
+    let caller = caller.ok_or_else(|| ErrorData::internal_error("the request has no caller", None))?;
+    Ok(Access::here(app.clone(), caller))
 }

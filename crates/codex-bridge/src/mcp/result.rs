@@ -5,7 +5,7 @@ use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData};
 use serde_json::{Value, json};
 
 use super::asking::how_to_answer;
-use super::stretch::{Rest, Stretch};
+use super::turn::{Finished, TurnRef};
 use crate::failure::Failure;
 use crate::tool;
 use crate::view::Task;
@@ -18,8 +18,8 @@ pub fn reply(reply: Value) -> CallToolResult {
 
 /// What is told of a call beside its answer.
 pub struct About<'a> {
-    /// Which part of which task.
-    pub stretch: &'a Stretch,
+    /// The turn that was asked for.
+    pub turn: &'a TurnRef,
     /// Codex's thread, if there is one.
     pub thread_id: Option<&'a str>,
     /// The name under which the call can be repeated; not known to those who only look.
@@ -29,24 +29,27 @@ pub struct About<'a> {
 }
 
 impl About<'_> {
-    /// The answer of a call whose task is at rest.
-    pub fn ended(&self, rest: &Rest) -> CallToolResult {
-        let said = [&rest.error, &rest.reason].into_iter().flatten().next();
-        let content = match rest.status {
-            Status::Completed => rest.final_text.clone().unwrap_or_default(),
-            Status::Paused if rest.goes_on => {
-                let why = rest.reason.as_deref().unwrap_or("it waits");
+    /// The answer of a call whose turn has finished.
+    pub fn finished(&self, finished: &Finished) -> CallToolResult {
+        let said = [&finished.error, &finished.reason].into_iter().flatten().next();
+        let content = match finished.status {
+            Status::Completed => finished.final_text.clone().unwrap_or_default(),
+            Status::Paused if finished.goes_on => {
+                let why = finished.reason.as_deref().unwrap_or("it waits");
                 format!(
                     "The task is paused: {why}. It goes on by itself; call again with the same arguments then."
                 )
             }
             Status::Paused | Status::Lost => {
                 let why = said.map(|why| format!(": {why}")).unwrap_or_default();
-                format!("The task is {}{why}. codex-reply with its threadId goes on with it.", rest.status)
+                format!(
+                    "The task is {}{why}. codex-reply with its threadId goes on with it.",
+                    finished.status
+                )
             }
             status => said.cloned().unwrap_or_else(|| format!("The task is {status}.")),
         };
-        self.told(&content, rest.status, json!({}), rest.status != Status::Completed)
+        self.told(&content, finished.status, json!({}), finished.status != Status::Completed)
     }
 
     /// The state of a call whose task waits for somebody whom the client cannot ask.
@@ -69,7 +72,7 @@ impl About<'_> {
     pub fn failed(&self, failure: Failure) -> CallToolResult {
         let content = format!(
             "{failure}\nThe task {} is not lost: the same call with the same client_request_id finds it.",
-            self.stretch.task_id
+            self.turn.task_id
         );
         let mut told = self.fields(&content);
         merge(&mut told, tool::refusal(failure));
@@ -90,7 +93,7 @@ impl About<'_> {
         let mut told = json!({
             "threadId": self.thread_id.unwrap_or_default(),
             "content": content,
-            "taskId": self.stretch.task_id,
+            "taskId": self.turn.task_id,
         });
         if let Some(name) = self.client_request_id {
             told["clientRequestId"] = name.into();
@@ -112,13 +115,8 @@ pub fn refused(failure: Failure) -> CallToolResult {
 
 /// A failure where the protocol has no room for a result.
 pub fn error(failure: Failure) -> ErrorData {
-    let code = match failure.code.as_str() {
-        "unknown_task" | "ambiguous_task" => ErrorCode::INVALID_PARAMS,
-        "forbidden" | "wrong_state" => ErrorCode::INVALID_REQUEST,
-        _ => ErrorCode::INTERNAL_ERROR,
-    };
     let data = json!({ "code": failure.code, "hint": failure.hint });
-    ErrorData::new(code, failure.message, Some(data))
+    ErrorData::new(ErrorCode(failure.code.mcp()), failure.message, Some(data))
 }
 
 fn result(text: String, told: Value, is_error: bool) -> CallToolResult {

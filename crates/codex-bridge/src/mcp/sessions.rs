@@ -4,16 +4,18 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use codex_bridge_core::Bridge;
+use codex_bridge_core::Caller;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::session::{SessionId, SessionManager};
 
-use crate::failure::Failure;
-use crate::http::{BODY_MAX_BYTES, Caller, Refusal, problem};
+use crate::failure::{Code, Failure};
+use crate::http::{BODY_MAX_BYTES, Refusal, problem};
 
 /// Sessions that one caller may have: clients that go without a word leave theirs behind.
 const EACH: usize = 256;
@@ -37,7 +39,7 @@ impl Sessions {
     pub async fn end_revoked(&self, bridge: &Bridge) {
         let mut revocations = bridge.revocations();
         while revocations.changed().await.is_ok() {
-            let revoked = self.remove(|caller| !caller.is_still_let_in(bridge));
+            let revoked = self.remove(|caller| !caller.is_let_in(bridge));
             self.close(revoked).await;
         }
     }
@@ -89,13 +91,13 @@ impl Sessions {
 /// Lets a session's owner into it, and nobody else: for them there is no such session.
 pub async fn only_owner(
     State(sessions): State<Sessions>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
     let named = request.headers().contains_key(SESSION_ID);
     if named && !session_id(request.headers()).is_some_and(|id| sessions.is_of(id, &caller)) {
-        let failure = Failure::new("unknown_session", "there is no such session");
+        let failure = Failure::new(Code::UnknownSession, "there is no such session");
         return Err(failure.hint("begin one with `initialize`").into());
     }
     let response = next.run(request).await;

@@ -2,14 +2,13 @@
 
 use std::path::PathBuf;
 
+use codex_bridge_core::desk::admission::said;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::admission::said;
 use crate::calls::targets;
-use crate::failure::Failure;
-use crate::http::Role;
+use crate::failure::{Code, Failure};
 
 /// The most entries that a list holds.
 const MAX_LIMIT: i64 = 100;
@@ -46,23 +45,6 @@ pub enum Action {
     Result,
     /// Branch a task that has ended.
     Fork,
-}
-
-impl Action {
-    /// Who may do it.
-    pub fn needs(self) -> Role {
-        match self {
-            Self::Status | Self::List | Self::Wait | Self::Events | Self::Result => Role::Viewer,
-            Self::Start
-            | Self::NotifyCompleted
-            | Self::Steer
-            | Self::Interrupt
-            | Self::Cancel
-            | Self::Continue
-            | Self::Fork => Role::Operator,
-            Self::Respond => Role::Approver,
-        }
-    }
 }
 
 const ACTIONS: &str = "use start, status, list, notify_completed, steer, interrupt, respond, continue, wait, events, \
@@ -173,19 +155,19 @@ impl Call {
     /// Reads a call. Actions are trimmed and their case does not matter.
     pub fn read(mut call: Value) -> Result<Self, Failure> {
         let Some(parameters) = call.as_object_mut() else {
-            return Err(Failure::new("bad_call", "a call is one JSON object")
+            return Err(Failure::new(Code::BadCall, "a call is one JSON object")
                 .hint("for example {\"action\": \"list\"}"));
         };
         let action =
             parameters.get("action").and_then(Value::as_str).unwrap_or_default().trim().to_lowercase();
         if serde_json::from_value::<Action>(action.as_str().into()).is_err() {
-            return Err(Failure::new("unknown_action", format!("unknown action {action:?}")).hint(ACTIONS));
+            return Err(Failure::new(Code::UnknownAction, format!("unknown action {action:?}")).hint(ACTIONS));
         }
         // Whatever its type, an empty text counts as absent, as the callers of earlier bridges expect.
         parameters.retain(|_, value| !value.as_str().is_some_and(|text| text.trim().is_empty()));
         parameters.insert("action".to_owned(), action.into());
         serde_json::from_value(call).map_err(|error| {
-            Failure::new("bad_call", error.to_string())
+            Failure::new(Code::BadCall, error.to_string())
                 .hint("`codex-bridge tool --schema` lists the parameters")
         })
     }
@@ -199,7 +181,7 @@ impl Call {
     pub fn needs<'a>(&self, name: &str, value: Option<&'a str>) -> Result<&'a str, Failure> {
         said(value).ok_or_else(|| {
             let message = format!("{} needs {name}", self.action_name());
-            Failure::new("missing_parameter", message).hint(format!("add {name} to the call"))
+            Failure::new(Code::MissingParameter, message).hint(format!("add {name} to the call"))
         })
     }
 
@@ -210,7 +192,7 @@ impl Call {
             Some(limit @ 1..=MAX_LIMIT) => usize::try_from(limit).map_err(Failure::internal),
             Some(limit) => {
                 let message = format!("limit {limit} is out of range");
-                Err(Failure::new("bad_limit", message).hint("use 1 to 100"))
+                Err(Failure::new(Code::BadLimit, message).hint("use 1 to 100"))
             }
         }
     }

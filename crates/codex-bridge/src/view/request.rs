@@ -1,6 +1,7 @@
 //! A request as callers see it: what is asked, and the answers on offer in the words that are sent back.
 
 use codex_bridge_core::bridge::Which;
+use codex_bridge_core::desk;
 use codex_bridge_core::request::{OpenedChanges, RequestRecord, RequestState, StoredAsk};
 use codex_bridge_core::trust::Trust;
 use codex_session::Ask;
@@ -120,6 +121,12 @@ pub struct Revealed {
     pub digest: String,
     /// All that is asked.
     pub text: String,
+}
+
+impl From<desk::Revealed> for Revealed {
+    fn from(desk::Revealed { request_id, digest, text }: desk::Revealed) -> Self {
+        Self { request_id, digest, text }
+    }
 }
 
 impl Request {

@@ -1,9 +1,10 @@
 //! A task as callers see it: whole, in short, its result, its turns and what it has used.
 
+use codex_bridge_core::bridge::Continued;
 use codex_bridge_core::event::Line;
 use codex_bridge_core::task::{
-    self, Limits, Notification as StoredNotification, Status, TaskError, TaskId, TurnProgress, TurnRecord,
-    Used,
+    self, Before, Limits, Notification as StoredNotification, Status, TaskError, TaskId, TurnProgress,
+    TurnRecord, Used,
 };
 use codex_bridge_core::trust::Trust;
 use codex_bridge_core::{TaskView, event};
@@ -13,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Request, time, words};
+use crate::failure::{Code, Failure};
 
 /// A task with all that is known of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +34,9 @@ pub struct Task {
     pub thread_id: Option<String>,
     /// Codex's current or last turn.
     pub turn_id: Option<String>,
+    /// In the reply to a call that continues the task: the turn that it asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<AskedTurn>,
     /// Where it works.
     pub cwd: String,
     /// The model, if not Codex's own choice.
@@ -178,6 +183,10 @@ pub struct Turn {
     /// The caller's own name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_request_id: Option<String>,
+    /// How the task stood when this turn was lined up; none for a first turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<words::Before>")]
+    pub before: Option<Before>,
     /// Codex's name of it, once known.
     pub turn_id: Option<String>,
     /// How it ended: `completed`, `interrupted`, `failed` or `lost`; none while it has not, and if it was never sent.
@@ -195,6 +204,15 @@ pub struct Turn {
     pub created_at: String,
     /// When it ended.
     pub ended_at: Option<String>,
+}
+
+/// A turn that a call asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AskedTurn {
+    /// Which, from 1.
+    pub number: u32,
+    /// The log after this line is that of the turn, or, if it had been asked for before, what is new in it.
+    pub after: i64,
 }
 
 /// That a task has changed, for lists.
@@ -260,6 +278,7 @@ impl From<TaskView> for Task {
             prompt_summary: task.prompt_summary,
             thread_id: task.thread_id.map(|id| id.0),
             turn_id: task.turn_id.map(|id| id.0),
+            turn: None,
             cwd: task.settings.cwd.to_string_lossy().into_owned(),
             model: task.settings.model,
             effort: task.settings.effort,
@@ -280,6 +299,12 @@ impl From<TaskView> for Task {
             completed_at: task.completed_at.map(time),
             host: task.host,
         }
+    }
+}
+
+impl From<Continued> for Task {
+    fn from(Continued { view, turn, after }: Continued) -> Self {
+        Self { turn: Some(AskedTurn { number: turn, after }), ..Self::from(view) }
     }
 }
 
@@ -346,6 +371,7 @@ impl From<TurnRecord> for Turn {
             progress: turn.progress,
             prompt_summary: turn.prompt_summary,
             client_request_id: turn.client_request_id,
+            before: turn.before,
             turn_id: turn.turn_id.map(|id| id.0),
             outcome: turn.outcome,
             final_text: turn.final_text,
@@ -378,4 +404,10 @@ impl From<&task::Usage> for Usage {
             model_context_window: usage.context_window,
         }
     }
+}
+
+/// For callers who want the result of a task that has not finished.
+pub fn no_result_yet(task: &task::Task) -> Failure {
+    let message = format!("task {} is {}: it has no result yet", task.id, task.status);
+    Failure::new(Code::WrongState, message).hint("wait for its end")
 }

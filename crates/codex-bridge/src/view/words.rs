@@ -116,6 +116,19 @@ pub struct TaskUsed {
     waived: Waived,
 }
 
+/// How a task stood when another turn was lined up for it.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub struct Before {
+    /// Its status.
+    #[schemars(schema_with = "status")]
+    status: Status,
+    /// Why it was paused, lost or cancelled.
+    reason: Option<String>,
+    /// Whether the bridge itself goes on with the turn before, and no caller asked for another one.
+    resumes: bool,
+}
+
 /// What was used before someone continued a task beyond its limits.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -146,6 +159,7 @@ mod tests {
     fn what_stands_for_another_type_has_its_fields() {
         check::<TaskError>(&task::TaskError { kind: String::new(), message: String::new() });
         check::<TaskLimits>(&Limits::default());
+        check::<Before>(&task::Before { status: Status::Lost, reason: None, resumes: true });
         check::<TaskUsed>(&Used::default());
         check::<Waived>(&Used::default().waived);
     }

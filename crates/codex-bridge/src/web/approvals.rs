@@ -1,11 +1,14 @@
 //! The page of approvals: everything that waits for people, of all tasks; and what came of each.
 
 use askama::Template;
-use axum::Json;
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Redirect, Response};
+use codex_bridge_core::Caller;
+use codex_bridge_core::bridge::DecisionOutcome;
+use codex_bridge_core::desk::Verb;
 use codex_bridge_core::request::RequestRecord;
 use codex_bridge_core::task::TimeMs;
 use redact::plain::plain;
@@ -16,7 +19,7 @@ use super::form::{Control, FormOf};
 use super::frame::{Frame, page};
 use super::request::{self, Card, Extent};
 use super::wrong::Wrong;
-use crate::http::{App, Body, Caller, Path, Query, Refusal, Role, requests};
+use crate::http::{App, Path, Query};
 use crate::view::diff_of;
 
 /// Open requests that are drawn at once. A card may hold a large diff.
@@ -45,11 +48,11 @@ struct Page {
 
 pub async fn list(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Wrong> {
     let frame = Frame::new(&app, &caller, "approvals", "Approvals").await?;
-    let (drawn, next) = one_page(app.bridge.open_requests(None).await?, wanted.after.as_deref());
+    let (drawn, next) = one_page(app.desk.requests(&caller, None).await?, wanted.after.as_deref());
     let mut cards = Vec::new();
     for record in drawn {
         let task = app.bridge.find(record.task_id.as_str()).await?;
@@ -91,16 +94,16 @@ pub struct Shown {
 /// One request, open or not.
 pub async fn show(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Path((task, request)): Path<(String, String)>,
     Query(shown): Query<Shown>,
 ) -> Result<Response, Wrong> {
     let frame = Frame::new(&app, &caller, "approvals", "Approval").await?;
     let task = app.bridge.find(&task).await?;
-    let record = app.bridge.request(&task.id, &request).await?;
+    let record = app.desk.request(&caller, task.id.as_str(), &request).await?;
     let mut card = Card::new(&record, &task, &caller);
     if shown.whole {
-        card = card.opened(app.bridge.whole_changes(&record).await?);
+        card = card.opened(app.desk.whole_changes(&caller, &record).await?);
     }
     (card.head, card.tone) = match shown.sent.as_deref() {
         Some("first") => ("Your answer is in", "good"),
@@ -114,31 +117,27 @@ pub async fn show(
 /// The changes that a request asks for, as one diff: whole, where a card has the beginning.
 pub async fn changes(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Path((task, request)): Path<(String, String)>,
 ) -> Result<Response, Wrong> {
-    caller.may(Role::Viewer)?;
-    let task = app.bridge.find(&task).await?;
-    let record = app.bridge.request(&task.id, &request).await?;
-    let changes = app.bridge.whole_changes(&record).await?.changes;
+    let record = app.desk.request(&caller, &task, &request).await?;
+    let changes = app.desk.whole_changes(&caller, &record).await?.changes;
     let text = plain(&diff_of(&changes)).into_owned();
     Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response())
 }
 
 pub async fn decide(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Path((task, request_id)): Path<(String, String)>,
     fields: Fields,
 ) -> Result<Response, Wrong> {
-    caller.may(Role::Approver)?;
+    caller.may(Verb::Decide)?;
     let task = app.bridge.find(&task).await?;
     let record = app.bridge.request(&task.id, &request_id).await?;
     let decision = request::decision(&record, &fields)?;
-    let path = Path((task.id.0.clone(), record.request_id.clone()));
-    let decided = requests::decide(State(app), caller, path, Body(decision)).await;
-    let Json(decided) = decided.map_err(Refusal::into_failure)?;
-    let is_taken = matches!(decided.outcome.as_str(), "resolved" | "sent");
+    let decided = app.desk.decide(&caller, task.id.as_str(), &record.request_id, &decision).await?;
+    let is_taken = matches!(decided.outcome, DecisionOutcome::Resolved | DecisionOutcome::Sent);
     let sent = if is_taken { "first" } else { "late" };
     // Not to the list: what was pressed twice must not meet the next request there.
     let address = format!("/approvals/{}/{}?sent={sent}", task.id, record.request_id);

@@ -1,7 +1,7 @@
 //! The page of deliveries: what is told to whom, what could not be, and trying again.
 
 use askama::Template;
-use axum::Json;
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -11,8 +11,9 @@ use super::frame::{Frame, page};
 use super::words::Badge;
 use super::wrong::Wrong;
 use crate::calls;
-use crate::http::{App, Caller, Path, Query, Refusal, Role, deliveries};
+use crate::http::{App, Path, deliveries};
 use crate::view::Delivery;
+use codex_bridge_core::Caller;
 
 #[derive(Template)]
 #[template(path = "deliveries.html")]
@@ -29,26 +30,21 @@ struct Row {
     can_retry: bool,
 }
 
-pub async fn show(State(app): State<App>, caller: Caller) -> Result<Response, Wrong> {
+pub async fn show(State(app): State<App>, Extension(caller): Extension<Caller>) -> Result<Response, Wrong> {
     let frame = Frame::new(&app, &caller, "deliveries", "Deliveries").await?;
     let all = calls::Deliveries { all: true, ..calls::Deliveries::default() };
-    let listed = deliveries::list(State(app), Query(all)).await;
-    let Json(listed) = listed.map_err(Refusal::into_failure)?;
+    let listed = deliveries::listed(&app, &all).await?;
     let rows = listed.into_iter().map(row).collect();
     Ok(page(StatusCode::OK, &Page { frame, rows }))
 }
 
 pub async fn retry(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Response, Wrong> {
-    caller.may(Role::Operator)?;
-    let retried = deliveries::retry(State(app), caller, Path(id)).await;
-    retried
-        .map_err(Refusal::into_failure)
-        .map(|_| Redirect::to("/deliveries").into_response())
-        .map_err(Wrong::from)
+    app.desk.retry_delivery(&caller, &id).await?;
+    Ok(Redirect::to("/deliveries").into_response())
 }
 
 fn row(delivery: Delivery) -> Row {

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::fields::Fields;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::view::{Choice, Field, FieldKind};
 
 /// Fields of a form begin so: no field of ours can be taken for one of theirs.
@@ -177,7 +177,7 @@ pub fn filled(known: &[Field], fields: &Fields) -> Result<Value, Failure> {
     if matches!(form(known), FormOf::Json(_)) {
         let text = fields.said("json").unwrap_or("{}");
         let wrong =
-            |error: serde_json::Error| Failure::new("bad_answers", format!("this is no JSON: {error}"));
+            |error: serde_json::Error| Failure::new(Code::BadAnswers, format!("this is no JSON: {error}"));
         return serde_json::from_str(text).map_err(wrong);
     }
     let mut object = Map::new();
@@ -194,7 +194,7 @@ fn value_of(field: &Field, fields: &Fields) -> Result<Option<Value>, Failure> {
     let key = format!("{FIELD}{}", field.name);
     let said = fields.said(&key);
     let was_shown = fields.said(&format!("{SHOWN}{}", field.name)).is_some();
-    let wrong = |what: &str| Failure::new("bad_answers", format!("{} must be {what}", field.name));
+    let wrong = |what: &str| Failure::new(Code::BadAnswers, format!("{} must be {what}", field.name));
     Ok(match (field.kind, said) {
         (FieldKind::Boolean, Some("true")) => Some(true.into()),
         (FieldKind::Boolean, Some("false")) => Some(false.into()),

@@ -3,10 +3,12 @@
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
+use codex_bridge_core::Caller;
+use codex_bridge_core::token::Role;
 
 use super::assets::{ASSETS, Assets};
 use crate::failure::Failure;
-use crate::http::{App, Caller, Role};
+use crate::http::App;
 
 /// What stands around every page.
 pub struct Frame {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use askama::Template;
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -10,8 +11,9 @@ use axum::response::Response;
 use super::frame::{Frame, page};
 use super::wrong::Wrong;
 use super::{cut, words};
-use crate::http::{App, Caller};
+use crate::http::App;
 use crate::view::{About, Host};
+use codex_bridge_core::Caller;
 
 #[derive(Template)]
 #[template(path = "hosts.html")]
@@ -27,7 +29,7 @@ struct Shown {
     memory: Option<String>,
 }
 
-pub async fn show(State(app): State<App>, caller: Caller) -> Result<Response, Wrong> {
+pub async fn show(State(app): State<App>, Extension(caller): Extension<Caller>) -> Result<Response, Wrong> {
     let frame = Frame::new(&app, &caller, "hosts", "Hosts").await?;
     let now = words::now_ms();
     let hosts = app.bridge.hosts();

@@ -36,7 +36,7 @@ struct Locked<'a> {
 }
 
 /// A form that came without the secret of its tab: all of it again, and a field for the token.
-pub fn page(status: StatusCode, path: &str, fields: &[(String, String)], has_failed: bool) -> Response {
+pub fn page(path: &str, fields: &[(String, String)], has_failed: bool) -> Response {
     let is_told = |field: &&(String, String)| !PROOFS.contains(&field.0.as_str());
     let locked = Locked {
         frame: Frame::bare("locked", "Your token, please"),
@@ -46,7 +46,7 @@ pub fn page(status: StatusCode, path: &str, fields: &[(String, String)], has_fai
         fields: fields.iter().filter(is_told).collect(),
         has_failed,
     };
-    super::shield(drawn(status, &locked))
+    super::shield(drawn(StatusCode::FORBIDDEN, &locked))
 }
 
 fn what(path: &str, fields: &[(String, String)]) -> &'static str {

@@ -4,10 +4,11 @@ use askama::Template;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
+use codex_bridge_core::Caller;
 use serde::Deserialize;
 
 use super::frame::{Frame, page};
-use crate::http::{Caller, Query};
+use crate::http::Query;
 
 /// `GET /login`.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]

@@ -1,7 +1,9 @@
 //! A request as a card: all that the decision covers, and a form with the answers on offer.
 
+use codex_bridge_core::Caller;
 use codex_bridge_core::request::{OpenedChanges, RequestRecord, RequestState};
 use codex_bridge_core::task::Task;
+use codex_bridge_core::token::Role;
 use codex_session::Ask;
 use codex_session::ask::Offer;
 use redact::plain::plain;
@@ -13,8 +15,7 @@ use super::fields::Fields;
 use super::form::{self, FIELD, FormOf};
 use super::words::{self, Button};
 use crate::calls::Decide;
-use crate::failure::Failure;
-use crate::http::{Caller, Role};
+use crate::failure::{Code, Failure};
 use crate::transcript::decided;
 use crate::view::{self, ChangeKind, Detail, Question};
 
@@ -286,7 +287,7 @@ fn answers(ask: &Ask, fields: &Fields) -> Result<Value, Failure> {
         };
         if said.is_empty() {
             let message = format!("there is no answer to “{}”", question.text);
-            return Err(Failure::new("bad_answers", message).hint("go back and answer every question"));
+            return Err(Failure::new(Code::BadAnswers, message).hint("go back and answer every question"));
         }
         answers.insert(question.id.clone(), json!(said));
     }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use askama::Template;
+use axum::Extension;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::{Extension, Json};
+use codex_bridge_core::Caller;
 use codex_bridge_core::TaskView;
 use codex_bridge_core::event::Seq;
 use codex_bridge_core::task::{Task, TaskId};
@@ -25,11 +26,11 @@ use super::timeline::{Entry, Timeline, What, whole_text as text_of};
 use super::words::{self, Badge};
 use super::wrong::Wrong;
 use crate::amount;
-use crate::calls;
-use crate::failure::Failure;
+use crate::calls::{Fork, Prompt};
+use crate::failure::{Code, Failure};
 use crate::http::origin::Names;
-use crate::http::{App, Body, Caller, Path, Query, Refusal, Role, tasks};
-use crate::view::{self, Outcome};
+use crate::http::{App, Path, Query};
+use crate::view::{self};
 
 /// Events on one page.
 const ON_A_PAGE: u32 = 300;
@@ -121,12 +122,12 @@ impl Head {
 
 pub async fn show(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     names: Option<Extension<Arc<Names>>>,
     Path(id): Path<String>,
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Wrong> {
-    let TaskView { task, open_requests, trust } = app.bridge.show(&id).await?;
+    let TaskView { task, open_requests, trust } = app.desk.show(&caller, &id).await?;
     let links = Links::beyond(names.as_deref().map(AsRef::as_ref));
     let read = read(&app, &task.id, &wanted, links).await?;
     let summary: String = plain(&task.prompt_summary).chars().take(60).collect();
@@ -179,68 +180,57 @@ async fn read(app: &App, id: &TaskId, wanted: &Wanted, links: Links) -> Result<R
 /// All text of one event.
 pub async fn whole_text(
     State(app): State<App>,
-    caller: Caller,
     Path((id, seq)): Path<(String, Seq)>,
 ) -> Result<Response, Wrong> {
-    caller.may(Role::Viewer)?;
     let task = app.bridge.find(&id).await?;
     let event = app.bridge.events(&task.id, seq.saturating_sub(1), 1).await?.pop();
     let event = event.filter(|event| event.seq == seq);
-    let event = event.ok_or_else(|| Failure::new("unknown_route", "this event is not kept any more"))?;
+    let event = event.ok_or_else(|| Failure::new(Code::UnknownRoute, "this event is not kept any more"))?;
     Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], text_of(&event)).into_response())
 }
 
 pub async fn steer(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     fields: Fields,
 ) -> Result<Response, Wrong> {
-    caller.may(Role::Operator)?;
-    let steer = calls::Steer { text: text_of_form(&fields) };
-    let steered = tasks::steer(State(app), caller, Path(id.clone()), Body(steer)).await;
-    let Json(Outcome { outcome, message, .. }) = steered.map_err(Refusal::into_failure)?;
-    match message {
-        Some(message) => Err(Wrong::half_done(Failure::new("steer_failed", message))),
-        None => Ok(back(&id, &outcome)),
+    let steered = app.desk.steer(&caller, &id, &text_of_form(&fields)).await?;
+    match view::steer_outcome(steered.outcome) {
+        (_, Some(message)) => Err(Wrong::half_done(Failure::new(Code::NotSteered, message))),
+        (outcome, None) => Ok(back(&id, outcome)),
     }
 }
 
 pub async fn interrupt(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Response, Wrong> {
-    caller.may(Role::Operator)?;
-    let stopped = tasks::interrupt(State(app), caller, Path(id.clone())).await;
-    let Json(stopped) = stopped.map_err(Refusal::into_failure)?;
-    Ok(back(&id, &stopped.outcome))
+    let stopped = app.desk.interrupt(&caller, &id).await?;
+    Ok(back(&id, view::interrupt_outcome(stopped.task.status)))
 }
 
 pub async fn continue_task(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     fields: Fields,
 ) -> Result<Response, Wrong> {
-    caller.may(Role::Operator)?;
-    let turn = calls::Prompt { prompt: text_of_form(&fields), client_request_id: None };
-    let continued = tasks::continue_task(State(app), caller, Path(id), HeaderMap::new(), Body(turn)).await;
-    let Json(continued) = continued.map_err(Refusal::into_failure)?;
-    Ok(back(&continued.task_id, "continued"))
+    let turn = Prompt { prompt: text_of_form(&fields), client_request_id: None };
+    let continued = app.desk.continue_task(&caller, &id, turn).await?;
+    Ok(back(continued.view.task.id.as_str(), "continued"))
 }
 
 pub async fn fork(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     fields: Fields,
 ) -> Result<Response, Wrong> {
-    caller.may(Role::Operator)?;
-    let fork = calls::Fork { prompt: Some(text_of_form(&fields)), client_request_id: None };
-    let branch = tasks::fork(State(app), caller, Path(id), HeaderMap::new(), Body(fork)).await;
-    let Json(branch) = branch.map_err(Refusal::into_failure)?;
-    Ok(back(&branch.task_id, "forked"))
+    let fork = Fork { prompt: Some(text_of_form(&fields)), client_request_id: None };
+    let branch = app.desk.fork(&caller, &id, fork).await?;
+    Ok(back(branch.task.id.as_str(), "forked"))
 }
 
 fn text_of_form(fields: &Fields) -> String {

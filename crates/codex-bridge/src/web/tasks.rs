@@ -1,10 +1,11 @@
 //! The page of tasks: what runs, what waits, what is done; find one, hand over a new one.
 
 use askama::Template;
-use axum::Json;
+use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
+use codex_bridge_core::Caller;
 use codex_bridge_core::TaskView;
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::{Status, Task, TaskId};
@@ -17,8 +18,8 @@ use super::words::{self, Badge};
 use super::wrong::Wrong;
 use crate::amount;
 use crate::calls::{Door, Start};
-use crate::failure::Failure;
-use crate::http::{App, Body, Caller, Query, Refusal, Role, problem, tasks};
+use crate::failure::{Code, Failure};
+use crate::http::{App, Query};
 
 /// Tasks on one page.
 const ON_A_PAGE: usize = 50;
@@ -113,19 +114,20 @@ struct Form {
 
 pub async fn list(
     State(app): State<App>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Wrong> {
     let form = Form { client_request_id: once(), ..Form::default() };
     tasks_page(&app, &caller, wanted, form, StatusCode::OK).await
 }
 
-pub async fn start(State(app): State<App>, caller: Caller, fields: Fields) -> Result<Response, Wrong> {
-    caller.may(Role::Operator)?;
+pub async fn start(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    fields: Fields,
+) -> Result<Response, Wrong> {
     let text = |name: &str| fields.said(name).map(str::to_owned);
     let start = Start {
-        // The page works where the daemon runs, not where somebody stands.
-        caller_cwd: None,
         cwd: fields.said("cwd").map(|cwd| cwd.trim().into()),
         sandbox: text("sandbox"),
         approval_policy: text("approval_policy"),
@@ -133,13 +135,15 @@ pub async fn start(State(app): State<App>, caller: Caller, fields: Fields) -> Re
         effort: text("effort"),
         notify_target: text("notify_target"),
         client_request_id: text("client_request_id"),
-        ..Start::new(Door::Cli, fields.said("prompt").unwrap_or_default())
+        door: Door::Cli,
+        prompt: fields.said("prompt").unwrap_or_default().to_owned(),
+        ..Start::default()
     };
-    let started = tasks::start(State(app.clone()), caller.clone(), HeaderMap::new(), Body(start)).await;
-    match started.map_err(Refusal::into_failure) {
-        Ok(Json(task)) => Ok(Redirect::to(&format!("/tasks/{}", task.task_id)).into_response()),
+    match app.desk.start(&caller, start).await.map_err(Failure::from) {
+        Ok(view) => Ok(Redirect::to(&format!("/tasks/{}", view.task.id)).into_response()),
+        Err(refused) if refused.code == Code::Forbidden => Err(refused.into()),
         Err(refused) => {
-            let status = problem::status(&refused.code);
+            let status = refused.code.status();
             tasks_page(&app, &caller, Wanted::default(), sent(&fields, refused), status).await
         }
     }
@@ -171,7 +175,7 @@ async fn tasks_page(
 ) -> Result<Response, Wrong> {
     let frame = Frame::new(app, caller, "tasks", "Tasks").await?;
     let shelf = SHELVES.iter().find(|shelf| shelf.name == wanted.state).unwrap_or(&SHELVES[0]);
-    let (found, next) = find(app, shelf, &wanted).await?;
+    let (found, next) = find(app, caller, shelf, &wanted).await?;
     form.places = places(app, caller, &found);
     if form.cwd.is_empty() {
         form.cwd = form.places.first().cloned().unwrap_or_default();
@@ -188,14 +192,19 @@ async fn tasks_page(
 }
 
 /// The tasks that are wanted, and after which one the next page begins.
-async fn find(app: &App, shelf: &Shelf, wanted: &Wanted) -> Result<(Vec<TaskView>, Option<String>), Failure> {
+async fn find(
+    app: &App,
+    caller: &Caller,
+    shelf: &Shelf,
+    wanted: &Wanted,
+) -> Result<(Vec<TaskView>, Option<String>), Failure> {
     let text = Some(wanted.q.trim().to_owned()).filter(|text| !text.is_empty());
     let (mut found, mut looked_at) = (Vec::new(), 0);
     let mut before = wanted.before.clone().map(TaskId);
     loop {
         let (limit, text) = (Some(READ_AT_ONCE), text.clone());
         let filter = TaskFilter { limit, text, before: before.take(), ..TaskFilter::default() };
-        let read = app.bridge.list(&filter).await?;
+        let read = app.desk.list(caller, &filter).await?;
         let is_last = read.len() < READ_AT_ONCE as usize;
         for view in read {
             if found.len() == ON_A_PAGE || looked_at == LOOKED_AT {
@@ -217,9 +226,9 @@ async fn find(app: &App, shelf: &Shelf, wanted: &Wanted) -> Result<(Vec<TaskView
 fn places(app: &App, caller: &Caller, tasks: &[TaskView]) -> Vec<String> {
     let mut places: Vec<String> = Vec::new();
     let used = tasks.iter().map(|view| view.task.settings.cwd.as_path());
-    let roots = app.rules.file.roots.iter().flatten().map(std::path::PathBuf::as_path);
+    let roots = app.file.roots.iter().flatten().map(std::path::PathBuf::as_path);
     let is_allowed = |place: &std::path::Path| {
-        let mut roots = app.rules.file.roots.iter().flatten();
+        let mut roots = app.file.roots.iter().flatten();
         caller.is_owner() || roots.any(|root| place.starts_with(root))
     };
     for place in used.filter(|place| is_allowed(place)).chain(roots) {

@@ -5,7 +5,6 @@ use axum::response::{IntoResponse, Response};
 
 use super::frame::{Frame, page};
 use crate::failure::Failure;
-use crate::http::problem;
 
 /// A failure on its way to a person.
 #[derive(Debug)]
@@ -34,14 +33,14 @@ impl<E: Into<Failure>> From<E> for Wrong {
     fn from(error: E) -> Self {
         let failure = error.into();
         // What the caller got wrong is refused before it is begun; what we got wrong may have come at any time.
-        Self { is_untouched: problem::status(&failure.code).is_client_error(), failure }
+        Self { is_untouched: failure.code.status().is_client_error(), failure }
     }
 }
 
 impl IntoResponse for Wrong {
     fn into_response(self) -> Response {
         let Self { failure, is_untouched } = self;
-        let status = problem::status(&failure.code);
+        let status = failure.code.status();
         page(status, &Page { frame: Frame::bare("wrong", "That did not work"), failure, is_untouched })
     }
 }
@@ -49,6 +48,7 @@ impl IntoResponse for Wrong {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Code;
 
     fn shown(wrong: Wrong) -> String {
         let Wrong { failure, is_untouched } = wrong;
@@ -58,10 +58,10 @@ mod tests {
     #[test]
     fn that_nothing_was_changed_is_said_only_where_it_is_sure() {
         let sure = "Nothing was changed.";
-        assert!(shown(Failure::new("empty_prompt", "the prompt is empty").into()).contains(sure));
-        assert!(shown(Failure::new("forbidden", "no").into()).contains(sure));
-        assert!(!shown(Failure::new("store", "broken").into()).contains(sure));
-        assert!(!shown(Failure::new("undelivered", "gone").into()).contains(sure));
-        assert!(!shown(Wrong::half_done(Failure::new("refused", "too long"))).contains(sure));
+        assert!(shown(Failure::new(Code::EmptyPrompt, "the prompt is empty").into()).contains(sure));
+        assert!(shown(Failure::new(Code::Forbidden, "no").into()).contains(sure));
+        assert!(!shown(Failure::new(Code::Store, "broken").into()).contains(sure));
+        assert!(!shown(Failure::new(Code::Undelivered, "gone").into()).contains(sure));
+        assert!(!shown(Wrong::half_done(Failure::new(Code::Refused, "too long"))).contains(sure));
     }
 }

@@ -248,7 +248,7 @@ async fn a_task_tells_its_turns_its_result_and_its_diff() {
     };
     let mut task = port.wait(&token, &id).await;
     if task["status"] == "waiting_for_approval" {
-        assert_eq!(get("result").await.problem(), (409, "not_finished".into()));
+        assert_eq!(get("result").await.problem(), (409, "wrong_state".into()));
         port.decide(&token, &id, "accept").await.ok();
         task = port.wait(&token, &id).await;
     }

@@ -176,3 +176,54 @@ async fn the_key_of_a_question_can_neither_deceive_nor_hold_a_secret() {
     assert!(given.contains("sk-proj-") && given.contains("Yes"), "Codex has its own key: {given}");
     shell.end().await;
 }
+
+#[tokio::test]
+async fn a_secret_that_a_request_must_show_is_shown_to_approvers_alone() {
+    const PASSWORD: &str = "a1B2c3D4e5F6";
+    let port = Port::new().await;
+    let command = format!("DB_PASSWORD=\"{PASSWORD}$(touch x)\" && true");
+    port.shell.model.script("migrate", Scenario::new().exec(command).then_say("went on"));
+    let (viewer, operator, approver) = (
+        port.token("v", "viewer").await,
+        port.token("o", "operator").await,
+        port.token("a", "approver").await,
+    );
+    let id = port.start(&operator, "migrate").await;
+    port.wait(&operator, &id).await;
+    let open = port.get("/v1/requests").token(&approver).send().await.ok().json();
+    let request = open[0]["request_id"].as_str().unwrap().to_owned();
+    for path in [
+        "/v1/requests".to_owned(),
+        format!("/v1/tasks/{id}"),
+        format!("/v1/tasks/{id}/wait"),
+        format!("/v1/tasks/{id}/requests"),
+        format!("/v1/tasks/{id}/requests/{request}"),
+        "/approvals".to_owned(),
+        format!("/approvals/{id}/{request}"),
+        format!("/tasks/{id}"),
+    ] {
+        for (token, is_shown) in [(&approver, true), (&operator, false), (&viewer, false)] {
+            let text = port.get(&path).token(token).send().await.ok().body;
+            assert_eq!(text.contains(PASSWORD), is_shown, "{path}: {text}");
+        }
+    }
+    port.decide(&approver, &id, "decline").await.ok();
+    port.shell.end().await;
+}
+
+#[tokio::test]
+async fn two_callers_who_use_the_same_name_for_a_turn_do_not_meet() {
+    let port = Port::new().await;
+    let (one, other) = (port.token("one", "operator").await, port.token("other", "operator").await);
+    let id = port.start(&one, "go [play] say Hello.").await;
+    port.wait(&one, &id).await;
+    let mut numbers = Vec::new();
+    for token in [&one, &one, &other] {
+        let turn = json!({"prompt": "more [play] say More.", "client_request_id": "nightly"});
+        let told = port.post(&format!("/v1/tasks/{id}/turns"), &turn).token(token).send().await.ok().json();
+        numbers.push(told["turn"]["number"].as_u64().unwrap());
+        port.wait(token, &id).await;
+    }
+    assert_eq!(numbers, [2, 2, 3], "the same caller meets its own turn, and nobody else's");
+    port.shell.end().await;
+}

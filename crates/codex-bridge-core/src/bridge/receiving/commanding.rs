@@ -7,12 +7,14 @@ use codex_session::Decision;
 
 use super::super::{Bridge, Error, now_ms};
 use super::InHand;
+use crate::desk::{Caller, Desk};
 use crate::event::{Diff, Line};
 use crate::inbox::command::HELP;
 use crate::inbox::{Command, Conversation, Message, Rules, State, answer};
 use crate::request::RequestRecord;
 use crate::store::{MessageFilter, Write};
 use crate::task::{Task, TimeMs};
+use crate::token::Role;
 
 /// What is about this moment is not carried out later than this.
 const MOMENT_MS: TimeMs = 10 * 60 * 1000;
@@ -85,7 +87,7 @@ impl Bridge {
             Command::Unknown(what) => format!("{}.\n\n{HELP}", capitalised(&what)),
             Command::Status => self.status(rules, &conversation, task.as_ref()).await?,
             Command::Queue => self.waiting(&conversation).await?,
-            Command::Stop => self.stop(message, task.as_ref()).await?,
+            Command::Stop => self.stop(rules, message, task.as_ref()).await?,
             Command::Approve(id) => self.decided(message, id, Decision::Accept).await?,
             Command::Deny(id) => self.decided(message, id, Decision::Decline).await?,
             Command::Answer { request_id, text } => match self.answers_to(message, &request_id, &text).await?
@@ -155,12 +157,11 @@ impl Bridge {
         Ok(waiting)
     }
 
-    async fn stop(&self, message: &Message, task: Option<&Task>) -> Result<String, Error> {
+    async fn stop(&self, rules: &Rules, message: &Message, task: Option<&Task>) -> Result<String, Error> {
         let Some(task) = task else { return Ok(nothing_yet()) };
-        if !task.status.is_at_rest() {
-            self.note(&message.author(), "interrupt", Some(&task.id)).await?;
-        }
-        match self.interrupt(task.id.as_str()).await {
+        let role = rules.role(&message.sender_id, message.party).unwrap_or(Role::Viewer);
+        let caller = Caller::in_chat(message.author(), role);
+        match Desk::new(self.clone()).interrupt(&caller, task.id.as_str()).await {
             Ok(view) if view.task.status.is_at_rest() => {
                 Ok(format!("{} is {}.", view.task.id, view.task.status))
             }

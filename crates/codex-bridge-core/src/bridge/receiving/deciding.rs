@@ -7,7 +7,8 @@ use futures_util::future::{BoxFuture, ready};
 use super::super::{Bridge, DecisionOutcome, DecisionReport, Error, Which, answering, now_ms};
 use super::keeping::Knock;
 use super::showing::Sight;
-use crate::inbox::{Message, Party, Role, State, answer};
+use crate::desk::{Caller, Desk, Verb};
+use crate::inbox::{Message, Party, State, answer};
 use crate::outbox::notice::MOST_REQUESTS;
 use crate::outbox::{self, Delivery, Notice};
 use crate::request::{RequestRecord, RequestState};
@@ -109,9 +110,10 @@ impl Bridge {
         button: Button<'_>,
         choice: Choice,
     ) -> Result<Pending, Error> {
-        if let Some(verdict) = self.unheard(channel, conversation, sender_id).await? {
-            return Ok(at_once(verdict));
-        }
+        let caller = match self.decider(channel, conversation, sender_id).await? {
+            Ok(caller) => caller,
+            Err(verdict) => return Ok(at_once(verdict)),
+        };
         let mut found = self.request_of(channel, conversation, button.request_id).await?;
         if let Ok(request) = &found
             && request.state == RequestState::Open
@@ -120,7 +122,7 @@ impl Bridge {
         {
             found = Err(button.objection());
         }
-        self.decide_found(found, choice, format!("{channel}:{sender_id}")).await
+        self.decide_found(found, choice, &caller).await
     }
 
     /// The same in words; with no name, on the only request that they can mean. A yes counts only for what was shown where
@@ -132,9 +134,10 @@ impl Bridge {
         decision: Decision,
     ) -> Result<Pending, Error> {
         let (channel, conversation) = (&message.channel, &message.conversation);
-        if let Some(verdict) = self.unheard(channel, conversation, &message.sender_id).await? {
-            return Ok(at_once(verdict));
-        }
+        let caller = match self.decider(channel, conversation, &message.sender_id).await? {
+            Ok(caller) => caller,
+            Err(verdict) => return Ok(at_once(verdict)),
+        };
         let mut found = match request_id.map(Button::named) {
             Some(named) => {
                 let found = self.request_of(channel, conversation, named.request_id).await?;
@@ -151,34 +154,31 @@ impl Bridge {
         {
             found = Err(objection);
         }
-        self.decide_found(found, decision.into(), message.author()).await
+        self.decide_found(found, decision.into(), &caller).await
     }
 
-    /// What somebody hears who may not decide.
-    async fn unheard(
+    /// The sender as a caller who may decide, or what they hear who may not.
+    async fn decider(
         &self,
         channel: &str,
         conversation: &str,
         sender_id: &str,
-    ) -> Result<Option<Verdict>, Error> {
+    ) -> Result<Result<Caller, Verdict>, Error> {
         let rules = self.inner.inbox.rules(channel);
-        Ok(match rules.and_then(|rules| rules.role(sender_id, Party::Person)) {
-            None => {
-                self.note_tap(channel, conversation, sender_id, sender_id).await?;
-                Some(Verdict::Unheard)
-            }
-            Some(Role::User) => {
-                Some(Verdict::Forbidden { text: "You may not decide on what Codex asks.".to_owned() })
-            }
-            Some(Role::Approver) => None,
-        })
+        let Some(role) = rules.and_then(|rules| rules.role(sender_id, Party::Person)) else {
+            self.note_tap(channel, conversation, sender_id, sender_id).await?;
+            return Ok(Err(Verdict::Unheard));
+        };
+        let caller = Caller::in_chat(format!("{channel}:{sender_id}"), role);
+        let forbidden = |_| Verdict::Forbidden { text: "You may not decide on what Codex asks.".to_owned() };
+        Ok(caller.may(Verb::Decide).map(|()| caller.clone()).map_err(forbidden))
     }
 
     async fn decide_found(
         &self,
         found: Result<RequestRecord, String>,
         choice: Choice,
-        by: String,
+        by: &Caller,
     ) -> Result<Pending, Error> {
         let decided = found.and_then(|request| Ok((decision_of(&request, choice)?, request)));
         let (decision, request) = match decided {
@@ -188,7 +188,7 @@ impl Bridge {
         let task_id = request.task_id.as_str();
         let which = Which::Shown { request_id: &request.request_id, digest: &request.digest };
         let which = if answering::is_no(&decision) { Which::Named(&request.request_id) } else { which };
-        let pending = self.begin_to_decide(task_id, which, decision, &by).await?;
+        let pending = Desk::new(self.clone()).begin_to_decide(by, task_id, which, decision).await?;
         Ok(async move { Ok(verdict(&request, &pending.await?)) }.boxed())
     }
 

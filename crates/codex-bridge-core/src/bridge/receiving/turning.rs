@@ -2,7 +2,7 @@
 
 use codex_session::Decision;
 
-use super::super::{Bridge, Error, Giver, NewTask, Which, audit, now_ms};
+use super::super::{Bridge, Error, Giver, LinedUp, NewTask, Which, audit, now_ms};
 use super::InHand;
 use super::deciding::NOBODY_MAY;
 use crate::failpoint;
@@ -47,7 +47,7 @@ impl Bridge {
                 task.token = None;
                 task.used.waived = Waived::default();
                 task.limits = limits(rules, task.used.work_ms);
-                let batch = inner.another_turn(&mut task, &prompt, now)?;
+                let batch = inner.another_turn(&mut task, &prompt, LinedUp::ByCaller, now)?;
                 (task, batch)
             }
             None => {

@@ -16,8 +16,8 @@ use crate::place::Place;
 use crate::request::{RequestRecord, RequestState, StoredAsk};
 use crate::store::Write;
 use crate::task::{
-    EscalationRule, GiverKind, Limits, Notification, Parked, Settings, Status, Task, TaskError, TaskId,
-    Tokens, TurnProgress, TurnRecord, Usage, Used, Waived,
+    Before, EscalationRule, GiverKind, Limits, Notification, Parked, Settings, Status, Task, TaskError,
+    TaskId, Tokens, TurnProgress, TurnRecord, Usage, Used, Waived,
 };
 use crate::token::{Quota, Role, Token};
 use crate::trust::Trust;
@@ -139,6 +139,7 @@ pub fn turn(task: u32, number: u32) -> TurnRecord {
         client_request_id: Some(format!("mine-{number}")),
         name_mark: Some("a1".into()),
         prompt_mark: Some("b2".into()),
+        before: Some(Before { status: Status::Lost, reason: Some("its host died".into()), resumes: true }),
         progress: TurnProgress::Sending,
         sealed_prompt: Some(vec![0, 255, 1, 254, 0]),
         prompt_summary: format!("turn {number}"),

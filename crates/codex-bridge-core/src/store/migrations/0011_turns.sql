@@ -5,6 +5,8 @@ ALTER TABLE turns ADD COLUMN prompt_mark TEXT;
 -- Of turns from before names were kept: a mark of the name.
 ALTER TABLE turns ADD COLUMN name_mark TEXT;
 ALTER TABLE turns ADD COLUMN client_request_id TEXT;
+-- How the task stood when the turn was lined up, as JSON.
+ALTER TABLE turns ADD COLUMN before TEXT;
 ALTER TABLE turns ADD COLUMN outcome TEXT;
 ALTER TABLE turns ADD COLUMN final_text TEXT;
 ALTER TABLE turns ADD COLUMN error TEXT;

@@ -40,13 +40,14 @@ const TASK: [&str; 23] = [
     "updated_at",
     "completed_at",
 ];
-const TURN: [&str; 15] = [
+const TURN: [&str; 16] = [
     "task_id",
     "number",
     "client_id",
     "client_request_id",
     "name_mark",
     "prompt_mark",
+    "before",
     "progress",
     "sealed_prompt",
     "prompt_summary",
@@ -196,6 +197,7 @@ fn save_turn(connection: &Connection, turn: &TurnRecord) -> Result<(), Trouble> 
         ":client_request_id": turn.client_request_id,
         ":name_mark": turn.name_mark,
         ":prompt_mark": turn.prompt_mark,
+        ":before": turn.before.as_ref().map(Json),
         ":progress": Word(turn.progress),
         ":sealed_prompt": turn.sealed_prompt,
         ":prompt_summary": turn.prompt_summary,

@@ -240,6 +240,7 @@ fn read_turn(row: &Row<'_>) -> Result<TurnRecord> {
         client_request_id: row.get("client_request_id")?,
         name_mark: row.get("name_mark")?,
         prompt_mark: row.get("prompt_mark")?,
+        before: row.get::<_, Option<Json<_>>>("before")?.map(|Json(before)| before),
         progress: row.get::<_, Word<_>>("progress")?.0,
         sealed_prompt: row.get("sealed_prompt")?,
         prompt_summary: row.get("prompt_summary")?,

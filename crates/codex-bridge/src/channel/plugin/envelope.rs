@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use super::process::Unanswered;
+use crate::amount;
 use crate::channel::{Progress, Tap, attached};
 use crate::deliver::text::{self, Limit};
-use crate::view;
 
 /// The longest place: targets have room for the channel's name beside it.
 const PLACE_BYTES: usize = 200;
@@ -233,7 +233,7 @@ pub fn send(place: &str, attempt: &Attempt, can: &Capabilities) -> Value {
     // Nobody is offered to agree to what they are not shown.
     let is_whole = text::is_whole(notice, can.limit());
     let actions = actions.filter(|action| is_whole || action["style"] != "primary");
-    let expires_at = notice.requests.iter().filter_map(|asked| asked.expires_at).min().map(view::time);
+    let expires_at = notice.requests.iter().filter_map(|asked| asked.expires_at).min().map(amount::rfc3339);
     json!({
         "outbox_id": attempt.key, "target": place, "kind": kind, "format": "text",
         "text": text::chat(notice, attempt.may_be_duplicate, can.limit()), "in_reply_to": notice.in_reply_to,

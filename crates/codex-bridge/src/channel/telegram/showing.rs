@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::memory::{Asking, Shown};
 use super::saying::{Edited, numbered};
 use super::{Telegram, keyboard};
+use crate::amount;
 use crate::channel::{Progress, Tap};
 use crate::deliver::telegram::LIMIT;
 use crate::deliver::text;
-use crate::view;
 
 /// How often a turn is shown anew in a group.
 const GROUP_EDITS_EVERY: Duration = Duration::from_secs(6);
@@ -151,7 +151,7 @@ fn outcome_of(choice: &Choice) -> &'static str {
 
 fn closed(request: &RequestRecord) -> String {
     let by = request.decided_by.as_deref().unwrap_or("somebody");
-    let at = request.decided_at.or(request.closed_at).map(view::time);
+    let at = request.decided_at.or(request.closed_at).map(amount::rfc3339);
     let at = at.map(|at| format!(", {at}")).unwrap_or_default();
     match request.state {
         RequestState::Expired => format!("nobody answered in time, so it was declined{at}"),

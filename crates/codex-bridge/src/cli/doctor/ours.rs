@@ -13,11 +13,11 @@ use crate::cli::store::inspect;
 use crate::client::{Autostart, Client};
 use crate::config::File;
 use crate::daemon::hosting::path_of_commands;
-use crate::daemon::log::older;
-use crate::failure::Failure;
+use crate::daemon_log::older;
+use crate::failure::{Code, Failure};
 use crate::paths::Paths;
 use crate::tool_path;
-use crate::view::{self, About};
+use crate::view::About;
 
 /// Alarms that are older are history.
 const ALARMS_OF: SignedDuration = SignedDuration::from_hours(7 * 24);
@@ -111,7 +111,7 @@ pub fn daemon(about: Result<About, Failure>) -> Finding {
                 Finding::warning("daemon", message, "restart it: `codex-bridge stop`; running tasks go on")
             }
         }
-        Err(failure) if failure.code == "daemon_not_running" => {
+        Err(failure) if failure.code == Code::DaemonNotRunning => {
             Finding::ok("daemon", "none runs; the next command starts it")
         }
         Err(failure) => Finding::failed("daemon", failure),
@@ -136,8 +136,11 @@ pub fn tools(file: &File, about: Option<&About>) -> Finding {
 /// Whether a thread has left its bounds lately. Only a daemon that runs can tell.
 pub async fn alarms(globals: &Globals) -> Result<Option<Finding>, Failure> {
     let since = Timestamp::now().checked_sub(ALARMS_OF).map_err(Failure::internal)?;
-    let which =
-        calls::Audit { task: None, since: Some(view::time(since.as_millisecond())), limit: Some(1000) };
+    let which = calls::Audit {
+        task: None,
+        since: Some(crate::amount::rfc3339(since.as_millisecond())),
+        limit: Some(1000),
+    };
     let Ok(lines) = Client::new(globals.paths()?, Autostart::No).audit(&which).await else { return Ok(None) };
     let mut alarms = lines.iter().filter(|line| line.action == "alarm").rev();
     Ok(Some(match alarms.next() {

@@ -6,8 +6,8 @@ use redact::Redactor;
 use super::Finding;
 use crate::channel::settings::Surroundings;
 use crate::config::File;
-use crate::daemon::variable;
 use crate::deliver::Deliver;
+use crate::paths::variable;
 
 /// Variables are the daemon's business, and ours may be others.
 const FIX: &str = "correct the configuration, or set the variable where the daemon is started";

@@ -6,7 +6,7 @@ use super::asking::{self, Inquiry, Step};
 use super::{Left, Open, Unattended, Watch};
 use crate::cli::keyboard::Line;
 use crate::cli::{answering, output};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::view::Outcome;
 
 impl Watch<'_> {
@@ -134,7 +134,7 @@ impl Watch<'_> {
         self.interrupting = None;
         match outcome {
             // It ended by itself in between: the log says how.
-            Err(failure) if failure.code == "wrong_state" => Ok(None),
+            Err(failure) if failure.code == Code::WrongState => Ok(None),
             Ok(_) => Ok(None),
             Err(failure) => Err(failure),
         }

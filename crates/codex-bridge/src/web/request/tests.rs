@@ -1,3 +1,4 @@
+use crate::failure::Code;
 use codex_bridge_core::request::{RequestRecord, RequestState};
 use codex_bridge_core::task::TaskId;
 use serde_json::{Value, json};
@@ -59,7 +60,7 @@ fn answers_are_choices_or_words_of_ones_own() {
         json!({"answers": {"q1": ["red"], "q2": ["because"]}})
     );
     let half = fields(&[("decision", "answers"), ("field.q1", "red")]);
-    assert_eq!(decision(&asked, &half).unwrap_err().code, "bad_answers");
+    assert_eq!(decision(&asked, &half).unwrap_err().code, Code::BadAnswers);
 }
 
 #[test]

@@ -1,72 +1,163 @@
-//! What a caller may ask for: the limits of every door, the same for all routes and for the tool.
+//! What a caller may ask for: the same limits for every door.
 //!
-//! Turns the words of a call into settings, or refuses with a code and what to do instead. Nothing here can be widened
-//! by a caller: only the operator's file can.
+//! Turns the words of a [`Start`] into settings, or refuses it. A caller can widen nothing here: only the operator's
+//! configuration can.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use codex_bridge_core::NewTask;
-use codex_bridge_core::bridge::Giver;
-use codex_bridge_core::place::{Grounds, Overlap, Place};
-use codex_bridge_core::task::{EscalationRule, GiverKind, Limits, Settings};
-use codex_bridge_core::trust::{Trust, TrustedRoots};
 use codex_session::{ApprovalMode, Escalations, Sandbox};
 use redact::Redactor;
 use rustix::process::geteuid;
+use serde::Deserialize;
 
-use crate::calls::{Door, Start};
-use crate::config::{File, Profile};
-use crate::failure::Failure;
+use super::calls::{Door, Start};
+use crate::bridge::{Giver, NewTask};
+use crate::config::Config;
+use crate::place::{Grounds, Overlap, Place};
+use crate::task::{EscalationRule, GiverKind, Limits, Settings};
+use crate::trust::Trust;
 
 /// The longest instructions of a caller.
 const INSTRUCTIONS_MAX_BYTES: usize = 64 * 1024;
 
-/// What the daemon knows beyond the operator's file.
-#[derive(Debug, Clone)]
+/// The operator's rules for what callers may ask for.
+#[derive(Debug, Clone, Default)]
 pub struct Rules {
-    /// The operator's file.
-    pub file: File,
+    /// Where agents and remote callers may have tasks work. Without it, agents work below the user's home and where they
+    /// run, and remote callers nowhere.
+    pub roots: Option<Vec<PathBuf>>,
+    /// Named settings of the operator.
+    pub profiles: BTreeMap<String, Profile>,
+    /// Homes of Codex that callers may name.
+    pub other_homes: Vec<PathBuf>,
     /// The CODEX_HOME of tasks; none leaves it to Codex.
     pub codex_home: Option<PathBuf>,
     /// Directories in which no task may write, and in which no remote task may work.
     pub grounds: Grounds,
-    /// The directories that the operator has decided to trust, or not to.
-    pub trusted_roots: TrustedRoots,
+}
+
+/// Settings under a name. Only here `danger-full-access` and `never` can be said.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Profile {
+    /// What commands may touch.
+    pub sandbox: Option<Sandbox>,
+    /// When Codex asks.
+    pub approval_policy: Option<ApprovalMode>,
+    /// The model.
+    pub model: Option<String>,
+    /// The reasoning effort.
+    pub effort: Option<String>,
+    /// Whether commands reach the network.
+    pub network: bool,
+    /// Directories beside the task's own that commands may write.
+    #[serde(deserialize_with = "crate::place::absolute_paths")]
+    pub writable_roots: Vec<PathBuf>,
+    /// What becomes of requests to leave the sandbox, whatever the configuration says for all tasks.
+    pub escalations: Option<Escalations>,
+    /// Whether agents may use the profile too, and not only people at the command line.
+    pub agents: bool,
+}
+
+/// Why work is not taken as it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// Which rule refused it.
+    pub rule: Rule,
+    /// What is wrong, in a sentence without a full stop.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// The rules by which work is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// The prompt says nothing.
+    EmptyPrompt,
+    /// The directory is missing, relative, or no directory.
+    BadCwd,
+    /// No task may work, or write, in that directory.
+    CwdProtected,
+    /// The directory is outside of the configured roots.
+    CwdOutsideRoots,
+    /// Remote callers need configured roots, and there are none.
+    NoRoots,
+    /// The task may do more than this caller could have asked for.
+    BeyondReach,
+    /// The configuration has no such profile.
+    UnknownProfile,
+    /// The profile is not for agents.
+    ProfileRefused,
+    /// The operator does not list this home of Codex.
+    HomeNotListed,
+    /// The instructions are too long, or hold a secret.
+    InstructionsRefused,
+    /// No caller may choose this sandbox.
+    SandboxRefused,
+    /// There is no such sandbox.
+    UnknownSandbox,
+    /// No caller may choose this approval policy.
+    ApprovalPolicyRefused,
+    /// There is no such approval policy.
+    UnknownApprovalPolicy,
+}
+
+impl Refusal {
+    fn new(rule: Rule, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { rule, message: message.into(), hint: hint.into() }
+    }
 }
 
 impl Rules {
+    /// The rules of this configuration.
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            roots: config.roots.clone(),
+            profiles: config.profiles.clone(),
+            other_homes: config.other_homes.clone(),
+            codex_home: config.codex_home.clone(),
+            grounds: config.grounds.clone(),
+        }
+    }
+
     /// Work as it may be handed over by this caller, or why it may not.
-    pub fn admit(&self, start: Start, by: impl Into<Giver>) -> Result<NewTask, Failure> {
+    pub fn admit(&self, start: Start, by: impl Into<Giver>) -> Result<NewTask, Refusal> {
         if start.prompt.trim().is_empty() {
-            return Err(Failure::new("empty_prompt", "the prompt is empty").hint("say what Codex shall do"));
+            return Err(Refusal::new(Rule::EmptyPrompt, "the prompt is empty", "say what Codex shall do"));
         }
         let profile = self.profile(start.profile.as_deref(), start.door)?;
         let cwd = self.directory(&start)?;
         let sandbox = sandbox(start.sandbox.as_deref())?.or(profile.sandbox).unwrap_or(Sandbox::ReadOnly);
         let (sandbox, narrowed) = self.sandbox_for(&cwd, sandbox, start.door)?;
-        let settings = Settings {
-            sandbox,
-            narrowed,
-            trust_of_turn: None,
-            network: profile.network,
-            writable_roots: profile.writable_roots,
-            trust: default_trust(&cwd, start.door),
-            place: Some(Place::of(&cwd).map_err(|error| Failure::new("bad_cwd", error.to_string()))?),
-            cwd,
-            approval_policy: approval_policy(start.approval_policy.as_deref())?
-                .or(profile.approval_policy)
-                .unwrap_or(ApprovalMode::Untrusted),
-            model: said(start.model.as_deref()).map(str::to_owned).or(profile.model),
-            effort: said(start.effort.as_deref()).map(str::to_owned).or(profile.effort),
-            codex_home: self.home(start.codex_home.as_deref())?,
-            developer_instructions: instructions(start.developer_instructions)?,
-            escalations: EscalationRule {
-                of_profile: profile.escalations,
-                of_origin: default_escalations(start.door),
-            },
-            turn_given_by: GiverKind::default(),
-        };
+        let settings =
+            Settings {
+                sandbox,
+                narrowed,
+                trust_of_turn: None,
+                network: profile.network,
+                writable_roots: profile.writable_roots,
+                trust: default_trust(&cwd, start.door),
+                place: Some(Place::of(&cwd).map_err(|error| {
+                    Refusal::new(Rule::BadCwd, error.to_string(), "name another directory")
+                })?),
+                cwd,
+                approval_policy: approval_policy(start.approval_policy.as_deref())?
+                    .or(profile.approval_policy)
+                    .unwrap_or(ApprovalMode::Untrusted),
+                model: said(start.model.as_deref()).map(str::to_owned).or(profile.model),
+                effort: said(start.effort.as_deref()).map(str::to_owned).or(profile.effort),
+                codex_home: self.home(start.codex_home.as_deref())?,
+                developer_instructions: instructions(start.developer_instructions)?,
+                escalations: EscalationRule {
+                    of_profile: profile.escalations,
+                    of_origin: default_escalations(start.door),
+                },
+                turn_given_by: GiverKind::default(),
+            };
         Ok(NewTask {
             prompt: start.prompt,
             settings,
@@ -87,14 +178,14 @@ impl Rules {
         cwd: &Path,
         wanted: Sandbox,
         door: Door,
-    ) -> Result<(Sandbox, Option<String>), Failure> {
+    ) -> Result<(Sandbox, Option<String>), Refusal> {
         if door != Door::Cli && wanted != Sandbox::ReadOnly {
             self.check_hidden(cwd)?;
         }
         let Some(overlap) = self.grounds.overlap(cwd) else { return Ok((wanted, None)) };
         let refused = |what: &str| {
             let message = format!("{what} in {}: {overlap}", cwd.display());
-            Failure::new("cwd_protected", message).hint("name a directory of the project's own")
+            Refusal::new(Rule::CwdProtected, message, "name a directory of the project's own")
         };
         match (&overlap, door, wanted) {
             (Overlap::Inside(_), ..) => Err(refused("no task may work")),
@@ -111,7 +202,7 @@ impl Rules {
 
     /// Hidden directories of the user's home decide what runs in their name: `.ssh`, `.config`, `.agents` … Only a person at the
     /// terminal has tasks write there, and whom the operator sent there by `roots`.
-    fn check_hidden(&self, cwd: &Path) -> Result<(), Failure> {
+    fn check_hidden(&self, cwd: &Path) -> Result<(), Refusal> {
         let home = self.grounds.user_home.as_ref().and_then(|home| home.canonicalize().ok());
         let is_hidden = |dir: &Path| {
             let below = home.as_ref().and_then(|home| dir.strip_prefix(home).ok());
@@ -119,7 +210,7 @@ impl Rules {
                 .and_then(|below| below.components().next())
                 .is_some_and(|first| first.as_os_str().as_encoded_bytes().starts_with(b"."))
         };
-        let roots = self.file.roots.iter().flatten().filter_map(|root| root.canonicalize().ok());
+        let roots = self.roots.iter().flatten().filter_map(|root| root.canonicalize().ok());
         if !is_hidden(cwd) || roots.into_iter().any(|root| is_hidden(&root) && cwd.starts_with(root)) {
             return Ok(());
         }
@@ -127,18 +218,18 @@ impl Rules {
             "no task of an agent or a remote caller may write in {}: it is a hidden directory of the user's home",
             cwd.display()
         );
-        Err(Failure::new("cwd_protected", message)
-            .hint("name a directory of the project's own, or have the operator name this one in `roots`"))
+        let hint = "name a directory of the project's own, or have the operator name this one in `roots`";
+        Err(Refusal::new(Rule::CwdProtected, message, hint))
     }
 
     /// Whether somebody other than the owner may go on with a task in its directory, as if they had begun it there.
-    pub fn admit_place_again(&self, settings: &Settings, door: Door) -> Result<(), Failure> {
+    pub fn admit_place_again(&self, settings: &Settings, door: Door) -> Result<(), Refusal> {
         self.sandbox_for(&settings.cwd, settings.sandbox, door).map(drop)
     }
 
     /// Whether an agent or a remote caller could have begun a task with these settings, and so may go on with it.
-    pub fn admit_again(&self, settings: &Settings, door: Door) -> Result<(), Failure> {
-        match (&self.file.roots, door) {
+    pub fn admit_again(&self, settings: &Settings, door: Door) -> Result<(), Refusal> {
+        match (&self.roots, door) {
             (Some(_), _) => self.check_roots(&settings.cwd, None)?,
             (None, Door::Remote) => return Err(no_roots()),
             // By default an agent works also where it runs, which it need not say again.
@@ -153,37 +244,36 @@ impl Rules {
                 && (!settings.network || profile.network)
                 && settings.writable_roots.iter().all(|root| profile.writable_roots.contains(root))
         };
-        let mut for_agents = self.file.profiles.values().filter(|profile| profile.agents);
+        let mut for_agents = self.profiles.values().filter(|profile| profile.agents);
         if (is_confined && asks && is_closed) || for_agents.any(gives) {
             return Ok(());
         }
         let message = "this task may do more than its callers can ask for";
         let hint = "an approver can go on with it, or its owner on the machine itself";
-        Err(Failure::new("beyond_reach", message).hint(hint))
+        Err(Refusal::new(Rule::BeyondReach, message, hint))
     }
 
-    fn profile(&self, name: Option<&str>, door: Door) -> Result<Profile, Failure> {
+    fn profile(&self, name: Option<&str>, door: Door) -> Result<Profile, Refusal> {
         let Some(name) = said(name) else { return Ok(Profile::default()) };
         let unknown = || {
-            let known: Vec<&str> = self.file.profiles.keys().map(String::as_str).collect();
+            let known: Vec<&str> = self.profiles.keys().map(String::as_str).collect();
             let hint = match known.as_slice() {
                 [] => "the configuration file defines none".to_owned(),
                 known => format!("the configuration file defines {}", known.join(", ")),
             };
-            Failure::new("unknown_profile", format!("unknown profile {name:?}")).hint(hint)
+            Refusal::new(Rule::UnknownProfile, format!("unknown profile {name:?}"), hint)
         };
-        let profile = self.file.profiles.get(name).ok_or_else(unknown)?;
+        let profile = self.profiles.get(name).ok_or_else(unknown)?;
         if door != Door::Cli && !profile.agents {
             let hint = "the operator allows it with `agents = true` in that profile";
-            return Err(
-                Failure::new("profile_refused", format!("profile {name:?} is not for agents")).hint(hint)
-            );
+            let message = format!("profile {name:?} is not for agents");
+            return Err(Refusal::new(Rule::ProfileRefused, message, hint));
         }
         Ok(profile.clone())
     }
 
     /// The directory to work in, with its real path.
-    fn directory(&self, start: &Start) -> Result<PathBuf, Failure> {
+    fn directory(&self, start: &Start) -> Result<PathBuf, Refusal> {
         let named = start.cwd.clone().filter(|cwd| !cwd.as_os_str().is_empty());
         if start.door == Door::Remote {
             return self.remote_directory(named);
@@ -205,12 +295,12 @@ impl Rules {
 
     /// Whoever is not on this machine says where, and only where the operator has said so too. What lies elsewhere is
     /// refused before it is looked at: nobody learns from us which directories there are.
-    fn remote_directory(&self, named: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    fn remote_directory(&self, named: Option<PathBuf>) -> Result<PathBuf, Refusal> {
         let wanted = named.ok_or_else(not_named)?;
         if !wanted.is_absolute() {
             return Err(not_whole(&wanted));
         }
-        let roots = self.file.roots.as_ref().ok_or_else(no_roots)?;
+        let roots = self.roots.as_ref().ok_or_else(no_roots)?;
         let climbs = wanted.components().any(|part| part == Component::ParentDir);
         if climbs || !roots.iter().any(|root| wanted.starts_with(root)) {
             return Err(outside(&wanted, roots));
@@ -221,8 +311,8 @@ impl Rules {
     }
 
     /// Agents work below the configured roots, by default the user's home and where the agent itself runs.
-    fn check_roots(&self, cwd: &Path, caller: Option<&Path>) -> Result<(), Failure> {
-        let roots: Vec<PathBuf> = match &self.file.roots {
+    fn check_roots(&self, cwd: &Path, caller: Option<&Path>) -> Result<(), Refusal> {
+        let roots: Vec<PathBuf> = match &self.roots {
             Some(roots) => roots.clone(),
             None => self
                 .grounds
@@ -241,19 +331,17 @@ impl Rules {
     }
 
     /// A home that a caller names must be the daemon's own or one that the operator lists.
-    fn home(&self, wanted: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
+    fn home(&self, wanted: Option<&Path>) -> Result<Option<PathBuf>, Refusal> {
         let Some(wanted) = wanted.filter(|home| !home.as_os_str().is_empty()) else { return Ok(None) };
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         if self.codex_home.as_deref().is_some_and(|home| real(home) == real(wanted)) {
             return Ok(None);
         }
-        let listed = self.file.other_homes.iter().find(|home| real(home) == real(wanted));
+        let listed = self.other_homes.iter().find(|home| real(home) == real(wanted));
         listed.cloned().map(Some).ok_or_else(|| {
-            Failure::new(
-                "home_not_listed",
-                format!("codex_home {} is not one of the operator's", wanted.display()),
-            )
-            .hint("the operator lists it as `other_homes` in the configuration file")
+            let message = format!("codex_home {} is not one of the operator's", wanted.display());
+            let hint = "the operator lists it as `other_homes` in the configuration file";
+            Refusal::new(Rule::HomeNotListed, message, hint)
         })
     }
 }
@@ -274,29 +362,29 @@ pub fn default_trust(cwd: &Path, door: Door) -> Trust {
     if door == Door::Cli && is_theirs() { Trust::Instructions } else { Trust::Hostile }
 }
 
-fn not_named() -> Failure {
-    Failure::new("bad_cwd", "no cwd was given").hint("say where Codex shall work")
+fn not_named() -> Refusal {
+    Refusal::new(Rule::BadCwd, "no cwd was given", "say where Codex shall work")
 }
 
-fn no_roots() -> Failure {
+fn no_roots() -> Refusal {
     let message = "no directories are set in which tasks of remote callers may work";
-    Failure::new("no_roots", message).hint("the operator sets `roots` in the configuration file")
+    Refusal::new(Rule::NoRoots, message, "the operator sets `roots` in the configuration file")
 }
 
-fn not_whole(cwd: &Path) -> Failure {
-    Failure::new("bad_cwd", format!("cwd {} is not a whole path", cwd.display()))
-        .hint("give the whole path, from / on")
+fn not_whole(cwd: &Path) -> Refusal {
+    let message = format!("cwd {} is not an absolute path", cwd.display());
+    Refusal::new(Rule::BadCwd, message, "give the whole path, from / on")
 }
 
-fn outside(cwd: &Path, roots: &[PathBuf]) -> Failure {
+fn outside(cwd: &Path, roots: &[PathBuf]) -> Refusal {
     let list: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
     let message = format!("cwd {} lies outside the directories that agents may work in", cwd.display());
-    Failure::new("cwd_outside_roots", message)
-        .hint(format!("they are {}; the operator sets them as `roots`", list.join(", ")))
+    let hint = format!("they are {}; the operator sets them as `roots`", list.join(", "));
+    Refusal::new(Rule::CwdOutsideRoots, message, hint)
 }
 
-fn real_directory(wanted: &Path) -> Result<PathBuf, Failure> {
-    let missing = |what: String| Failure::new("bad_cwd", what).hint("make it first, or name another");
+fn real_directory(wanted: &Path) -> Result<PathBuf, Refusal> {
+    let missing = |what: String| Refusal::new(Rule::BadCwd, what, "make it first, or name another");
     let real =
         wanted.canonicalize().map_err(|error| missing(format!("cwd {}: {error}", wanted.display())))?;
     if real.is_dir() { Ok(real) } else { Err(missing(format!("cwd {} is no directory", wanted.display()))) }
@@ -304,10 +392,10 @@ fn real_directory(wanted: &Path) -> Result<PathBuf, Failure> {
 
 /// Instructions go to Codex with every opening of the thread, so they are stored as they are: there can be no secret in
 /// them, and not too much.
-fn instructions(text: Option<String>) -> Result<Option<String>, Failure> {
+fn instructions(text: Option<String>) -> Result<Option<String>, Refusal> {
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
     let refused = |message: String| {
-        Failure::new("instructions_refused", message).hint("put it into the prompt, or a file in cwd")
+        Refusal::new(Rule::InstructionsRefused, message, "put it into the prompt, or a file in cwd")
     };
     if text.len() > INSTRUCTIONS_MAX_BYTES {
         return Err(refused(format!("developer instructions may have {INSTRUCTIONS_MAX_BYTES} bytes")));
@@ -324,31 +412,35 @@ pub fn said(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }
 
-fn sandbox(name: Option<&str>) -> Result<Option<Sandbox>, Failure> {
+fn sandbox(name: Option<&str>) -> Result<Option<Sandbox>, Refusal> {
     match said(name) {
         None => Ok(None),
         Some("read-only") => Ok(Some(Sandbox::ReadOnly)),
         Some("workspace-write") => Ok(Some(Sandbox::WorkspaceWrite)),
         Some("danger-full-access") => {
-            Err(Failure::new("sandbox_refused", "sandbox danger-full-access is refused").hint(
-                "use read-only or workspace-write; only a profile of the configuration file can go beyond",
-            ))
+            let hint =
+                "use read-only or workspace-write; only a profile of the configuration file can go beyond";
+            Err(Refusal::new(Rule::SandboxRefused, "sandbox danger-full-access is refused", hint))
         }
-        Some(other) => Err(Failure::new("unknown_sandbox", format!("unknown sandbox {other:?}"))
-            .hint("use read-only or workspace-write")),
+        Some(other) => {
+            let message = format!("unknown sandbox {other:?}");
+            Err(Refusal::new(Rule::UnknownSandbox, message, "use read-only or workspace-write"))
+        }
     }
 }
 
-fn approval_policy(name: Option<&str>) -> Result<Option<ApprovalMode>, Failure> {
+fn approval_policy(name: Option<&str>) -> Result<Option<ApprovalMode>, Refusal> {
     match said(name) {
         None => Ok(None),
         Some("untrusted") => Ok(Some(ApprovalMode::Untrusted)),
         Some("on-request") => Ok(Some(ApprovalMode::OnRequest)),
-        Some("never") => Err(Failure::new("approval_policy_refused", "approval policy never is refused")
-            .hint("use untrusted or on-request; only a profile of the configuration file can go beyond")),
+        Some("never") => {
+            let hint = "use untrusted or on-request; only a profile of the configuration file can go beyond";
+            Err(Refusal::new(Rule::ApprovalPolicyRefused, "approval policy never is refused", hint))
+        }
         Some(other) => {
-            Err(Failure::new("unknown_approval_policy", format!("unknown approval policy {other:?}"))
-                .hint("use untrusted or on-request"))
+            let message = format!("unknown approval policy {other:?}");
+            Err(Refusal::new(Rule::UnknownApprovalPolicy, message, "use untrusted or on-request"))
         }
     }
 }

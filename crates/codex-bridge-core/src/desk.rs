@@ -1,0 +1,316 @@
+//! The desk: the one way from the doors to the tasks.
+//!
+//! Each verb is one method: a [`Caller`] and typed words in, a typed outcome out. A door translates to it and from it, and
+//! holds no rule of its own. Every verb takes the same steps in the same order:
+//!
+//! 1. May this caller do it? ([`Caller::may`])
+//! 2. Is it allowed here? ([`admission`]: roots, profiles, sandbox)
+//! 3. Was it said before? (the caller's own name for the request)
+//! 4. It goes on the record. (the audit log)
+//! 5. It is done.
+//!
+//! For what hands over work, steps 3 to 5 are one transaction of the bridge.
+
+pub mod admission;
+mod caller;
+pub mod calls;
+
+use std::time::Duration;
+
+use codex_session::{Decision, SteerOutcome};
+use futures_util::future::BoxFuture;
+use redact::Redactor;
+
+use crate::bridge::{Bridge, Continued, DecisionReport, Error, NewBranch, TaskView, Telling, Told, Which};
+use crate::outbox::Delivery;
+use crate::request::{OpenedChanges, RequestRecord};
+use crate::store::TaskFilter;
+use crate::task::{GiverKind, Task, TaskId};
+use crate::token::Role;
+use admission::{Rule, Rules};
+use calls::{Decide, Door, Fork, ONLY_REQUEST, Prompt, Start};
+
+pub use admission::{Profile, Refusal};
+pub use caller::{Caller, Forbidden, Least, Verb};
+
+/// The one way from the doors to the tasks. Cheap to clone.
+#[derive(Clone)]
+pub struct Desk {
+    bridge: Bridge,
+}
+
+/// What became of words that were added to a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Steered {
+    /// What Codex made of them.
+    pub outcome: SteerOutcome,
+    /// The task afterwards.
+    pub task: TaskView,
+}
+
+/// A request with nothing hidden.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revealed {
+    /// Which request.
+    pub request_id: String,
+    /// Names what is shown.
+    pub digest: String,
+    /// All that it asks.
+    pub text: String,
+}
+
+impl Desk {
+    /// The desk of a bridge.
+    pub fn new(bridge: Bridge) -> Self {
+        Self { bridge }
+    }
+
+    /// What is behind the desk, for what no caller asks for: channels, upkeep, metrics.
+    pub fn bridge(&self) -> &Bridge {
+        &self.bridge
+    }
+
+    /// The operator's rules for what callers may ask for.
+    pub fn rules(&self) -> &Rules {
+        &self.bridge.inner.admission
+    }
+
+    /// Takes work. The same name gives the task that was started under it, whatever has become of its directory or of the
+    /// operator's rules since.
+    pub async fn start(&self, caller: &Caller, mut start: Start) -> Result<TaskView, Error> {
+        caller.may(Verb::Start)?;
+        start.door = caller.door(start.door);
+        start.client_request_id = caller.own_name(start.client_request_id);
+        let named = start.client_request_id.clone().map(|name| (name, start.prompt.clone()));
+        match (self.rules().admit(start, caller.giver()), named) {
+            (Ok(new), _) => self.bridge.start(new).await,
+            (Err(refusal), Some((name, prompt))) => {
+                self.bridge.started_under(&name, &prompt).await?.ok_or_else(|| refusal.into())
+            }
+            (Err(refusal), None) => Err(refusal.into()),
+        }
+    }
+
+    /// Gives a finished task another turn.
+    pub async fn continue_task(&self, caller: &Caller, id: &str, turn: Prompt) -> Result<Continued, Error> {
+        caller.may(Verb::Continue)?;
+        self.within_reach(caller, &self.bridge.find(id).await?)?;
+        let name = caller.own_name(turn.client_request_id);
+        self.bridge.continue_once(id, &turn.prompt, name.as_deref(), &caller.giver()).await
+    }
+
+    /// Branches a finished task.
+    pub async fn fork(&self, caller: &Caller, id: &str, fork: Fork) -> Result<TaskView, Error> {
+        caller.may(Verb::Fork)?;
+        self.within_reach(caller, &self.bridge.find(id).await?)?;
+        let prompt = fork.prompt.filter(|prompt| !prompt.trim().is_empty());
+        let client_request_id = caller.own_name(fork.client_request_id);
+        self.bridge.fork(id, NewBranch { prompt, client_request_id, by: caller.giver() }).await
+    }
+
+    /// Adds to the turn that runs. A turn is trusted as the caller who asked for it, so others cannot add to the owner's.
+    pub async fn steer(&self, caller: &Caller, id: &str, text: &str) -> Result<Steered, Error> {
+        caller.may(Verb::Steer)?;
+        let task = self.bridge.find(id).await?;
+        self.within_reach(caller, &task)?;
+        if caller.role < Role::Approver && task.settings.turn_given_by == GiverKind::Owner {
+            return Err(Refusal {
+                rule: Rule::BeyondReach,
+                message: "the owner of this machine asked for the turn that runs: nobody else adds to it"
+                    .to_owned(),
+                hint: "continue the task when the turn has ended".to_owned(),
+            }
+            .into());
+        }
+        self.note(caller, "steer", &task).await?;
+        let outcome = self.bridge.steer(id, text, &caller.giver()).await?;
+        Ok(Steered { outcome, task: self.show(caller, id).await? })
+    }
+
+    /// Stops a task. Returns when Codex has confirmed it.
+    pub async fn interrupt(&self, caller: &Caller, id: &str) -> Result<TaskView, Error> {
+        caller.may(Verb::Interrupt)?;
+        self.note(caller, "interrupt", &self.bridge.find(id).await?).await?;
+        self.bridge.interrupt(id).await
+    }
+
+    /// Frees a finished task's thread for another program.
+    pub async fn release(&self, caller: &Caller, id: &str) -> Result<TaskView, Error> {
+        caller.may(Verb::Release)?;
+        let task_id = self.bridge.find(id).await?.id;
+        self.bridge.note(&caller.name, "release", Some(&task_id)).await?;
+        self.bridge.release(id).await
+    }
+
+    /// Decides on a request; `-` stands for the only open one. The first decision counts.
+    pub async fn decide(
+        &self,
+        caller: &Caller,
+        id: &str,
+        request: &str,
+        decide: &Decide,
+    ) -> Result<DecisionReport, Error> {
+        caller.may(Verb::Decide)?;
+        let which = match (request, decide.digest.as_deref()) {
+            // Somebody who answers for others says what these were shown.
+            (ONLY_REQUEST, _) | (_, None) if !caller.is_local() => return Err(Error::DigestMissing),
+            (ONLY_REQUEST, _) => Which::Only,
+            (request_id, None) => Which::Named(request_id),
+            (request_id, Some(digest)) if decide.revealed => {
+                caller.may(Verb::Reveal)?;
+                Which::Revealed { request_id, digest }
+            }
+            (request_id, Some(digest)) => Which::Shown { request_id, digest },
+        };
+        self.begin_to_decide(caller, id, which, decide.read()?).await?.await
+    }
+
+    /// Records a decision; what it gives waits for what Codex makes of it.
+    pub(crate) async fn begin_to_decide(
+        &self,
+        caller: &Caller,
+        id: &str,
+        which: Which<'_>,
+        decision: Decision,
+    ) -> Result<BoxFuture<'static, Result<DecisionReport, Error>>, Error> {
+        caller.may(Verb::Decide)?;
+        self.bridge.begin_to_decide(id, which, decision, &caller.name).await
+    }
+
+    /// Shows a request with nothing hidden.
+    pub async fn reveal(&self, caller: &Caller, id: &str, request: &str) -> Result<Revealed, Error> {
+        caller.may(Verb::Reveal)?;
+        let record = self.bridge.request(&self.bridge.find(id).await?.id, request).await?;
+        let text = self.bridge.reveal(&record, &caller.name).await?;
+        Ok(Revealed { request_id: record.request_id, digest: record.digest, text })
+    }
+
+    /// Tells of finished tasks that nobody was told of, each once.
+    pub async fn tell_ended(
+        &self,
+        caller: &Caller,
+        limit: usize,
+        telling: Telling,
+    ) -> Result<Vec<Told>, Error> {
+        caller.may(Verb::TellEnded)?;
+        let all = self.bridge.tell_ended(limit, telling).await?;
+        // Some agents ask every minute. Only what was told goes on the record, so that it crowds nothing out.
+        if telling == Telling::Real && !all.is_empty() {
+            self.bridge.note(&caller.name, "notify completed", None).await?;
+        }
+        Ok(all)
+    }
+
+    /// Tries a delivery again now.
+    pub async fn retry_delivery(&self, caller: &Caller, id: &str) -> Result<Delivery, Error> {
+        caller.may(Verb::Deliver)?;
+        self.bridge.retry_delivery(id, &caller.name).await
+    }
+
+    /// Sends a test to a target, once. Gives the platform's own name of the message.
+    pub async fn test_target(&self, caller: &Caller, target: &str) -> Result<Option<String>, Error> {
+        caller.may(Verb::Deliver)?;
+        self.bridge.try_target(target, &caller.name).await
+    }
+
+    /// A task with what is open on it.
+    pub async fn show(&self, caller: &Caller, id: &str) -> Result<TaskView, Error> {
+        Ok(self.as_seen_by(caller, self.bridge.show(id).await?))
+    }
+
+    /// Tasks, the newest first.
+    pub async fn list(&self, caller: &Caller, filter: &TaskFilter) -> Result<Vec<TaskView>, Error> {
+        let views = self.bridge.list(filter).await?;
+        Ok(views.into_iter().map(|view| self.as_seen_by(caller, view)).collect())
+    }
+
+    /// A task once it has finished or needs an answer, or the time is up.
+    pub async fn wait(&self, caller: &Caller, id: &str, limit: Duration) -> Result<TaskView, Error> {
+        Ok(self.as_seen_by(caller, self.bridge.wait(id, limit).await?))
+    }
+
+    /// A task once it is so, or the time is up.
+    pub async fn wait_until(
+        &self,
+        caller: &Caller,
+        id: &str,
+        limit: Duration,
+        is_so: impl Fn(&TaskView) -> bool + Send,
+    ) -> Result<TaskView, Error> {
+        Ok(self.as_seen_by(caller, self.bridge.wait_until(id, limit, is_so).await?))
+    }
+
+    /// All that waits for people, or all requests of one task, closed ones too; the oldest first.
+    pub async fn requests(
+        &self,
+        caller: &Caller,
+        task_id: Option<TaskId>,
+    ) -> Result<Vec<RequestRecord>, Error> {
+        let mut requests = match task_id {
+            Some(task_id) => self.bridge.requests(task_id).await?,
+            None => self.bridge.open_requests(None).await?,
+        };
+        self.hide_secrets(caller, &mut requests);
+        Ok(requests)
+    }
+
+    /// One request of a task.
+    pub async fn request(&self, caller: &Caller, id: &str, request: &str) -> Result<RequestRecord, Error> {
+        let mut record = self.bridge.request(&self.bridge.find(id).await?.id, request).await?;
+        self.hide_secrets(caller, std::slice::from_mut(&mut record));
+        Ok(record)
+    }
+
+    /// The changes of a request with their whole diffs.
+    pub async fn whole_changes(
+        &self,
+        caller: &Caller,
+        request: &RequestRecord,
+    ) -> Result<OpenedChanges, Error> {
+        let mut opened = self.bridge.whole_changes(request).await?;
+        if let Some(redactor) = self.redactor_for(caller) {
+            for change in &mut opened.changes {
+                *change = change.redacted(redactor);
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Whether a caller may go on with a task, which is to hand over work in its place: somebody who could not have started
+    /// it cannot. An approver can, as with a yes to whatever it asks for, but not in a directory where only the owner has
+    /// tasks work.
+    fn within_reach(&self, caller: &Caller, task: &Task) -> Result<(), Refusal> {
+        if caller.is_owner() {
+            return Ok(());
+        }
+        let door = caller.door(Door::Agent);
+        self.rules().admit_place_again(&task.settings, door)?;
+        if caller.role >= Role::Approver { Ok(()) } else { self.rules().admit_again(&task.settings, door) }
+    }
+
+    /// Records who commands what, before it is done. What would be refused anyway is not recorded.
+    async fn note(&self, caller: &Caller, action: &str, task: &Task) -> Result<(), Error> {
+        if task.status.is_at_rest() {
+            return Ok(());
+        }
+        self.bridge.note(&caller.name, action, Some(&task.id)).await
+    }
+
+    fn as_seen_by(&self, caller: &Caller, mut view: TaskView) -> TaskView {
+        self.hide_secrets(caller, &mut view.open_requests);
+        view
+    }
+
+    /// A request shows secrets that something could act on to whoever may approve it. To nobody else.
+    fn hide_secrets(&self, caller: &Caller, requests: &mut [RequestRecord]) {
+        if let Some(redactor) = self.redactor_for(caller) {
+            for request in requests {
+                request.ask.ask.redact(redactor);
+            }
+        }
+    }
+
+    fn redactor_for(&self, caller: &Caller) -> Option<&Redactor> {
+        (caller.role < Role::Approver).then(|| self.bridge.redactor())
+    }
+}

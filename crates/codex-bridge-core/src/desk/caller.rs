@@ -1,0 +1,276 @@
+//! Who calls: a name for the record, a role, and how they were let in.
+
+use std::fmt;
+
+use super::calls::Door;
+use crate::bridge::{Bridge, Giver};
+use crate::task::GiverKind;
+use crate::token::{Role, Token};
+
+/// The name of the machine's owner in the audit log.
+const OWNER: &str = "local user";
+/// The name of an agent that acts for the owner.
+const AGENT: &str = "agent";
+/// The name of an agent inside one of our own hosts.
+const NESTED_AGENT: &str = "nested agent";
+/// The names of callers with a token begin with this word.
+const TOKEN: &str = "token ";
+
+/// Who calls. Whoever lets a caller in (the socket, the port, a channel) makes this; no caller can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The name in the audit log: `local user`, `token phone`, `telegram:7 (Ann)`.
+    pub name: String,
+    /// What the caller may do.
+    pub role: Role,
+    origin: Origin,
+}
+
+/// How a caller was let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Origin {
+    /// By the socket, which only the owner of the machine's account can open.
+    Owner,
+    /// By the socket, through a program of the owner that acts for somebody else, as `codex-bridge mcp` does for an agent.
+    Delegate,
+    /// By a token. A later token of the same name has another hash.
+    Token { name: String, hash: Vec<u8> },
+    /// By the socket, from a process below one of our hosts. The operator has to allow it.
+    Nested,
+    /// By a message in a chat.
+    Chat,
+}
+
+/// What a caller can do. The same verbs at every door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// Read tasks, logs, requests and deliveries.
+    Read,
+    /// Start a task.
+    Start,
+    /// Give a finished task another turn.
+    Continue,
+    /// Branch a finished task.
+    Fork,
+    /// Add to the running turn.
+    Steer,
+    /// Stop a task.
+    Interrupt,
+    /// Free a task's thread for another program.
+    Release,
+    /// Be told of finished tasks, each once.
+    TellEnded,
+    /// Send a delivery again, or a test to a target.
+    Deliver,
+    /// Decide what Codex asks.
+    Decide,
+    /// See a request with nothing hidden.
+    Reveal,
+    /// Administer the daemon: tokens, trust, channels, inbox, store, audit log, stop.
+    Administer,
+}
+
+/// The least that a caller needs for a verb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Least {
+    /// This role, or one above.
+    Role(Role),
+    /// The owner of the machine's account, who acts for nobody else.
+    Owner,
+}
+
+impl Verb {
+    /// Who may do it.
+    pub fn least(self) -> Least {
+        match self {
+            Self::Read => Least::Role(Role::Viewer),
+            Self::Start
+            | Self::Continue
+            | Self::Fork
+            | Self::Steer
+            | Self::Interrupt
+            | Self::Release
+            | Self::TellEnded
+            | Self::Deliver => Least::Role(Role::Operator),
+            Self::Decide => Least::Role(Role::Approver),
+            Self::Reveal | Self::Administer => Least::Owner,
+        }
+    }
+}
+
+/// The caller may not do it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forbidden {
+    /// Why, in a sentence without a full stop.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+impl fmt::Display for Forbidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Forbidden {}
+
+impl Caller {
+    /// The owner of the machine's account, who may do everything.
+    pub fn owner() -> Self {
+        Self { name: OWNER.to_owned(), role: Role::Approver, origin: Origin::Owner }
+    }
+
+    /// An agent that one of our hosts has started. It may hand over work and approve nothing.
+    pub fn nested() -> Self {
+        Self { name: NESTED_AGENT.to_owned(), role: Role::Operator, origin: Origin::Nested }
+    }
+
+    /// The holder of a token.
+    pub fn with_token(token: &Token) -> Self {
+        let origin = Origin::Token { name: token.name.clone(), hash: token.hash.clone() };
+        Self { name: format!("{TOKEN}{}", token.name), role: token.role, origin }
+    }
+
+    /// The author of a message in a chat.
+    pub(crate) fn in_chat(author: String, role: Role) -> Self {
+        Self { name: author, role, origin: Origin::Chat }
+    }
+
+    /// Somebody who acts for this caller, with no more than this role. They are never the owner.
+    #[must_use]
+    pub fn delegate(self, role: Role) -> Self {
+        let role = self.role.min(role);
+        match self.origin {
+            Origin::Owner => Self { name: AGENT.to_owned(), role, origin: Origin::Delegate },
+            _ => Self { role, ..self },
+        }
+    }
+
+    /// The same caller, who uses the tool for agents: the owner's own agent is called so in the audit log.
+    #[must_use]
+    pub fn by_tool(self) -> Self {
+        if self.is_local() { Self { name: AGENT.to_owned(), ..self } } else { self }
+    }
+
+    /// Whether this is the owner of the machine's account, who acts for nobody else.
+    pub fn is_owner(&self) -> bool {
+        self.origin == Origin::Owner && self.role == Role::Approver
+    }
+
+    /// Whether this is the owner, or somebody on this machine who acts for the owner.
+    pub fn is_local(&self) -> bool {
+        matches!(self.origin, Origin::Owner | Origin::Delegate)
+    }
+
+    /// The name and the hash of the caller's token.
+    pub fn token(&self) -> Option<(&str, &[u8])> {
+        match &self.origin {
+            Origin::Token { name, hash } => Some((name, hash)),
+            _ => None,
+        }
+    }
+
+    /// Whether the caller may still come in: a token may have been revoked since.
+    pub fn is_let_in(&self, bridge: &Bridge) -> bool {
+        self.token().is_none_or(|(name, hash)| bridge.is_still_valid(name, hash))
+    }
+
+    /// Refuses a verb that this caller may not do.
+    pub fn may(&self, verb: Verb) -> Result<(), Forbidden> {
+        match verb.least() {
+            Least::Role(role) if self.role >= role => Ok(()),
+            Least::Role(role) => Err(self.lacks(role)),
+            Least::Owner if self.is_owner() => Ok(()),
+            Least::Owner => Err(self.is_not_owner()),
+        }
+    }
+
+    fn lacks(&self, role: Role) -> Forbidden {
+        let article = if self.role == Role::Viewer { "a" } else { "an" };
+        let message = format!("{} is {article} {}: this needs {role}", self.name, self.role);
+        let hint = match self.origin {
+            Origin::Delegate => {
+                format!("a person can do it, or whoever set this agent up gives it `--role {role}`")
+            }
+            Origin::Nested => "a person outside can do it".to_owned(),
+            Origin::Chat => "the operator lists who may in the channel's configuration".to_owned(),
+            Origin::Owner | Origin::Token { .. } => format!("use a token with the role {role}"),
+        };
+        Forbidden { message, hint }
+    }
+
+    fn is_not_owner(&self) -> Forbidden {
+        let message = match self.origin {
+            Origin::Delegate => {
+                "this can be done only by the user that the daemon runs as, and by no agent for them"
+            }
+            _ => "this can be done only on the machine itself, by the user that the daemon runs as",
+        };
+        Forbidden { message: message.to_owned(), hint: "use the command line there".to_owned() }
+    }
+
+    /// As whom the caller hands over work. What comes by a token counts against its quota.
+    pub fn giver(&self) -> Giver {
+        let kind = if self.is_owner() { GiverKind::Owner } else { GiverKind::Other };
+        Giver { name: self.name.clone(), token: self.token().map(|(name, _)| name.to_owned()), kind }
+    }
+
+    /// The caller's own name for a request, as it is stored. Two callers who use the same name do not meet.
+    pub fn own_name(&self, client_request_id: Option<String>) -> Option<String> {
+        let id = client_request_id.filter(|id| !id.trim().is_empty())?;
+        // A name that looks like that of a token's caller must not meet the work of that token.
+        let is_kept = self.is_local() && !id.starts_with(TOKEN);
+        Some(if is_kept { id } else { format!("{}: {id}", self.name) })
+    }
+
+    /// The door that a start by this caller comes through. Only the owner's own word for it counts.
+    pub fn door(&self, said: Door) -> Door {
+        match self.origin {
+            Origin::Owner if self.is_owner() => said,
+            Origin::Owner | Origin::Delegate => Door::Agent,
+            Origin::Token { .. } | Origin::Nested | Origin::Chat => Door::Remote,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delegate_is_not_the_owner() {
+        assert!(Caller::owner().is_owner() && Caller::owner().may(Verb::Administer).is_ok());
+        for role in Role::ALL {
+            let agent = Caller::owner().delegate(role);
+            assert_eq!((agent.role, agent.name.as_str(), agent.is_owner()), (role, "agent", false));
+            assert!(agent.may(Verb::Administer).is_err());
+            assert_eq!(agent.door(Door::Cli), Door::Agent, "whatever it says");
+        }
+        assert_eq!(Caller::owner().door(Door::Cli), Door::Cli);
+    }
+
+    #[test]
+    fn a_delegate_has_no_more_than_who_it_acts_for() {
+        let agent = Caller::owner().delegate(Role::Viewer).delegate(Role::Approver);
+        assert_eq!((agent.role, agent.is_owner()), (Role::Viewer, false));
+        let nested = Caller::nested().delegate(Role::Approver);
+        assert_eq!((nested.role, nested.door(Door::Agent)), (Role::Operator, Door::Remote));
+    }
+
+    #[test]
+    fn each_verb_needs_its_role_and_no_more() {
+        let may = |role, verb| Caller::owner().delegate(role).may(verb).is_ok();
+        for (verb, least) in [
+            (Verb::Read, Role::Viewer),
+            (Verb::Start, Role::Operator),
+            (Verb::Interrupt, Role::Operator),
+            (Verb::Decide, Role::Approver),
+        ] {
+            for role in Role::ALL {
+                assert_eq!(may(role, verb), role >= least, "{verb:?} by {role}");
+            }
+        }
+        assert!(!may(Role::Approver, Verb::Reveal));
+    }
+}
