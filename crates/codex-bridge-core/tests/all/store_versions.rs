@@ -1,16 +1,19 @@
 //! The database of every version still opens, with all that is in it: `tests/data/v*/`.
 //!
 //! A new version gets its own with `CODEX_BRIDGE_TEST_WRITE_STORE=$PWD/tests/data/vN cargo nextest run store_versions`.
+//! `v10` is the store of a real run: tasks with commands, a patch, approvals, a request that is open, a branch, notices.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use codex_bridge_core::event::{Diff, Line, NewEvent};
+use codex_bridge_core::outbox::Delivery;
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::conformance::samples::{
     add, append, full_task, new_task, request, task_id, turn,
 };
 use codex_bridge_core::store::sqlite::Sqlite;
-use codex_bridge_core::store::{RequestFilter, Store, TaskFilter, Write};
+use codex_bridge_core::store::{DeliveryFilter, RequestFilter, Store, TaskFilter, Write};
 use codex_bridge_core::task::TurnRecord;
 use codex_wire::RequestId;
 use rusqlite::Connection;
@@ -35,7 +38,11 @@ async fn content(store: &Sqlite) -> Value {
         let events = store.events(&task.id, 0, u32::MAX).await.unwrap();
         tasks.push(json!({"task": task, "turns": turns, "events": events}));
     }
-    json!({"tasks": tasks, "requests": store.requests(&RequestFilter::default()).await.unwrap()})
+    let requests = store.requests(&RequestFilter::default()).await.unwrap();
+    let deliveries = store.deliveries(&DeliveryFilter::default()).await.unwrap();
+    let told = |one: &Delivery| json!({"id": one.id, "target": one.target, "notice": one.notice});
+    let deliveries: Vec<Value> = deliveries.iter().map(told).collect();
+    json!({"tasks": tasks, "requests": requests, "deliveries": deliveries})
 }
 
 async fn write(folder: &Path) {
@@ -105,7 +112,10 @@ async fn the_store_of_every_version_opens_with_all_that_is_in_it() {
         let expected = fs::read_to_string(version.join("content.json")).unwrap();
         assert_holds(&content(&store).await, &serde_json::from_str(&expected).unwrap(), "content");
         assert_sound(&store).await;
-        store.commit(vec![append(1, [21])]).await.unwrap();
+        let task = store.tasks(&TaskFilter::default()).await.unwrap().remove(0);
+        let line = Line::from(Diff { diff: "one more".into() });
+        let events = vec![NewEvent { at: 1, line }];
+        store.commit(vec![Write::Append { task_id: task.id, events }]).await.unwrap();
     }
 }
 
