@@ -12,7 +12,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::accounts::Accounts;
 use crate::config::Config;
-use crate::decisions::Decisions;
 use crate::desk;
 use crate::event::{Line, NewEvent, Seq, StateChanged};
 use crate::host_rules::HostRules;
@@ -21,7 +20,7 @@ use crate::outbox;
 use crate::outbox::notice::TurnFacts;
 use crate::queue::{Queue, Ticket};
 use crate::request::RequestRecord;
-use crate::runner::{self, Runner};
+use crate::runner;
 use crate::seal;
 use crate::store::{self, Store, Write};
 use crate::task::{Limits, Parked, Settings, Status, Task, TaskId, TimeMs};
@@ -52,6 +51,7 @@ use delivering::Outbox;
 use news::Newsroom;
 use receiving::Inbox;
 
+pub(crate) use answering::in_words;
 pub use answering::{DecisionOutcome, DecisionReport, Which};
 pub use counting::{Standing, Tally, Watchdog};
 pub(crate) use delivering::{letters, letters_of_rest};
@@ -80,7 +80,6 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) key: seal::Key,
     pub(crate) hosts: Hosts,
-    pub(crate) decisions: Decisions,
     queue: Mutex<Queue>,
     accounts: Mutex<Accounts>,
     /// Told when somebody who waits may be able to go on.
@@ -97,7 +96,7 @@ pub(crate) struct Inner {
     tasks: Spawned,
     /// Changes that were begun.
     changes: Spawned,
-    /// Held while a task that does not run is changed, and while a decision is recorded.
+    /// Held while a task that does not run is changed.
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// Held while a task is parked for a login: one of them carries the notice.
     pub(crate) parking: tokio::sync::Mutex<()>,
@@ -263,8 +262,7 @@ impl Bridge {
     /// Opens the bridge: takes over the hosts that live, and sets right every task that was under way.
     pub async fn open(config: Config, store: Arc<dyn Store>, key: seal::Key) -> Result<Self, Error> {
         let rules = HostRules::new(&config).map_err(|failure| Error::Hosts(failure.message))?;
-        let (hosts, changes) =
-            Hosts::attach(&config, rules).await.map_err(|error| Error::Hosts(error.to_string()))?;
+        let hosts = Hosts::attach(&config, rules).await.map_err(|error| Error::Hosts(error.to_string()))?;
         let tokens = store.tokens().await?;
         let inner = Inner {
             admission: desk::admission::Rules::of(&config),
@@ -273,7 +271,6 @@ impl Bridge {
             store,
             key,
             hosts,
-            decisions: Decisions::default(),
             accounts: Mutex::default(),
             resuming: Arc::default(),
             runners: Mutex::default(),
@@ -289,7 +286,7 @@ impl Bridge {
             parking: tokio::sync::Mutex::default(),
         };
         let bridge = Self { inner: Arc::new(inner) };
-        bridge.recover(&changes).await?;
+        bridge.recover().await?;
         bridge.inner.recover_outbox().await?;
         bridge.inner.tasks.spawn(upkeep::run(Arc::downgrade(&bridge.inner)));
         bridge.inner.tasks.spawn(delivering::run(Arc::downgrade(&bridge.inner)));
@@ -539,7 +536,7 @@ impl Inner {
         self.news.turn_runs(&task_id);
         let inner = Arc::clone(self);
         self.tasks.spawn(async move {
-            Runner::new(Arc::clone(&inner), task_id.clone(), queue).run(mode).await;
+            runner::run(Arc::clone(&inner), task_id.clone(), queue, mode).await;
             inner.runners().remove(&task_id);
             inner.news.turn_is_over(&task_id);
             inner.queue().finish(&task_id);
@@ -592,7 +589,7 @@ pub(crate) fn state_event(task: &Task, now: TimeMs) -> Write {
 }
 
 /// One line for the audit log.
-fn audit(by: &str, action: &str, task_id: Option<&TaskId>, detail: &str) -> Write {
+pub(crate) fn audit(by: &str, action: &str, task_id: Option<&TaskId>, detail: &str) -> Write {
     Write::Audit {
         at: now_ms(),
         actor: by.to_owned(),

@@ -42,19 +42,16 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// Takes over the hosts that live, and says what became of the others.
-    pub(crate) async fn attach(
-        config: &Config,
-        rules: HostRules,
-    ) -> Result<(Self, Vec<Change>), host::Error> {
+    /// Takes over the hosts that live.
+    pub(crate) async fn attach(config: &Config, rules: HostRules) -> Result<Self, host::Error> {
         let (dir, limits) = (&config.hosts_dir, config.host_limits);
-        let (pool, mut changes) = match &config.reach {
+        let (pool, _) = match &config.reach {
             Reach::Own => Pool::attach(dir, limits).await?,
             Reach::Launcher(launcher) => Pool::attach_through(launcher, dir, limits).await?,
         };
         // Their threads are taken up by hosts with the rules of today.
         for host in pool.hosts().iter().filter(|host| !rules.are_of(host)) {
-            changes.extend(host.stop(Stop::Now).await.err().map(Change::Failed));
+            let _ = host.stop(Stop::Now).await;
         }
         let template = Launch {
             keeper: config.keeper.clone(),
@@ -71,14 +68,13 @@ impl Hosts {
             config: rules.overrides(),
             ready_timeout: READY_LIMIT,
         };
-        let hosts = Self {
+        Ok(Self {
             pool,
             template: Arc::new(template),
             default_home: login::home(config, None),
             rules,
             closed: Arc::default(),
-        };
-        Ok((hosts, changes))
+        })
     }
 
     /// The living host of an epoch. One that is just being ended is waited for.

@@ -5,7 +5,6 @@
 mod accounts;
 pub mod bridge;
 pub mod config;
-mod decisions;
 pub mod desk;
 pub mod diff;
 pub mod event;

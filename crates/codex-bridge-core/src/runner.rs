@@ -8,55 +8,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use codex_session::{Failure, FailureKind, Session, SteerOutcome, TurnOptions, TurnResult, WorkLimit};
+use codex_session::{Failure, FailureKind, Session, TurnOptions, TurnResult, WorkLimit};
 use futures_util::FutureExt;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-use crate::bridge::{Inner, now_ms};
+use crate::bridge::{Bridge, Inner, now_ms};
 use crate::failpoint;
 use crate::store::{self, Write};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord};
 use crate::trust::Trust;
 
-mod approver;
 mod ending;
 mod journal;
+mod mailbox;
 mod opening;
 mod unwritten;
 
+use mailbox::Mailbox;
+pub(crate) use mailbox::{COMMANDS, Command, Decide, Recorded, Steer};
 pub(crate) use opening::session_setup;
 use unwritten::Unwritten;
 
-/// Commands that wait for a runner.
-pub(crate) const COMMANDS: usize = 32;
-/// How long a store that failed is left alone.
-const STORE_PAUSE: Duration = Duration::from_secs(2);
 /// Less work than this is not worth a write of its own.
 const WORK_STEP_MS: u64 = 1_000;
 /// Steers of which it is remembered who said them until Codex takes them: it does so with its next step, or never.
 const STEERERS: usize = 256;
 /// Events of a session that wait to be recorded.
 const JOURNAL: usize = 256;
-
-/// What a runner is told.
-pub(crate) enum Command {
-    /// Add this to the turn.
-    Steer(Steer),
-    /// Stop it; answered when it has ended.
-    Interrupt { reply: oneshot::Sender<()> },
-}
-
-/// What is to be added to a turn.
-pub(crate) struct Steer {
-    /// The words.
-    pub(crate) text: String,
-    /// Our name for it, by which it is found in the log once Codex took it.
-    pub(crate) client_id: String,
-    /// Who says it.
-    pub(crate) by: String,
-    /// What comes of it.
-    pub(crate) reply: oneshot::Sender<SteerOutcome>,
-}
 
 /// How the turn comes to be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,19 +45,9 @@ pub(crate) enum Mode {
     Recovered,
 }
 
-/// Runs one turn of a task.
-pub(crate) struct Runner {
-    inner: Arc<Inner>,
-    task_id: TaskId,
-    commands: mpsc::Receiver<Command>,
-    /// Whoever waits for the turn to be stopped.
-    interrupters: Vec<oneshot::Sender<()>>,
-    /// What came while the thread was being opened, and is added as soon as it is.
-    early: Vec<Steer>,
-}
-
-/// A turn that is being run, with the rows that it owns.
-struct Work {
+/// Runs one turn of a task, and owns its rows meanwhile: no one else changes the task, the turn or its requests.
+struct Runner<'a> {
+    mailbox: &'a mut Mailbox,
     inner: Arc<Inner>,
     task: Task,
     turn: TurnRecord,
@@ -111,42 +79,42 @@ struct Work {
     trust: Trust,
 }
 
-impl Runner {
-    pub(crate) fn new(inner: Arc<Inner>, task_id: TaskId, commands: mpsc::Receiver<Command>) -> Self {
-        Self { inner, task_id, commands, interrupters: Vec::new(), early: Vec::new() }
-    }
-
-    /// Runs the task's open turn to its end. A store that fails leaves the task as it stands, to be set right at the
-    /// next start: nothing is told that is not durable.
-    pub(crate) async fn run(mut self, mode: Mode) {
-        let mut mode = mode;
-        loop {
-            let done = match self.load().await {
-                Ok(Some(mut work)) => self.drive(&mut work, mode).await.is_ok(),
-                Ok(None) => true,
-                Err(_) => false,
-            };
-            if done {
-                break;
-            }
-            // The store failed. The turn goes on without us: it is taken up again when the store is back.
-            tokio::time::sleep(STORE_PAUSE).await;
-            mode = Mode::Recovered;
+/// Runs the task's open turn to its end. A store that fails leaves the task as it stands, to be set right at the next
+/// attempt: nothing is told that is not durable.
+pub(crate) async fn run(
+    inner: Arc<Inner>,
+    task_id: TaskId,
+    commands: mpsc::Receiver<Command>,
+    mut mode: Mode,
+) {
+    let mut mailbox = Mailbox::new(Bridge { inner }, task_id, commands);
+    loop {
+        let done = match Runner::load(&mut mailbox).await {
+            Ok(Some(mut runner)) => runner.drive(mode).await.is_ok(),
+            Ok(None) => true,
+            Err(_) => false,
+        };
+        if done {
+            return;
         }
-        for interrupter in self.interrupters {
-            let _ = interrupter.send(());
-        }
+        // The store failed. The turn goes on without us: it is taken up again when the store is back.
+        mailbox.pause().await;
+        mode = Mode::Recovered;
     }
+}
 
-    async fn load(&self) -> Result<Option<Work>, store::Error> {
-        let task = self.inner.store.task(&self.task_id).await?;
-        let turn = self.inner.store.turns(&self.task_id).await?.pop();
+impl<'a> Runner<'a> {
+    async fn load(mailbox: &'a mut Mailbox) -> Result<Option<Self>, store::Error> {
+        let inner = Arc::clone(&mailbox.bridge.inner);
+        let task = inner.store.task(&mailbox.task_id).await?;
+        let turn = inner.store.turns(&mailbox.task_id).await?.pop();
         let open = turn.filter(|turn| turn.progress != TurnProgress::Ended);
         let Some((task, turn)) = task.zip(open) else { return Ok(None) };
-        Ok(Some(Work {
-            inner: Arc::clone(&self.inner),
+        Ok(Some(Self {
+            mailbox,
             began_at: turn.created_at,
-            login_seen: self.inner.login_fingerprint(&task).await.unwrap_or_default(),
+            login_seen: inner.login_fingerprint(&task).await.unwrap_or_default(),
+            inner,
             was_served: false,
             worked_before_ms: task.used.work_ms,
             meter: Arc::default(),
@@ -163,32 +131,32 @@ impl Runner {
         }))
     }
 
-    async fn drive(&mut self, work: &mut Work, mode: Mode) -> Result<(), store::Error> {
+    async fn drive(&mut self, mode: Mode) -> Result<(), store::Error> {
         if mode == Mode::Recovered {
-            work.look_back().await?;
+            self.look_back().await?;
         } else {
-            work.began_at = now_ms();
+            self.began_at = now_ms();
         }
-        let Some(prompt) = work.prompt() else { return work.end(unreadable()).await };
-        work.settle_trust(mode);
-        work.begin().await?;
+        let Some(prompt) = self.prompt() else { return self.end(unreadable()).await };
+        self.settle_trust(mode);
+        self.begin().await?;
         let (journal, mut told) = mpsc::channel(JOURNAL);
-        let opened = self.open(work, &mut told, journal, mode).await?;
+        let opened = self.open(&mut told, journal, mode).await?;
         let Some(session) = opened else { return Ok(()) };
         failpoint::hit("thread.before_record");
-        work.thread_opened(&session).await?;
+        self.thread_opened(&session).await?;
         failpoint::hit("thread.recorded");
-        work.about_to_send().await?;
+        self.about_to_send().await?;
         failpoint::hit("prompt.recorded");
 
-        let turn = session.run_turn(prompt, work.turn_options(mode));
+        let turn = session.run_turn(prompt, self.turn_options(mode));
         tokio::pin!(turn);
         // Its beginning is said before what came early, which needs a turn to be added to.
         let mut ended = (&mut turn).now_or_never();
-        for steer in std::mem::take(&mut self.early) {
-            work.steer(steer, &session);
+        for steer in std::mem::take(&mut self.mailbox.early) {
+            self.steer(steer, &session);
         }
-        if work.was_interrupting {
+        if self.was_interrupting {
             stop(&session);
         }
         let result = loop {
@@ -197,44 +165,38 @@ impl Runner {
             }
             tokio::select! {
                 result = &mut turn => ended = Some(result),
-                Some(event) = told.recv() => work.record(event, &session).await?,
-                Some(command) = self.commands.recv() => self.on_command(command, work, &session).await?,
+                Some(event) = told.recv() => self.record(event, &session).await?,
+                Some(command) = self.mailbox.commands.recv() => self.on_command(command, &session).await?,
             }
         };
         while let Ok(event) = told.try_recv() {
-            work.record(event, &session).await?;
+            self.record(event, &session).await?;
         }
         failpoint::hit("completion.before_record");
-        work.end(result).await?;
+        self.end(result).await?;
         failpoint::hit("completion.recorded");
-        work.leave(&session).await;
-        work.unload_if_distrusted().await;
+        self.leave(&session).await;
+        self.unload_if_distrusted().await;
         Ok(())
     }
 
-    async fn on_command(
-        &mut self,
-        command: Command,
-        work: &mut Work,
-        session: &Session,
-    ) -> Result<(), store::Error> {
+    async fn on_command(&mut self, command: Command, session: &Session) -> Result<(), store::Error> {
         // The session waits for the journal, which is read here: so nothing of it is waited for here.
         match command {
-            Command::Steer(steer) => work.steer(steer, session),
+            Command::Steer(steer) => self.steer(steer, session),
+            Command::Decide(decide) => self.mailbox.decide(decide, Some(session)).await,
             Command::Interrupt { reply } => {
-                self.interrupters.push(reply);
-                if work.task.status != Status::Interrupting {
-                    work.task.status = Status::Interrupting;
-                    work.inner.save_state(&mut work.task).await?;
+                self.mailbox.interrupters.push(reply);
+                if self.task.status != Status::Interrupting {
+                    self.task.status = Status::Interrupting;
+                    self.inner.save_state(&mut self.task).await?;
                 }
                 stop(session);
             }
         }
         Ok(())
     }
-}
 
-impl Work {
     /// Adds to the turn. Who said it is known when Codex has taken it.
     fn steer(&mut self, steer: Steer, session: &Session) {
         let Steer { text, client_id, by, reply } = steer;
@@ -249,8 +211,8 @@ impl Work {
     /// What is to be known of a turn that was under way before us.
     async fn look_back(&mut self) -> Result<(), store::Error> {
         self.inner.news.turn_was_joined_midway(&self.task.id);
-        self.was_interrupting = self.task.status == Status::Interrupting;
-        self.askers_left().await?;
+        let is_told_to_stop = !self.mailbox.interrupters.is_empty();
+        self.was_interrupting = is_told_to_stop || self.task.status == Status::Interrupting;
         self.host_was_lost = match &self.task.epoch {
             Some(epoch) => self.inner.hosts.find(epoch).await.is_none(),
             None => false,

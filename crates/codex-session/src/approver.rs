@@ -1,4 +1,5 @@
-//! Whoever answers for a person.
+//! Whoever answers for a person, for programs that can answer in a function. What it says goes the way of
+//! [`Session::decide`](crate::Session::decide).
 
 use std::future::Future;
 
@@ -8,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use crate::ask::Ask;
-use crate::decision::{Decider, Decision, RequestKey};
+use crate::decision::Decision;
 
 /// Decides what Codex asks. May take as long as it likes: no clock of the turn runs meanwhile, and the future is
 /// dropped when the question has become idle. A panic counts as a no.
@@ -27,12 +28,6 @@ use crate::decision::{Decider, Decision, RequestKey};
 pub trait Approver: Send + Sync + 'static {
     /// What a person decides.
     fn decide(&self, ask: Ask) -> BoxFuture<'static, Decision>;
-
-    /// The same for programs that remember requests by name and decisions with who made them.
-    fn decide_request(&self, key: RequestKey, ask: Ask) -> BoxFuture<'static, (Decision, Decider)> {
-        drop(key);
-        self.decide(ask).map(|decision| (decision, Decider::Person("approver".to_owned()))).boxed()
-    }
 
     /// Runs a tool that was offered to Codex at the start of the thread. Without one, the model is told so.
     fn call_tool(&self, call: DynamicToolCall) -> BoxFuture<'static, Answer> {

@@ -3,7 +3,8 @@
 //! - [`Session`]: the handle. [`SessionConfig`] and [`TurnOptions`] set it up, [`TurnResult`] comes back.
 //! - [`Dial`]: how Codex is reached. [`OnHost`] keeps turns alive when this program dies; [`OwnCodex`] is a child on
 //!   pipes; [`Injected`] takes any transport.
-//! - [`Approver`]: whoever answers what Codex asks ([`Ask`] in, [`Decision`] out). Without one the answer is no.
+//! - [`Session::decide`]: answers what Codex asks ([`SessionEvent::Asked`]). An [`Approver`] does it for programs that can
+//!   answer in a function ([`Ask`] in, [`Decision`] out). Without either the answer is no.
 //! - [`turn`]: the pure machine that holds the rules of a turn's life.
 //!
 //! What the messages look like on the wire is not known here, and nothing is remembered beyond the session.
@@ -34,4 +35,4 @@ pub use policy::{ApprovalPolicy, Escalations};
 pub use result::{TurnOutcome, TurnResult};
 pub use session::{Events, Prompt, Session, Standing};
 pub use settings::{ApprovalMode, CallLimits, Sandbox, SessionConfig, TurnOptions, WorkLimit};
-pub use turn::SteerOutcome;
+pub use turn::{DecideOutcome, SteerOutcome};

@@ -1,5 +1,5 @@
 //! A Codex session: one thread, driven turn by turn. The handle is cheap to clone; an actor behind it owns
-//! everything, so that a turn, a steer, an interrupt and an approval never wait for each other.
+//! everything, so that a turn, a steer, a decision and an interrupt never wait for each other.
 
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use codex_wire::{Epoch, ThreadId, TurnId};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::approver::Approver;
+use crate::decision::{Decider, Decision, RequestKey};
 use crate::failure::{Failure, FailureKind};
 use crate::link::Dial;
 use crate::narration::SessionEvent;
 use crate::result::{TurnOutcome, TurnResult};
 use crate::settings::{SessionConfig, TurnOptions};
-use crate::turn::SteerOutcome;
+use crate::turn::{Decide, DecideOutcome, SteerOutcome};
 
 mod actor;
 mod inspecting;
@@ -61,6 +62,7 @@ enum Command {
     Open { reply: oneshot::Sender<Result<ThreadId, Failure>> },
     Run { job: Job, options: Box<TurnOptions>, reply: oneshot::Sender<TurnResult> },
     Steer { input: Vec<UserInput>, client_id: Option<String>, reply: oneshot::Sender<SteerOutcome> },
+    Decide { decide: Decide, reply: oneshot::Sender<DecideOutcome> },
     Interrupt,
     Standing { reply: oneshot::Sender<Standing> },
     Close { reply: oneshot::Sender<()> },
@@ -201,6 +203,21 @@ impl Session {
         }
         // It may have been sent by then.
         outcome.await.unwrap_or_else(|_| SteerOutcome::unknown("the session was closed"))
+    }
+
+    /// Decides on what Codex asks, as [`SessionEvent::Asked`] told it: `key` names the request and `digest`
+    /// ([`Ask::digest`](crate::Ask::digest)) what it asks. The first decision counts. That Codex took it is told as
+    /// [`SessionEvent::RequestClosed`].
+    pub async fn decide(
+        &self,
+        key: RequestKey,
+        digest: impl Into<String>,
+        decision: Decision,
+        by: Decider,
+    ) -> DecideOutcome {
+        let decide = Decide { key, digest: digest.into(), decision, by };
+        // A session that is gone runs no turn.
+        self.ask(|reply| Command::Decide { decide, reply }).await.unwrap_or(DecideOutcome::NotOpen)
     }
 
     /// Stops the running turn, also one that has not begun yet. The turn's result tells when it has stopped.

@@ -64,6 +64,9 @@ pub struct SessionConfig {
     pub dynamic_tools: Vec<Value>,
     /// What is answered without asking.
     pub approvals: ApprovalPolicy,
+    /// Whether the program answers what Codex asks by [`Session::decide`](crate::Session::decide). If it does not, and there
+    /// is no approver either, the answer is no.
+    pub takes_decisions: bool,
     /// MCP servers of the program itself, shown without their prefix.
     pub own_mcp_servers: Vec<String>,
     /// How long calls may take.
@@ -114,6 +117,7 @@ impl SessionConfig {
             config: Map::new(),
             dynamic_tools: Vec::new(),
             approvals: ApprovalPolicy::default(),
+            takes_decisions: false,
             own_mcp_servers: Vec::new(),
             call_limits: CallLimits::default(),
             stderr_tail_lines: 12,

@@ -33,7 +33,9 @@ mod stopping;
 use clock::WorkClock;
 use events::Stage;
 pub use events::is_abort_marker;
-pub use interface::{Begin, Effect, Input, Limits, Loss, Notice, Outgoing, Plan, Reply, SteerOutcome};
+pub use interface::{
+    Begin, Decide, DecideOutcome, Effect, Input, Limits, Loss, Notice, Outgoing, Plan, Reply, SteerOutcome,
+};
 use looking::{Held, Unheard};
 pub use requests::Closing;
 use requests::Requests;
@@ -180,7 +182,7 @@ impl Turn {
             Input::Inspected { key, digest, inspection } => {
                 self.on_inspected(&key, &digest, inspection, now, effects);
             }
-            Input::Decided { key, decision, by } => self.on_decision(&key, &decision, by, effects),
+            Input::Decide(decide) => self.on_decide(decide, effects),
             Input::ProgramAnswered { key, answer } => self.on_program_answer(&key, answer, effects),
             Input::Steer { token, input, client_id } => self.on_steer(token, input, client_id, effects),
             Input::Interrupt => self.stop(StopCause::User, now, effects),

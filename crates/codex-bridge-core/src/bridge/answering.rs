@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use codex_session::{Decider, Decision};
+use codex_session::Decision;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use serde::Serialize;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 
-use super::{Bridge, Error, now_ms};
-use crate::failpoint;
+use super::{Bridge, Error};
 use crate::inbox::answer;
 use crate::request::{RequestRecord, RequestState};
-use crate::store::{RequestFilter, Write};
+use crate::runner::{Command, Decide, Recorded};
+use crate::store::RequestFilter;
 use crate::task::{TaskId, TimeMs};
 
 /// How long Codex may take to take an answer before the caller is told that it is on its way.
@@ -95,56 +97,46 @@ impl Bridge {
     ) -> Result<BoxFuture<'static, Result<DecisionReport, Error>>, Error> {
         let task_id = self.find(task).await?.id;
         let mut watch = self.watch(&task_id);
-        let (of, about, by) = (task_id.clone(), About::from(which), by.to_owned());
-        let recorded =
-            self.to_its_end(|bridge| async move { bridge.record_decision(&of, &about, decision, &by).await });
-        let request = match recorded.await? {
-            Recorded::First(request) => request,
-            Recorded::TooLate(request) => {
-                return Ok(ready(Ok(report(&request, late_outcome(request.state)))).boxed());
-            }
+        let request = match which.names().0 {
+            Some(request_id) => self.request(&task_id, request_id).await?,
+            None => self.only_open_request(&task_id).await?,
         };
-        let bridge = self.clone();
+        let too_late = |request| Ok(ready(Ok(report(&request, late_outcome(request.state)))).boxed());
+        if request.state != RequestState::Open {
+            return too_late(request);
+        }
+        let (decision, by) = (self.checked(which, &request, decision)?, by.to_owned());
+        let recorded =
+            self.to_its_end(|bridge| async move { bridge.have_recorded(request, decision, by).await });
+        let mut request = match recorded.await? {
+            Recorded::First(request) => request,
+            Recorded::TooLate(request) => return too_late(request),
+        };
+        let (bridge, give_up_at) = (self.clone(), Instant::now() + TAKEN_LIMIT);
         let taken = async move {
-            let taken = async {
-                loop {
-                    watch.changed().await;
-                    let now = bridge.request(&task_id, &request.request_id).await?;
-                    if now.state != RequestState::Decided {
-                        return Ok::<_, Error>(now);
-                    }
+            while request.state == RequestState::Decided {
+                if timeout_at(give_up_at, watch.changed()).await.is_err() {
+                    return Ok(report(&request, DecisionOutcome::Sent));
                 }
-            };
-            match tokio::time::timeout(TAKEN_LIMIT, taken).await {
-                Ok(request) => {
-                    let request = request?;
-                    Ok(report(&request, final_outcome(request.state)))
-                }
-                Err(_) => Ok(report(&request, DecisionOutcome::Sent)),
+                request = bridge.request(&task_id, &request.request_id).await?;
             }
+            let is_taken = request.state == RequestState::Resolved;
+            let outcome = if is_taken { DecisionOutcome::Resolved } else { late_outcome(request.state) };
+            Ok(report(&request, outcome))
         };
         Ok(taken.boxed())
     }
 
-    async fn record_decision(
+    /// The decision as Codex is to get it, if it can be made on this request.
+    fn checked(
         &self,
-        task_id: &TaskId,
-        about: &About,
+        which: Which<'_>,
+        request: &RequestRecord,
         decision: Decision,
-        by: &str,
-    ) -> Result<Recorded, Error> {
-        let inner = &self.inner;
-        let _changing = inner.changing.lock().await;
-        let mut request = match &about.request_id {
-            Some(request_id) => self.request(task_id, request_id).await?,
-            None => self.only_open_request(task_id).await?,
-        };
-        if request.state != RequestState::Open {
-            return Ok(Recorded::TooLate(request));
-        }
-        about.check(&request, &self.digest_of_whole(&request)?, &decision)?;
+    ) -> Result<Decision, Error> {
+        which.check(request, &self.digest_of_whole(request)?, &decision)?;
         if request.ask.is_question() && is_yes(&decision) {
-            return Err(Error::IsQuestion(request.request_id));
+            return Err(Error::IsQuestion(request.request_id.clone()));
         }
         if !request.offers(&decision) {
             let message = format!(
@@ -153,30 +145,27 @@ impl Bridge {
             );
             return Err(Error::Refused(message));
         }
-        let decision = answer::as_asked(&request.ask, decision).map_err(Error::BadAnswers)?;
-        let now = now_ms();
-        let plain = serde_json::to_vec(&decision).map_err(|error| Error::Refused(error.to_string()))?;
-        request.state = RequestState::Decided;
-        request.decision = Some(in_words(&decision).to_owned());
-        request.decided_by = Some(by.to_owned());
-        request.decided_at = Some(now);
-        if !request.ask.asks_for_secret() {
-            let sealed = inner.key.seal(&plain, &request.request_id);
-            request.sealed_decision = Some(sealed.map_err(|error| Error::Refused(error.to_string()))?);
+        answer::as_asked(&request.ask, decision).map_err(Error::BadAnswers)
+    }
+
+    /// Has the task's runner record a decision: the requests of a turn are the runner's own.
+    async fn have_recorded(
+        &self,
+        request: RequestRecord,
+        decision: Decision,
+        by: String,
+    ) -> Result<Recorded, Error> {
+        let RequestRecord { task_id, request_id, digest, .. } = request;
+        let (reply, recorded) = oneshot::channel();
+        let decide = Decide { request_id: request_id.clone(), digest, decision, by, reply };
+        if let Some(runner) = self.inner.runner(&task_id)
+            && runner.send(Command::Decide(decide)).await.is_ok()
+            && let Ok(recorded) = recorded.await
+        {
+            return recorded;
         }
-        let audit = Write::Audit {
-            at: now,
-            actor: by.to_owned(),
-            action: format!("decide {}", in_words(&decision)),
-            task_id: Some(task_id.clone()),
-            detail: format!("{} {}", request.request_id, request.ask.title),
-        };
-        failpoint::hit("decision.before_record");
-        inner.commit(vec![Write::SaveRequest(Box::new(request.clone())), audit]).await?;
-        failpoint::hit("decision.recorded");
-        inner.decisions.put(&request.key, &request.digest, decision, Decider::Person(by.to_owned()));
-        failpoint::hit("decision.given");
-        Ok(Recorded::First(request))
+        // The turn is over, and with it all that it asked.
+        Ok(Recorded::TooLate(self.request(&task_id, &request_id).await?))
     }
 
     /// What a request asks, with nothing hidden. Who saw it is on the record.
@@ -226,52 +215,38 @@ impl Bridge {
     }
 }
 
-/// The same as [`Which`], for as long as it takes.
-struct About {
-    request_id: Option<String>,
-    digest: Option<String>,
-    is_revealed: bool,
-}
-
-impl From<Which<'_>> for About {
-    fn from(which: Which<'_>) -> Self {
-        let (request_id, digest) = match which {
-            Which::Shown { request_id, digest } | Which::Revealed { request_id, digest } => {
+impl<'a> Which<'a> {
+    /// The name of the request, and the digest of what was shown of it.
+    fn names(self) -> (Option<&'a str>, Option<&'a str>) {
+        match self {
+            Self::Shown { request_id, digest } | Self::Revealed { request_id, digest } => {
                 (Some(request_id), Some(digest))
             }
-            Which::Named(request_id) => (Some(request_id), None),
-            Which::Only => (None, None),
-        };
-        let is_revealed = matches!(which, Which::Revealed { .. });
-        Self { request_id: request_id.map(str::to_owned), digest: digest.map(str::to_owned), is_revealed }
+            Self::Named(request_id) => (Some(request_id), None),
+            Self::Only => (None, None),
+        }
     }
-}
 
-impl About {
     /// Whether this decision can be about this request. A no harms nothing, whatever it is about. A yes to changes of which lists
     /// show the beginning needs the digest of the whole.
-    fn check(&self, request: &RequestRecord, of_whole: &str, decision: &Decision) -> Result<(), Error> {
-        let names_whole = self.digest.as_deref() == Some(of_whole);
-        match &self.digest {
+    fn check(self, request: &RequestRecord, of_whole: &str, decision: &Decision) -> Result<(), Error> {
+        let (digest, is_revealed) = (self.names().1, matches!(self, Self::Revealed { .. }));
+        let names_whole = digest == Some(of_whole);
+        match digest {
             // What was recorded before there were digests matches none.
-            Some(digest) if request.digest.is_empty() || (*digest != request.digest && !names_whole) => {
+            Some(digest) if request.digest.is_empty() || (digest != request.digest && !names_whole) => {
                 Err(Error::AnotherRequest(request.request_id.clone()))
             }
             None if !is_no(decision) => Err(Error::NotShown(request.request_id.clone())),
-            _ if request.ask.has_cut_diff() && !names_whole && !self.is_revealed && !is_no(decision) => {
+            _ if request.ask.has_cut_diff() && !names_whole && !is_revealed && !is_no(decision) => {
                 Err(Error::NotOpened(request.request_id.clone()))
             }
-            _ if request.ask.needs_reveal && !self.is_revealed && !is_no(decision) => {
+            _ if request.ask.needs_reveal && !is_revealed && !is_no(decision) => {
                 Err(Error::NeedsReveal(request.request_id.clone()))
             }
             _ => Ok(()),
         }
     }
-}
-
-enum Recorded {
-    First(RequestRecord),
-    TooLate(RequestRecord),
 }
 
 fn report(request: &RequestRecord, outcome: DecisionOutcome) -> DecisionReport {
@@ -288,20 +263,13 @@ fn report(request: &RequestRecord, outcome: DecisionOutcome) -> DecisionReport {
 fn late_outcome(state: RequestState) -> DecisionOutcome {
     match state {
         RequestState::Expired => DecisionOutcome::Expired,
-        RequestState::Orphaned => DecisionOutcome::Orphaned,
+        RequestState::Open | RequestState::Orphaned => DecisionOutcome::Orphaned,
         _ => DecisionOutcome::AlreadyResolved,
     }
 }
 
-fn final_outcome(state: RequestState) -> DecisionOutcome {
-    match state {
-        RequestState::Resolved => DecisionOutcome::Resolved,
-        state => late_outcome(state),
-    }
-}
-
 /// A decision in one word, without what it may hold.
-fn in_words(decision: &Decision) -> &'static str {
+pub(crate) fn in_words(decision: &Decision) -> &'static str {
     match decision {
         Decision::Accept => "accept",
         Decision::AcceptForSession => "acceptForSession",

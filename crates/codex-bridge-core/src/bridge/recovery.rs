@@ -1,17 +1,15 @@
 //! Setting things right at the start: no row says that something works when nothing does.
 
-use codex_wire::host::pool::Change;
-
 use super::{Bridge, Error, Inner, append, now_ms};
 use crate::event::Line;
 use crate::request::{RequestRecord, RequestState};
 use crate::runner::Mode;
-use crate::store::{RequestFilter, TaskFilter, Write};
-use crate::task::{Status, Task, TurnProgress};
+use crate::store::{self, RequestFilter, TaskFilter, Write};
+use crate::task::{Status, Task, TaskId, TurnProgress};
 
 impl Bridge {
     /// For every task that was under way: its host lives → it is taken up; its host is dead → it is accounted for.
-    pub(super) async fn recover(&self, _changes: &[Change]) -> Result<(), Error> {
+    pub(super) async fn recover(&self) -> Result<(), Error> {
         let inner = &self.inner;
         self.orphan_dead_requests().await?;
         let under_way = TaskFilter {
@@ -43,11 +41,11 @@ impl Bridge {
 
     /// Requests of hosts that are gone can never be answered.
     async fn orphan_dead_requests(&self) -> Result<(), Error> {
-        let states = vec![RequestState::Open, RequestState::Decided];
-        let filter = RequestFilter { states, ..RequestFilter::default() };
-        for mut request in self.inner.store.requests(&filter).await? {
+        for mut request in self.inner.unanswered(None).await? {
             if self.inner.hosts.find(&request.key.epoch).await.is_none() {
-                self.inner.orphan(&mut request).await?;
+                let closed = self.inner.close_request(&mut request, RequestState::Orphaned);
+                self.inner.commit(closed.into()).await?;
+                self.inner.redact_whole_changes(&request).await?;
             }
         }
         Ok(())
@@ -69,11 +67,20 @@ impl Inner {
         Ok(())
     }
 
-    async fn orphan(&self, request: &mut RequestRecord) -> Result<(), Error> {
-        request.close(RequestState::Orphaned, &self.config.redactor, now_ms());
-        let closed = append(&request.task_id, now_ms(), Line::closed(request));
-        self.commit(vec![Write::SaveRequest(Box::new(request.clone())), closed]).await?;
-        self.redact_whole_changes(request).await?;
-        Ok(())
+    /// The requests of a task, or of all, of which Codex has taken no answer.
+    pub(crate) async fn unanswered(
+        &self,
+        task_id: Option<TaskId>,
+    ) -> Result<Vec<RequestRecord>, store::Error> {
+        let states = vec![RequestState::Open, RequestState::Decided];
+        self.store.requests(&RequestFilter { task_id, states, ..RequestFilter::default() }).await
+    }
+
+    /// What records that a request is closed.
+    pub(crate) fn close_request(&self, request: &mut RequestRecord, state: RequestState) -> [Write; 2] {
+        let now = now_ms();
+        request.close(state, &self.config.redactor, now);
+        let closed = append(&request.task_id, now, Line::closed(request));
+        [Write::SaveRequest(Box::new(request.clone())), closed]
     }
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use codex_session::{Failure, FailureKind, Session, TurnOutcome, TurnResult};
 
-use super::Work;
+use super::Runner;
 use crate::bridge::{GO_ON, LinedUp, Watchdog, append, letters_of_rest, now_ms};
 use crate::config::OnHostLoss;
 use crate::event::{Diff, Notice, StateChanged, TurnEnded};
 use crate::outbox::notice::TurnFacts;
+use crate::request::RequestState;
 use crate::store::{self, Write};
 use crate::task::{Parked, Status, TaskError, TimeMs, TurnProgress};
 
@@ -17,7 +18,7 @@ const HOST_LOSSES: u32 = 2;
 /// How often in a row it is taken up again after Codex withheld the network: a login is changed once, not for ever.
 const WITHHELD: u32 = 2;
 
-impl Work {
+impl Runner<'_> {
     pub(super) async fn end(&mut self, result: TurnResult) -> Result<(), store::Error> {
         let now = now_ms();
         let resume = self.settle(&result, now);
@@ -38,6 +39,10 @@ impl Work {
         (self.task.updated_at, self.task.completed_at) = (now, Some(now));
         let mut batch =
             vec![Write::SaveTurn(Box::new(self.turn.clone())), Write::SaveTask(Box::new(self.task.clone()))];
+        // A turn that could not be taken up again leaves what an earlier life recorded of its requests.
+        let mut unanswered = self.inner.unanswered(Some(self.task.id.clone())).await?;
+        let orphaned = |request| self.inner.close_request(request, RequestState::Orphaned);
+        batch.extend(unanswered.iter_mut().flat_map(orphaned));
         let diff = self.diff.take();
         let facts = TurnFacts {
             prompt: Some(&self.turn.prompt_summary),
@@ -71,6 +76,9 @@ impl Work {
         self.inner.commit(batch).await?;
         if goes_on {
             self.inner.line_up_to_resume(&self.task);
+        }
+        for request in &unanswered {
+            self.inner.redact_whole_changes(request).await?;
         }
         Ok(())
     }

@@ -1,7 +1,5 @@
 //! Records what a session tells: events for the log, requests, and what they change in the task.
 
-use std::sync::Arc;
-
 use codex_session::ask::{Detail, Kind, ShownChange, Unredacted};
 use codex_session::tool_display::Display;
 use codex_session::turn::Closing;
@@ -9,7 +7,8 @@ use codex_session::{Ask, Decider, Decision, RequestKey, Session, SessionEvent};
 use codex_wire::TurnId;
 use codex_wire::thread::TokenUsage;
 
-use super::{Work, stop};
+use super::mailbox::give;
+use super::{Runner, stop};
 use crate::bridge::{Inner, LiveKind, Watchdog, append, letters, now_ms, random_hex, state_event};
 use crate::event::{
     Line, RequestDecided, Requested, Retrying, Steered, TerminalInput, ThreadOpened, TurnStarted, Warning,
@@ -29,7 +28,7 @@ const REVEALED_BYTES: usize = 1024 * 1024;
 /// Bytes of a prompt, or of what is added to it, in the log.
 const LOGGED_PROMPT_BYTES: usize = 64 * 1024;
 
-impl Work {
+impl Runner<'_> {
     pub(super) async fn record(
         &mut self,
         event: SessionEvent,
@@ -57,7 +56,7 @@ impl Work {
                     .await?;
             }
             SessionEvent::TurnStarted { turn_id } => self.turn_started(turn_id).await?,
-            SessionEvent::Asked { key, ask } => self.asked(key, *ask).await?,
+            SessionEvent::Asked { key, ask } => self.asked(key, *ask, session).await?,
             SessionEvent::RequestClosed { key, closing } => self.request_closed(&key, closing).await?,
             SessionEvent::Usage(usage) => self.count_tokens(&usage, session).await?,
             SessionEvent::Diff { diff } => self.diff = Some(diff),
@@ -194,13 +193,14 @@ impl Work {
     }
 
     /// Records a request before anyone can see it. One that an earlier life of ours has recorded keeps its decision.
-    async fn asked(&mut self, key: RequestKey, mut ask: Ask) -> Result<(), store::Error> {
+    async fn asked(&mut self, key: RequestKey, mut ask: Ask, session: &Session) -> Result<(), store::Error> {
         // What was recorded under this name may be another request: then nothing that was decided on it counts.
         let known = match self.request(&key).await? {
-            Some(known) if known.digest == ask.digest => return self.asked_again(known, &ask).await,
+            Some(known) if known.digest == ask.digest => {
+                return self.asked_again(known, session).await;
+            }
             known => known,
         };
-        let is_known = known.is_some();
         let request_id = known.map_or_else(|| format!("req-{}", random_hex(8)), |known| known.request_id);
         let whole_bytes = self.keep_whole_changes(&request_id, &mut ask).await?;
         if ask.kind != Kind::Questions {
@@ -213,9 +213,9 @@ impl Work {
             task_id: self.task.id.clone(),
             digest: ask.digest.clone(),
             method: method_of(&ask).to_owned(),
-            ask: StoredAsk { ask: ask.clone(), trust: Some(self.trust), whole_changes_bytes: whole_bytes },
             state: RequestState::Open,
             sealed_ask: self.sealed(&request_id, ask.unredacted.as_ref()),
+            ask: StoredAsk { ask, trust: Some(self.trust), whole_changes_bytes: whole_bytes },
             request_id,
             sealed_decision: None,
             decision: None,
@@ -225,17 +225,26 @@ impl Work {
             expires_at: limit.and_then(|limit| now.checked_add(i64::try_from(limit.as_millis()).ok()?)),
             closed_at: None,
         };
-        let event = append(&self.task.id, now, requested(&record.request_id, &ask));
         failpoint::hit("request.before_record");
-        // Decisions are made under this lock: none on what was recorded before undoes this.
-        let inner = Arc::clone(&self.inner);
-        let _changing = if is_known { Some(inner.changing.lock().await) } else { None };
-        let letters = letters(&self.task, &Notice::of_request(&self.task, &record), now);
-        let mut batch = vec![Write::SaveRequest(Box::new(record)), event];
-        batch.extend(letters);
-        self.inner.commit(batch).await?;
+        self.put_to_people(record, false).await?;
         failpoint::hit("request.recorded");
         Ok(())
+    }
+
+    /// Records a request that is open, with the line and the notices that tell of it.
+    async fn put_to_people(&self, request: RequestRecord, asked_again: bool) -> Result<(), store::Error> {
+        let now = now_ms();
+        let line = Requested {
+            request_id: request.request_id.clone(),
+            digest: request.digest.clone(),
+            title: request.ask.title.clone(),
+            asks: Some(request.ask.kind),
+            call_id: request.ask.call_id.clone(),
+            asked_again,
+        };
+        let mut batch = letters(&self.task, &Notice::of_request(&self.task, &request), now);
+        batch.extend([append(&self.task.id, now, line), Write::SaveRequest(Box::new(request))]);
+        self.inner.commit(batch).await
     }
 
     /// What is asked with nothing hidden, for the person at the machine. What is longer than anyone reads is not kept.
@@ -268,38 +277,21 @@ impl Work {
 
     /// The same request comes again after a crash: what was decided is given, and what was decided but not kept, or
     /// cannot be read any more, is asked again.
-    async fn asked_again(&mut self, known: RequestRecord, ask: &Ask) -> Result<(), store::Error> {
-        if let Some((decision, by)) = self.recorded_decision(&known) {
-            self.inner.decisions.put(&known.key, &known.digest, decision, by);
+    async fn asked_again(
+        &mut self,
+        mut request: RequestRecord,
+        session: &Session,
+    ) -> Result<(), store::Error> {
+        if request.state != RequestState::Decided {
             return Ok(());
         }
-        // A decision is recorded and handed on under this lock: so it is here or with its asker, or it is lost.
-        let inner = Arc::clone(&self.inner);
-        let _changing = inner.changing.lock().await;
-        let Some(mut request) = self.request(&known.key).await? else { return Ok(()) };
-        if request.state != RequestState::Decided || inner.decisions.has(&request.key, &request.digest) {
+        if let Some(decision) = self.recorded_decision(&request) {
+            give(session, &request, decision);
             return Ok(());
         }
-        let now = now_ms();
         (request.state, request.sealed_decision) = (RequestState::Open, None);
         (request.decision, request.decided_by, request.decided_at) = (None, None, None);
-        let again = Requested { asked_again: true, ..requested(&request.request_id, ask) };
-        let mut batch = vec![append(&self.task.id, now, again)];
-        batch.extend(letters(&self.task, &Notice::of_request(&self.task, &request), now));
-        batch.push(Write::SaveRequest(Box::new(request)));
-        inner.commit(batch).await?;
-        Ok(())
-    }
-
-    /// Whatever asked on behalf of this turn before is gone, also where the store failed and this life goes on.
-    pub(super) async fn askers_left(&self) -> Result<(), store::Error> {
-        let states = vec![RequestState::Open, RequestState::Decided];
-        let filter =
-            RequestFilter { task_id: Some(self.task.id.clone()), states, ..RequestFilter::default() };
-        for request in self.inner.store.requests(&filter).await? {
-            self.inner.decisions.asker_left(&request.key);
-        }
-        Ok(())
+        self.put_to_people(request, true).await
     }
 
     async fn request(&self, key: &RequestKey) -> Result<Option<RequestRecord>, store::Error> {
@@ -311,24 +303,19 @@ impl Work {
         Ok(self.inner.store.requests(&filter).await?.pop())
     }
 
-    fn recorded_decision(&self, request: &RequestRecord) -> Option<(Decision, Decider)> {
-        let sealed = request.sealed_decision.as_deref()?;
-        let opened = self.inner.key.open(sealed, &request.request_id).ok()?;
-        let decision = serde_json::from_slice(&opened).ok()?;
-        Some((decision, Decider::Person(request.decided_by.clone().unwrap_or_default())))
+    fn recorded_decision(&self, request: &RequestRecord) -> Option<Decision> {
+        let Some(sealed) = request.sealed_decision.as_deref() else {
+            return self.mailbox.unstored_decision(request);
+        };
+        serde_json::from_slice(&self.inner.key.open(sealed, &request.request_id).ok()?).ok()
     }
 
     async fn request_closed(&mut self, key: &RequestKey, closing: Closing) -> Result<(), store::Error> {
-        // A decision is recorded under this lock: this one does not undo it, and none follows it.
-        let inner = Arc::clone(&self.inner);
-        let changing = inner.changing.lock().await;
-        inner.decisions.forget(key);
+        self.mailbox.unstored.remove(key);
         let Some(mut request) = self.request(key).await? else {
-            drop(changing);
             // A standing decision of the operator's: nobody was asked, but it is on the record.
             return self.log(RequestDecided { closing }).await;
         };
-        let now = now_ms();
         let state = match closing {
             Closing::Taken { by: Decider::TimeLimit, .. } => {
                 self.inner.tally.fire(Watchdog::Answer);
@@ -338,12 +325,10 @@ impl Work {
             Closing::AnsweredElsewhere => RequestState::AnsweredElsewhere,
             Closing::Orphaned { .. } => RequestState::Orphaned,
         };
-        request.close(state, &inner.config.redactor, now);
-        let event = append(&request.task_id, now, Line::closed(&request));
+        let closed = self.inner.close_request(&mut request, state);
         failpoint::hit("closing.before_record");
-        self.inner.commit(vec![Write::SaveRequest(Box::new(request.clone())), event]).await?;
+        self.inner.commit(closed.into()).await?;
         failpoint::hit("closing.recorded");
-        drop(changing);
         self.inner.redact_whole_changes(&request).await
     }
 
@@ -387,18 +372,6 @@ fn logged_words(words: &str) -> (String, Option<usize>) {
     let kept = words.floor_char_boundary(LOGGED_PROMPT_BYTES);
     let cut_bytes = Some(words.len() - kept).filter(|bytes| *bytes > 0);
     (words[..kept].to_owned(), cut_bytes)
-}
-
-/// The line that tells what is asked.
-fn requested(request_id: &str, ask: &Ask) -> Requested {
-    Requested {
-        request_id: request_id.to_owned(),
-        digest: ask.digest.clone(),
-        title: ask.title.clone(),
-        asks: Some(ask.kind),
-        call_id: ask.call_id.clone(),
-        asked_again: false,
-    }
 }
 
 /// Whether it can only be told because the model has answered.

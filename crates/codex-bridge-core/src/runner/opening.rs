@@ -5,15 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codex_session::{
-    Failure, FailureKind, Sandbox, Session, SessionConfig, SessionEvent, SteerOutcome, TurnOutcome,
-    TurnResult,
+    Failure, FailureKind, Sandbox, Session, SessionConfig, SessionEvent, TurnOutcome, TurnResult,
 };
 use codex_wire::confinement::ProjectTrust;
 use codex_wire::host::Reach;
 use tokio::sync::mpsc;
 
-use super::approver::People;
-use super::{COMMANDS, Command, Mode, Runner, Work};
+use super::{Mode, Runner};
 use crate::config::Config;
 use crate::event::Warning;
 use crate::login;
@@ -26,58 +24,49 @@ use crate::trust::{Instructions, Trust, instructions_of};
 /// A prompt that was on its way when we died makes its thread durable within so long, if it arrived.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
 
-impl Runner {
+impl Runner<'_> {
     /// Opens the thread. None when the task has ended instead: it could not be opened, or was stopped meanwhile.
     pub(super) async fn open(
         &mut self,
-        work: &mut Work,
         told: &mut mpsc::Receiver<SessionEvent>,
         journal: mpsc::Sender<SessionEvent>,
         mode: Mode,
     ) -> Result<Option<Session>, store::Error> {
-        let mut config = match session_setup(&work.inner.config, &work.task.settings, work.trust) {
+        let mut config = match session_setup(&self.inner.config, &self.task.settings, self.trust) {
             Ok(Setup { session, left_out }) => {
                 for message in left_out {
-                    work.log(Warning { message }).await?;
+                    self.log(Warning { message }).await?;
                 }
                 session
             }
-            Err(failure) => return work.end_with(failure).await.map(|()| None),
+            Err(failure) => return self.end_with(failure).await.map(|()| None),
         };
-        config.journal = Some(journal);
-        config.approvals.escalations = work.inner.config.escalations_of(&work.task);
-        let opening = open_thread(work, config, mode);
+        (config.journal, config.takes_decisions) = (Some(journal), true);
+        config.approvals.escalations = self.inner.config.escalations_of(&self.task);
+        let opening = open_thread(self, config, mode);
         tokio::pin!(opening);
         let opened = loop {
             tokio::select! {
                 opened = &mut opening => break opened,
-                Some(command) = self.commands.recv() => match command {
-                    // A turn that is taken up runs already, and one that is new takes it with its prompt.
-                    Command::Steer(steer) if self.early.len() < COMMANDS => self.early.push(steer),
-                    Command::Steer(steer) => drop(steer.reply.send(SteerOutcome::NoActiveTurn)),
-                    Command::Interrupt { reply } => {
-                        self.interrupters.push(reply);
-                        // Dropping the future closes what it had opened.
-                        work.end(stopped()).await?;
-                        return Ok(None);
-                    }
+                Some(command) = self.mailbox.commands.recv() => if self.mailbox.keep(command).await {
+                    // Dropping the future closes what it had opened.
+                    self.end(stopped()).await?;
+                    return Ok(None);
                 },
             }
         };
         // The thread's opening itself is recorded by the caller, with more detail.
         while told.try_recv().is_ok() {}
         let checked = opened.and_then(|session| {
-            work.task.settings.place = Some(check_place(&work.task.settings)?);
+            self.task.settings.place = Some(check_place(&self.task.settings)?);
             Ok(session)
         });
         match checked {
             Ok(session) => Ok(Some(session)),
-            Err(failure) => work.end_with(failure).await.map(|()| None),
+            Err(failure) => self.end_with(failure).await.map(|()| None),
         }
     }
-}
 
-impl Work {
     async fn end_with(&mut self, failure: Failure) -> Result<(), store::Error> {
         self.end(TurnResult { error: Some(failure), ..TurnResult::default() }).await
     }
@@ -172,33 +161,32 @@ pub(super) fn check_place(settings: &Settings) -> Result<Place, Failure> {
     })
 }
 
-/// Everything is taken out of `work` before the first wait, so that the task can be changed meanwhile.
+/// Everything is taken out of the runner before the first wait, so that it can change the task meanwhile.
 fn open_thread(
-    work: &Work,
+    runner: &Runner<'_>,
     config: SessionConfig,
     mode: Mode,
 ) -> impl Future<Output = Result<Session, Failure>> + Send + 'static {
-    let inner = Arc::clone(&work.inner);
-    let task = work.task.clone();
+    let inner = Arc::clone(&runner.inner);
+    let task = runner.task.clone();
     // Without a turn that Codex has taken, the thread is not durable: it may have to be a new one.
-    let may_be_new = work.turn.number == 1 && work.turn.progress != TurnProgress::Accepted;
+    let may_be_new = runner.turn.number == 1 && runner.turn.progress != TurnProgress::Accepted;
     async move {
         let dial = || inner.hosts.dial(&task);
-        let people = || Some(Arc::new(People(Arc::clone(&inner))) as Arc<dyn codex_session::Approver>);
         let Some(thread_id) = task.thread_id.clone() else {
-            return Session::start(config, dial(), people()).await;
+            return Session::start(config, dial(), None).await;
         };
-        let resumed = Session::resume(config.clone(), dial(), people(), thread_id.clone()).await;
+        let resumed = Session::resume(config.clone(), dial(), None, thread_id.clone()).await;
         match resumed {
             Err(failure) if may_be_new && has_no_rollout(&failure) => {
                 if mode == Mode::Recovered && host_lives(&inner, &task).await {
                     tokio::time::sleep(SECOND_LOOK).await;
-                    let again = Session::resume(config.clone(), dial(), people(), thread_id).await;
+                    let again = Session::resume(config.clone(), dial(), None, thread_id).await;
                     if !again.as_ref().is_err_and(has_no_rollout) {
                         return again;
                     }
                 }
-                Session::start(config, dial(), people()).await
+                Session::start(config, dial(), None).await
             }
             other => other,
         }

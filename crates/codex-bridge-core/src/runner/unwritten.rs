@@ -1,6 +1,6 @@
 //! Lines of the log that found no space on the disk, kept for when there is some. Bounded: Codex has the items too.
 
-use super::Work;
+use super::Runner;
 use super::journal::LoggedItem;
 use crate::bridge::{append, now_ms};
 use crate::event::{Line, NewEvent, Warning};
@@ -36,7 +36,7 @@ impl Unwritten {
     }
 }
 
-impl Work {
+impl Runner<'_> {
     pub(super) fn keep_unwritten(&mut self, line: Line) {
         self.unwritten.keep(NewEvent { at: now_ms(), line });
     }

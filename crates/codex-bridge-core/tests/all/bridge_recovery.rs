@@ -1,14 +1,17 @@
 //! What the next bridge finds after a crash, and what it makes of it.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use codex_bridge_core::bridge::DecisionOutcome;
+use codex_bridge_core::bridge::{DecisionOutcome, Error, Which};
 use codex_bridge_core::event::Event;
 use codex_bridge_core::request::RequestState;
-use codex_bridge_core::store::{RequestFilter, Store, Write};
+use codex_bridge_core::store::{self, RequestFilter, Store, Write};
 use codex_bridge_core::task::{Status, TaskId, TurnProgress};
 use codex_bridge_core::{Bridge, OnHostLoss};
 use codex_session::Decision;
+use codex_session::ask::ShownQuestion;
 use codex_wire::host::Stop;
 use scripted_model::Scenario;
 
@@ -105,11 +108,12 @@ async fn a_decision_that_is_made_while_its_request_is_put_again_keeps_its_words(
     let bridge = store.bridge(&bench, bench.config()).await;
     let mut held = store.held_requests.subscribe();
     tokio::time::timeout(PATIENCE, held.wait_for(|held| *held == 1)).await.expect("it is put again").unwrap();
-    // The runner knows it as open, and does not yet know that Codex has the answer.
+    // The runner knows it as open. The decision waits for the runner.
     let (deciding, of) = (bridge.clone(), id.clone());
     let decision = tokio::spawn(async move { decide(&deciding, of.as_str(), Decision::Accept, "ada").await });
-    let file = bench.home.workspace().join("x.txt");
-    eventually(async || file.exists(), |is_there| *is_there).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let request = bridge.show(id.as_str()).await.unwrap().open_requests;
+    assert_eq!(request.len(), 1, "nobody but the runner records a decision");
     store.holds_requests.send_replace(false);
 
     let report = decision.await.unwrap().unwrap();
@@ -120,6 +124,106 @@ async fn a_decision_that_is_made_while_its_request_is_put_again_keeps_its_words(
     assert_eq!(closed.len(), 1, "{closed:?}");
     assert_eq!(json(&closed[0])["decided_by"], "ada", "{closed:?}");
     assert_eq!(of_kind(&bridge, &id, "request").await.len(), 1, "nobody is asked again");
+    bench.tidy(bridge).await;
+}
+
+/// A bridge whose runner cannot take up the turn of a task, which waits for a person, since the store takes no task.
+async fn failing(bench: &Workbench, is_secret: bool) -> (Bridge, Arc<Stubborn>, TaskId) {
+    bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("made"));
+    let bridge = bench.open().await;
+    let id = bridge.start(bench.writing_task("make x")).await.unwrap().task.id;
+    let mut request = asked(&bridge, id.as_str()).await.open_requests.remove(0);
+    bridge.abandon().await;
+    let store = Stubborn::new(bench).await;
+    if is_secret {
+        request.ask.ask.questions = vec![ShownQuestion { is_secret, ..ShownQuestion::default() }];
+        store.commit(vec![Write::SaveRequest(Box::new(request))]).await.unwrap();
+    }
+    store.curse(|write| matches!(write, Write::SaveTask(_)));
+    let bridge = store.bridge(bench, bench.config()).await;
+    eventually(async || store.refusals.load(Ordering::SeqCst), |refusals| *refusals > 0).await;
+    (bridge, store, id)
+}
+
+#[tokio::test]
+async fn a_decision_that_is_made_while_the_store_fails_reaches_codex_when_it_asks_again() {
+    // What holds a secret is in no row.
+    for is_secret in [false, true] {
+        let bench = Workbench::new().await;
+        let (bridge, store, id) = failing(&bench, is_secret).await;
+        let (deciding, of) = (bridge.clone(), id.clone());
+        let decision =
+            tokio::spawn(async move { decide(&deciding, of.as_str(), Decision::Accept, "ada").await });
+        let rows = async || bridge.requests(id.clone()).await.unwrap().remove(0);
+        let row = eventually(rows, |row| row.state == RequestState::Decided).await;
+        assert_eq!(row.sealed_decision.is_none(), is_secret);
+        store.curse(|_| false);
+        let report = decision.await.unwrap().unwrap();
+        assert_eq!(
+            (report.outcome, report.decided_by.as_deref()),
+            (DecisionOutcome::Resolved, Some("ada")),
+            "{is_secret}"
+        );
+        assert_eq!(at_rest(&bridge, id.as_str()).await.task.status, Status::Completed);
+        assert!(bench.home.workspace().join("x.txt").exists());
+        assert_eq!(of_kind(&bridge, &id, "request").await.len(), 1, "nobody is asked again");
+        bench.tidy(bridge).await;
+    }
+}
+
+#[tokio::test]
+async fn a_decision_that_the_store_does_not_take_is_refused_and_changes_nothing() {
+    let bench = Workbench::new().await;
+    let (bridge, store, id) = failing(&bench, false).await;
+    store.is_read_only.store(true, Ordering::SeqCst);
+    let refused = decide(&bridge, id.as_str(), Decision::Accept, "ada").await;
+    assert!(matches!(refused, Err(Error::Store(store::Error::ReadOnly { .. }))), "{refused:?}");
+    store.is_read_only.store(false, Ordering::SeqCst);
+    store.curse(|_| false);
+    let report = decide(&bridge, id.as_str(), Decision::Decline, "bob").await.unwrap();
+    assert_eq!((report.outcome, report.decided_by.as_deref()), (DecisionOutcome::Resolved, Some("bob")));
+    at_rest(&bridge, id.as_str()).await;
+    assert!(!bench.home.workspace().join("x.txt").exists(), "it ran");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn an_interrupt_that_comes_while_the_store_fails_stops_the_turn() {
+    let bench = Workbench::new().await;
+    let (bridge, store, id) = failing(&bench, false).await;
+    let (stopping, of) = (bridge.clone(), id.clone());
+    let stop = tokio::spawn(async move { stopping.interrupt(of.as_str()).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    store.curse(|_| false);
+    assert_eq!(stop.await.unwrap().unwrap().task.status, Status::Cancelled);
+    let closed = of_kind(&bridge, &id, "request_closed").await;
+    assert_eq!(json(&closed[0])["outcome"], "orphaned", "{closed:?}");
+    // Codex has stopped too: another turn can begin.
+    bench.model.script("say x", Scenario::new().say("x"));
+    bridge.continue_task(id.as_str(), "say x").await.unwrap();
+    assert_eq!(at_rest(&bridge, id.as_str()).await.task.final_text.as_deref(), Some("x"));
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn what_a_turn_asked_that_cannot_be_taken_up_again_is_closed_with_it() {
+    let bench = Workbench::new().await;
+    bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("made"));
+    let bridge = bench.open().await;
+    let id = bridge.start(bench.task("make x")).await.unwrap().task.id;
+    let request = asked(&bridge, id.as_str()).await.open_requests.remove(0);
+    bridge.abandon().await;
+    let (workspace, moved) = (bench.home.workspace(), bench.home.dir().join("moved"));
+    std::fs::rename(&workspace, &moved).unwrap();
+    let bridge = bench.open().await;
+    // A request that is open counts as rest for whoever waits.
+    let closed = async || bridge.requests(id.clone()).await.unwrap().remove(0).state;
+    eventually(closed, |state| *state == RequestState::Orphaned).await;
+    assert_eq!(at_rest(&bridge, id.as_str()).await.task.status, Status::Failed);
+    let which = Which::Named(&request.request_id);
+    let late = bridge.decide(id.as_str(), which, Decision::Decline, "ada").await.unwrap();
+    assert_eq!(late.outcome, DecisionOutcome::Orphaned);
+    std::fs::rename(moved, workspace).unwrap();
     bench.tidy(bridge).await;
 }
 

@@ -18,7 +18,7 @@ use codex_wire::host::{Host, Reach};
 use codex_wire::peer::{Closed, Delivery, IncomingRequest, Notification};
 use codex_wire::user_config::UserConfig;
 use tokio::sync::{broadcast, mpsc, oneshot};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -27,14 +27,13 @@ use super::running::{Posted, Running};
 use super::watching::Look;
 use super::{Command, Job, Session, Standing, random_id};
 use crate::approver::Approver;
-use crate::decision::{Decider, Decision, RequestKey};
+use crate::decision::RequestKey;
 use crate::failure::{Failure, FailureKind};
-use crate::inspection::Inspection;
 use crate::link::{Behind, Dial};
 use crate::narration::{Narrator, SessionEvent};
 use crate::result::{TurnOutcome, TurnResult};
 use crate::settings::{SessionConfig, TurnOptions};
-use crate::turn::{Begin, Effect, Input, Loss, Millis, Outgoing, Plan, SteerOutcome, Turn};
+use crate::turn::{Begin, DecideOutcome, Effect, Input, Loss, Millis, Outgoing, Plan, SteerOutcome, Turn};
 
 /// Requests that wait for a turn to be joined.
 const HELD_REQUESTS: usize = 64;
@@ -73,7 +72,8 @@ pub(super) struct Actor {
     pub(super) next_token: u64,
     /// Requests of a turn that nobody has joined yet.
     held: Vec<IncomingRequest>,
-    pub(super) answers: JoinSet<Answered>,
+    /// Whoever is asked something, with the request that it is about. What comes back goes into the turn.
+    pub(super) answers: JoinSet<(RequestKey, Input)>,
     pub(super) asked: HashMap<RequestKey, AbortHandle>,
     pub(super) farewells: JoinSet<()>,
     /// The host whose connection was lost in a turn.
@@ -92,20 +92,13 @@ struct Waiting {
     reply: oneshot::Sender<TurnResult>,
 }
 
-/// What a task that asked came back with.
-pub(super) enum Answered {
-    Inspected { key: RequestKey, digest: String, inspection: Inspection },
-    Person { key: RequestKey, decision: Decision, by: Decider },
-    Program { key: RequestKey, answer: Answer },
-}
-
 enum Wake {
     Command(Option<Command>),
     Delivery(Option<Delivery>),
     Opened(Result<Opened, Failure>),
     Reconnected(Result<Opened, String>),
     Looked(Option<UserConfig>),
-    Answered(Option<Result<Answered, tokio::task::JoinError>>),
+    Answered(Result<(RequestKey, Input), JoinError>),
     Time,
 }
 
@@ -158,7 +151,12 @@ impl Actor {
                 Wake::Opened(result) => self.on_opened(result).await,
                 Wake::Reconnected(result) => self.on_reconnected(result).await,
                 Wake::Looked(now) => self.on_looked(now).await,
-                Wake::Answered(answered) => self.on_answered(answered).await,
+                Wake::Answered(Ok((key, input))) => {
+                    self.asked.remove(&key);
+                    self.step(input).await;
+                }
+                // Nobody needs the answer any more.
+                Wake::Answered(Err(_)) => {}
                 Wake::Time => self.step(Input::Time).await,
             }
         };
@@ -182,7 +180,7 @@ impl Actor {
             Some(now) = poll_optional(&mut self.look) => Wake::Looked(now),
             Some(result) = poll_optional(&mut self.opening) => Wake::Opened(result),
             Some(result) = poll_optional(&mut self.reconnecting) => Wake::Reconnected(result),
-            answered = self.answers.join_next(), if !self.answers.is_empty() => Wake::Answered(answered),
+            Some(answered) = self.answers.join_next() => Wake::Answered(answered),
             () = tokio::time::sleep_until(wake_at), if deadline.is_some() => Wake::Time,
         }
     }
@@ -196,6 +194,13 @@ impl Actor {
             Command::Open { reply } => self.on_open(reply),
             Command::Run { job, options, reply } => self.on_run(Waiting { job, options, reply }).await,
             Command::Steer { input, client_id, reply } => self.on_steer(input, client_id, reply).await,
+            Command::Decide { decide, reply } => {
+                let turn = self.running.as_ref().map(|running| &running.turn);
+                let outcome = turn.map_or(DecideOutcome::NotOpen, |turn| turn.outcome_of(&decide));
+                // Whoever decided may not wait for it.
+                let _ = reply.send(outcome);
+                self.step(Input::Decide(decide)).await;
+            }
             Command::Interrupt => self.on_interrupt().await,
             Command::Standing { reply } => drop(reply.send(self.standing())),
             Command::Close { .. } => {}
@@ -320,7 +325,7 @@ impl Actor {
                 limits,
                 policy: self.config.approvals.clone(),
                 redactor: self.config.redactor.clone(),
-                someone_answers: self.approver.is_some(),
+                someone_answers: self.config.takes_decisions || self.approver.is_some(),
                 thread_id: thread_id.clone(),
             })
         });
@@ -478,34 +483,6 @@ impl Actor {
                 self.tell_of_what_is_under_way().await;
             }
             Err(how) => self.step(Input::Lost(Loss::HostGone(how))).await,
-        }
-    }
-
-    async fn on_answered(&mut self, answered: Option<Result<Answered, tokio::task::JoinError>>) {
-        match answered {
-            Some(Ok(Answered::Inspected { key, digest, inspection })) => {
-                self.asked.remove(&key);
-                self.step(Input::Inspected { key, digest, inspection }).await;
-            }
-            Some(Ok(Answered::Person { key, decision, by })) => {
-                self.asked.remove(&key);
-                self.step(Input::Decided { key, decision, by }).await;
-            }
-            Some(Ok(Answered::Program { key, answer })) => {
-                self.asked.remove(&key);
-                self.step(Input::ProgramAnswered { key, answer }).await;
-            }
-            Some(Err(error)) if error.is_panic() => {
-                // Its task is gone, but its question is not: whoever panicked did not say yes.
-                let id = error.id();
-                let key = self.asked.iter().find(|(_, task)| task.id() == id).map(|(key, _)| key.clone());
-                if let Some(key) = key {
-                    self.asked.remove(&key);
-                    let by = Decider::Policy("the approver failed".to_owned());
-                    self.step(Input::Decided { key, decision: Decision::Decline, by }).await;
-                }
-            }
-            Some(Err(_)) | None => {}
         }
     }
 

@@ -15,8 +15,9 @@ use codex_wire::request::ServerRequest;
 use crate::decision::RequestKey;
 use crate::inspection::{Ground, Inspection, Source};
 use crate::settings::Sandbox;
+use crate::turn::Input;
 
-use super::actor::{Actor, Answered};
+use super::actor::Actor;
 
 /// How long finding out may take. What is not known by then is treated as an escalation.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -45,14 +46,14 @@ impl Actor {
             Ground { cwd: self.config.cwd.clone(), writable_roots: self.config.writable_roots.clone() };
         // Without a sandbox there is none to leave.
         let has_sandbox = self.config.sandbox != Sandbox::DangerFullAccess;
-        let name = key.clone();
-        let task = self.answers.spawn(async move {
+        let found = async move {
             let found = find_out(request, patch, ground, (rollout, reach), has_sandbox);
-            let found = tokio::time::timeout(LIMIT, found).await;
-            let inspection = found.unwrap_or_else(|_| Inspection::unknown());
-            Answered::Inspected { key: name, digest, inspection }
+            tokio::time::timeout(LIMIT, found).await.ok()
+        };
+        self.ask_beside(key.clone(), found, |found| {
+            let inspection = found.flatten().unwrap_or_else(Inspection::unknown);
+            Input::Inspected { key, digest, inspection }
         });
-        self.asked.insert(key, task);
     }
 
     fn rollout_of(&self, request: &ServerRequest) -> Rollout {

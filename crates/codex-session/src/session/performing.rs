@@ -1,5 +1,6 @@
 //! What the actor does for a turn: calls, answers, questions to people, connecting again.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,17 +10,18 @@ use codex_wire::call::{CleanBackgroundTerminals, CompactStart, TurnInterrupt, Tu
 use codex_wire::item::FileChange;
 use codex_wire::peer::{CallError, Closed};
 use codex_wire::request::ServerRequest;
+use futures_util::FutureExt;
 
-use super::actor::{Actor, Answered};
+use super::actor::Actor;
 use super::opening::{self, Source, list_turns};
 use super::running::Posted;
 use crate::ask::{Ask, Context};
-use crate::decision::RequestKey;
+use crate::decision::{Decider, Decision, RequestKey};
 use crate::failure::FailureKind;
 use crate::inspection::Inspection;
 use crate::link::Link;
 use crate::narration::SessionEvent;
-use crate::turn::{Effect, Input, Outgoing};
+use crate::turn::{Decide, Effect, Input, Outgoing};
 
 /// Pauses between tries to reach a living host again.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
@@ -146,7 +148,7 @@ impl Actor {
         patch: Option<&FileChange>,
         inspection: &Inspection,
     ) {
-        let (Some(approver), Some(thread_id)) = (self.approver.clone(), &self.thread_id) else { return };
+        let Some(thread_id) = &self.thread_id else { return };
         let denied: Vec<&str> = self.denied.iter().map(String::as_str).collect();
         let context = Context {
             thread_id: thread_id.as_str(),
@@ -161,28 +163,46 @@ impl Actor {
         };
         let Some(ask) = Ask::new(request, &context, &self.config.redactor) else { return };
         self.tell(SessionEvent::Asked { key: key.clone(), ask: Box::new(ask.clone()) }).await;
-        let question = key.clone();
-        let task = self.answers.spawn(async move {
-            let (decision, by) = approver.decide_request(question.clone(), ask).await;
-            Answered::Person { key: question, decision, by }
+        let Some(approver) = self.approver.clone() else { return };
+        let digest = ask.digest.clone();
+        self.ask_beside(key.clone(), async move { approver.decide(ask).await }, |decision| {
+            let (decision, by) = match decision {
+                Some(decision) => (decision, Decider::Person("approver".to_owned())),
+                None => (Decision::Decline, Decider::Policy("the approver failed".to_owned())),
+            };
+            Input::Decide(Decide { key, digest, decision, by })
         });
-        self.asked.insert(key, task);
     }
 
     fn ask_program(&mut self, key: RequestKey, request: ServerRequest) {
-        let approver = self.approver.clone();
-        let question = key.clone();
-        let task = self.answers.spawn(async move {
-            let answer = match (request, approver) {
-                (ServerRequest::ToolCall(call), Some(approver)) => approver.call_tool(call).await,
-                (ServerRequest::RefreshTokens(refresh), Some(approver)) => {
-                    approver.refresh_tokens(refresh).await
-                }
-                (ServerRequest::Attestation, Some(approver)) => approver.attest().await,
-                (request, _) => Answer::fail_closed(&request),
-            };
-            Answered::Program { key: question, answer }
+        let (approver, refusal) = (self.approver.clone(), Answer::fail_closed(&request));
+        let answer = async move {
+            let approver = approver?;
+            Some(match request {
+                ServerRequest::ToolCall(call) => approver.call_tool(call).await,
+                ServerRequest::RefreshTokens(refresh) => approver.refresh_tokens(refresh).await,
+                ServerRequest::Attestation => approver.attest().await,
+                request => Answer::fail_closed(&request),
+            })
+        };
+        self.ask_beside(key.clone(), answer, |answer| Input::ProgramAnswered {
+            key,
+            answer: answer.flatten().unwrap_or(refusal),
         });
+    }
+
+    /// Asks beside everything else, until the request is closed. What comes back is an input of the turn; whoever panicked
+    /// said nothing.
+    pub(super) fn ask_beside<T>(
+        &mut self,
+        key: RequestKey,
+        asking: impl Future<Output = T> + Send + 'static,
+        input: impl FnOnce(Option<T>) -> Input + Send + 'static,
+    ) {
+        let asked = key.clone();
+        let task = self
+            .answers
+            .spawn(async move { (asked, input(AssertUnwindSafe(asking).catch_unwind().await.ok())) });
         self.asked.insert(key, task);
     }
 

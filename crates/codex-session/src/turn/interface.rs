@@ -94,15 +94,8 @@ pub enum Input {
         /// What was found out.
         inspection: Inspection,
     },
-    /// Someone decided on a request.
-    Decided {
-        /// Which.
-        key: RequestKey,
-        /// What.
-        decision: Decision,
-        /// Who.
-        by: Decider,
-    },
+    /// Someone decides on a request. [`Turn::outcome_of`](super::Turn::outcome_of) says whether it counts.
+    Decide(Decide),
     /// The program's own answer to a request that is not for people.
     ProgramAnswered {
         /// Which.
@@ -132,6 +125,19 @@ pub enum Input {
     },
     /// Time has passed.
     Time,
+}
+
+/// A decision on a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decide {
+    /// Which request.
+    pub key: RequestKey,
+    /// Names what it asks, as whoever decides was shown it.
+    pub digest: String,
+    /// What is decided.
+    pub decision: Decision,
+    /// Who decides.
+    pub by: Decider,
 }
 
 /// How a connection was lost.
@@ -267,6 +273,19 @@ pub enum Notice {
     Happened(Event),
     /// Something to worry about.
     Warning(String),
+}
+
+/// What came of a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecideOutcome {
+    /// Codex gets it. Whether Codex took it is told when the request is closed.
+    Given,
+    /// Something else was decided first: by somebody else, a standing decision, or the time limit.
+    AlreadyDecided,
+    /// The request is not open: nobody is asked yet, it is closed, another start of the host asked it, or no turn runs.
+    NotOpen,
+    /// The request that has this key now asks something else.
+    AnotherRequest,
 }
 
 /// What came of a steer.

@@ -18,7 +18,7 @@ use super::tests::{
     accepted, attached, closed, command, ended, lost, message, own, plan, prompt_item, refused, started,
     steer, timed_out, turn_start, turns, wire_turn,
 };
-use super::{Begin, Input, Limits, Loss, Plan, Reply, Turn};
+use super::{Begin, Decide, Input, Limits, Loss, Plan, Reply, Turn};
 use crate::decision::{Decider, Decision, RequestKey};
 use crate::policy::{ApprovalPolicy, Escalations};
 use model::{Op, World};
@@ -116,6 +116,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => Just(Op::AnsweredElsewhere),
         4 => (any_decision(), any::<prop::sample::Index>()).prop_map(|(decision, which)| Op::Decides { decision, which }),
         1 => Just(Op::DecidesForeign),
+        1 => any::<prop::sample::Index>().prop_map(Op::DecidesUnseen),
         6 => any_escalation().prop_map(Op::FindsOut),
         3 => Just(Op::ProgramAnswers),
         1 => Just(Op::Interrupt),
@@ -173,7 +174,7 @@ proptest! {
             }
             now += pause;
             effects.clear();
-            witness.hear(&input, now);
+            witness.hear(&turn, &input, now);
             turn.step(input, now, &mut effects);
             witness.see(&turn, &effects);
         }
@@ -219,7 +220,9 @@ fn any_input() -> impl Strategy<Value = (u64, Input)> {
         8 => event,
         6 => reply,
         4 => (request_id(), any_request()).prop_map(|(id, request)| Input::Request { id, request: Box::new(request) }),
-        4 => (key(), any_decision()).prop_map(|(key, decision)| Input::Decided { key, decision, by: Decider::TimeLimit }),
+        4 => (key(), any_request(), any_decision()).prop_map(|(key, request, decision)| {
+            Input::Decide(Decide { key, digest: request.digest(None), decision, by: Decider::TimeLimit })
+        }),
         6 => (key(), any_request(), any_escalation()).prop_map(|(key, request, escalation)| {
             Input::Inspected { key, digest: request.digest(None), inspection: escalation.into() }
         }),

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use codex_wire::answer::Answer;
 use codex_wire::item::{FileChange, Item};
 use codex_wire::request::ServerRequest;
-use codex_wire::{Epoch, RequestId, ThreadId};
+use codex_wire::{RequestId, ThreadId};
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Input, Millis, SteerOutcome, Turn, Unheard, warn};
+use super::{Decide, DecideOutcome, Effect, Input, Millis, SteerOutcome, Turn, Unheard, warn};
 use crate::decision::{Decider, Decision, RequestKey, answer};
 use crate::inspection::Inspection;
 
@@ -96,10 +96,8 @@ impl Requests {
         self.open.values().filter(|open| open.given.is_none()).filter_map(|open| open.deadline).min()
     }
 
-    fn expired(&self, now: Millis) -> Vec<RequestKey> {
-        let is_due =
-            |open: &Open| open.given.is_none() && open.deadline.is_some_and(|deadline| now >= deadline);
-        self.open.iter().filter(|(_, open)| is_due(open)).map(|(key, _)| key.clone()).collect()
+    fn keys_of(&self, is_meant: impl Fn(&Open) -> bool) -> Vec<RequestKey> {
+        self.open.iter().filter(|(_, open)| is_meant(open)).map(|(key, _)| key.clone()).collect()
     }
 
     pub(super) fn remember_patch(&mut self, thread_id: &ThreadId, item: &Item) {
@@ -118,14 +116,9 @@ impl Requests {
         }
     }
 
-    fn key_of(&self, id: &RequestId, epoch: &Epoch) -> Option<RequestKey> {
-        let key = RequestKey { epoch: epoch.clone(), id: id.clone() };
-        self.open.contains_key(&key).then_some(key)
-    }
-
     /// Closes all that is open, for the end of the turn.
     pub(super) fn orphan_all(&mut self, effects: &mut Vec<Effect>) {
-        for key in self.open.keys().cloned().collect::<Vec<_>>() {
+        for key in self.keys_of(|_| true) {
             self.orphan(&key, effects);
         }
     }
@@ -207,29 +200,35 @@ impl Turn {
         open.deadline = limit_ms.map(|limit| now.saturating_add(limit));
         let (key, request, patch) = (key.clone(), open.request.clone(), open.patch.clone());
         if let Some((decision, reason)) = self.policy.standing_decision(&request, &inspection) {
-            return self.on_decision(&key, &decision, Decider::Policy(reason), effects);
+            return self.decide(&key, &decision, Decider::Policy(reason), effects);
         }
         if self.someone_answers {
             return effects.push(Effect::Ask { key, request, patch, inspection });
         }
         let method = request.method();
         warn(format!("declined {method}: nobody is here to answer"), effects);
-        self.on_decision(
-            &key,
-            &Decision::Decline,
-            Decider::Policy("nobody is here to answer".to_owned()),
-            effects,
-        );
+        let nobody = Decider::Policy("nobody is here to answer".to_owned());
+        self.decide(&key, &Decision::Decline, nobody, effects);
     }
 
-    /// The first decision counts; later ones, and those of another epoch, do nothing.
-    pub(super) fn on_decision(
-        &mut self,
-        key: &RequestKey,
-        decision: &Decision,
-        by: Decider,
-        effects: &mut Vec<Effect>,
-    ) {
+    /// What comes of a decision: the first counts, and only on the very request that was shown. Nobody decides before it is
+    /// known what is asked for.
+    pub fn outcome_of(&self, decide: &Decide) -> DecideOutcome {
+        match self.requests.open.get(&decide.key).filter(|open| open.inspection.is_some()) {
+            None => DecideOutcome::NotOpen,
+            Some(open) if open.digest != decide.digest => DecideOutcome::AnotherRequest,
+            Some(open) if open.given.is_some() => DecideOutcome::AlreadyDecided,
+            Some(_) => DecideOutcome::Given,
+        }
+    }
+
+    pub(super) fn on_decide(&mut self, decide: Decide, effects: &mut Vec<Effect>) {
+        if self.outcome_of(&decide) == DecideOutcome::Given {
+            self.decide(&decide.key, &decide.decision, decide.by, effects);
+        }
+    }
+
+    fn decide(&mut self, key: &RequestKey, decision: &Decision, by: Decider, effects: &mut Vec<Effect>) {
         if let Some(open) = self.requests.open.get(key)
             && open.given.is_none()
         {
@@ -275,15 +274,13 @@ impl Turn {
     /// (a sub-agent's question is not repeated) would wait for ever.
     pub(super) fn send_unsent_answers(&mut self, effects: &mut Vec<Effect>) {
         let is_unsent = |open: &Open| open.given.as_ref().is_some_and(|given| !given.is_sent);
-        let open = self.requests.open.iter();
-        let unsent: Vec<_> = open.filter(|(_, open)| is_unsent(open)).map(|(key, _)| key.clone()).collect();
-        for key in unsent {
+        for key in self.requests.keys_of(is_unsent) {
             self.send_answer(&key, effects);
         }
     }
 
     pub(super) fn on_resolved(&mut self, id: &RequestId, effects: &mut Vec<Effect>) {
-        let Some(key) = self.requests.key_of(id, &self.epoch) else { return };
+        let key = RequestKey { epoch: self.epoch.clone(), id: id.clone() };
         let Some(open) = self.requests.open.remove(&key).filter(|open| open.request.is_for_a_person()) else {
             return;
         };
@@ -296,8 +293,10 @@ impl Turn {
     }
 
     pub(super) fn expire_requests(&mut self, now: Millis, effects: &mut Vec<Effect>) {
-        for key in self.requests.expired(now) {
-            self.on_decision(&key, &Decision::Decline, Decider::TimeLimit, effects);
+        let is_due =
+            |open: &Open| open.given.is_none() && open.deadline.is_some_and(|deadline| now >= deadline);
+        for key in self.requests.keys_of(is_due) {
+            self.decide(&key, &Decision::Decline, Decider::TimeLimit, effects);
         }
     }
 

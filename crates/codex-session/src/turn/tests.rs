@@ -10,6 +10,7 @@ mod starting;
 mod steering;
 mod stopping;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use codex_wire::RequestId;
@@ -34,6 +35,8 @@ pub(super) struct Bench {
     /// What was told of events, all along.
     told: Vec<Event>,
     result: Option<TurnResult>,
+    /// The digests under which people were shown the requests that they were asked last.
+    shown: HashMap<RequestKey, String>,
     /// Whether a story tells itself what requests ask for. If not, each asks for no more than the sandbox gives.
     inspects: bool,
 }
@@ -60,14 +63,24 @@ impl Bench {
     pub(super) fn begin(plan: Plan) -> (Self, String) {
         let mut effects = Vec::new();
         let turn = Turn::begin(plan, 0, &mut effects);
-        let mut bench = Self { turn, now: 0, told: Vec::new(), result: None, inspects: false };
+        let (told, shown) = (Vec::new(), HashMap::new());
+        let mut bench = Self { turn, now: 0, told, result: None, shown, inspects: false };
         let said = bench.note(effects);
         (bench, said)
     }
 
-    pub(super) fn step(&mut self, at: Millis, input: Input) -> String {
+    /// A decision without a digest is one on what was shown last under its key. One that does not count says why.
+    pub(super) fn step(&mut self, at: Millis, mut input: Input) -> String {
         assert!(at >= self.now, "time does not run backwards");
         self.now = at;
+        let mut refused = None;
+        if let Input::Decide(decide) = &mut input {
+            if decide.digest.is_empty() {
+                decide.digest = self.shown.get(&decide.key).cloned().unwrap_or_default();
+            }
+            let outcome = self.turn.outcome_of(decide);
+            refused = (outcome != DecideOutcome::Given).then(|| format!("{outcome:?}"));
+        }
         let mut effects = Vec::new();
         self.turn.step(input, at, &mut effects);
         let found: Vec<Input> = effects.iter().filter(|_| !self.inspects).filter_map(finds_nothing).collect();
@@ -75,7 +88,9 @@ impl Bench {
         for input in found {
             self.turn.step(input, at, &mut effects);
         }
-        self.note(effects)
+        let said = self.note(effects);
+        assert!(refused.is_none() || said.is_empty(), "a decision that does not count did this: {said}");
+        refused.unwrap_or(said)
     }
 
     fn note(&mut self, effects: Vec<Effect>) -> String {
@@ -83,6 +98,9 @@ impl Bench {
         for effect in effects {
             said.extend(say(&effect));
             match effect {
+                Effect::Ask { key, request, patch, .. } => {
+                    self.shown.insert(key, request.digest(patch.as_deref()));
+                }
                 Effect::Tell(Notice::Happened(event)) => self.told.push(event),
                 Effect::End(result) => {
                     assert!(self.result.is_none(), "a turn ends once");
@@ -247,7 +265,13 @@ fn asks_as(id: RequestId, request: ServerRequest) -> Input {
 }
 
 fn decides(id: i64, decision: Decision) -> Input {
-    Input::Decided { key: key(id), decision, by: Decider::Person("ann".to_owned()) }
+    decides_on(key(id), "", decision)
+}
+
+/// A decision on what was shown under this digest.
+fn decides_on(key: RequestKey, digest: &str, decision: Decision) -> Input {
+    let (digest, by) = (digest.to_owned(), Decider::Person("ann".to_owned()));
+    Input::Decide(Decide { key, digest, decision, by })
 }
 
 fn resolved(id: i64) -> Input {

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use codex_session::turn::Closing;
 use codex_session::{
-    ApprovalPolicy, Approver, Ask, Decider, Decision, Session, SessionEvent, TurnOptions, TurnOutcome,
+    ApprovalPolicy, Approver, Ask, DecideOutcome, Decider, Decision, RequestKey, Session, SessionConfig,
+    SessionEvent, TurnOptions, TurnOutcome,
 };
+use codex_wire::RequestId;
 use serde_json::{Value, json};
 use testkit::script::{self, Step, item};
 
@@ -233,6 +235,70 @@ async fn a_turn_that_ends_first_leaves_its_request_orphaned_and_nobody_thinking(
     assert_eq!((result.outcome, result.final_text.as_str()), (TurnOutcome::Completed, "never mind"));
     assert_eq!(closings(&whole_turn(&mut events).await), [Closing::Orphaned { decision: None }]);
     assert!(codex.server.answers().is_empty());
+    session.close().await;
+}
+
+/// The next request of a turn.
+async fn next_asked(events: &mut codex_session::Events) -> (RequestKey, Ask) {
+    let seen = until(events, |event| matches!(event, SessionEvent::Asked { .. })).await;
+    match seen.into_iter().next_back() {
+        Some(SessionEvent::Asked { key, ask }) => (key, *ask),
+        other => panic!("nothing is asked: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_program_decides_by_the_key_and_the_digest_that_it_was_told() {
+    let codex = Scripted::playing([script::command_request(0, "make").asked(), script::completed()]);
+    let config = SessionConfig { takes_decisions: true, ..codex.config() };
+    let session = Session::start(config, codex.stdio(), None).await.unwrap();
+    let mut events = session.events();
+    let ada = || Decider::Person("ada".to_owned());
+    let deciding = async {
+        let (key, ask) = next_asked(&mut events).await;
+        let decide = async |key: &RequestKey, digest: &str, decision| {
+            session.decide(key.clone(), digest, decision, ada()).await
+        };
+        let other_id = RequestKey { id: RequestId::Number(7), ..key.clone() };
+        let other_epoch = RequestKey { epoch: "another start".into(), ..key.clone() };
+        for other in [&other_id, &other_epoch] {
+            assert_eq!(decide(other, &ask.digest, Decision::Accept).await, DecideOutcome::NotOpen);
+        }
+        let unseen = decide(&key, "something else", Decision::Accept).await;
+        assert_eq!(unseen, DecideOutcome::AnotherRequest);
+        assert!(codex.server.answers().is_empty(), "none of these was about it");
+        assert_eq!(decide(&key, &ask.digest, Decision::Decline).await, DecideOutcome::Given);
+        // Codex may have taken the first meanwhile.
+        let second = decide(&key, &ask.digest, Decision::Accept).await;
+        assert!(matches!(second, DecideOutcome::AlreadyDecided | DecideOutcome::NotOpen), "{second:?}");
+        (key, ask, whole_turn(&mut events).await)
+    };
+    let turn = session.run_turn("go", TurnOptions::default());
+    let (result, (key, ask, seen)) = soon(async { tokio::join!(turn, deciding) }).await;
+    assert_eq!(result.outcome, TurnOutcome::Completed, "{result:?}");
+    assert_eq!(codex.server.answers(), [json!({"id": 0, "result": {"decision": "decline"}})]);
+    assert_eq!(closings(&seen), [taken(Decision::Decline, ada())]);
+    let after = session.decide(key.clone(), ask.digest.clone(), Decision::Accept, ada()).await;
+    assert_eq!(after, DecideOutcome::NotOpen, "its turn is over");
+    session.close().await;
+    let closed = session.decide(key, ask.digest, Decision::Accept, ada()).await;
+    assert_eq!(closed, DecideOutcome::NotOpen, "its session is closed");
+}
+
+#[tokio::test]
+async fn a_program_may_decide_before_its_approver_does() {
+    let codex = Scripted::playing([script::command_request(0, "make").asked(), script::completed()]);
+    let never: Arc<dyn Approver> = Arc::new(|_: Ask| std::future::pending::<Decision>());
+    let session = codex.start_with(never).await;
+    let mut events = session.events();
+    let deciding = async {
+        let (key, ask) = next_asked(&mut events).await;
+        session.decide(key, ask.digest, Decision::Accept, policy("a rule of the program")).await
+    };
+    let turn = session.run_turn("go", TurnOptions::default());
+    let (result, outcome) = soon(async { tokio::join!(turn, deciding) }).await;
+    assert_eq!((result.outcome, outcome), (TurnOutcome::Completed, DecideOutcome::Given));
+    assert_eq!(codex.server.answers()[0]["result"]["decision"], "accept");
     session.close().await;
 }
 

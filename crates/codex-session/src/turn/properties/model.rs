@@ -12,7 +12,7 @@ use codex_wire::{Epoch, RequestId, ThreadId};
 use proptest::sample::Index;
 
 use super::super::tests::{closed, message, prompt_item, refused, steer, timed_out, wire_turn};
-use super::super::{Begin, Effect, Input, Loss, Millis, Outgoing, Plan, Reply, Turn};
+use super::super::{Begin, Decide, Effect, Input, Loss, Millis, Outgoing, Plan, Reply, Turn};
 use super::host::{Host, ToHost, asks, told};
 use super::witness::Witness;
 use crate::decision::{Decider, Decision, RequestKey};
@@ -48,6 +48,8 @@ pub(super) enum Op {
     Decides { decision: Decision, which: Index },
     /// A person decides on a request of another epoch.
     DecidesForeign,
+    /// A person decides on something else than what a request asks.
+    DecidesUnseen(Index),
     /// It is found out what a request asks for.
     FindsOut(Escalation),
     /// The program answers.
@@ -80,8 +82,8 @@ pub(super) struct World {
     unreplied: Vec<Outgoing>,
     host: Option<Host>,
     epochs: u32,
-    /// Requests that people and the program were asked.
-    asked: Vec<RequestKey>,
+    /// Requests that people were asked, with their digests, and those of the program.
+    asked: Vec<(RequestKey, String)>,
     asked_program: Vec<RequestKey>,
     /// Requests that are being looked at, with their digests.
     inspected: Vec<(RequestKey, String)>,
@@ -131,7 +133,7 @@ impl World {
 
     fn step(&mut self, input: Input) {
         let mut effects = Vec::new();
-        self.witness.hear(&input, self.now);
+        self.witness.hear(&self.turn, &input, self.now);
         self.turn.step(input, self.now, &mut effects);
         self.witness.see(&self.turn, &effects);
         self.perform(effects);
@@ -146,7 +148,9 @@ impl World {
                 }
                 Effect::Answer { key, answer } => self.to_host.push_back(ToHost::Answer(key.id, answer)),
                 Effect::Inspect { key, digest, .. } => self.inspected.push((key, digest)),
-                Effect::Ask { key, .. } => self.asked.push(key),
+                Effect::Ask { key, request, patch, .. } => {
+                    self.asked.push((key, request.digest(patch.as_deref())));
+                }
                 Effect::AskProgram { key, .. } => self.asked_program.push(key),
                 // No host is lost by it, and nothing that it took.
                 Effect::HangUp => self.disconnect(0, false),
@@ -174,6 +178,7 @@ impl World {
             Op::AnsweredElsewhere => self.host_does(Host::answered_elsewhere),
             Op::Decides { decision, which } => self.decide(decision, which),
             Op::DecidesForeign => self.decide_foreign(),
+            Op::DecidesUnseen(which) => self.decide_unseen(which),
             Op::FindsOut(escalation) => self.find_out(escalation),
             Op::ProgramAnswers => self.program_answers(),
             Op::Interrupt => self.step(Input::Interrupt),
@@ -243,14 +248,26 @@ impl World {
 
     fn decide(&mut self, decision: Decision, which: Index) {
         if !self.asked.is_empty() {
-            let key = which.get(&self.asked).clone();
-            self.step(Input::Decided { key, decision, by: Decider::Person("ann".to_owned()) });
+            let asked = which.get(&self.asked).clone();
+            self.decide_on(asked, decision);
         }
+    }
+
+    fn decide_on(&mut self, (key, digest): (RequestKey, String), decision: Decision) {
+        let by = Decider::Person("ann".to_owned());
+        self.step(Input::Decide(Decide { key, digest, decision, by }));
     }
 
     fn decide_foreign(&mut self) {
         let key = RequestKey { epoch: Epoch::from("e0"), id: RequestId::Number(0) };
-        self.step(Input::Decided { key, decision: Decision::Accept, by: Decider::TimeLimit });
+        self.decide_on((key, String::new()), Decision::Accept);
+    }
+
+    fn decide_unseen(&mut self, which: Index) {
+        if !self.asked.is_empty() {
+            let (key, _) = which.get(&self.asked).clone();
+            self.decide_on((key, "something else".to_owned()), Decision::Accept);
+        }
     }
 
     fn find_out(&mut self, escalation: Escalation) {
@@ -368,12 +385,8 @@ impl World {
         while !self.inspected.is_empty() {
             self.find_out(Escalation::Unknown);
         }
-        for key in std::mem::take(&mut self.asked) {
-            self.step(Input::Decided {
-                key,
-                decision: Decision::Decline,
-                by: Decider::Person("bob".to_owned()),
-            });
+        for asked in std::mem::take(&mut self.asked) {
+            self.decide_on(asked, Decision::Decline);
         }
         while !self.asked_program.is_empty() {
             self.program_answers();

@@ -1,11 +1,13 @@
 //! Watches a turn from outside and fails when a rule is broken.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use codex_wire::Epoch;
 use codex_wire::event::Event;
 
-use super::super::{Closing, Effect, Input, Millis, Notice, Outgoing, Plan, Reply, SteerOutcome, Turn};
+use super::super::{
+    Closing, Decide, DecideOutcome, Effect, Input, Millis, Notice, Outgoing, Plan, Reply, SteerOutcome, Turn,
+};
 use crate::decision::RequestKey;
 
 #[derive(Debug)]
@@ -17,8 +19,8 @@ pub(super) struct Witness {
     /// Whether the time that a decision takes can be told from outside.
     sees_decisions: bool,
     worked_ms: Millis,
-    /// Questions to people that are open.
-    asked: BTreeSet<RequestKey>,
+    /// Questions to people that are open, with what each asks.
+    asked: BTreeMap<RequestKey, String>,
     undecided: BTreeSet<RequestKey>,
     /// Requests that are being looked at, with their digests.
     inspected: BTreeSet<(RequestKey, String)>,
@@ -41,7 +43,7 @@ impl Witness {
             has_ended: false,
             sees_decisions: plan.policy.answer_limit.is_none(),
             worked_ms: 0,
-            asked: BTreeSet::new(),
+            asked: BTreeMap::new(),
             undecided: BTreeSet::new(),
             inspected: BTreeSet::new(),
             came: HashMap::new(),
@@ -55,7 +57,7 @@ impl Witness {
     }
 
     /// What is about to come in.
-    pub(super) fn hear(&mut self, input: &Input, now: Millis) {
+    pub(super) fn hear(&mut self, turn: &Turn, input: &Input, now: Millis) {
         if self.is_attached && self.undecided.is_empty() {
             self.worked_ms += now - self.now;
         }
@@ -68,7 +70,7 @@ impl Witness {
             Input::Event { event: Event::RequestResolved(id), .. } => {
                 self.resolved.insert(RequestKey { epoch: self.epoch.clone(), id: id.clone() });
             }
-            Input::Decided { key, .. } => drop(self.undecided.remove(key)),
+            Input::Decide(decide) => self.hear_decision(decide, turn.outcome_of(decide)),
             Input::Inspected { key, digest, .. } if self.inspected.remove(&(key.clone(), digest.clone())) => {
                 self.undecided.remove(key);
             }
@@ -119,8 +121,9 @@ impl Witness {
                 self.inspected.insert((key.clone(), digest.clone()));
                 self.undecided.insert(key.clone());
             }
-            Effect::Ask { key, .. } => {
-                assert!(self.asked.insert(key.clone()), "asked twice: {key:?}");
+            Effect::Ask { key, request, patch, .. } => {
+                let digest = request.digest(patch.as_deref());
+                assert_eq!(self.asked.insert(key.clone(), digest), None, "asked twice: {key:?}");
                 self.undecided.insert(key.clone());
             }
             Effect::RequestClosed { key, closing } => {
@@ -143,6 +146,20 @@ impl Witness {
                 assert!(self.told.insert(name), "told twice: {item:?}");
             }
             Effect::AskProgram { .. } | Effect::Tell(_) | Effect::HangUp | Effect::Reconnect => {}
+        }
+    }
+
+    fn hear_decision(&mut self, decide: &Decide, outcome: DecideOutcome) {
+        let (key, asked) = (&decide.key, self.asked.get(&decide.key));
+        match outcome {
+            DecideOutcome::Given => {
+                assert_eq!(asked, Some(&decide.digest), "a decision on something else: {key:?}");
+                self.undecided.remove(key);
+            }
+            // Nobody is asked where there is a standing decision.
+            DecideOutcome::AlreadyDecided => assert!(asked.is_none_or(|asked| *asked == decide.digest)),
+            DecideOutcome::AnotherRequest => assert_ne!(asked, Some(&decide.digest), "just this is asked"),
+            DecideOutcome::NotOpen => assert_eq!(asked, None, "it is open: {key:?}"),
         }
     }
 

@@ -15,10 +15,29 @@ fn a_decision_counts_when_codex_took_it() {
         [
             (1, asks(0), "ask 0"),
             (2, decides(0, Decision::AcceptForSession), "answer 0 AcceptForSession"),
-            (3, decides(0, Decision::Decline), ""),
+            (3, decides(0, Decision::Decline), "AlreadyDecided"),
             (4, resolved(0), "closed 0 taken AcceptForSession by ann"),
             (5, resolved(0), ""),
-            (6, decides(0, Decision::Accept), ""),
+            (6, decides(0, Decision::Accept), "NotOpen"),
+            (7, completed(), "end Completed"),
+            (8, decides(0, Decision::Accept), "NotOpen"),
+        ],
+    );
+}
+
+#[test]
+fn a_decision_counts_only_on_the_very_request_that_was_shown() {
+    let shown = ServerRequest::Command(CommandApproval::default()).digest(None);
+    check_active(
+        prompt(),
+        [
+            (1, decides_on(key(0), &shown, Decision::Accept), "NotOpen"),
+            (2, asks(0), "ask 0"),
+            (3, decides_on(key(0), "what another request asks", Decision::Accept), "AnotherRequest"),
+            (4, decides_on(key(1), &shown, Decision::Accept), "NotOpen"),
+            (5, decides_on(key(0), &shown, Decision::Accept), "answer 0 Accept"),
+            // Nobody hears who was first before they say what they were shown.
+            (6, decides_on(key(0), "what another request asks", Decision::Decline), "AnotherRequest"),
         ],
     );
 }
@@ -27,6 +46,7 @@ fn a_decision_counts_when_codex_took_it() {
 fn another_request_under_the_same_name_does_not_get_the_decision() {
     let another = CommandApproval { command: Some("rm -r .".to_owned()), ..CommandApproval::default() };
     let another = asks_as(RequestId::Number(0), ServerRequest::Command(another));
+    let shown_first = ServerRequest::Command(CommandApproval::default()).digest(None);
     check_active(
         prompt(),
         [
@@ -34,7 +54,8 @@ fn another_request_under_the_same_name_does_not_get_the_decision() {
             (2, decides(0, Decision::Accept), "answer 0 Accept"),
             (3, asks(0), "answer 0 Accept"),
             (4, another, "closed 0 orphaned Some(Accept); ask 0"),
-            (5, decides(0, Decision::Decline), "answer 0 Decline"),
+            (5, decides_on(key(0), &shown_first, Decision::Accept), "AnotherRequest"),
+            (6, decides(0, Decision::Decline), "answer 0 Decline"),
         ],
     );
 }
@@ -59,7 +80,7 @@ fn a_request_that_is_resolved_first_was_answered_elsewhere() {
         [
             (1, asks(0), "ask 0"),
             (2, resolved(0), "closed 0 elsewhere"),
-            (3, decides(0, Decision::Accept), ""),
+            (3, decides(0, Decision::Accept), "NotOpen"),
         ],
     );
 }
@@ -84,9 +105,10 @@ fn the_end_of_the_turn_orphans_what_is_open() {
 #[test]
 fn a_decision_never_crosses_epochs() {
     let foreign = RequestKey { epoch: Epoch::from("e0"), id: number(0) };
-    let decided = Input::Decided { key: foreign.clone(), decision: Decision::Accept, by: Decider::TimeLimit };
+    let shown = ServerRequest::Command(CommandApproval::default()).digest(None);
+    let decided = decides_on(foreign.clone(), &shown, Decision::Accept);
     let answered = Input::ProgramAnswered { key: foreign, answer: Answer::unknown_method("x") };
-    check_active(prompt(), [(1, asks(0), "ask 0"), (2, decided, ""), (3, answered, "")]);
+    check_active(prompt(), [(1, asks(0), "ask 0"), (2, decided, "NotOpen"), (3, answered, "")]);
 }
 
 // peer: T4
@@ -100,7 +122,7 @@ fn nobody_in_time_is_a_no() {
             (1_500, asks_as(number(1), ServerRequest::CurrentTime), "ask program 1"),
             (60_999, Input::Time, ""),
             (61_000, Input::Time, "answer 0 Decline"),
-            (61_001, decides(0, Decision::Accept), ""),
+            (61_001, decides(0, Decision::Accept), "AlreadyDecided"),
             (61_002, resolved(0), "closed 0 taken Decline by nobody answered in time"),
         ],
     );
@@ -167,10 +189,12 @@ fn what_is_not_for_people_is_answered_by_the_program() {
         key: key(3),
         answer: Answer::ToolCall { text: text.to_owned(), success: true },
     };
+    let call = ServerRequest::ToolCall(DynamicToolCall::default());
     check_active(
         Plan { someone_answers: false, ..prompt() },
         [
-            (1, asks_as(number(3), ServerRequest::ToolCall(DynamicToolCall::default())), "ask program 3"),
+            (1, asks_as(number(3), call.clone()), "ask program 3"),
+            (1, decides_on(key(3), &call.digest(None), Decision::Accept), "NotOpen"),
             (2, answers("42"), "answer 3 42"),
             (3, answers("43"), ""),
             (4, resolved(3), ""),
@@ -350,6 +374,7 @@ fn nobody_decides_before_it_is_known_what_is_asked_for() {
             (1, asks_as(number(0), runs("ls")), "inspect 0"),
             // The host asks again after a reconnect: it is being looked at already.
             (2, asks_as(number(0), runs("ls")), ""),
+            (3, decides_on(key(0), &runs("ls").digest(None), Decision::Accept), "NotOpen"),
             (3_000, Input::Time, ""),
             (3_000, found("ls", Escalation::None), "ask 0"),
             (3_001, found("ls", Escalation::Asked), ""),

@@ -88,7 +88,7 @@ fn the_end_is_final() {
                 asks_as(RequestId::Text("s-1".to_owned()), program),
                 "answer s-1 no tool named  is offered here",
             ),
-            (3, decides(0, Decision::Accept), ""),
+            (3, decides(0, Decision::Accept), "NotOpen"),
             (3, resolved(0), ""),
             (4, steer(1), "steered 1 NoActiveTurn"),
             (5, Input::Interrupt, ""),
