@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::bridge::random_hex;
 use crate::task::{TaskId, TimeMs};
 
-pub use notice::{Asked, Notice, Occasion};
+pub use notice::{Asked, Content, Notice, Occasion};
 pub use sender::{Attempt, Outcome, Repeats, Sender};
 pub use target::Subscription;
 
@@ -94,12 +94,14 @@ impl State {
 
 impl Delivery {
     /// A new one, to be sent now, or soon if others may join it.
-    pub fn new(task_id: &TaskId, target: &str, notice: Notice, now: TimeMs) -> Self {
-        let occasion = notice.occasion;
-        let join_key = occasion.asks().then(|| format!("{task_id}/{}/{target}", occasion.as_str()));
+    pub fn new(target: &str, notice: Notice, now: TimeMs) -> Self {
+        let join_key = match &notice.content {
+            Content::Asks(asks) => Some(format!("{}/{}/{target}", asks.task.id, notice.occasion().as_str())),
+            _ => None,
+        };
         Self {
             id: format!("dlv-{}", random_hex(12)),
-            task_id: Some(task_id.clone()),
+            task_id: notice.task().map(|task| task.id.clone()),
             target: target.to_owned(),
             notice,
             next_at: if join_key.is_some() { now + GATHER_MS } else { now },
@@ -118,9 +120,8 @@ impl Delivery {
     }
 
     /// A reply to a message, under a name that tells which one, so that it is written once.
-    pub fn reply(id: String, task_id: Option<TaskId>, target: &str, notice: Notice, now: TimeMs) -> Self {
-        let own = Self::new(&notice.task_id.clone(), target, notice, now);
-        Self { id, task_id, ..own }
+    pub fn reply(id: String, target: &str, notice: Notice, now: TimeMs) -> Self {
+        Self { id, ..Self::new(target, notice, now) }
     }
 
     /// How often it was tried, whatever came of it, since it was last taken up.

@@ -12,8 +12,9 @@ pub mod webhook;
 
 use std::collections::BTreeMap;
 
+use codex_bridge_core::outbox::notice::NO_TASK;
 use codex_bridge_core::outbox::sender::{Refusal, Unknown};
-use codex_bridge_core::outbox::{Attempt, Outcome, Repeats, Sender};
+use codex_bridge_core::outbox::{Attempt, Notice, Outcome, Repeats, Sender};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -240,17 +241,22 @@ fn gather(plain: &Value, hidden: &Value, secrets: &mut Vec<String>) {
     }
 }
 
-/// A notice as programs read it: as it is kept, with times as everywhere.
+/// A notice as programs read it: its JSON, with times as everywhere.
 fn data(attempt: &Attempt) -> Value {
     let mut data = serde_json::to_value(&attempt.notice).unwrap_or_default();
     data["delivery_id"] = attempt.key.as_str().into();
     data["title"] = text::title(&attempt.notice).into();
     data["at"] = crate::amount::rfc3339(attempt.notice.at).into();
-    for (shown, asked) in data["requests"].as_array_mut().into_iter().flatten().zip(&attempt.notice.requests)
+    for (shown, asked) in data["requests"].as_array_mut().into_iter().flatten().zip(attempt.notice.requests())
     {
         shown["expires_at"] = asked.expires_at.map(crate::amount::rfc3339).into();
     }
     data
+}
+
+/// The task that a notice is about, as programs read it.
+fn task_id(notice: &Notice) -> &str {
+    notice.task().map_or(NO_TASK, |task| task.id.as_str())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::failpoint;
 use crate::outbox::notice::{MOST_REQUESTS, TurnFacts};
 use crate::outbox::schedule::{self, Next, Tried};
 use crate::outbox::sender::{LOOK_BACK_MS, Refusal, Seen};
-use crate::outbox::{Attempt, Delivery, Notice, Occasion, Outcome, Repeats, State, Subscription};
+use crate::outbox::{Attempt, Content, Delivery, Notice, Occasion, Outcome, Repeats, State, Subscription};
 use crate::request::{RequestRecord, RequestState};
 use crate::store::{self, DeliveryFilter, RequestFilter, Write};
 use crate::task::{Task, TimeMs};
@@ -221,9 +221,11 @@ impl Inner {
 
     /// Brings a notice that asks for something up to date. False if nothing of it is to be told any more.
     async fn is_still_wanted(&self, delivery: &mut Delivery) -> Result<bool, store::Error> {
-        let occasion = delivery.notice.occasion;
-        let asks = occasion.asks() || !delivery.notice.requests.is_empty();
-        let Some(task_id) = delivery.task_id.clone().filter(|_| asks) else { return Ok(true) };
+        let (task_id, is_reminder) = match &delivery.notice.content {
+            Content::Asks(asks) => (asks.task.id.clone(), false),
+            Content::Reminder(reminder) => (reminder.task.id.clone(), true),
+            Content::Rest(_) | Content::Reply(_) | Content::Test => return Ok(true),
+        };
         let open = RequestFilter {
             task_id: Some(task_id.clone()),
             states: vec![RequestState::Open],
@@ -235,14 +237,15 @@ impl Inner {
         let was_tried = delivery.tried() > 0 || delivery.in_doubt || delivery.last_error.is_some();
         // A repetition says what was said.
         let is_wanted = open.iter().any(is_told);
-        if !occasion.asks() {
-            if was_tried {
+        if is_reminder {
+            if was_tried || !is_wanted {
                 return Ok(is_wanted);
             }
-            // A reminder: of what is still open, and of nothing else.
+            // Of what is still open, and of nothing else.
             open.retain(is_told);
             return self.ask_for(delivery, &open).await;
         }
+        let occasion = delivery.notice.occasion();
         open.retain(|request| Occasion::of_request(request) == occasion && !(was_tried && is_told(request)));
         let target = Some(delivery.target.clone());
         let of_task = DeliveryFilter { task_ids: vec![task_id], target, ..DeliveryFilter::default() };
@@ -260,7 +263,7 @@ impl Inner {
     /// Has a notice ask for these, as many as it holds, and another one for the rest; says whether there are any.
     async fn ask_for(&self, delivery: &mut Delivery, open: &[RequestRecord]) -> Result<bool, store::Error> {
         let (first, rest) = open.split_at(open.len().min(MOST_REQUESTS));
-        delivery.notice.ask(first);
+        delivery.notice = delivery.notice.asking_for(first);
         let saved = Write::SaveDelivery(Box::new(delivery.clone()));
         self.commit(std::iter::once(saved).chain(another_notice(delivery, rest)).collect()).await?;
         Ok(!open.is_empty())
@@ -309,9 +312,8 @@ impl Inner {
             ..DeliveryFilter::default()
         };
         let Ok(delivered) = self.store.deliveries(&delivered).await else { return usize::MAX };
-        let words = |one: &Delivery| (one.notice.answer.clone(), one.notice.closing.clone());
-        let own = words(delivery);
-        let is_twin = |one: &&Delivery| words(one) == own;
+        let own = delivery.notice.words();
+        let is_twin = |one: &&Delivery| one.notice.words() == own;
         delivered.iter().filter(is_twin).count()
     }
 
@@ -371,11 +373,13 @@ pub(crate) fn letters_of_rest(task: &Task, turn: TurnFacts<'_>, now: TimeMs) -> 
 /// One delivery for each target of a task that wants to know.
 pub(crate) fn letters(task: &Task, notice: &Notice, now: TimeMs) -> Vec<Write> {
     let subscriptions = Subscription::of(task);
-    let wanted = subscriptions.iter().filter(|one| !one.is_local() && one.wants(notice.occasion));
+    let wanted = subscriptions.iter().filter(|one| !one.is_local() && one.wants(notice.occasion()));
     let letter = |one: &Subscription| {
-        let is_of_conversation = task.asks_in.as_ref() == Some(&one.target);
-        let notice = Notice { is_of_conversation, ..notice.clone() };
-        Write::AddDelivery(Box::new(Delivery::new(&task.id, &one.target, notice, now)))
+        let mut notice = notice.clone();
+        if let Content::Asks(asks) = &mut notice.content {
+            asks.in_conversation = task.asks_in.as_ref() == Some(&one.target);
+        }
+        Write::AddDelivery(Box::new(Delivery::new(&one.target, notice, now)))
     };
     wanted.map(letter).collect()
 }
@@ -437,7 +441,7 @@ impl Bridge {
             target: Some(delivery.target.clone()),
             ..DeliveryFilter::default()
         };
-        let is_reply = |one: &Delivery| one.notice.occasion == Occasion::Reply;
+        let is_reply = |one: &Delivery| one.notice.occasion() == Occasion::Reply;
         let holds_up = |one: &Delivery| is_reply(one) && one.task_id == delivery.task_id;
         let waiting = self.inner.store.deliveries(&waiting).await?.into_iter();
         let before = waiting.rev().take_while(|one| one.id != delivery.id).filter(holds_up);
@@ -479,7 +483,7 @@ impl Bridge {
         let attempt = Attempt {
             key: format!("dlv-{}", random_hex(12)),
             target: target.to_owned(),
-            notice: Notice::test(now_ms()),
+            notice: Notice { at: now_ms(), content: Content::Test },
             number: 1,
             twins: 0,
             may_be_duplicate: false,
@@ -495,10 +499,11 @@ impl Bridge {
 
 /// A notice of the same kind for others than those that this one asks for, if there are any.
 fn another_notice(delivery: &Delivery, open: &[RequestRecord]) -> Option<Write> {
-    let task_id = delivery.task_id.as_ref().filter(|_| !open.is_empty())?;
-    let mut notice = delivery.notice.clone();
-    notice.ask(open);
-    Some(Write::AddDelivery(Box::new(Delivery::new(task_id, &delivery.target, notice, now_ms()))))
+    if open.is_empty() {
+        return None;
+    }
+    let notice = delivery.notice.asking_for(open);
+    Some(Write::AddDelivery(Box::new(Delivery::new(&delivery.target, notice, now_ms()))))
 }
 
 /// What spreads the attempts.

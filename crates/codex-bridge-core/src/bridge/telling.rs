@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::{Bridge, Error, Inner, TaskView, now_ms};
-use crate::outbox::{Delivery, Occasion, State, Subscription};
+use crate::outbox::{Content, Delivery, Occasion, State, Subscription};
 use crate::store::{self, DeliveryFilter, TaskFilter, Write};
 use crate::task::{Notification, Status, Task, TaskId, TimeMs};
 
@@ -130,7 +130,7 @@ impl Inner {
             // Written with the end itself; what is older is of an earlier turn.
             let Some(task_id) = delivery.task_id.clone() else { continue };
             let is_of_end = ends.get(&task_id) == Some(&Some(delivery.created_at));
-            if is_of_end && delivery.notice.occasion.is_of_rest() {
+            if is_of_end && matches!(delivery.notice.content, Content::Rest(_)) {
                 found.entry(task_id).or_default().push(delivery);
             }
         }

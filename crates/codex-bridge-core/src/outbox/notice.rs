@@ -3,6 +3,8 @@
 //! All texts come redacted, as everything that is stored; what a platform cannot show is cut there, not here, except
 //! for an answer that no platform would take.
 
+mod record;
+
 use codex_session::Ask;
 use redact::Redactor;
 use serde::{Deserialize, Serialize};
@@ -12,6 +14,9 @@ use crate::diff;
 use crate::request::RequestRecord;
 use crate::task::{Parked, Status, Task, TaskError, TaskId, TimeMs};
 
+pub use record::NO_TASK;
+use record::Record;
+
 /// The longest answer that is kept for telling, in characters: a webhook's body should stay below 20 KB.
 const ANSWER_CHARS: usize = 6_000;
 /// The longest reply, in characters: beyond this nobody reads a chat.
@@ -20,6 +25,12 @@ const REPLY_CHARS: usize = 64_000;
 const MOST_FILES: usize = 20;
 /// The most requests that are told at once; more are told in several notices.
 pub(crate) const MOST_REQUESTS: usize = 10;
+/// What a reminder says below the requests that are still open.
+pub const REMINDER: &str = "This still waits for a decision.";
+/// What a test says.
+pub const TEST: &str = "If you can read this, notices reach this target.";
+/// What a test gives as its prompt.
+pub const TEST_PROMPT: &str = "a test of this target";
 
 /// Why somebody is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -66,16 +77,6 @@ impl Occasion {
         Self::ALL.into_iter().find(|occasion| occasion.as_str() == word).map(|one| vec![one])
     }
 
-    /// Whether somebody is asked for something, which may be answered before they are told.
-    pub fn asks(self) -> bool {
-        matches!(self, Self::Approval | Self::Question)
-    }
-
-    /// Whether it tells that a task has come to rest.
-    pub fn is_of_rest(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Paused)
-    }
-
     /// What a request is.
     pub fn of_request(request: &RequestRecord) -> Self {
         if request.ask.is_question() { Self::Question } else { Self::Approval }
@@ -83,72 +84,134 @@ impl Occasion {
 
     /// What it is that a task has come to rest so; none while it has not.
     pub fn of_rest(task: &Task) -> Option<Self> {
-        match (task.status, &task.parked) {
-            (Status::Completed, _) => Some(Self::Completed),
-            (Status::Failed | Status::Cancelled | Status::Lost, _) => Some(Self::Failed),
-            // Of all that wait for one login, one carries the notice.
-            (Status::Paused, Some(Parked::Login { carries_notice: false, .. })) => None,
-            (Status::Paused, _) => Some(Self::Paused),
-            _ => None,
+        // Of all that wait for one login, one carries the notice.
+        let is_silent = matches!(task.parked, Some(Parked::Login { carries_notice: false, .. }));
+        let is_told = task.status.is_at_rest() && !(is_silent && task.status == Status::Paused);
+        is_told.then(|| Self::of_status(task.status))
+    }
+
+    /// What the status of a task at rest is.
+    fn of_status(status: Status) -> Self {
+        match status {
+            Status::Completed => Self::Completed,
+            Status::Paused => Self::Paused,
+            _ => Self::Failed,
         }
     }
 }
 
-/// What is told about a task.
+/// What somebody is told.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Record", into = "Record")]
 pub struct Notice {
-    /// Why.
-    #[serde(rename = "event")]
-    pub occasion: Occasion,
-    /// Of which task.
-    pub task_id: TaskId,
-    /// How it stands.
-    pub status: Status,
-    /// What was asked, shortened.
-    pub prompt: String,
-    /// Where it works.
-    pub cwd: String,
-    /// The final answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<String>,
-    /// How many characters of the answer are missing.
-    #[serde(default)]
-    pub answer_cut_chars: usize,
-    /// Why it did not succeed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<TaskError>,
-    /// Why it is paused, lost or cancelled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// How long the last turn worked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub work_ms: Option<u64>,
-    /// Tokens of the whole thread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<u64>,
-    /// Files that the last turn changed, the first few.
-    #[serde(default)]
-    pub files: Vec<String>,
-    /// How many more there are.
-    #[serde(default)]
-    pub more_files: usize,
-    /// What waits for an answer, the oldest first.
-    #[serde(default)]
-    pub requests: Vec<Asked>,
-    /// How many more there are.
-    #[serde(default)]
-    pub more_requests: usize,
-    /// Whether it asks in the conversation that the task is of.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_of_conversation: bool,
-    /// What stands at the very end, however much of the answer is cut.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closing: Option<String>,
-    /// A reply: the platform's own name of the message that it answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub in_reply_to: Option<String>,
     /// When it happened.
     pub at: TimeMs,
+    /// What happened.
+    pub content: Content,
+}
+
+/// What a notice tells.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// A task has come to rest.
+    Rest(Rest),
+    /// A task waits for people.
+    Asks(Asks),
+    /// What a task asked is still open.
+    Reminder(Reminder),
+    /// The answer to somebody who wrote to us.
+    Reply(Reply),
+    /// Somebody tries whether a target can be reached.
+    Test,
+}
+
+/// The task that a notice is about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AboutTask {
+    /// The name of the task.
+    pub id: TaskId,
+    /// Where the task stood then.
+    pub status: Status,
+    /// Where the task works.
+    pub cwd: String,
+}
+
+/// A task has come to rest: its status says how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rest {
+    /// The task.
+    pub task: AboutTask,
+    /// What was asked in the last turn, shortened.
+    pub prompt: String,
+    /// Tokens of the whole thread.
+    pub tokens: Option<u64>,
+    /// The final answer.
+    pub answer: Option<Excerpt>,
+    /// Why the task did not succeed.
+    pub error: Option<TaskError>,
+    /// Why the task is paused, lost or cancelled.
+    pub reason: Option<String>,
+    /// How long the last turn worked.
+    pub work_ms: Option<u64>,
+    /// Files that the last turn changed, the first few.
+    pub files: Vec<String>,
+    /// How many more files changed.
+    pub more_files: usize,
+}
+
+/// A task waits for people.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asks {
+    /// The task.
+    pub task: AboutTask,
+    /// What the task was asked to do, shortened.
+    pub prompt: String,
+    /// Tokens of the whole thread.
+    pub tokens: Option<u64>,
+    /// Whether all requests ask for words; if not, all of them ask for a yes.
+    pub is_question: bool,
+    /// What waits for an answer, the oldest first.
+    pub requests: Vec<Asked>,
+    /// Whether the target is the conversation that the task works for.
+    pub in_conversation: bool,
+}
+
+/// What a task asked is still open. In JSON a reminder is a reply that asks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reminder {
+    /// The task.
+    pub task: AboutTask,
+    /// What waits for an answer, the oldest first.
+    pub requests: Vec<Asked>,
+}
+
+/// The answer to somebody who wrote to us.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    /// The task that answered, if one did.
+    pub task: Option<AboutTask>,
+    /// The answer.
+    pub text: Excerpt,
+    /// What stands at the very end, however much of the answer is cut.
+    pub closing: Option<String>,
+    /// The platform's own name of the message that is answered.
+    pub in_reply_to: Option<String>,
+}
+
+/// A text that may have been cut.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Excerpt {
+    /// The beginning of the text.
+    pub text: String,
+    /// How many characters are missing.
+    pub cut_chars: usize,
+}
+
+impl Excerpt {
+    fn of(text: &str, most_chars: usize) -> Self {
+        let cut_chars = text.chars().count().saturating_sub(most_chars);
+        Self { text: text.chars().take(most_chars).collect(), cut_chars }
+    }
 }
 
 /// A request, as it is told.
@@ -196,128 +259,163 @@ pub(crate) struct TurnFacts<'a> {
     pub(crate) diff: Option<&'a str>,
 }
 
+impl AboutTask {
+    fn of(task: &Task) -> Self {
+        let cwd = task.settings.cwd.to_string_lossy().into_owned();
+        Self { id: task.id.clone(), status: task.status, cwd }
+    }
+}
+
+impl Reply {
+    /// This text, and nothing else.
+    pub(crate) fn new(task: Option<&Task>, text: &str) -> Self {
+        let text = Excerpt::of(text, REPLY_CHARS);
+        Self { task: task.map(AboutTask::of), text, closing: None, in_reply_to: None }
+    }
+}
+
+impl Reminder {
+    /// Of these requests of a task.
+    pub(crate) fn new(task: &Task, requests: &[RequestRecord]) -> Self {
+        Self { task: AboutTask::of(task), requests: asked(requests) }
+    }
+}
+
 impl Notice {
-    fn new(occasion: Occasion, task_id: TaskId, status: Status, at: TimeMs) -> Self {
-        Self {
-            occasion,
-            task_id,
-            status,
-            prompt: String::new(),
-            cwd: String::new(),
-            answer: None,
-            answer_cut_chars: 0,
-            error: None,
-            reason: None,
-            work_ms: None,
-            tokens: None,
-            files: Vec::new(),
-            more_files: 0,
-            requests: Vec::new(),
-            more_requests: 0,
-            is_of_conversation: false,
-            closing: None,
-            in_reply_to: None,
-            at,
-        }
-    }
-
-    fn of(occasion: Occasion, task: &Task, at: TimeMs) -> Self {
-        Self {
-            prompt: task.prompt_summary.clone(),
-            cwd: task.settings.cwd.to_string_lossy().into_owned(),
-            tokens: task.usage.map(|usage| usage.total.total),
-            ..Self::new(occasion, task.id.clone(), task.status, at)
-        }
-    }
-
     /// That a task has come to rest; none if nobody needs to know.
     pub(crate) fn of_rest(task: &Task, turn: TurnFacts<'_>, at: TimeMs) -> Option<Self> {
-        let occasion = Occasion::of_rest(task)?;
-        let mut notice = Self::of(occasion, task, at);
-        if let Some(prompt) = turn.prompt {
-            prompt.clone_into(&mut notice.prompt);
-        }
-        let answer = task.final_text.as_deref();
-        notice.answer_cut_chars = answer.map_or(0, |text| text.chars().count().saturating_sub(ANSWER_CHARS));
-        notice.answer = answer.map(|text| text.chars().take(ANSWER_CHARS).collect());
-        notice.error.clone_from(&task.error);
-        notice.reason.clone_from(&task.reason);
-        notice.work_ms = turn.work_ms;
-        let mut files = turn.diff.map(|diff| changed_files(diff, &notice.cwd)).unwrap_or_default();
-        notice.more_files = files.len().saturating_sub(MOST_FILES);
+        Occasion::of_rest(task)?;
+        let about = AboutTask::of(task);
+        let mut files = turn.diff.map(|diff| changed_files(diff, &about.cwd)).unwrap_or_default();
+        let more_files = files.len().saturating_sub(MOST_FILES);
         files.truncate(MOST_FILES);
-        notice.files = files;
-        Some(notice)
+        let rest = Rest {
+            task: about,
+            prompt: turn.prompt.unwrap_or(&task.prompt_summary).to_owned(),
+            tokens: tokens(task),
+            answer: task.final_text.as_deref().map(|text| Excerpt::of(text, ANSWER_CHARS)),
+            error: task.error.clone(),
+            reason: task.reason.clone(),
+            work_ms: turn.work_ms,
+            files,
+            more_files,
+        };
+        Some(Self { at, content: Content::Rest(rest) })
     }
 
     /// That a task waits for an answer.
     pub(crate) fn of_request(task: &Task, request: &RequestRecord) -> Self {
-        let mut notice = Self::of(Occasion::of_request(request), task, request.created_at);
-        notice.ask([request]);
+        let asks = Asks {
+            task: AboutTask::of(task),
+            prompt: task.prompt_summary.clone(),
+            tokens: tokens(task),
+            is_question: request.ask.is_question(),
+            requests: asked([request]),
+            in_conversation: false,
+        };
+        Self { at: request.created_at, content: Content::Asks(asks) }
+    }
+
+    /// Why somebody is told.
+    pub fn occasion(&self) -> Occasion {
+        match &self.content {
+            Content::Rest(rest) => Occasion::of_status(rest.task.status),
+            Content::Asks(asks) if asks.is_question => Occasion::Question,
+            Content::Asks(_) => Occasion::Approval,
+            Content::Reminder(_) | Content::Reply(_) => Occasion::Reply,
+            Content::Test => Occasion::Test,
+        }
+    }
+
+    /// The task that it is about, if it is about one.
+    pub fn task(&self) -> Option<&AboutTask> {
+        match &self.content {
+            Content::Rest(rest) => Some(&rest.task),
+            Content::Asks(asks) => Some(&asks.task),
+            Content::Reminder(reminder) => Some(&reminder.task),
+            Content::Reply(reply) => reply.task.as_ref(),
+            Content::Test => None,
+        }
+    }
+
+    /// What waits for an answer, the oldest first.
+    pub fn requests(&self) -> &[Asked] {
+        match &self.content {
+            Content::Asks(asks) => &asks.requests,
+            Content::Reminder(reminder) => &reminder.requests,
+            Content::Rest(_) | Content::Reply(_) | Content::Test => &[],
+        }
+    }
+
+    pub(crate) fn requests_mut(&mut self) -> Option<&mut Vec<Asked>> {
+        match &mut self.content {
+            Content::Asks(asks) => Some(&mut asks.requests),
+            Content::Reminder(reminder) => Some(&mut reminder.requests),
+            Content::Rest(_) | Content::Reply(_) | Content::Test => None,
+        }
+    }
+
+    /// The platform's own name of the message that it answers, if it answers one.
+    pub fn in_reply_to(&self) -> Option<&str> {
+        if let Content::Reply(reply) = &self.content { reply.in_reply_to.as_deref() } else { None }
+    }
+
+    /// The same notice, which asks for these and nothing else. One that asks for nothing stays as it is.
+    #[must_use]
+    pub fn asking(&self, requests: Vec<Asked>) -> Self {
+        let mut notice = self.clone();
+        if let Some(asked) = notice.requests_mut() {
+            *asked = requests;
+        }
         notice
     }
 
-    /// Asks for these, and nothing else.
-    pub(crate) fn ask<'a>(&mut self, requests: impl IntoIterator<Item = &'a RequestRecord>) {
-        self.requests = requests
-            .into_iter()
-            .map(|request| Asked {
-                request_id: request.request_id.clone(),
-                digest: request.digest.clone(),
-                is_long: !request.fits_a_chat(),
-                was_shown: false,
-                ask: if request.fits_a_chat() {
-                    request.ask.ask.clone()
-                } else {
-                    without_diffs(&request.ask)
-                },
-                expires_at: request.expires_at,
-            })
-            .collect();
-        self.more_requests = self.requests.len().saturating_sub(MOST_REQUESTS);
-        self.requests.truncate(MOST_REQUESTS);
+    /// The same for requests that are open.
+    pub(crate) fn asking_for(&self, open: &[RequestRecord]) -> Self {
+        self.asking(asked(open))
     }
 
     /// Whether it tells of this request.
     pub(crate) fn tells_of(&self, request_id: &str) -> bool {
-        self.requests.iter().any(|asked| asked.request_id == request_id)
+        self.requests().iter().any(|asked| asked.request_id == request_id)
     }
 
     /// Notes which of its requests people can read whole. The secrets that it had to show them are hidden from now on.
     pub(crate) fn note_shown(&mut self, shown: &[String], redactor: &Redactor) {
-        for asked in &mut self.requests {
+        for asked in self.requests_mut().into_iter().flatten() {
             asked.was_shown = shown.contains(&asked.request_id);
             asked.ask.redact(redactor);
         }
     }
 
-    /// What somebody gets who wrote to us: this text and nothing else.
-    pub(crate) fn reply(task: Option<&Task>, text: &str, in_reply_to: Option<&str>, at: TimeMs) -> Self {
-        let mut notice = match task {
-            Some(task) => Self::of(Occasion::Reply, task, at),
-            None => Self::new(Occasion::Reply, nobodys_task(), Status::Completed, at),
-        };
-        (notice.prompt, notice.tokens) = (String::new(), None);
-        notice.answer_cut_chars = text.chars().count().saturating_sub(REPLY_CHARS);
-        notice.answer = Some(text.chars().take(REPLY_CHARS).collect());
-        notice.in_reply_to = in_reply_to.map(str::to_owned);
-        notice
-    }
-
-    /// A notice for whoever tries a target.
-    pub(crate) fn test(at: TimeMs) -> Self {
-        Self {
-            prompt: "a test of this target".to_owned(),
-            cwd: "/".to_owned(),
-            answer: Some("If you can read this, notices reach this target.".to_owned()),
-            ..Self::new(Occasion::Test, nobodys_task(), Status::Completed, at)
+    /// The words that it has beside what it asks, and what stands at its end: two notices with the same ones may be taken
+    /// for each other.
+    pub(crate) fn words(&self) -> (Option<&str>, Option<&str>) {
+        match &self.content {
+            Content::Rest(rest) => (rest.answer.as_ref().map(|answer| answer.text.as_str()), None),
+            Content::Asks(_) => (None, None),
+            Content::Reminder(_) => (Some(REMINDER), None),
+            Content::Reply(reply) => (Some(&reply.text.text), reply.closing.as_deref()),
+            Content::Test => (Some(TEST), None),
         }
     }
 }
 
-/// Stands where a notice is of no task.
-fn nobodys_task() -> TaskId {
-    TaskId("codex-000000000000".to_owned())
+fn tokens(task: &Task) -> Option<u64> {
+    task.usage.map(|usage| usage.total.total)
+}
+
+/// Requests as they are told, as many as one notice holds.
+fn asked<'a>(requests: impl IntoIterator<Item = &'a RequestRecord>) -> Vec<Asked> {
+    let asked = |request: &RequestRecord| Asked {
+        request_id: request.request_id.clone(),
+        digest: request.digest.clone(),
+        is_long: !request.fits_a_chat(),
+        was_shown: false,
+        ask: if request.fits_a_chat() { request.ask.ask.clone() } else { without_diffs(&request.ask) },
+        expires_at: request.expires_at,
+    };
+    requests.into_iter().take(MOST_REQUESTS).map(asked).collect()
 }
 
 /// What is asked, with the names of the files that would change alone.

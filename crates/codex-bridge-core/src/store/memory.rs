@@ -211,7 +211,7 @@ impl State {
         let unfinished = |delivery: &&Delivery| DeliveryState::UNFINISHED.contains(&delivery.state);
         let mut replies = std::collections::BTreeSet::new();
         let may_go = |one: &&Delivery| {
-            one.notice.occasion != Occasion::Reply
+            one.notice.occasion() != Occasion::Reply
                 || replies.insert((one.target.clone(), one.task_id.clone()))
         };
         let mut next: Vec<Delivery> = self.outbox.iter().filter(unfinished).filter(may_go).cloned().collect();

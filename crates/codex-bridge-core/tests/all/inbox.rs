@@ -9,7 +9,7 @@ use codex_bridge_core::inbox::{
     Allowed, Arrival, Message, Party, Received, Room, Rules, Sender, State, WhenFull,
 };
 use codex_bridge_core::outbox::sender::Refusal;
-use codex_bridge_core::outbox::{self, Delivery, Outcome};
+use codex_bridge_core::outbox::{self, Content, Delivery, Notice, Outcome, notice};
 use codex_bridge_core::store::{DeliveryFilter, MessageFilter, TaskFilter, Write};
 use codex_bridge_core::task::Status;
 use codex_bridge_core::token::Role;
@@ -64,9 +64,18 @@ pub async fn messages(bridge: &Bridge, is_so: impl Fn(&[Message]) -> bool) -> Ve
     eventually(all, |all| is_so(all)).await
 }
 
+/// What is said in a conversation; nothing in any other notice.
+pub fn text(notice: &Notice) -> &str {
+    match &notice.content {
+        Content::Reply(reply) => &reply.text.text,
+        Content::Reminder(_) => notice::REMINDER,
+        _ => "",
+    }
+}
+
 /// What was sent, in the order in which it was tried.
 pub fn said(stage: &Stage) -> Vec<String> {
-    stage.attempts().into_iter().map(|attempt| attempt.notice.answer.unwrap_or_default()).collect()
+    stage.attempts().iter().map(|attempt| text(&attempt.notice).to_owned()).collect()
 }
 
 async fn serving(bench: &Workbench, stage: &Arc<Stage>) -> Bridge {
@@ -87,11 +96,9 @@ async fn what_is_wrong_with_one_message_stops_no_other_and_ends() {
         // It cannot be begun.
         Write::SaveMessage(one) => one.external_id == "m-1" && one.state == State::Running,
         // It cannot be answered.
-        Write::AddDelivery(one) => one
-            .notice
-            .answer
-            .as_deref()
-            .is_some_and(|text| text.contains("Cursed") || text.contains("more in")),
+        Write::AddDelivery(one) => {
+            text(&one.notice).contains("Cursed") || text(&one.notice).contains("more in")
+        }
         _ => false,
     });
     bridge.open_channel(Rules { attempts: 2, ..rules(&bench) }).await.unwrap();
@@ -134,7 +141,7 @@ async fn a_workspace_that_is_not_there_yet_costs_attempts_and_no_message() {
     );
     std::fs::create_dir(&mounted).unwrap();
     messages(&bridge, |all| all[0].state == State::Answered).await;
-    deliveries(&bridge, |all| all.iter().any(|one| one.notice.answer.as_deref() == Some("One."))).await;
+    deliveries(&bridge, |all| all.iter().any(|one| text(&one.notice) == "One.")).await;
     bench.tidy(bridge).await;
 }
 
@@ -160,9 +167,7 @@ async fn a_command_that_cannot_be_answered_is_not_tried_without_end() {
     let is_status = |text: &str| {
         text.contains("Codex has done nothing here yet") || text.contains("Nothing could be done")
     };
-    store.curse(move |write| {
-        matches!(write, Write::AddDelivery(one) if one.notice.answer.as_deref().is_some_and(is_status))
-    });
+    store.curse(move |write| matches!(write, Write::AddDelivery(one) if is_status(text(&one.notice))));
     bridge.open_channel(Rules { attempts: 1, ..rules(&bench) }).await.unwrap();
     receive(&bridge, [from("ada", "m-1", "/status"), from("bob", "m-2", "hello [play] say Hello.")]).await;
     until(|| said(&stage) == ["Hello."]).await;
@@ -209,7 +214,7 @@ async fn whether_anyone_may_decide_is_fixed_for_a_turn() {
     until(|| stage.attempts().len() == 1).await;
     let told = stage.attempts().remove(0);
     assert_eq!(
-        (told.target.as_str(), told.notice.requests.len()),
+        (told.target.as_str(), told.notice.requests().len()),
         ("stage:general room, and more?on=paused", 1)
     );
     // Whoever writes meanwhile may not decide, and changes nothing.
@@ -415,7 +420,7 @@ async fn a_reminder_that_is_sent_again_says_what_it_said() {
     bench.model.script("make both", both);
     let bridge = serving(&bench, &stage).await;
     receive(&bridge, [from("ada", "m-1", "make both")]).await;
-    let told = |all: &[Delivery]| all.iter().map(|one| one.notice.requests.len()).sum::<usize>();
+    let told = |all: &[Delivery]| all.iter().map(|one| one.notice.requests().len()).sum::<usize>();
     deliveries(&bridge, |all| told(all) == 2 && all.iter().all(|one| one.state == outbox::State::Delivered))
         .await;
     bridge.abandon().await;
@@ -423,13 +428,13 @@ async fn a_reminder_that_is_sent_again_says_what_it_said() {
     stage.answers(Outcome::failed(Refusal::NotBefore(Duration::from_secs(1)), "too many"));
     let bridge = serving(&bench, &stage).await;
     until(|| stage.attempts().len() == 1).await;
-    let requests = stage.attempts().remove(0).notice.requests;
+    let requests = stage.attempts()[0].notice.requests().to_vec();
     let id = bridge.list(&TaskFilter::default()).await.unwrap()[0].task.id.clone();
     let asked = &requests[0];
     let which = Which::Shown { request_id: &asked.request_id, digest: &asked.digest };
     bridge.decide(id.as_str(), which, Decision::Accept, "a test").await.unwrap();
     until(|| stage.attempts().len() == 2).await;
-    assert_eq!((requests.len(), &stage.attempts()[1].notice.requests), (2, &requests));
+    assert_eq!((requests.len(), stage.attempts()[1].notice.requests()), (2, &requests[..]));
     bench.tidy(bridge).await;
 }
 
@@ -486,8 +491,9 @@ async fn the_mark_of_how_far_a_reply_has_come_is_never_cut_off() {
     receive(&bridge, [from("peer", "row-1", "tell me all")]).await;
     until(|| stage.attempts().len() == 1).await;
     let notice = stage.attempts().remove(0).notice;
-    assert!(notice.answer_cut_chars > 0, "{}", notice.answer_cut_chars);
-    assert_eq!(notice.closing.as_deref(), Some("[re: row-1] [codex-bridge hop 1]"));
+    let Content::Reply(reply) = notice.content else { panic!("{notice:#?}") };
+    assert!(reply.text.cut_chars > 0);
+    assert_eq!(reply.closing.as_deref(), Some("[re: row-1] [codex-bridge hop 1]"));
     bench.tidy(bridge).await;
 }
 

@@ -9,7 +9,7 @@ use codex_session::Sandbox;
 use futures_util::FutureExt;
 use scripted_model::Scenario;
 
-use crate::inbox::{from, messages, receive, rules};
+use crate::inbox::{from, messages, receive, rules, text};
 use crate::outbox::{Stage, config, deliveries};
 use crate::workbench::Workbench;
 
@@ -26,18 +26,18 @@ async fn asking(bench: &Workbench, stage: &Arc<Stage>) -> Bridge {
 
 /// Waits until the notice of what is asked is so; gives the name of the request.
 async fn notice(bridge: &Bridge, state: State) -> String {
-    let is_so = |one: &Delivery| one.state == state && one.notice.requests.len() == 1;
+    let is_so = |one: &Delivery| one.state == state && one.notice.requests().len() == 1;
     let all = deliveries(bridge, |all| all.iter().any(is_so)).await;
-    all.into_iter().find(is_so).unwrap().notice.requests.remove(0).request_id
+    all.into_iter().find(is_so).unwrap().notice.requests()[0].request_id.clone()
 }
 
 /// Says something; gives the answer, which need not be sent.
 async fn told(bridge: &Bridge, arrival: Arrival) -> String {
     let name = arrival.external_id.clone();
-    let is_it = |one: &Delivery| one.notice.in_reply_to.as_ref() == Some(&name);
+    let is_it = |one: &Delivery| one.notice.in_reply_to() == Some(&name);
     receive(bridge, [arrival]).await;
     let all = deliveries(bridge, |all| all.iter().any(is_it)).await;
-    all.into_iter().find(is_it).unwrap().notice.answer.unwrap()
+    text(&all.into_iter().find(is_it).unwrap().notice).to_owned()
 }
 
 fn is_made(bench: &Workbench) -> bool {
@@ -72,9 +72,9 @@ async fn what_is_shown_of_a_task_names_it_for_whoever_wants_to_read_all_of_it() 
     let turn = messages(&bridge, |all| all[0].reply_id.is_some()).await.remove(0);
     told(&bridge, from("ada", "m-2", "/diff")).await;
     let all = deliveries(&bridge, |_| true).await;
-    let shown = all.iter().find(|one| one.notice.in_reply_to.as_deref() == Some("m-2")).unwrap();
+    let shown = all.iter().find(|one| one.notice.in_reply_to() == Some("m-2")).unwrap();
     assert_eq!(
-        (shown.task_id.as_ref(), Some(&shown.notice.task_id)),
+        (shown.task_id.as_ref(), shown.notice.task().map(|task| &task.id)),
         (turn.task_id.as_ref(), turn.task_id.as_ref())
     );
     bench.tidy(bridge).await;
@@ -121,7 +121,7 @@ async fn a_yes_counts_only_where_the_request_was_shown_and_only_after_that() {
     assert!(!is_made(&bench));
     let answer = told(&bridge, from("ada", "m-4", "/approve")).await;
     assert!(answer.contains("Codex has taken it"), "{answer}");
-    deliveries(&bridge, |all| all.iter().any(|one| one.notice.answer.as_deref() == Some("Finished."))).await;
+    deliveries(&bridge, |all| all.iter().any(|one| text(&one.notice) == "Finished.")).await;
     assert!(is_made(&bench));
     let answer = told(&bridge, elsewhere("m-5", &format!("/approve {id}"))).await;
     assert!(answer.contains("already answered"), "{answer}");

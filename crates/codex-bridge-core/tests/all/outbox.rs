@@ -5,9 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use codex_bridge_core::bridge::Which;
+use codex_bridge_core::outbox::notice::Rest;
 use codex_bridge_core::outbox::sender::{Refusal, Seen, Unknown};
-use codex_bridge_core::outbox::{Attempt, Delivery, Outcome, Repeats, Sender, State};
+use codex_bridge_core::outbox::{
+    Attempt, Content, Delivery, Notice, Occasion, Outcome, Repeats, Sender, State,
+};
 use codex_bridge_core::store::{DeliveryFilter, Write};
+use codex_bridge_core::task::Status;
 use codex_bridge_core::{Bridge, Config, NewTask};
 use codex_session::{Decision, Sandbox};
 use futures_util::FutureExt;
@@ -57,7 +61,7 @@ impl Sender for Stage {
     }
 
     fn send(&self, attempt: Attempt) -> BoxFuture<'_, Outcome> {
-        let shown = attempt.notice.requests.iter().map(|asked| asked.request_id.clone()).collect();
+        let shown = attempt.notice.requests().iter().map(|asked| asked.request_id.clone()).collect();
         let delivered = Outcome::Delivered { message_id: Some("m-1".into()), shown };
         self.attempts.lock().unwrap().push(attempt);
         let play = self.plays.lock().unwrap().pop_front();
@@ -67,6 +71,11 @@ impl Sender for Stage {
     fn look(&self, _: &Attempt) -> BoxFuture<'_, Result<Seen, String>> {
         std::future::ready(self.seen.clone().ok_or_else(|| "it does not answer".to_owned())).boxed()
     }
+}
+
+fn rest(notice: &Notice) -> &Rest {
+    let Content::Rest(rest) = &notice.content else { panic!("it tells of no end: {notice:#?}") };
+    rest
 }
 
 pub fn config(bench: &Workbench, stage: &Arc<Stage>) -> Config {
@@ -105,7 +114,7 @@ async fn an_end_is_written_with_the_task_and_sent_to_each_target() {
     assert_eq!([&all[0].target, &all[1].target], ["stage:a", "stage:c"]);
     assert_eq!(all[0].message_id.as_deref(), Some("m-1"));
     let attempts = stage.attempts();
-    assert!(attempts.iter().all(|attempt| attempt.notice.answer.as_deref() == Some("Hello.")));
+    assert!(attempts.iter().all(|attempt| rest(&attempt.notice).answer.as_ref().unwrap().text == "Hello."));
     assert_eq!(attempts.len(), 2);
 
     let unknown = bridge.start(task(&bench, "stage:a pigeon", "hello")).await.unwrap_err();
@@ -123,15 +132,15 @@ async fn a_failed_task_and_an_interrupted_one_say_so() {
     at_rest(&bridge, started.task.id.as_str()).await;
     deliveries(&bridge, all_are(State::Delivered, 1)).await;
     let told = stage.attempts().remove(0).notice;
-    assert_eq!((told.occasion.as_str(), told.status.as_str()), ("failed", "failed"));
-    assert!(told.error.unwrap().message.contains("the model refuses"));
+    assert_eq!((told.occasion(), rest(&told).task.status), (Occasion::Failed, Status::Failed));
+    assert!(rest(&told).error.as_ref().unwrap().message.contains("the model refuses"));
 
     let id = bridge.start(task(&bench, "stage:a", "ask")).await.unwrap().task.id;
     asked(&bridge, id.as_str()).await;
     bridge.interrupt(id.as_str()).await.unwrap();
     let all = deliveries(&bridge, |all| all.len() == 3 && all[2].state == State::Delivered).await;
     let told = &all[2].notice;
-    assert_eq!((told.occasion.as_str(), told.status.as_str()), ("failed", "cancelled"));
+    assert_eq!((told.occasion(), rest(told).task.status), (Occasion::Failed, Status::Cancelled));
     deliveries(&bridge, |all| all[1].state == State::Withdrawn).await;
     bench.tidy(bridge).await;
 }
@@ -149,6 +158,7 @@ async fn the_files_that_a_turn_changed_are_named() {
         decide(&bridge, id.as_str(), Decision::Accept, "a test").await.unwrap();
     }
     let told = deliveries(&bridge, all_are(State::Delivered, 1)).await.remove(0).notice;
+    let told = rest(&told);
     assert_eq!((told.files.as_slice(), told.more_files), (&["new.txt".to_owned()][..], 0));
     assert!(told.work_ms.is_some() && told.tokens.is_some(), "{told:#?}");
     bench.tidy(bridge).await;
@@ -172,7 +182,7 @@ async fn requests_that_come_together_are_told_together_and_later_ones_apart() {
         until(move || told.attempts().len() == round + 1).await;
         let open = asked(&bridge, id.as_str()).await.open_requests;
         let told: Vec<String> =
-            stage.attempts()[round].notice.requests.iter().map(|asked| asked.request_id.clone()).collect();
+            stage.attempts()[round].notice.requests().iter().map(|asked| asked.request_id.clone()).collect();
         let names: Vec<String> = open.iter().map(|request| request.request_id.clone()).collect();
         assert_eq!((told.len(), &told), (together, &names), "{:#?}", stage.attempts());
         for request in &open {
@@ -182,7 +192,8 @@ async fn requests_that_come_together_are_told_together_and_later_ones_apart() {
     }
     at_rest(&bridge, id.as_str()).await;
     let all = deliveries(&bridge, all_are(State::Delivered, 3)).await;
-    assert_eq!(all.iter().filter(|one| one.notice.occasion.asks()).count(), 2, "{all:#?}");
+    let asks = |one: &&Delivery| matches!(one.notice.content, Content::Asks(_));
+    assert_eq!(all.iter().filter(asks).count(), 2, "{all:#?}");
     bench.tidy(bridge).await;
 }
 
@@ -194,7 +205,7 @@ async fn requests_that_are_too_many_for_one_notice_are_all_told_once() {
     let bridge = bench.open_with(config(&bench, &stage)).await;
     let id = bridge.start(task(&bench, "stage:a", "ask")).await.unwrap().task.id;
     let told =
-        || stage.attempts().into_iter().flat_map(|attempt| attempt.notice.requests).collect::<Vec<_>>();
+        || stage.attempts().iter().flat_map(|attempt| attempt.notice.requests().to_vec()).collect::<Vec<_>>();
     until(|| told().len() >= 12).await;
     let mut names: Vec<String> = told().into_iter().map(|asked| asked.request_id).collect();
     let mut open: Vec<String> =
@@ -203,7 +214,7 @@ async fn requests_that_are_too_many_for_one_notice_are_all_told_once() {
     open.sort();
     assert_eq!(names, open);
     let notices: Vec<_> = stage.attempts().into_iter().map(|attempt| attempt.notice).collect();
-    assert!(notices.len() > 1 && notices.iter().all(|one| one.requests.len() <= 10), "{notices:#?}");
+    assert!(notices.len() > 1 && notices.iter().all(|one| one.requests().len() <= 10), "{notices:#?}");
     bridge.interrupt(id.as_str()).await.unwrap();
     bench.tidy(bridge).await;
 }

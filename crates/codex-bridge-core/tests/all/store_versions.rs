@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use codex_bridge_core::event::{Diff, Line, NewEvent};
 use codex_bridge_core::outbox::Delivery;
+use codex_bridge_core::outbox::notice::{Content, Excerpt, Notice, Reply};
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::conformance::samples::{
-    add, append, full_task, new_task, request, task_id, turn,
+    add, append, delivery, full_task, new_task, request, task_id, turn,
 };
 use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::store::{DeliveryFilter, RequestFilter, Store, TaskFilter, Write};
@@ -131,6 +132,27 @@ async fn marks_that_stood_in_the_id_of_a_turn_have_columns_of_their_own() {
     let marks = |turn: &TurnRecord| (turn.prompt_mark.clone(), turn.name_mark.clone());
     assert_eq!(marks(&turns[0]), (Some("beef".into()), None));
     assert_eq!(marks(&turns[1]), (Some("beef".into()), Some("cafe".into())));
+}
+
+/// All fields of a notice were written for every occasion, with a task where there was none.
+#[tokio::test]
+async fn a_notice_of_an_older_version_is_read_as_what_it_tells() {
+    let rig = Rig::new();
+    let store = rig.open();
+    let batch = vec![add(new_task(1)), Write::AddDelivery(Box::new(delivery(1, "dlv-1")))];
+    store.commit(batch).await.unwrap();
+    drop(store);
+    let old = json!({
+        "event": "reply", "task_id": "codex-000000000000", "status": "completed", "prompt": "", "cwd": "",
+        "answer": "Nothing is asked here.", "answer_cut_chars": 0, "error": null, "reason": null,
+        "work_ms": null, "tokens": null, "files": [], "more_files": 0, "requests": [], "more_requests": 0,
+        "is_of_conversation": false, "closing": null, "in_reply_to": "m-1", "at": 7,
+    });
+    rig.stranger().execute("UPDATE outbox SET notice = ?", [old.to_string()]).unwrap();
+    let notice = rig.open().deliveries(&DeliveryFilter::default()).await.unwrap().remove(0).notice;
+    let text = Excerpt { text: "Nothing is asked here.".into(), cut_chars: 0 };
+    let reply = Reply { task: None, text, closing: None, in_reply_to: Some("m-1".into()) };
+    assert_eq!(notice, Notice { at: 7, content: Content::Reply(reply) });
 }
 
 #[tokio::test]

@@ -238,7 +238,7 @@ impl Molecule {
     /// Whether all of it is there: what can be decided among our requests, what is only said among our words.
     async fn was_said(&self, attempt: &Attempt) -> Result<Seen, String> {
         let (decidable, rest) = asked::parted(attempt);
-        if !decidable.notice.requests.is_empty() {
+        if !decidable.notice.requests().is_empty() {
             let adopted = self.asked.adopt(&self.api, &decidable).await;
             let adopted =
                 adopted.map_err(|trouble| format!("it could not be looked: {}", trouble.sentence()))?;

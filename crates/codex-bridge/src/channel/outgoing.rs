@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::outbox::sender::{Refusal, Seen, Unknown};
-use codex_bridge_core::outbox::{Attempt, Notice, Occasion, Outcome, Repeats, Sender};
+use codex_bridge_core::outbox::{Attempt, Content, Notice, Outcome, Repeats, Sender};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -36,7 +36,11 @@ impl Outgoing {
     fn way<'a>(&self, target: &'a str, notice: &Notice) -> Way<'a> {
         let Some((name, place)) = parts(target) else { return Way::Others };
         let Some(guide) = self.channels.guide(name) else { return Way::Others };
-        let is_said_there = notice.occasion == Occasion::Reply || notice.is_of_conversation;
+        let is_said_there = match &notice.content {
+            Content::Reply(_) | Content::Reminder(_) => true,
+            Content::Asks(asks) => asks.in_conversation,
+            Content::Rest(_) | Content::Test => false,
+        };
         let is_of_channel = match guide {
             Ok(channel) if is_said_there => channel.reaches(place),
             Ok(channel) => channel.check_place(place).is_ok(),
@@ -138,6 +142,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use codex_bridge_core::inbox::Rules;
+    use codex_bridge_core::outbox::Occasion;
     use serde_json::json;
 
     use super::*;
@@ -202,7 +207,9 @@ mod tests {
     #[test]
     fn whoever_wrote_is_answered_by_the_channel_wherever_they_wrote() {
         let outgoing = outgoing();
-        let asked = Notice { is_of_conversation: true, ..notice(Occasion::Question) };
+        let mut asked = notice(Occasion::Question);
+        let Content::Asks(asks) = &mut asked.content else { panic!("{asked:?}") };
+        asks.in_conversation = true;
         for (target, notice) in [("telegram:-5", notice(Occasion::Reply)), ("telegram:-1001", asked)] {
             assert!(matches!(outgoing.way(target, &notice), Way::Resting), "{target}");
         }

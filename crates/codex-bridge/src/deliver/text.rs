@@ -5,8 +5,10 @@
 
 mod parts;
 
-use codex_bridge_core::inbox::answer;
-use codex_bridge_core::outbox::{Asked, Notice, Occasion};
+use codex_bridge_core::inbox;
+use codex_bridge_core::outbox::notice::{REMINDER, Rest, TEST, TEST_PROMPT};
+use codex_bridge_core::outbox::{Asked, Content, Notice};
+use codex_bridge_core::task::{Status, TaskId};
 use redact::plain::plain;
 
 use crate::amount::{self, one_line};
@@ -73,15 +75,16 @@ impl Limit {
 
 /// What it is about, in one line.
 pub fn title(notice: &Notice) -> String {
-    let id = &notice.task_id;
-    match notice.occasion {
-        Occasion::Completed => format!("Codex task {id} completed"),
-        Occasion::Failed => format!("Codex task {id}: {}", notice.status),
-        Occasion::Approval => format!("Codex task {id} waits for an approval"),
-        Occasion::Question => format!("Codex task {id} has a question"),
-        Occasion::Paused => format!("Codex task {id} is paused"),
-        Occasion::Test => "A test from codex-bridge".to_owned(),
-        Occasion::Reply => "A reply from Codex".to_owned(),
+    match &notice.content {
+        Content::Rest(rest) => match (&rest.task.id, rest.task.status) {
+            (id, Status::Completed) => format!("Codex task {id} completed"),
+            (id, Status::Paused) => format!("Codex task {id} is paused"),
+            (id, status) => format!("Codex task {id}: {status}"),
+        },
+        Content::Asks(asks) if asks.is_question => format!("Codex task {} has a question", asks.task.id),
+        Content::Asks(asks) => format!("Codex task {} waits for an approval", asks.task.id),
+        Content::Reminder(_) | Content::Reply(_) => "A reply from Codex".to_owned(),
+        Content::Test => "A test from codex-bridge".to_owned(),
     }
 }
 
@@ -96,7 +99,7 @@ enum Decides {
 
 /// What is said in a chat in which decisions can be made, cut to the limit.
 pub fn chat(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
-    if notice.occasion.is_of_rest() {
+    if matches!(notice.content, Content::Rest(_)) {
         // Of a task that is not this chat's own.
         return text(notice, may_be_duplicate, limit);
     }
@@ -104,12 +107,11 @@ pub fn chat(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
     if may_be_duplicate {
         head.push(DUPLICATE);
     }
-    if notice.occasion.asks() {
+    if matches!(notice.content, Content::Asks(_)) {
         head.push("Codex asks:");
     }
     let body = harmless(&body(notice, Decides::Here).join("\n"));
-    let closing = notice.closing.as_deref().map(harmless).unwrap_or_default();
-    joined(&head.join("\n"), &body, &closing, notice, limit)
+    joined(&head.join("\n"), &body, &foot(notice).join("\n"), notice, limit)
 }
 
 /// A text with a note below it, which stays whole: what does not fit of the text is cut.
@@ -129,13 +131,17 @@ pub fn text(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
     if may_be_duplicate {
         head.push(DUPLICATE.to_owned());
     }
-    // Whoever wrote to us knows what about.
-    if notice.occasion != Occasion::Reply {
-        head.push(title(notice));
-    }
-    if !notice.prompt.is_empty() {
-        head.push(format!("Asked: {}", one_line(&notice.prompt)));
-    }
+    let prompt = match &notice.content {
+        Content::Rest(rest) => Some(rest.prompt.as_str()),
+        Content::Asks(asks) => Some(asks.prompt.as_str()),
+        Content::Test => Some(TEST_PROMPT),
+        // Whoever wrote to us knows what about.
+        Content::Reminder(_) | Content::Reply(_) => None,
+    };
+    head.extend(prompt.map(|_| title(notice)));
+    head.extend(
+        prompt.filter(|prompt| !prompt.is_empty()).map(|prompt| format!("Asked: {}", one_line(prompt))),
+    );
     let body = harmless(&body(notice, Decides::AtAShell).join("\n"));
     let foot = foot(notice).join("\n");
     joined(&harmless(&head.join("\n")), &body, &foot, notice, limit)
@@ -148,43 +154,75 @@ fn joined(head: &str, body: &str, foot: &str, notice: &Notice, limit: Limit) -> 
         parts.collect::<Vec<_>>().join("\n\n")
     };
     let whole = parts(body);
-    if limit.length(&whole) <= limit.most() && notice.answer_cut_chars == 0 {
+    if limit.length(&whole) <= limit.most() && !was_cut(notice) {
         return whole;
     }
-    let verb = if notice.occasion.asks() { "requests" } else { "show" };
-    let note = format!("… (cut; `codex-bridge {verb} {}` shows all of it)", notice.task_id);
+    let verb = if matches!(notice.content, Content::Asks(_)) { "requests" } else { "show" };
+    let note = match notice.task() {
+        Some(task) => format!("… (cut; `codex-bridge {verb} {}` shows all of it)", task.id),
+        None => "… (cut)".to_owned(),
+    };
     let room = limit.most().saturating_sub(limit.length(&parts(&format!("\n{note}"))));
     let short = format!("{}\n{note}", limit.beginning(body, room).trim_end());
     limit.beginning(&parts(&short), limit.most()).to_owned()
 }
 
+/// Whether the text of a notice was cut before.
+fn was_cut(notice: &Notice) -> bool {
+    match &notice.content {
+        Content::Rest(rest) => rest.answer.as_ref().is_some_and(|answer| answer.cut_chars > 0),
+        Content::Reply(reply) => reply.text.cut_chars > 0,
+        Content::Asks(_) | Content::Reminder(_) | Content::Test => false,
+    }
+}
+
 fn body(notice: &Notice, decides: Decides) -> Vec<String> {
     let mut lines = Vec::new();
-    for asked in &notice.requests {
+    for (task, asked) in requests(notice) {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        lines.extend(request(notice, asked, decides));
+        lines.extend(request(task, asked, decides));
     }
-    if notice.more_requests > 0 {
-        lines.push(format!("And {} more.", notice.more_requests));
+    lines.extend(words(notice));
+    lines
+}
+
+/// What a notice asks, with the task that asks.
+fn requests(notice: &Notice) -> impl Iterator<Item = (&TaskId, &Asked)> {
+    let of_task = |task| notice.requests().iter().map(move |asked| (task, asked));
+    notice.task().map(|task| &task.id).into_iter().flat_map(of_task)
+}
+
+/// What a notice says beside what it asks.
+fn words(notice: &Notice) -> Vec<String> {
+    match &notice.content {
+        Content::Rest(rest) => of_rest(rest),
+        Content::Asks(_) => Vec::new(),
+        Content::Reminder(_) => vec![REMINDER.to_owned()],
+        Content::Reply(reply) => vec![answer(&reply.text.text)],
+        Content::Test => vec![TEST.to_owned()],
     }
-    if notice.occasion.asks() {
-        return lines;
-    }
-    lines.extend(notice.error.as_ref().map(|error| format!("Error: {}", error.message)));
-    let is_said = notice.error.as_ref().map(|error| &error.message) == notice.reason.as_ref();
-    lines.extend(notice.reason.as_ref().filter(|_| !is_said).map(|reason| format!("Why: {reason}")));
-    match notice.answer.as_deref().map(str::trim) {
-        Some("") => lines.push("(the answer is empty)".to_owned()),
-        Some(answer) => lines.push(answer.to_owned()),
-        None if notice.occasion == Occasion::Completed => lines.push("(there is no answer)".to_owned()),
+}
+
+fn of_rest(rest: &Rest) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(rest.error.as_ref().map(|error| format!("Error: {}", error.message)));
+    let is_said = rest.error.as_ref().map(|error| &error.message) == rest.reason.as_ref();
+    lines.extend(rest.reason.as_ref().filter(|_| !is_said).map(|reason| format!("Why: {reason}")));
+    match &rest.answer {
+        Some(said) => lines.push(answer(&said.text)),
+        None if rest.task.status == Status::Completed => lines.push("(there is no answer)".to_owned()),
         None => {}
     }
     lines
 }
 
-fn request(notice: &Notice, asked: &Asked, decides: Decides) -> Vec<String> {
+fn answer(text: &str) -> String {
+    if text.trim().is_empty() { "(the answer is empty)".to_owned() } else { text.trim().to_owned() }
+}
+
+fn request(task: &TaskId, asked: &Asked, decides: Decides) -> Vec<String> {
     let ask = &asked.ask;
     let mut lines = vec![ask.title.clone()];
     for detail in &ask.details {
@@ -199,23 +237,23 @@ fn request(notice: &Notice, asked: &Asked, decides: Decides) -> Vec<String> {
         });
     }
     if !ask.changes.is_empty() && !shows_diffs {
-        lines.push(format!("The changes themselves: codex-bridge requests {}", notice.task_id));
+        lines.push(format!("The changes themselves: codex-bridge requests {task}"));
     }
     for question in &ask.questions {
         lines.extend(labelled(&question.id, &question.text));
         lines.extend(question.options.iter().map(|option| format!("  - {}", option.label)));
     }
-    lines.push(how_to_answer(notice, asked, decides));
+    lines.push(how_to_answer(task, asked, decides));
     if let Some(at) = asked.expires_at {
         lines.push(format!("Declined by itself at {}.", crate::amount::rfc3339(at)));
     }
     lines
 }
 
-fn how_to_answer(notice: &Notice, asked: &Asked, decides: Decides) -> String {
-    let (id, request) = (&notice.task_id, &asked.request_id);
+fn how_to_answer(id: &TaskId, asked: &Asked, decides: Decides) -> String {
+    let request = &asked.request_id;
     match (asked.is_question(), decides) {
-        (true, Decides::Here) => answer::how(id.as_str(), request, &asked.ask),
+        (true, Decides::Here) => inbox::answer::how(id.as_str(), request, &asked.ask),
         (false, Decides::Here) => format!("/approve {request}\n/deny {request}"),
         (true, Decides::AtAShell) => format!("Answer: codex-bridge answer {id} {request} KEY=ANSWER"),
         (false, Decides::AtAShell) => {
@@ -232,23 +270,32 @@ fn labelled(label: &str, text: &str) -> Vec<String> {
     std::iter::once(format!("{label}:")).chain(indented).collect()
 }
 
+/// What stands below the words of a notice, and is never cut.
 fn foot(notice: &Notice) -> Vec<String> {
+    match &notice.content {
+        Content::Rest(rest) => facts(rest),
+        Content::Reply(reply) => reply.closing.as_deref().map(harmless).into_iter().collect(),
+        Content::Asks(_) | Content::Reminder(_) | Content::Test => Vec::new(),
+    }
+}
+
+/// What a turn took, and what it changed.
+fn facts(rest: &Rest) -> Vec<String> {
     let mut facts = Vec::new();
-    facts.extend(notice.work_ms.map(amount::duration));
-    facts.extend(notice.tokens.map(|tokens| format!("{} tokens", amount::tokens(tokens))));
-    let files = notice.files.len() + notice.more_files;
+    facts.extend(rest.work_ms.map(amount::duration));
+    facts.extend(rest.tokens.map(|tokens| format!("{} tokens", amount::tokens(tokens))));
+    let files = rest.files.len() + rest.more_files;
     let mut lines = Vec::new();
     if files > 0 {
         facts.push(format!("{} changed", amount::counted(files, "file")));
     }
-    if !facts.is_empty() && !notice.occasion.asks() {
+    if !facts.is_empty() {
         lines.push(facts.join(" · "));
     }
-    lines.extend(notice.files.iter().map(|file| harmless(&format!("  {}", one_line(file)))));
-    if notice.more_files > 0 {
-        lines.push(format!("  and {} more", notice.more_files));
+    lines.extend(rest.files.iter().map(|file| harmless(&format!("  {}", one_line(file)))));
+    if rest.more_files > 0 {
+        lines.push(format!("  and {} more", rest.more_files));
     }
-    lines.extend(notice.closing.as_deref().map(harmless));
     lines
 }
 

@@ -121,7 +121,7 @@ fn standard(attempt: &Attempt, text: &str) -> Value {
     let mut data = super::data(attempt);
     data["text"] = text.into();
     json!({
-        "type": format!("task.{}", notice.occasion.as_str()),
+        "type": format!("task.{}", notice.occasion().as_str()),
         "timestamp": crate::amount::rfc3339(notice.at),
         "data": data,
     })
@@ -148,8 +148,8 @@ fn fill(words: &str, attempt: &Attempt, text: &str) -> String {
     let value = |name: &str| match name {
         "text" => Some(text.to_owned()),
         "title" => Some(text::title(&attempt.notice)),
-        "event" => Some(attempt.notice.occasion.as_str().to_owned()),
-        "task_id" => Some(attempt.notice.task_id.to_string()),
+        "event" => Some(attempt.notice.occasion().as_str().to_owned()),
+        "task_id" => Some(super::task_id(&attempt.notice).to_owned()),
         "id" => Some(attempt.key.clone()),
         _ => None,
     };

@@ -42,7 +42,7 @@ impl From<outbox::Delivery> for Delivery {
             delivery_id: delivery.id,
             task_id: delivery.task_id.map(|id| id.0),
             target: delivery.target,
-            event: delivery.notice.occasion.as_str().to_owned(),
+            event: delivery.notice.occasion().as_str().to_owned(),
             state: delivery.state.as_str().to_owned(),
             attempts,
             in_doubt: delivery.in_doubt,

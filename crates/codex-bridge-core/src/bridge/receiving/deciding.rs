@@ -9,7 +9,7 @@ use super::keeping::Knock;
 use super::showing::Sight;
 use crate::desk::{Caller, Desk, Verb};
 use crate::inbox::{Message, Party, State, answer};
-use crate::outbox::notice::MOST_REQUESTS;
+use crate::outbox::notice::{Content, MOST_REQUESTS, Reminder};
 use crate::outbox::{self, Delivery, Notice};
 use crate::request::{RequestRecord, RequestState};
 use crate::store::{DeliveryFilter, MessageFilter, RequestFilter, Write};
@@ -310,8 +310,8 @@ impl Bridge {
             }
             for (number, some) in open.chunks(MOST_REQUESTS).enumerate() {
                 let id = format!("{}-again-{}-{number}", message.own_reply_id(), now_ms());
-                self.say_in(id, &message.reply_to, &task, "This still waits for a decision.", Some(some))
-                    .await?;
+                let content = Content::Reminder(Reminder::new(&task, some));
+                self.say_in(id, &message.reply_to, content).await?;
             }
         }
         Ok(())
@@ -330,22 +330,13 @@ impl Bridge {
     }
 
     /// Writes a message of our own, once under its name.
-    pub(super) async fn say_in(
-        &self,
-        id: String,
-        target: &str,
-        task: &Task,
-        text: &str,
-        asked: Option<&[RequestRecord]>,
-    ) -> Result<(), Error> {
+    pub(super) async fn say_in(&self, id: String, target: &str, content: Content) -> Result<(), Error> {
         let known = DeliveryFilter { id: Some(id.clone()), ..DeliveryFilter::default() };
         if !self.inner.store.deliveries(&known).await?.is_empty() {
             return Ok(());
         }
         let now = now_ms();
-        let mut notice = Notice::reply(Some(task), text, None, now);
-        notice.ask(asked.unwrap_or_default());
-        let delivery = Delivery::reply(id, Some(task.id.clone()), target, notice, now);
+        let delivery = Delivery::reply(id, target, Notice { at: now, content }, now);
         self.inner.commit(vec![Write::AddDelivery(Box::new(delivery))]).await?;
         Ok(())
     }

@@ -59,7 +59,7 @@ impl Bridge {
 fn sight(delivery: &Delivery, request: &RequestRecord, until: TimeMs) -> Sight {
     // Under the same name something else may have been asked.
     let is_it = |asked: &&Asked| asked.request_id == request.request_id && asked.digest == request.digest;
-    match delivery.notice.requests.iter().find(is_it) {
+    match delivery.notice.requests().iter().find(is_it) {
         // What was delivered changes no more.
         Some(asked) if asked.was_shown && delivery.updated_at <= until => Sight::Whole,
         Some(asked) if asked.was_shown => Sight::After,
@@ -91,17 +91,15 @@ mod tests {
         let request = samples::request(1, codex_wire::RequestId::Number(0), RequestState::Open);
         let mut notice = Notice::of_request(&samples::new_task(1), &request);
         let at = |notice: &Notice, shown_at, until| {
-            let task_id = notice.task_id.clone();
-            let delivery =
-                Delivery { updated_at: shown_at, ..Delivery::new(&task_id, "a:b", notice.clone(), 0) };
+            let delivery = Delivery { updated_at: shown_at, ..Delivery::new("a:b", notice.clone(), 0) };
             sight(&delivery, &request, until)
         };
         assert_eq!(at(&notice, 5, 9), Sight::Part);
         notice.note_shown(std::slice::from_ref(&request.request_id), &redact::Redactor::default());
         assert_eq!((at(&notice, 5, 5), at(&notice, 5, 4)), (Sight::Whole, Sight::After));
-        notice.requests[0].digest = "another".to_owned();
+        notice.requests_mut().unwrap()[0].digest = "another".to_owned();
         assert_eq!(at(&notice, 5, 9), Sight::None);
-        notice.requests.clear();
+        notice.requests_mut().unwrap().clear();
         assert_eq!(at(&notice, 5, 9), Sight::None);
     }
 

@@ -11,6 +11,7 @@ use super::InHand;
 use super::commanding::{TOO_LONG_AGO, is_too_late};
 use crate::failpoint;
 use crate::inbox::{Command, Message, MessageKind, Party, Rules, State};
+use crate::outbox::notice::{Content, Reply};
 use crate::store::MessageFilter;
 use crate::task::{GiverKind, Status, Task, TaskId};
 
@@ -142,7 +143,8 @@ impl Bridge {
         let is_told = message.party == Party::Person;
         if let Some(task) = self.inner.store.task(&task_id).await?.filter(|_| is_told) {
             let id = format!("{}-queued", message.own_reply_id());
-            self.say_in(id, &message.reply_to, &task, WAITS_INSTEAD, None).await?;
+            let content = Content::Reply(Reply::new(Some(&task), WAITS_INSTEAD));
+            self.say_in(id, &message.reply_to, content).await?;
         }
         self.wait_its_turn(message, Some(task_id)).await
     }

@@ -7,6 +7,7 @@ use super::InHand;
 use super::deciding::NOBODY_MAY;
 use crate::failpoint;
 use crate::inbox::{Command, Conversation, Message, MessageKind, Party, Rules, State, hops, reply};
+use crate::outbox::notice::{Content, Reply};
 use crate::outbox::{Delivery, Notice};
 use crate::place::{self, Place};
 use crate::request::RequestState;
@@ -117,16 +118,13 @@ impl Bridge {
     pub(super) fn written_reply(&self, message: &mut Message, task: Option<&Task>, text: &str) -> Write {
         let now = now_ms();
         let text = self.inner.config.redactor.redact(text);
-        let mut notice = Notice::reply(task, &text, Some(&message.external_id), now);
-        notice.closing = closing(message);
-        let task_id = task.map(|task| task.id.clone());
         let id = message.next_reply_id();
-        let delivery = Delivery::reply(id.clone(), task_id, &message.reply_to, notice, now);
+        let reply = reply_to(message, id.clone(), task, &text, now);
         if message.state != State::Dead {
             (message.state, message.sealed_text) = (State::Answered, None);
         }
         (message.reply_id, message.updated_at) = (Some(id), now);
-        Write::AddDelivery(Box::new(delivery))
+        reply
     }
 
     /// What a task's change means for the message that it works on.
@@ -191,7 +189,7 @@ impl Bridge {
         text: &str,
     ) -> Result<(), Error> {
         let id = format!("{}-{what}", message.own_reply_id());
-        self.say_in(id, &message.reply_to, task, text, None).await
+        self.say_in(id, &message.reply_to, Content::Reply(Reply::new(Some(task), text))).await
     }
 
     /// Where nobody may decide, the answer is no, at once.
@@ -226,31 +224,29 @@ impl Bridge {
             if self.was_told(task, &request.request_id).await? {
                 let title = &request.ask.title;
                 let text = format!("No longer open ({}): {title} – {why}.", request.request_id);
-                self.say_in(
-                    format!("dlv-{}-closed", request.request_id),
-                    &message.reply_to,
-                    task,
-                    &text,
-                    None,
-                )
-                .await?;
+                let id = format!("dlv-{}-closed", request.request_id);
+                self.say_in(id, &message.reply_to, Content::Reply(Reply::new(Some(task), &text))).await?;
             }
         }
         Ok(())
     }
 }
 
-/// How what another agent is told ends.
-fn closing(message: &Message) -> Option<String> {
-    (message.party == Party::Agent).then(|| hops::mark(&message.external_id, message.hops))
+/// The delivery of this name that answers a message. What another agent is told ends with how far it has come.
+fn reply_to(message: &Message, id: String, task: Option<&Task>, text: &str, now: TimeMs) -> Write {
+    let is_for_agent = message.party == Party::Agent;
+    let content = Content::Reply(Reply {
+        closing: is_for_agent.then(|| hops::mark(&message.external_id, message.hops)),
+        in_reply_to: Some(message.external_id.clone()),
+        ..Reply::new(task, text)
+    });
+    Write::AddDelivery(Box::new(Delivery::reply(id, &message.reply_to, Notice { at: now, content }, now)))
 }
 
 /// Says that a turn begins without what was said before.
 fn said_of_forgetting(message: &Message, task: &Task, now: TimeMs) -> Write {
-    let mut notice = Notice::reply(Some(task), reply::FORGOTTEN, Some(&message.external_id), now);
-    notice.closing = closing(message);
     let id = format!("{}-forgotten", message.own_reply_id());
-    Write::AddDelivery(Box::new(Delivery::reply(id, Some(task.id.clone()), &message.reply_to, notice, now)))
+    reply_to(message, id, Some(task), reply::FORGOTTEN, now)
 }
 
 fn limits(rules: &Rules, used_ms: u64) -> Limits {

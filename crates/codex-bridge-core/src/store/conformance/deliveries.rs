@@ -2,6 +2,7 @@
 
 use super::samples::{add, delivery, full_task, new_task, request, task_id};
 use super::{commit, refused};
+use crate::outbox::notice::{Content, Reply};
 use crate::outbox::{Delivery, Notice, State};
 use crate::request::RequestState;
 use crate::store::{DeliveryFilter, Error, Store, Write};
@@ -37,7 +38,7 @@ pub async fn deliveries_are_found_by_name_task_and_state(store: &impl Store) {
     assert_eq!(found(store, DeliveryFilter { since: Some(i64::MAX), ..any.clone() }).await, [""; 0]);
     assert_eq!(found(store, to("webhook:other")).await, [""; 0]);
     assert_eq!(found(store, DeliveryFilter { target_gone: true, ..to("webhook:ci") }).await, ["c", "b", "a"]);
-    let request_id = Some(asks.notice.requests[0].request_id.clone());
+    let request_id = Some(asks.notice.requests()[0].request_id.clone());
     assert_eq!(found(store, DeliveryFilter { request_id, ..any.clone() }).await, ["c"]);
     let of_one = DeliveryFilter { task_ids: vec![task_id(1), task_id(9)], ..any };
     assert_eq!(found(store, of_one).await, ["c", "a"]);
@@ -95,7 +96,8 @@ pub async fn replies_to_a_target_keep_their_order(store: &impl Store) {
         notice: notice.clone(),
         ..delivery(1, id)
     };
-    let (reply, notice) = (Notice::reply(None, "so", None, 1), Notice::test(1));
+    let reply = Notice { at: 1, content: Content::Reply(Reply::new(None, "so")) };
+    let notice = Notice { at: 1, content: Content::Test };
     let batch = vec![
         add(new_task(1)),
         adds(&to("out", "x", 1, State::Delivered, &reply)),

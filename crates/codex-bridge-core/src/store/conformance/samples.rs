@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::event::{Line, NewEvent, Other};
 use crate::inbox::{Conversation, Message, MessageKind, Party, Room, State as MessageState};
-use crate::outbox::{Delivery, Notice};
+use crate::outbox::{Content, Delivery, Notice};
 use crate::place::Place;
 use crate::request::{RequestRecord, RequestState, StoredAsk};
 use crate::store::Write;
@@ -237,9 +237,9 @@ pub fn token(name: &str, number: u8) -> Token {
 
 /// A delivery of a task, with everything that it can have but a key.
 pub fn delivery(task: u32, id: &str) -> Delivery {
-    let mut delivery =
-        Delivery::new(&task_id(task), "webhook:ci", Notice::test(1_700_000_000_000), 1_700_000_000_000);
-    id.clone_into(&mut delivery.id);
+    let test = Notice { at: 1_700_000_000_000, content: Content::Test };
+    let mut delivery = Delivery::reply(id.to_owned(), "webhook:ci", test, 1_700_000_000_000);
+    delivery.task_id = Some(task_id(task));
     delivery.attempts = 3;
     delivery.broken_off = 2;
     delivery.in_doubt = true;

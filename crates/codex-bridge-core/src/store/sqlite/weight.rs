@@ -19,10 +19,7 @@ fn of_write(write: &Write) -> usize {
         Write::SaveTurn(turn) => ROW + turn.sealed_prompt.as_ref().map_or(0, Vec::len),
         Write::SaveRequest(request) => ROW + of_json(&request.ask),
         Write::SaveWholeChanges(whole) => ROW + of_json(&whole.changes),
-        Write::AddDelivery(delivery) | Write::SaveDelivery(delivery) => {
-            let asked: usize = delivery.notice.requests.iter().map(|asked| of_json(&asked.ask)).sum();
-            2 * ROW + delivery.notice.answer.as_ref().map_or(0, String::len) + asked
-        }
+        Write::AddDelivery(delivery) | Write::SaveDelivery(delivery) => ROW + of_json(&delivery.notice),
         Write::Append { events, .. } => 64 * events.len(),
         Write::Audit { detail, .. } => ROW + detail.len(),
         Write::AddMessage(message) | Write::SaveMessage(message) => {

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use codex_bridge_core::bridge::Button;
+use codex_bridge_core::outbox::notice::AboutTask;
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Asked as Request, Attempt, Notice, Outcome};
 use codex_session::Decision;
@@ -70,7 +71,7 @@ impl Asked {
 
     /// The platform's names for the requests of a notice, as far as they are open there.
     pub fn ids_of(&self, attempt: &Attempt) -> Option<String> {
-        let is_of = |known: &String| attempt.notice.requests.iter().any(|one| one.name() == *known);
+        let is_of = |known: &String| attempt.notice.requests().iter().any(|one| one.name() == *known);
         let ids = self.all().into_iter().filter(|(_, known)| is_of(known)).map(|(id, _)| id);
         Some(ids.collect::<Vec<_>>().join(",")).filter(|ids| !ids.is_empty())
     }
@@ -78,7 +79,7 @@ impl Asked {
     /// Whether people see every request of a notice.
     pub fn has_all(&self, attempt: &Attempt) -> bool {
         let open = self.all();
-        attempt.notice.requests.iter().all(|asked| open.iter().any(|(_, known)| *known == asked.name()))
+        attempt.notice.requests().iter().all(|asked| open.iter().any(|(_, known)| *known == asked.name()))
     }
 
     /// Puts each request of a notice before people; one that they see already is left as it is.
@@ -97,7 +98,7 @@ impl Asked {
                 return Put::Failed(Outcome::failed(refusal, trouble.sentence()));
             }
         }
-        for asked in &attempt.notice.requests {
+        for asked in attempt.notice.requests() {
             if self.all().iter().any(|(_, known)| *known == asked.name()) {
                 continue;
             }
@@ -139,7 +140,7 @@ impl Asked {
             _ if listed.status == 404 => return Ok(Adopted::NoWay),
             _ => return Err(api::later(&listed)),
         };
-        let is_wanted = |known: &str| attempt.notice.requests.iter().any(|one| one.name() == known);
+        let is_wanted = |known: &str| attempt.notice.requests().iter().any(|one| one.name() == known);
         let found = rows.iter().filter(|row| row["status"] != "cancelled").filter_map(ours);
         // The newest come first. The oldest counts: a name has the digest of its request in it, so nobody can have written
         // it before us, and what others write under it later is not ours.
@@ -213,21 +214,23 @@ impl Asked {
 /// What of an attempt people decide on with a click, and what has to be said in words: questions need words for an answer,
 /// and nobody is offered to agree to what they are not shown.
 pub fn parted(attempt: &Attempt) -> (Attempt, Option<Attempt>) {
-    let (mut decidable, mut rest) = (attempt.clone(), attempt.clone());
     let is_decidable =
-        |asked: &Request| !asked.is_question() && text::is_whole(&alone(attempt, asked), LIMIT);
-    decidable.notice.requests.retain(is_decidable);
-    rest.notice.requests.retain(|asked| !is_decidable(asked));
-    let is_said = decidable.notice.requests.is_empty() || !rest.notice.requests.is_empty();
-    (decidable, is_said.then_some(rest))
+        |asked: &&Request| !asked.is_question() && text::is_whole(&alone(attempt, asked), LIMIT);
+    let (decidable, rest): (Vec<_>, Vec<_>) = attempt.notice.requests().iter().partition(is_decidable);
+    let is_said = decidable.is_empty() || !rest.is_empty();
+    let of = |requests: Vec<&Request>| Attempt {
+        notice: attempt.notice.asking(requests.into_iter().cloned().collect()),
+        ..attempt.clone()
+    };
+    (of(decidable), is_said.then(|| of(rest)))
 }
 
 /// What an attempt says in words. Below what could not be shown whole stands how it is denied.
 pub fn words(attempt: &Attempt) -> String {
     let said = text::chat(&attempt.notice, attempt.may_be_duplicate, LIMIT);
     let is_cut = !text::is_whole(&attempt.notice, LIMIT);
-    let cut = attempt.notice.requests.iter().filter(|asked| is_cut && !asked.is_question());
-    let id = &attempt.notice.task_id;
+    let cut = attempt.notice.requests().iter().filter(|asked| is_cut && !asked.is_question());
+    let Some(AboutTask { id, .. }) = attempt.notice.task() else { return said };
     let note = |request: &String| {
         format!(
             "{request} is too long to be shown here, and is not to be approved here. `codex-bridge requests {id}` shows \
@@ -240,7 +243,7 @@ pub fn words(attempt: &Attempt) -> String {
 
 /// The requests of an attempt.
 pub fn ids(attempt: &Attempt) -> Vec<String> {
-    attempt.notice.requests.iter().map(|asked| asked.request_id.clone()).collect()
+    attempt.notice.requests().iter().map(|asked| asked.request_id.clone()).collect()
 }
 
 /// Those that its words show whole.
@@ -250,7 +253,7 @@ pub fn shown_in_words(attempt: &Attempt) -> Vec<String> {
 
 /// A notice that asks for this alone.
 fn alone(attempt: &Attempt, asked: &Request) -> Notice {
-    Notice { requests: vec![asked.clone()], ..attempt.notice.clone() }
+    attempt.notice.asking(vec![asked.clone()])
 }
 
 /// The platform's name for a request and ours, which its title ends with.

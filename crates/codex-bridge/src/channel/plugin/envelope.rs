@@ -4,7 +4,7 @@
 use codex_bridge_core::bridge::Button;
 use codex_bridge_core::inbox::{Arrival, Party, Room, Sender};
 use codex_bridge_core::outbox::sender::Refusal;
-use codex_bridge_core::outbox::{Asked, Attempt, Occasion, Outcome};
+use codex_bridge_core::outbox::{Asked, Attempt, Content, Outcome};
 use codex_session::Decision;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -222,21 +222,20 @@ pub fn request_of(action: &str) -> Option<&str> {
 /// What a plugin is asked to say.
 pub fn send(place: &str, attempt: &Attempt, can: &Capabilities) -> Value {
     let notice = &attempt.notice;
-    let asks = !notice.requests.is_empty();
-    let kind = match notice.occasion {
-        _ if asks => "approval",
-        Occasion::Reply => "reply",
-        _ => "notice",
+    let kind = match &notice.content {
+        Content::Asks(_) | Content::Reminder(_) => "approval",
+        Content::Reply(_) => "reply",
+        Content::Rest(_) | Content::Test => "notice",
     };
-    let decidable = notice.requests.iter().filter(|asked| !asked.is_question());
+    let decidable = notice.requests().iter().filter(|asked| !asked.is_question());
     let actions = decidable.flat_map(|asked| actions(place, asked));
     // Nobody is offered to agree to what they are not shown.
     let is_whole = text::is_whole(notice, can.limit());
     let actions = actions.filter(|action| is_whole || action["style"] != "primary");
-    let expires_at = notice.requests.iter().filter_map(|asked| asked.expires_at).min().map(amount::rfc3339);
+    let expires_at = notice.requests().iter().filter_map(|asked| asked.expires_at).min().map(amount::rfc3339);
     json!({
         "outbox_id": attempt.key, "target": place, "kind": kind, "format": "text",
-        "text": text::chat(notice, attempt.may_be_duplicate, can.limit()), "in_reply_to": notice.in_reply_to,
+        "text": text::chat(notice, attempt.may_be_duplicate, can.limit()), "in_reply_to": notice.in_reply_to(),
         "actions": if can.approve { actions.collect::<Vec<_>>() } else { Vec::new() },
         "expires_at": expires_at, "attempt": attempt.number, "maybe_duplicate": attempt.may_be_duplicate,
     })

@@ -49,15 +49,15 @@ impl Plugin {
         if let Outcome::Delivered { shown, .. } = &mut outcome
             && text::is_whole(&attempt.notice, can.limit())
         {
-            shown.extend(attempt.notice.requests.iter().map(|asked| asked.request_id.clone()));
+            shown.extend(attempt.notice.requests().iter().map(|asked| asked.request_id.clone()));
         }
         if let Outcome::Delivered { message_id: Some(message_id), .. } = &outcome
-            && !attempt.notice.requests.is_empty()
+            && !attempt.notice.requests().is_empty()
         {
             let asking = Asking {
                 message_id: message_id.clone(),
                 text: said["text"].as_str().unwrap_or_default().to_owned(),
-                requests: attempt.notice.requests.iter().map(|asked| asked.request_id.clone()).collect(),
+                requests: attempt.notice.requests().iter().map(|asked| asked.request_id.clone()).collect(),
                 actions: said["actions"].as_array().cloned().unwrap_or_default(),
             };
             self.remember(|memory| memory.ask(asking));

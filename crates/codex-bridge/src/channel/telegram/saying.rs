@@ -48,7 +48,7 @@ impl Telegram {
             Ok(found) => found,
             Err(why) => return Outcome::failed(Refusal::Never, why),
         };
-        let answers = attempt.notice.in_reply_to.as_deref();
+        let answers = attempt.notice.in_reply_to();
         let mut answers = answers.and_then(|id| update::number_in(id, self.memory().now(chat)));
         let [parts, marked] = [false, true].map(|marks| text::parts(&attempt.notice, marks, LIMIT));
         let mut told = self.memory().told(attempt);

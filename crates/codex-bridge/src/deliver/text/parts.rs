@@ -2,8 +2,9 @@
 //! buttons where the last of it was shown. Nobody is offered to agree to what they were not shown.
 
 use codex_bridge_core::outbox::{Asked, Notice};
+use codex_bridge_core::task::TaskId;
 
-use super::{DUPLICATE, Decides, Limit, body, chat, harmless, request};
+use super::{DUPLICATE, Decides, Limit, chat, harmless, request, requests, words};
 
 /// The most messages for one request: beyond this nobody reads on.
 const MOST_PARTS: usize = 10;
@@ -30,7 +31,7 @@ pub struct Shown<'a> {
 
 /// Whether all that a notice asks is said in one message.
 pub fn is_whole(notice: &Notice, limit: Limit) -> bool {
-    notice.requests.iter().all(|asked| !asked.is_long)
+    notice.requests().iter().all(|asked| !asked.is_long)
         && limit.length(&chat(notice, true, Limit::Bytes(usize::MAX))) <= limit.most()
 }
 
@@ -42,8 +43,8 @@ pub fn shown_whole(parts: &[Part<'_>]) -> Vec<String> {
 
 /// The messages of a notice, the first one first. A repetition has as many as the first attempt.
 pub fn parts(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> Vec<Part<'_>> {
-    if notice.requests.is_empty() || is_whole(notice, limit) {
-        let decides = notice.requests.iter().map(whole).collect();
+    if notice.requests().is_empty() || is_whole(notice, limit) {
+        let decides = notice.requests().iter().map(whole).collect();
         return vec![Part { text: chat(notice, may_be_duplicate, limit), decides }];
     }
     let mut parts = several(notice, limit.less(limit.length(DUPLICATE) + 1));
@@ -59,19 +60,18 @@ fn whole(asked: &Asked) -> Shown<'_> {
 
 fn several(notice: &Notice, limit: Limit) -> Vec<Part<'_>> {
     let mut parts = vec![Part { text: "Codex asks:".to_owned(), decides: Vec::new() }];
-    for asked in &notice.requests {
-        let text = harmless(&request(notice, asked, Decides::Here).join("\n"));
+    for (task, asked) in requests(notice) {
+        let text = harmless(&request(task, asked, Decides::Here).join("\n"));
         let joined = parts.last().map(|last| format!("{}\n\n{text}", last.text)).unwrap_or_default();
         match parts.last_mut() {
             Some(last) if !asked.is_long && limit.length(&joined) <= limit.most() => {
                 last.text = joined;
                 last.decides.push(whole(asked));
             }
-            _ => parts.extend(of_request(notice, asked, &text, limit)),
+            _ => parts.extend(of_request(task, asked, &text, limit)),
         }
     }
-    let alone = Notice { requests: Vec::new(), ..notice.clone() };
-    let rest = harmless(&body(&alone, Decides::Here).join("\n"));
+    let rest = harmless(&words(notice).join("\n"));
     if !rest.is_empty() {
         parts.push(Part { text: rest, decides: Vec::new() });
     }
@@ -79,11 +79,11 @@ fn several(notice: &Notice, limit: Limit) -> Vec<Part<'_>> {
 }
 
 /// One request in messages of its own.
-fn of_request<'a>(notice: &Notice, asked: &'a Asked, text: &str, limit: Limit) -> Vec<Part<'a>> {
+fn of_request<'a>(task: &TaskId, asked: &'a Asked, text: &str, limit: Limit) -> Vec<Part<'a>> {
     let mut texts = split(text, limit);
     let is_whole = !asked.is_long && texts.len() <= MOST_PARTS;
     if !is_whole {
-        let (id, request) = (&notice.task_id, &asked.request_id);
+        let (id, request) = (task, &asked.request_id);
         let note = format!(
             "… (cut: it is too long to be shown here, and cannot be approved here. `codex-bridge requests {id}` \
              shows all of it, `codex-bridge approve {id} {request}` approves it; /deny {request} denies it)"
@@ -189,14 +189,16 @@ mod tests {
 
     #[test]
     fn a_patch_is_shown_with_its_diff_or_cannot_be_agreed_to() {
-        let mut notice = notice(&["-".to_owned()]);
-        notice.requests[0].ask.changes = serde_json::from_value(
+        let notice = notice(&["-".to_owned()]);
+        let mut asked = notice.requests()[0].clone();
+        asked.ask.changes = serde_json::from_value(
             json!([{"path": "/a", "kind": "add", "diff": "--- /dev/null\n+++ /a\n+new\n"}]),
         )
         .unwrap();
+        let notice = notice.asking(vec![asked.clone()]);
         let shown = parts(&notice, false, LIMIT).remove(0);
         assert!(shown.text.contains("+++ /a\n+new\n") && shown.decides[0].is_whole, "{shown:?}");
-        notice.requests[0].is_long = true;
+        let notice = notice.asking(vec![Asked { is_long: true, ..asked }]);
         let named = parts(&notice, false, LIMIT).remove(1);
         assert!(named.text.contains("  add: /a\n") && !named.text.contains("+new"), "{named:?}");
         assert!(!named.decides[0].is_whole);
@@ -204,8 +206,9 @@ mod tests {
 
     #[test]
     fn what_nobody_would_read_cannot_be_agreed_to() {
-        let mut notice = notice(&["x".repeat(100_000)]);
-        notice.requests[0].is_long = true;
+        let notice = notice(&["x".repeat(100_000)]);
+        let asked = Asked { is_long: true, ..notice.requests()[0].clone() };
+        let notice = notice.asking(vec![asked]);
         assert_eq!(check(&notice), [(1, false)]);
         assert!(
             parts(&notice, false, LIMIT)[1].text.contains("codex-bridge approve codex-0123456789ab req-0")

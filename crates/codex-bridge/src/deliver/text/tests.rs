@@ -1,4 +1,5 @@
 use codex_bridge_core::outbox::Notice;
+use codex_bridge_core::outbox::notice::NO_TASK;
 use serde_json::{Value, json};
 
 use super::*;
@@ -64,7 +65,7 @@ fn an_approval_shows_all_that_it_covers_and_how_to_answer() {
     });
     let notice = notice(&json!({
         "event": "approval", "status": "working",
-        "requests": [{"request_id": "req-1", "ask": ask, "expires_at": 60_000}], "more_requests": 2,
+        "requests": [{"request_id": "req-1", "ask": ask, "expires_at": 60_000}],
     }));
     insta::assert_snapshot!(text(&notice, false, WIDE), @r"
     Codex task codex-0123456789ab waits for an approval
@@ -80,7 +81,6 @@ fn an_approval_shows_all_that_it_covers_and_how_to_answer() {
     Yes: codex-bridge approve codex-0123456789ab req-1
     No: codex-bridge decline codex-0123456789ab req-1
     Declined by itself at 1970-01-01T00:01:00.000Z.
-    And 2 more.
     ");
 }
 
@@ -140,6 +140,12 @@ fn what_json_makes_longer_is_counted_as_it_stands_there() {
 fn an_answer_that_was_cut_before_says_so() {
     let text = text(&notice(&json!({ "answer": "a beginning", "answer_cut_chars": 7 })), false, WIDE);
     assert!(text.contains("a beginning\n… (cut;"), "{text}");
+}
+
+#[test]
+fn what_is_about_no_task_names_none_when_it_is_cut() {
+    let reply = notice(&json!({"event": "reply", "task_id": NO_TASK, "answer": "x".repeat(500)}));
+    assert!(chat(&reply, false, Limit::Chars(200)).ends_with("x\n… (cut)"));
 }
 
 #[test]
