@@ -19,7 +19,7 @@ use crate::hosts::Hosts;
 use crate::outbox;
 use crate::outbox::notice::TurnFacts;
 use crate::queue::{Queue, Ticket};
-use crate::request::RequestRecord;
+use crate::request::{RequestName, RequestRecord};
 use crate::runner;
 use crate::seal;
 use crate::store::{self, Store, Write};
@@ -177,21 +177,21 @@ pub enum Error {
     UnknownRequest(String),
     /// A question takes no yes: nobody would have answered it.
     #[error("{0} is a question, which takes no yes")]
-    IsQuestion(String),
+    IsQuestion(RequestName),
     /// Nobody can agree to what they were not shown.
     #[error("request {0} can be agreed to only by who says what they were shown: its digest is missing")]
-    NotShown(String),
+    NotShown(RequestName),
     /// Whoever decides has not seen all that something could act on.
     #[error(
         "request {0} holds a secret that is shown only at the machine itself: from afar it can only be declined"
     )]
-    NeedsReveal(String),
+    NeedsReveal(RequestName),
     /// Whoever decides has seen the beginning of the changes alone.
     #[error("request {0} changes more than was shown: open the whole diff first")]
-    NotOpened(String),
+    NotOpened(RequestName),
     /// What was shown is not what is asked.
     #[error("request {0} is not the one that was shown: its digest is another one")]
-    AnotherRequest(String),
+    AnotherRequest(RequestName),
     /// A form does not take this.
     #[error("{0}")]
     BadAnswers(String),

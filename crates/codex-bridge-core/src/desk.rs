@@ -23,7 +23,7 @@ use redact::Redactor;
 
 use crate::bridge::{Bridge, Continued, DecisionReport, Error, NewBranch, TaskView, Telling, Told, Which};
 use crate::outbox::Delivery;
-use crate::request::{OpenedChanges, RequestRecord};
+use crate::request::{OpenedChanges, RequestName, RequestRecord};
 use crate::store::TaskFilter;
 use crate::task::{GiverKind, Task, TaskId};
 use crate::token::Role;
@@ -52,7 +52,7 @@ pub struct Steered {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revealed {
     /// Which request.
-    pub request_id: String,
+    pub request_id: RequestName,
     /// Names what is shown.
     pub digest: String,
     /// All that it asks.

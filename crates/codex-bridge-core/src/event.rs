@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::request::{RequestRecord, RequestState};
+use crate::request::{RequestName, RequestRecord, RequestState};
 use crate::task::{Status, Task, TaskError, TaskId, TimeMs};
 
 /// The number of an event within its task, from 1.
@@ -242,7 +242,7 @@ pub struct TerminalInput {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Requested {
     /// The request.
-    pub request_id: String,
+    pub request_id: RequestName,
     /// The digest of what is asked.
     #[serde(default)]
     pub digest: String,
@@ -262,7 +262,7 @@ pub struct Requested {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestClosed {
     /// The request.
-    pub request_id: String,
+    pub request_id: RequestName,
     /// How it ended.
     pub outcome: RequestState,
     /// What was decided.

@@ -15,13 +15,28 @@ pub mod rules;
 
 use std::time::Duration;
 
+use codex_wire::text_id;
 use serde::{Deserialize, Serialize};
 
 use crate::bridge::random_hex;
+use crate::outbox::DeliveryId;
 use crate::task::{TaskId, TimeMs};
 
 pub use command::Command;
 pub use rules::{Allowed, Rules, WhenFull, WhileRunning};
+
+text_id!(
+    /// Names a channel: what the operator calls it.
+    ChannelName
+);
+text_id!(
+    /// Names a conversation within its channel.
+    ConversationKey
+);
+text_id!(
+    /// Our own name of a message. The name that its source has for it is its `external_id`.
+    MessageId
+);
 
 /// A message as a channel hands it over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +44,7 @@ pub struct Arrival {
     /// The source's own name for it: the same one is the same message.
     pub external_id: String,
     /// What belongs together: a chat, a topic, another agent. One Codex thread each.
-    pub conversation: String,
+    pub conversation: ConversationKey,
     /// Who wrote it.
     pub sender: Sender,
     /// Who is there to read what we say in this conversation.
@@ -90,12 +105,12 @@ pub enum Received {
     /// It is durable, under this name.
     Taken {
         /// Our name for it.
-        id: String,
+        id: MessageId,
     },
     /// It was here before.
     Known {
         /// Our name for it.
-        id: String,
+        id: MessageId,
     },
     /// Its sender may not write to us, and hears nothing.
     Refused,
@@ -107,13 +122,13 @@ pub enum Received {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// Our name for it.
-    pub id: String,
+    pub id: MessageId,
     /// The channel that it came by.
-    pub channel: String,
+    pub channel: ChannelName,
     /// The source's name for it; unique within its channel.
     pub external_id: String,
     /// The conversation that it belongs to.
-    pub conversation: String,
+    pub conversation: ConversationKey,
     /// Who wrote it.
     pub sender_id: String,
     /// As people call them.
@@ -143,7 +158,7 @@ pub struct Message {
     /// The task that works on it.
     pub task_id: Option<TaskId>,
     /// The delivery that answers it.
-    pub reply_id: Option<String>,
+    pub reply_id: Option<DeliveryId>,
     /// Why it is dead, or failed last.
     pub error: Option<String>,
     /// When its source says that it was written.
@@ -207,9 +222,9 @@ impl State {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
     /// The channel that it is on.
-    pub channel: String,
+    pub channel: ChannelName,
     /// Its name there.
-    pub key: String,
+    pub key: ConversationKey,
     /// Its task, once it has one.
     pub task_id: Option<TaskId>,
     /// The registered workspace that it works in; none is the channel's own.
@@ -222,7 +237,7 @@ pub struct Conversation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelRecord {
     /// Its name.
-    pub name: String,
+    pub name: ChannelName,
     /// How far its source was read, in the source's own words.
     pub cursor: Option<String>,
     /// Whether somebody has it rest.
@@ -233,21 +248,15 @@ pub struct ChannelRecord {
 
 impl ChannelRecord {
     /// One that was never read.
-    pub fn new(name: &str, now: TimeMs) -> Self {
-        Self { name: name.to_owned(), cursor: None, is_paused: false, updated_at: now }
+    pub fn new(name: &ChannelName, now: TimeMs) -> Self {
+        Self { name: name.clone(), cursor: None, is_paused: false, updated_at: now }
     }
 }
 
 impl Conversation {
     /// One that nobody has written in.
-    pub fn new(channel: &str, key: &str, now: TimeMs) -> Self {
-        Self {
-            channel: channel.to_owned(),
-            key: key.to_owned(),
-            task_id: None,
-            workspace: None,
-            updated_at: now,
-        }
+    pub fn new(channel: &ChannelName, key: &ConversationKey, now: TimeMs) -> Self {
+        Self { channel: channel.clone(), key: key.clone(), task_id: None, workspace: None, updated_at: now }
     }
 
     /// Whether what was said in it may have been forgotten, so that its next turn begins without: it has outlived its task.
@@ -257,20 +266,23 @@ impl Conversation {
     }
 }
 
-/// A new name for a message.
-pub(crate) fn new_id() -> String {
-    format!("in-{}", random_hex(12))
+impl MessageId {
+    /// A new one.
+    pub(crate) fn random() -> Self {
+        Self(format!("in-{}", random_hex(12)))
+    }
 }
 
 impl Message {
     /// The name of the delivery that answers it: the same however often it is written.
-    pub fn own_reply_id(&self) -> String {
-        format!("dlv-{}", self.id)
+    pub fn own_reply_id(&self) -> DeliveryId {
+        DeliveryId(format!("dlv-{}", self.id))
     }
 
     /// The name of its next reply: one that was given up and taken up again is answered anew.
-    pub(crate) fn next_reply_id(&self) -> String {
-        self.reply_id.as_ref().map_or_else(|| self.own_reply_id(), |before| format!("{before}-again"))
+    pub(crate) fn next_reply_id(&self) -> DeliveryId {
+        let again = |before: &DeliveryId| DeliveryId(format!("{before}-again"));
+        self.reply_id.as_ref().map_or_else(|| self.own_reply_id(), again)
     }
 
     /// Who wrote it, as the record names them.
@@ -286,7 +298,7 @@ mod tests {
     #[test]
     fn only_what_lost_its_task_by_its_age_is_forgotten() {
         let keep = Duration::from_millis(100);
-        let without = Conversation::new("chat", "room", 50);
+        let without = Conversation::new(&"chat".into(), &"room".into(), 50);
         let with = Conversation { task_id: Some(TaskId("codex-1".to_owned())), ..without.clone() };
         assert!(without.is_forgotten(keep, 151) && !with.is_forgotten(keep, 151));
         assert!(!without.is_forgotten(keep, 150), "somebody has it begin anew: /new");

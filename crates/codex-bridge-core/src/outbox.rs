@@ -7,6 +7,7 @@ pub mod schedule;
 pub mod sender;
 pub mod target;
 
+use codex_wire::text_id;
 use serde::{Deserialize, Serialize};
 
 use crate::bridge::random_hex;
@@ -19,11 +20,16 @@ pub use target::Subscription;
 /// Requests that are opened within this time are told together.
 const GATHER_MS: TimeMs = 1_000;
 
+text_id!(
+    /// Names a delivery, for people and as the key by which a receiver knows a repetition.
+    DeliveryId
+);
+
 /// One notice for one target, and what became of it. Its texts are redacted, its target holds no secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// Names it, for people and as the key by which a receiver knows a repetition.
-    pub id: String,
+    /// Its name.
+    pub id: DeliveryId,
     /// Whose task it tells of; none if it answers somebody who has none.
     pub task_id: Option<TaskId>,
     /// Where it goes.
@@ -92,6 +98,13 @@ impl State {
     }
 }
 
+impl DeliveryId {
+    /// A new one.
+    pub(crate) fn random() -> Self {
+        Self(format!("dlv-{}", random_hex(12)))
+    }
+}
+
 impl Delivery {
     /// A new one, to be sent now, or soon if others may join it.
     pub fn new(target: &str, notice: Notice, now: TimeMs) -> Self {
@@ -100,7 +113,7 @@ impl Delivery {
             _ => None,
         };
         Self {
-            id: format!("dlv-{}", random_hex(12)),
+            id: DeliveryId::random(),
             task_id: notice.task().map(|task| task.id.clone()),
             target: target.to_owned(),
             notice,
@@ -120,7 +133,7 @@ impl Delivery {
     }
 
     /// A reply to a message, under a name that tells which one, so that it is written once.
-    pub fn reply(id: String, target: &str, notice: Notice, now: TimeMs) -> Self {
+    pub fn reply(id: DeliveryId, target: &str, notice: Notice, now: TimeMs) -> Self {
         Self { id, ..Self::new(target, notice, now) }
     }
 

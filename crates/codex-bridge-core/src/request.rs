@@ -5,6 +5,7 @@ use std::ops::Deref;
 use codex_session::ask::{Kind, Offer, ShownChange};
 use codex_session::{Ask, Decision, RequestKey};
 use codex_wire::escalation::Escalation;
+use codex_wire::text_id;
 use redact::Redactor;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,12 @@ use crate::trust::Trust;
 /// The most that a request says, as JSON, for people to agree to it in a chat: a few messages of the tightest one.
 const CHAT_BYTES: usize = 16 * 1024;
 
+text_id!(
+    /// Our own name of a request, for people and programs: unique over all tasks and hosts. Codex's `RequestId` is
+    /// unique within one start of a host only.
+    RequestName
+);
+
 /// A request as it is remembered. What is shown is redacted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestRecord {
@@ -21,8 +28,8 @@ pub struct RequestRecord {
     pub key: RequestKey,
     /// Whose.
     pub task_id: TaskId,
-    /// The name that people and programs use: unique over all tasks and hosts.
-    pub request_id: String,
+    /// The name that people and programs use.
+    pub request_id: RequestName,
     /// Names what Codex asked, before anything was redacted; empty for what was recorded before there were digests.
     #[serde(default)]
     pub digest: String,
@@ -91,7 +98,7 @@ impl Deref for StoredAsk {
 #[derive(Debug, Clone, PartialEq)]
 pub struct WholeChanges {
     /// Which request.
-    pub request_id: String,
+    pub request_id: RequestName,
     /// Whose it is.
     pub task_id: TaskId,
     /// As in `ask.changes`, with diffs that are whole, or say how much is missing.

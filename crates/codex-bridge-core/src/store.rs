@@ -16,9 +16,9 @@ use codex_session::RequestKey;
 use futures_util::future::BoxFuture;
 
 use crate::event::{Event, NewEvent, Seq};
-use crate::inbox::{self, ChannelRecord, Conversation, Message};
-use crate::outbox::{Delivery, State};
-use crate::request::{RequestRecord, RequestState, WholeChanges};
+use crate::inbox::{self, ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId};
+use crate::outbox::{Delivery, DeliveryId, State};
+use crate::request::{RequestName, RequestRecord, RequestState, WholeChanges};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
 use crate::token::{Token, Used};
 
@@ -77,8 +77,10 @@ pub trait Store: Send + Sync + 'static {
     fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>>;
 
     /// The changes of a request whose own diffs are cut, if they were kept.
-    fn whole_changes<'a>(&'a self, request_id: &'a str)
-    -> BoxFuture<'a, Result<Option<WholeChanges>, Error>>;
+    fn whole_changes<'a>(
+        &'a self,
+        request_id: &'a RequestName,
+    ) -> BoxFuture<'a, Result<Option<WholeChanges>, Error>>;
 
     /// How many there are of what, without reading any of it.
     fn counts(&self) -> BoxFuture<'_, Result<Counts, Error>>;
@@ -98,13 +100,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Of each conversation of a channel the open message whose turn it is, and every open message that need not wait,
     /// the oldest first.
-    fn next_messages<'a>(&'a self, channel: &'a str) -> BoxFuture<'a, Result<Vec<Message>, Error>>;
+    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> BoxFuture<'a, Result<Vec<Message>, Error>>;
 
     /// Conversations of a channel, the one that changed last first; only the one of this name if there is one.
     fn conversations<'a>(
         &'a self,
-        channel: &'a str,
-        key: Option<&'a str>,
+        channel: &'a ChannelName,
+        key: Option<&'a ConversationKey>,
     ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>>;
 
     /// What is remembered of channels, by name.
@@ -252,7 +254,7 @@ pub struct RequestFilter {
     /// Only of this task.
     pub task_id: Option<TaskId>,
     /// Only by this name.
-    pub request_id: Option<String>,
+    pub request_id: Option<RequestName>,
     /// Only the one that Codex names so.
     pub key: Option<RequestKey>,
     /// Only in these states; empty is all.
@@ -296,7 +298,7 @@ pub struct AuditFilter {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DeliveryFilter {
     /// Only the one of this name.
-    pub id: Option<String>,
+    pub id: Option<DeliveryId>,
     /// Only of these tasks; empty is all.
     pub task_ids: Vec<TaskId>,
     /// Only in these states; empty is all.
@@ -306,7 +308,7 @@ pub struct DeliveryFilter {
     /// Only those to which the target said that it is gone for good.
     pub target_gone: bool,
     /// Only those that tell of this request.
-    pub request_id: Option<String>,
+    pub request_id: Option<RequestName>,
     /// Only those that changed since.
     pub since: Option<TimeMs>,
     /// At most so many; none is all.
@@ -317,19 +319,19 @@ pub struct DeliveryFilter {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MessageFilter {
     /// Only the one of this name.
-    pub id: Option<String>,
+    pub id: Option<MessageId>,
     /// Only of this channel.
-    pub channel: Option<String>,
+    pub channel: Option<ChannelName>,
     /// Only those that their source calls so; empty is all.
     pub external_ids: Vec<String>,
     /// Only of this conversation.
-    pub conversation: Option<String>,
+    pub conversation: Option<ConversationKey>,
     /// Only by this sender.
     pub sender_id: Option<String>,
     /// Only those that this task works on, or worked on.
     pub task_id: Option<TaskId>,
     /// Only those that this delivery answers.
-    pub reply_id: Option<String>,
+    pub reply_id: Option<DeliveryId>,
     /// Only in these states; empty is all.
     pub states: Vec<inbox::State>,
     /// Only those that came in since.

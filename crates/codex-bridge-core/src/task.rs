@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use codex_session::{ApprovalMode, Escalations, Sandbox, TurnOutcome};
 use codex_wire::thread::{TokenCount, TokenUsage};
-use codex_wire::{Epoch, ThreadId, TurnId};
+use codex_wire::{Epoch, ThreadId, TurnId, text_id};
 use serde::{Deserialize, Serialize};
 
 use crate::place::Place;
@@ -18,23 +18,10 @@ const LEAST_WORK_MS: u64 = 1_000;
 /// Milliseconds since 1970, UTC.
 pub type TimeMs = i64;
 
-/// Names a task: `codex-` and twelve hex digits.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct TaskId(pub String);
-
-impl TaskId {
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for TaskId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+text_id!(
+    /// Names a task: `codex-` and twelve hex digits.
+    TaskId
+);
 
 /// A task as it is remembered. Texts are redacted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -35,11 +35,11 @@ pub mod telegram;
 
 use std::time::Duration;
 
-use codex_bridge_core::bridge::{Choice, Verdict};
-use codex_bridge_core::inbox::{Arrival, Message, Receipt};
+use codex_bridge_core::bridge::{Button, Choice, Verdict};
+use codex_bridge_core::inbox::{Arrival, ConversationKey, Message, MessageId, Receipt};
 use codex_bridge_core::outbox::sender::Seen;
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
-use codex_bridge_core::request::RequestRecord;
+use codex_bridge_core::request::{RequestName, RequestRecord};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
@@ -87,8 +87,8 @@ pub trait Channel: Send + Sync + 'static {
         std::future::pending().boxed()
     }
 
-    /// What is put before people with buttons, by our names of the requests.
-    fn asked(&self) -> Vec<String> {
+    /// The requests that are put before people with buttons.
+    fn asked(&self) -> Vec<RequestName> {
         Vec::new()
     }
 
@@ -102,8 +102,8 @@ pub trait Channel: Send + Sync + 'static {
         false
     }
 
-    /// The turns that it shows, by our names of the messages that asked for them.
-    fn in_progress(&self) -> Vec<String> {
+    /// The turns that it shows, by the messages that asked for them.
+    fn in_progress(&self) -> Vec<MessageId> {
         Vec::new()
     }
 
@@ -166,7 +166,7 @@ pub struct Batch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stranger {
     /// Where they tried.
-    pub conversation: String,
+    pub conversation: ConversationKey,
     /// The platform's name for them.
     pub id: String,
     /// How people call them.
@@ -179,13 +179,11 @@ pub struct Tap {
     /// The platform's own name for it.
     pub id: String,
     /// The conversation in which it was made.
-    pub conversation: String,
+    pub conversation: ConversationKey,
     /// Who made it.
     pub sender_id: String,
     /// On what.
-    pub request_id: String,
-    /// How the digest of what was shown begins; empty where the platform has none.
-    pub digest: String,
+    pub button: Button,
     /// What was chosen.
     pub choice: Choice,
     /// The message that carries the button, as the platform calls it.
@@ -208,8 +206,8 @@ pub struct Posted<'a> {
 /// How a turn stands, for platforms that show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    /// Our name of the message that asked for it.
-    pub message_id: String,
+    /// The message that asked for it.
+    pub message_id: MessageId,
     /// Where it is shown.
     pub place: String,
     /// What is shown, redacted.

@@ -188,7 +188,7 @@ async fn open_bridge(paths: &Paths, config: Config, channels: &Registry) -> Resu
     let store = Sqlite::open(&paths.database())?;
     let key = seal::Key::load_or_create(&paths.seal_key())
         .map_err(|error| Failure::new(Code::SealKey, error.to_string()))?;
-    store.channels().await?.iter().for_each(|record| channels.know(&record.name));
+    store.channels().await?.iter().for_each(|record| channels.know(record.name.as_str()));
     Ok(Bridge::open(config, Arc::new(store), key).await?)
 }
 

@@ -106,12 +106,12 @@ pub fn part(line: &Line) -> Option<Part<'_>> {
         Line::ToolStarted(call) => Part::CallBegan { call_id: &call.call_id, announced: announced(call) },
         Line::ToolCompleted(call) => Part::CallEnded(ended(call)),
         Line::Request(request) => Part::Asked {
-            request_id: &request.request_id,
+            request_id: request.request_id.as_str(),
             call_id: request.call_id.as_deref(),
             title: &request.title,
         },
         Line::RequestClosed(closed) => {
-            Part::Answered { request_id: &closed.request_id, outcome: outcome(closed) }
+            Part::Answered { request_id: closed.request_id.as_str(), outcome: outcome(closed) }
         }
         Line::RequestDecided(decided) => Part::Note(Note::Declined, declined(decided)?),
         Line::TerminalInput(input) => Part::Note(Note::TerminalInput, terminal_input(input)),

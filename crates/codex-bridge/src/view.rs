@@ -321,7 +321,7 @@ impl From<DecisionReport> for Decided {
     fn from(report: DecisionReport) -> Self {
         Self {
             task_id: report.task_id.0,
-            request_id: report.request_id,
+            request_id: report.request_id.0,
             decision: report.decision,
             outcome: decision_outcome(report.outcome).to_owned(),
             decided_by: report.decided_by,

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Bridge, Error};
 use crate::inbox::answer;
-use crate::request::{RequestRecord, RequestState};
+use crate::request::{RequestName, RequestRecord, RequestState};
 use crate::runner::{Command, Decide, Recorded};
 use crate::store::RequestFilter;
 use crate::task::{TaskId, TimeMs};
@@ -48,7 +48,7 @@ pub struct DecisionReport {
     /// Whose.
     pub task_id: TaskId,
     /// Which request.
-    pub request_id: String,
+    pub request_id: RequestName,
     /// What was decided, by whoever was first.
     pub decision: Option<String>,
     /// What came of it.
@@ -118,7 +118,7 @@ impl Bridge {
                 if timeout_at(give_up_at, watch.changed()).await.is_err() {
                     return Ok(report(&request, DecisionOutcome::Sent));
                 }
-                request = bridge.request(&task_id, &request.request_id).await?;
+                request = bridge.request(&task_id, request.request_id.as_str()).await?;
             }
             let is_taken = request.state == RequestState::Resolved;
             let outcome = if is_taken { DecisionOutcome::Resolved } else { late_outcome(request.state) };
@@ -165,7 +165,7 @@ impl Bridge {
             return recorded;
         }
         // The turn is over, and with it all that it asked.
-        Ok(Recorded::TooLate(self.request(&task_id, &request_id).await?))
+        Ok(Recorded::TooLate(self.request(&task_id, request_id.as_str()).await?))
     }
 
     /// What a request asks, with nothing hidden. Who saw it is on the record.
@@ -180,7 +180,8 @@ impl Bridge {
             };
             return Err(Error::Refused(format!("request {id} {why}")));
         };
-        let opened = self.inner.key.open(sealed, id).map_err(|error| Error::Refused(error.to_string()))?;
+        let opened =
+            self.inner.key.open(sealed, id.as_str()).map_err(|error| Error::Refused(error.to_string()))?;
         self.note(by, "reveal", Some(&request.task_id)).await?;
         String::from_utf8(opened).map_err(|error| Error::Refused(error.to_string()))
     }
@@ -188,7 +189,7 @@ impl Bridge {
     /// A request of a task by its name, or by Codex's own id while that is unambiguous.
     pub async fn request(&self, task_id: &TaskId, request_id: &str) -> Result<RequestRecord, Error> {
         let of_task = RequestFilter { task_id: Some(task_id.clone()), ..RequestFilter::default() };
-        let named = RequestFilter { request_id: Some(request_id.to_owned()), ..of_task.clone() };
+        let named = RequestFilter { request_id: Some(request_id.into()), ..of_task.clone() };
         if let Some(request) = self.inner.store.requests(&named).await?.pop() {
             return Ok(request);
         }

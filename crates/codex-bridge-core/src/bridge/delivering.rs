@@ -13,7 +13,9 @@ use crate::failpoint;
 use crate::outbox::notice::{MOST_REQUESTS, TurnFacts};
 use crate::outbox::schedule::{self, Next, Tried};
 use crate::outbox::sender::{LOOK_BACK_MS, Refusal, Seen};
-use crate::outbox::{Attempt, Content, Delivery, Notice, Occasion, Outcome, Repeats, State, Subscription};
+use crate::outbox::{
+    Attempt, Content, Delivery, DeliveryId, Notice, Occasion, Outcome, Repeats, State, Subscription,
+};
 use crate::request::{RequestRecord, RequestState};
 use crate::store::{self, DeliveryFilter, RequestFilter, Write};
 use crate::task::{Task, TimeMs};
@@ -48,7 +50,7 @@ pub(crate) struct Outbox {
     /// The targets that somebody is sending to.
     busy: Mutex<HashSet<String>>,
     /// Targets that said that they are gone for good, and the delivery to which they said so.
-    gone: Mutex<BTreeMap<String, String>>,
+    gone: Mutex<BTreeMap<String, DeliveryId>>,
     /// Held while a delivery that nobody attempts is changed.
     claiming: tokio::sync::Mutex<Claims>,
 }
@@ -66,7 +68,7 @@ impl Outbox {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn gone(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+    fn gone(&self) -> MutexGuard<'_, BTreeMap<String, DeliveryId>> {
         self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -400,7 +402,7 @@ impl Bridge {
     async fn take_up_delivery(&self, id: &str, by: &str) -> Result<Delivery, Error> {
         let outbox = &self.inner.outbox;
         let _claiming = outbox.claiming.lock().await;
-        let filter = DeliveryFilter { id: Some(id.to_owned()), ..DeliveryFilter::default() };
+        let filter = DeliveryFilter { id: Some(id.into()), ..DeliveryFilter::default() };
         let found = self.inner.store.deliveries(&filter).await?.into_iter().next();
         let mut delivery = found.ok_or_else(|| Error::UnknownDelivery(id.to_owned()))?;
         if !matches!(delivery.state, State::Dead | State::Pending) {
@@ -414,7 +416,7 @@ impl Bridge {
         let mut batch = self.reopened(&delivery.target).await?;
         batch.extend(self.before(&delivery, now).await?);
         batch.push(Write::SaveDelivery(Box::new(delivery.clone())));
-        batch.push(audit(by, "retry delivery", delivery.task_id.as_ref(), &delivery.id));
+        batch.push(audit(by, "retry delivery", delivery.task_id.as_ref(), delivery.id.as_str()));
         self.inner.commit(batch).await?;
         outbox.gone().remove(&delivery.target);
         outbox.look();
@@ -481,7 +483,7 @@ impl Bridge {
         sender.check(target)?;
         self.inner.commit(vec![audit(by, "test delivery", None, target)]).await?;
         let attempt = Attempt {
-            key: format!("dlv-{}", random_hex(12)),
+            key: DeliveryId::random(),
             target: target.to_owned(),
             notice: Notice { at: now_ms(), content: Content::Test },
             number: 1,

@@ -13,7 +13,10 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::Instant;
 
 use super::{Bridge, Error, Inner, News, now_ms};
-use crate::inbox::{Message, MessageKind, Rules, State, WhileRunning};
+use crate::inbox::{
+    ChannelName, ConversationKey, Message, MessageId, MessageKind, Rules, State, WhileRunning,
+};
+use crate::request::RequestName;
 use crate::store::{self, MessageFilter};
 use crate::task::TaskId;
 
@@ -44,18 +47,17 @@ const STORE_PAUSE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Inbox {
     /// The channels that are served.
-    channels: Mutex<BTreeMap<String, Arc<Rules>>>,
+    channels: Mutex<BTreeMap<ChannelName, Arc<Rules>>>,
     /// Wakes the loop.
     wake: Arc<Notify>,
     /// Has it look at everything.
     look_at_all: AtomicBool,
     /// Changes whenever a reply has been sent or given up.
     sent: watch::Sender<u64>,
-    /// What something is being done with, beside the loop: the ids of messages and of requests, and `steer` with the
-    /// channel and the key of a conversation to whose turn something is added.
-    in_hand: Mutex<BTreeSet<String>>,
+    /// What is being worked on beside the loop.
+    in_hand: Mutex<BTreeSet<Piece>>,
     /// Messages whose failure could not be written, and until when they are left alone.
-    aside: Mutex<BTreeMap<String, std::time::Instant>>,
+    aside: Mutex<BTreeMap<MessageId, std::time::Instant>>,
     /// Tasks that somebody else has at work, and that a message waits for.
     awaited: Mutex<BTreeSet<TaskId>>,
     /// Who wrote without being allowed to.
@@ -81,19 +83,19 @@ impl Default for Inbox {
 }
 
 impl Inbox {
-    fn channels(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Rules>>> {
+    fn channels(&self) -> MutexGuard<'_, BTreeMap<ChannelName, Arc<Rules>>> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn rules(&self, channel: &str) -> Option<Arc<Rules>> {
+    fn rules(&self, channel: &ChannelName) -> Option<Arc<Rules>> {
         self.channels().get(channel).cloned()
     }
 
-    fn in_hand(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn in_hand(&self) -> MutexGuard<'_, BTreeSet<Piece>> {
         self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn aside(&self) -> MutexGuard<'_, BTreeMap<String, std::time::Instant>> {
+    fn aside(&self) -> MutexGuard<'_, BTreeMap<MessageId, std::time::Instant>> {
         self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,24 +120,35 @@ impl Inbox {
     }
 }
 
-/// A message, a request or a conversation that something is being done with beside the loop, until this is dropped.
+/// Something that is worked on beside the loop.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Piece {
+    /// A message.
+    Message(MessageId),
+    /// A request.
+    Request(RequestName),
+    /// What is added to the turn of a conversation.
+    Additions(ChannelName, ConversationKey),
+}
+
+/// A piece of work beside the loop, which nobody else begins until this is dropped.
 struct InHand {
     inner: Arc<Inner>,
-    id: String,
+    piece: Piece,
 }
 
 impl InHand {
     /// None if somebody else has it, or too much is being done already: it is looked at again when that is over.
-    fn take(inner: &Arc<Inner>, id: &str) -> Option<Self> {
+    fn take(inner: &Arc<Inner>, piece: Piece) -> Option<Self> {
         let mut in_hand = inner.inbox.in_hand();
-        let is_free = in_hand.len() < AT_ONCE && in_hand.insert(id.to_owned());
-        is_free.then(|| Self { inner: Arc::clone(inner), id: id.to_owned() })
+        let is_free = in_hand.len() < AT_ONCE && in_hand.insert(piece.clone());
+        is_free.then(|| Self { inner: Arc::clone(inner), piece })
     }
 }
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        self.inner.inbox.in_hand().remove(&self.id);
+        self.inner.inbox.in_hand().remove(&self.piece);
         self.inner.inbox.look();
     }
 }

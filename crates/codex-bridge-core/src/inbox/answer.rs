@@ -7,9 +7,11 @@ use codex_session::{Ask, Decision};
 use serde_json::{Map, Value};
 
 use super::form;
+use crate::request::RequestName;
+use crate::task::TaskId;
 
 /// How a question is answered in a chat; of a secret, how it is answered elsewhere: a chat keeps what is written there.
-pub fn how(task_id: &str, request_id: &str, ask: &Ask) -> String {
+pub fn how(task_id: &TaskId, request_id: &RequestName, ask: &Ask) -> String {
     let keys = keys(ask);
     if ask.asks_for_secret() {
         return format!(
@@ -30,13 +32,18 @@ pub fn how(task_id: &str, request_id: &str, ask: &Ask) -> String {
 }
 
 /// What is wrong with an answer, and how it is to be written instead.
-pub fn instead(wrong: &str, task_id: &str, request_id: &str, ask: &Ask) -> String {
+pub fn instead(wrong: &str, task_id: &TaskId, request_id: &RequestName, ask: &Ask) -> String {
     let how = how(task_id, request_id, ask);
     if ask.asks_for_secret() { how } else { format!("{wrong} Write:\n{how}") }
 }
 
 /// The decision that these words are, or how they have to be written.
-pub fn decision(task_id: &str, request_id: &str, ask: &Ask, text: &str) -> Result<Decision, String> {
+pub fn decision(
+    task_id: &TaskId,
+    request_id: &RequestName,
+    ask: &Ask,
+    text: &str,
+) -> Result<Decision, String> {
     let text = text.trim();
     let keys = keys(ask);
     let wrong = |what: &str| Err(instead(what, task_id, request_id, ask));
@@ -149,6 +156,10 @@ mod tests {
 
     use super::*;
 
+    fn decided(ask: &Ask, text: &str) -> Result<Decision, String> {
+        decision(&"codex-1".into(), &"req-1".into(), ask, text)
+    }
+
     fn read(ask: Value) -> Ask {
         serde_json::from_value(ask).unwrap()
     }
@@ -160,7 +171,7 @@ mod tests {
 
     fn check(ask: &Ask, text: &str, expected: &[(&str, &str)]) {
         let expected = answers(expected.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())));
-        assert_eq!(decision("codex-1", "req-1", ask, text), Ok(expected), "{text:?}");
+        assert_eq!(decided(ask, text), Ok(expected), "{text:?}");
     }
 
     #[test]
@@ -196,7 +207,7 @@ mod tests {
             &[("colour", "red"), ("size", "big\nand = heavy")],
         );
         for wrong in ["red", "colour=red", "shade=red\nsize=big"] {
-            let told = decision("codex-1", "req-1", &both, wrong).unwrap_err();
+            let told = decided(&both, wrong).unwrap_err();
             assert!(told.contains("/answer req-1\ncolour=YOUR ANSWER\nsize=YOUR ANSWER"), "{told}");
         }
         assert!(options(&both).is_empty() && option(&both, 0).is_none());
@@ -206,10 +217,10 @@ mod tests {
     fn a_form_is_filled_in_and_an_approval_is_not_answered() {
         let form = read(json!({"kind": "form", "questions": []}));
         let filled = Decision::Form(json!({"count": 3, "name": "ana"}));
-        assert_eq!(decision("codex-1", "req-1", &form, "count=3\nname=ana"), Ok(filled));
-        assert!(decision("codex-1", "req-1", &form, "ana").unwrap_err().contains("FIELD=VALUE"));
+        assert_eq!(decided(&form, "count=3\nname=ana"), Ok(filled));
+        assert!(decided(&form, "ana").unwrap_err().contains("FIELD=VALUE"));
         let approval = read(json!({"kind": "command", "questions": []}));
-        assert!(decision("codex-1", "req-1", &approval, "yes").unwrap_err().contains("/approve req-1"));
+        assert!(decided(&approval, "yes").unwrap_err().contains("/approve req-1"));
     }
 
     #[test]
@@ -220,7 +231,7 @@ mod tests {
         assert_eq!(option(&alone, 0), None, "a button of our own making");
         let with_another = read(json!({"kind": "questions", "questions": [{"id": "b"}, secret]}));
         for ask in [alone, with_another] {
-            let told = decision("codex-1", "req-1", &ask, "a=hunter2\nb=x").unwrap_err();
+            let told = decided(&ask, "a=hunter2\nb=x").unwrap_err();
             assert!(
                 told.contains("codex-bridge answer codex-1 req-1 -") && !told.contains("/answer"),
                 "{told}"

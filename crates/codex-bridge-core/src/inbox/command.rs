@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::request::RequestName;
+
 /// What can be said.
 pub const HELP: &str = "Write what Codex shall do. These words do something else:\n\
     /status – what runs, and what waits\n\
@@ -41,7 +43,7 @@ pub enum Command {
     /// Words for a request.
     Answer {
         /// Which.
-        request_id: String,
+        request_id: RequestName,
         /// The words.
         text: String,
     },
@@ -96,7 +98,7 @@ impl Command {
     /// What is kept of a text that people can read: an answer may be a secret, whatever was asked.
     pub fn kept(text: &str) -> Cow<'_, str> {
         match Self::parse(text) {
-            Some(Self::Answer { request_id, .. }) if request_id.starts_with("req-") => {
+            Some(Self::Answer { request_id, .. }) if request_id.as_str().starts_with("req-") => {
                 format!("/answer {request_id} …").into()
             }
             Some(Self::Answer { .. }) => "/answer …".into(),

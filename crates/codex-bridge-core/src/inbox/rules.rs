@@ -7,14 +7,14 @@ use std::time::Duration;
 use codex_session::{ApprovalMode, Escalations, Sandbox};
 use serde::Deserialize;
 
-use super::{Party, Room};
+use super::{ChannelName, Party, Room};
 use crate::token::Role;
 
 /// What the operator decides about a channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     /// The channel's name.
-    pub channel: String,
+    pub channel: ChannelName,
     /// Who may write. Nobody else gets an answer.
     pub allow: Vec<Allowed>,
     /// Where Codex may work, by name.
@@ -117,7 +117,7 @@ impl Rules {
     /// Rules with the defaults: read-only, asking when Codex wants to, ten minutes a turn.
     pub fn new(channel: &str, allow: Vec<Allowed>, workspaces: BTreeMap<String, PathBuf>) -> Self {
         Self {
-            channel: channel.to_owned(),
+            channel: channel.into(),
             allow,
             workspace: workspaces.keys().next().cloned().unwrap_or_default(),
             workspaces,

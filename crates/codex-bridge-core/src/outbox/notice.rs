@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bridge::Button;
 use crate::diff;
-use crate::request::RequestRecord;
+use crate::request::{RequestName, RequestRecord};
 use crate::task::{Parked, Status, Task, TaskError, TaskId, TimeMs};
 
 pub use record::NO_TASK;
@@ -218,7 +218,7 @@ impl Excerpt {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     /// Its name.
-    pub request_id: String,
+    pub request_id: RequestName,
     /// Names what is asked: a decision counts for nothing else. Empty in what was told before there were digests.
     #[serde(default)]
     pub digest: String,
@@ -376,12 +376,12 @@ impl Notice {
     }
 
     /// Whether it tells of this request.
-    pub(crate) fn tells_of(&self, request_id: &str) -> bool {
-        self.requests().iter().any(|asked| asked.request_id == request_id)
+    pub(crate) fn tells_of(&self, request_id: &RequestName) -> bool {
+        self.requests().iter().any(|asked| asked.request_id == *request_id)
     }
 
     /// Notes which of its requests people can read whole. The secrets that it had to show them are hidden from now on.
-    pub(crate) fn note_shown(&mut self, shown: &[String], redactor: &Redactor) {
+    pub(crate) fn note_shown(&mut self, shown: &[RequestName], redactor: &Redactor) {
         for asked in self.requests_mut().into_iter().flatten() {
             asked.was_shown = shown.contains(&asked.request_id);
             asked.ask.redact(redactor);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::Notice;
+use super::{DeliveryId, Notice};
+use crate::request::RequestName;
 use crate::task::TimeMs;
 
 /// How far back one looks for something that may have been sent. Its twins are counted over a little more than this.
@@ -58,7 +59,7 @@ pub enum Repeats {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     /// The same for all attempts of one delivery.
-    pub key: String,
+    pub key: DeliveryId,
     /// Where to.
     pub target: String,
     /// What.
@@ -79,7 +80,7 @@ pub enum Outcome {
         /// What it is called there.
         message_id: Option<String>,
         /// The requests that people can read there now, whole: only these can be approved there.
-        shown: Vec<String>,
+        shown: Vec<RequestName>,
     },
     /// The target does not have it, or we do not know.
     Failed {
@@ -115,7 +116,7 @@ pub enum Seen {
         /// What it is called.
         message_id: Option<String>,
         /// The requests that people can read there, whole.
-        shown: Vec<String>,
+        shown: Vec<RequestName>,
     },
 }
 

@@ -15,7 +15,7 @@ use crate::event::{
 };
 use crate::failpoint;
 use crate::outbox::Notice;
-use crate::request::{RequestRecord, RequestState, StoredAsk, WholeChanges};
+use crate::request::{RequestName, RequestRecord, RequestState, StoredAsk, WholeChanges};
 use crate::store::{self, RequestFilter, Write};
 use crate::task::{Status, TurnProgress};
 
@@ -201,7 +201,8 @@ impl Runner<'_> {
             }
             known => known,
         };
-        let request_id = known.map_or_else(|| format!("req-{}", random_hex(8)), |known| known.request_id);
+        let request_id =
+            known.map_or_else(|| RequestName(format!("req-{}", random_hex(8))), |known| known.request_id);
         let whole_bytes = self.keep_whole_changes(&request_id, &mut ask).await?;
         if ask.kind != Kind::Questions {
             ask.details.push(Detail { label: "Repository".into(), text: self.trust.described() });
@@ -248,23 +249,23 @@ impl Runner<'_> {
     }
 
     /// What is asked with nothing hidden, for the person at the machine. What is longer than anyone reads is not kept.
-    fn sealed(&self, request_id: &str, unredacted: Option<&Unredacted>) -> Option<Vec<u8>> {
+    fn sealed(&self, request_id: &RequestName, unredacted: Option<&Unredacted>) -> Option<Vec<u8>> {
         let text = unredacted?.expose();
         let is_kept = text.len() <= REVEALED_BYTES;
-        is_kept.then(|| self.inner.key.seal(text.as_bytes(), request_id).ok()).flatten()
+        is_kept.then(|| self.inner.key.seal(text.as_bytes(), request_id.as_str()).ok()).flatten()
     }
 
     /// Cuts diffs that are too long for a list, and keeps the whole ones beside; says how long these are. When the disk
     /// is full they are not kept: the request says how much is missing, and comes through.
     async fn keep_whole_changes(
         &mut self,
-        request_id: &str,
+        request_id: &RequestName,
         ask: &mut Ask,
     ) -> Result<Option<usize>, store::Error> {
         let Some(whole) = ask.cut_diffs_to(LISTED_DIFF_BYTES) else { return Ok(None) };
         let bytes = whole.iter().map(|change| change.diff.len()).sum();
         let write = Write::SaveWholeChanges(Box::new(WholeChanges {
-            request_id: request_id.to_owned(),
+            request_id: request_id.clone(),
             task_id: self.task.id.clone(),
             changes: whole,
         }));
@@ -307,7 +308,7 @@ impl Runner<'_> {
         let Some(sealed) = request.sealed_decision.as_deref() else {
             return self.mailbox.unstored_decision(request);
         };
-        serde_json::from_slice(&self.inner.key.open(sealed, &request.request_id).ok()?).ok()
+        serde_json::from_slice(&self.inner.key.open(sealed, request.request_id.as_str()).ok()?).ok()
     }
 
     async fn request_closed(&mut self, key: &RequestKey, closing: Closing) -> Result<(), store::Error> {

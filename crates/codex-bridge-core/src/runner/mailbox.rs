@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::bridge::{Bridge, Error, audit, in_words, now_ms};
 use crate::failpoint;
-use crate::request::{RequestRecord, RequestState};
+use crate::request::{RequestName, RequestRecord, RequestState};
 use crate::store::Write;
 use crate::task::TaskId;
 
@@ -42,7 +42,7 @@ pub(crate) struct Steer {
 /// A decision on a request of a turn.
 pub(crate) struct Decide {
     /// Which request.
-    pub(crate) request_id: String,
+    pub(crate) request_id: RequestName,
     /// Names what was decided on.
     pub(crate) digest: String,
     /// What is decided, as Codex is to get it.
@@ -128,7 +128,7 @@ impl Mailbox {
 
     async fn record(&self, decide: &Decide) -> Result<Recorded, Error> {
         let Decide { request_id, digest, decision, by, .. } = decide;
-        let mut request = self.bridge.request(&self.task_id, request_id).await?;
+        let mut request = self.bridge.request(&self.task_id, request_id.as_str()).await?;
         if request.state != RequestState::Open {
             return Ok(Recorded::TooLate(request));
         }
@@ -142,7 +142,7 @@ impl Mailbox {
         if !request.ask.asks_for_secret() {
             let refused = |error: &dyn std::fmt::Display| Error::Refused(error.to_string());
             let plain = serde_json::to_vec(decision).map_err(|error| refused(&error))?;
-            let sealed = self.bridge.inner.key.seal(&plain, request_id).map_err(|error| refused(&error))?;
+            let sealed = self.bridge.inner.key.seal(&plain, request_id.as_str()).map_err(|error| refused(&error))?;
             request.sealed_decision = Some(sealed);
         }
         let detail = format!("{request_id} {}", request.ask.title);

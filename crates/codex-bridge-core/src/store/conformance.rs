@@ -96,7 +96,7 @@ async fn listed(store: &dyn Store, filter: TaskFilter) -> Vec<String> {
 }
 
 async fn found(store: &dyn Store, filter: RequestFilter) -> Vec<String> {
-    store.requests(&filter).await.unwrap().into_iter().map(|request| request.request_id).collect()
+    store.requests(&filter).await.unwrap().into_iter().map(|request| request.request_id.0).collect()
 }
 
 fn ids(numbers: &[u32]) -> Vec<String> {
@@ -110,7 +110,7 @@ fn save_request(task: u32, id: i64, state: RequestState) -> Write {
 fn whole_changes(task: u32, request_id: &str) -> Write {
     let diff = "+x\n".repeat(100_000);
     let changes = vec![ShownChange { path: "a".into(), diff, ..ShownChange::default() }];
-    let (request_id, task_id) = (request_id.to_owned(), task_id(task));
+    let (request_id, task_id) = (request_id.into(), task_id(task));
     Write::SaveWholeChanges(Box::new(WholeChanges { request_id, task_id, changes }))
 }
 
@@ -140,11 +140,11 @@ pub async fn whole_changes_stand_beside_their_request(store: &impl Store) {
     assert!(matches!(refused(store, vec![write.clone()]).await, Error::Other(_)), "there is no such task");
     commit(store, vec![add(new_task(1)), write.clone()]).await;
     let Write::SaveWholeChanges(whole) = &write else { panic!("{write:?}") };
-    assert_eq!(store.whole_changes("request-0").await.unwrap().as_ref(), Some(&**whole));
-    assert_eq!(store.whole_changes("request-1").await.unwrap(), None);
+    assert_eq!(store.whole_changes(&"request-0".into()).await.unwrap().as_ref(), Some(&**whole));
+    assert_eq!(store.whole_changes(&"request-1".into()).await.unwrap(), None);
     let changed = WholeChanges { changes: Vec::new(), ..(**whole).clone() };
     commit(store, vec![Write::SaveWholeChanges(Box::new(changed.clone()))]).await;
-    assert_eq!(store.whole_changes("request-0").await.unwrap(), Some(changed));
+    assert_eq!(store.whole_changes(&"request-0".into()).await.unwrap(), Some(changed));
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }
 
@@ -529,8 +529,8 @@ pub async fn a_prune_forgets_what_is_over_and_nothing_else(store: &impl Store) {
     assert_eq!(store.turns(&task_id(1)).await.unwrap(), []);
     assert_eq!(store.turns(&task_id(2)).await.unwrap(), [turn(2, 1)]);
     assert_eq!(found(store, RequestFilter::default()).await, ["request-6", "request-7"]);
-    assert_eq!(store.whole_changes("request-1").await.unwrap(), None);
-    assert!(store.whole_changes("request-6").await.unwrap().is_some());
+    assert_eq!(store.whole_changes(&"request-1".into()).await.unwrap(), None);
+    assert!(store.whole_changes(&"request-6".into()).await.unwrap().is_some());
     assert_eq!(commit(store, vec![prune]).await.pruned_tasks, 0);
     // What was forgotten may come again, and is new.
     commit(store, vec![add(full_task(1)), append(1, [1])]).await;

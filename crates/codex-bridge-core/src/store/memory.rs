@@ -12,9 +12,11 @@ use super::{
     MessageFilter, RequestFilter, Store, TaskFilter, Write,
 };
 use crate::event::{Event, Line, NewEvent, Seq};
-use crate::inbox::{ChannelRecord, Conversation, Message, MessageKind, State as MessageState};
+use crate::inbox::{
+    ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageKind, State as MessageState,
+};
 use crate::outbox::{Delivery, Occasion, State as DeliveryState};
-use crate::request::{RequestRecord, RequestState, WholeChanges};
+use crate::request::{RequestName, RequestRecord, RequestState, WholeChanges};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
 use crate::token::{Token, Used};
 
@@ -31,15 +33,15 @@ struct State {
     turns: BTreeMap<(TaskId, u32), TurnRecord>,
     logs: BTreeMap<TaskId, Log>,
     requests: Vec<RequestRecord>,
-    whole_changes: BTreeMap<String, WholeChanges>,
+    whole_changes: BTreeMap<RequestName, WholeChanges>,
     outbox: Vec<Delivery>,
     audit: Vec<AuditLine>,
     tokens: BTreeMap<String, Token>,
     /// Bytes, by task and token.
     handed_over: BTreeMap<(TaskId, String), u64>,
     inbox: Vec<Message>,
-    conversations: BTreeMap<(String, String), Conversation>,
-    channels: BTreeMap<String, ChannelRecord>,
+    conversations: BTreeMap<(ChannelName, ConversationKey), Conversation>,
+    channels: BTreeMap<ChannelName, ChannelRecord>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -263,10 +265,10 @@ impl State {
             && !self.outbox.iter().any(is_unsent)
     }
 
-    fn next_messages(&self, channel: &str) -> Vec<Message> {
+    fn next_messages(&self, channel: &ChannelName) -> Vec<Message> {
         let mut seen = std::collections::BTreeSet::new();
         let is_open = |message: &&Message| {
-            message.channel == channel
+            message.channel == *channel
                 && matches!(message.state, MessageState::Received | MessageState::Running)
         };
         let is_next = |message: &&Message| match message.kind {
@@ -276,8 +278,8 @@ impl State {
         self.inbox.iter().filter(is_open).filter(is_next).cloned().collect()
     }
 
-    fn conversations(&self, channel: &str, key: Option<&str>) -> Vec<Conversation> {
-        let fits = |one: &&Conversation| one.channel == channel && key.is_none_or(|key| one.key == key);
+    fn conversations(&self, channel: &ChannelName, key: Option<&ConversationKey>) -> Vec<Conversation> {
+        let fits = |one: &&Conversation| one.channel == *channel && key.is_none_or(|key| one.key == *key);
         let mut found: Vec<Conversation> = self.conversations.values().filter(fits).cloned().collect();
         found.sort_by_key(|one| std::cmp::Reverse(one.updated_at));
         found
@@ -439,11 +441,13 @@ impl State {
 }
 
 fn fits(message: &Message, filter: &MessageFilter) -> bool {
-    let is = |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted == is);
-    is(&filter.id, &message.id)
-        && is(&filter.channel, &message.channel)
-        && is(&filter.conversation, &message.conversation)
-        && is(&filter.sender_id, &message.sender_id)
+    fn is<T: PartialEq>(wanted: Option<&T>, is: &T) -> bool {
+        wanted.is_none_or(|wanted| wanted == is)
+    }
+    is(filter.id.as_ref(), &message.id)
+        && is(filter.channel.as_ref(), &message.channel)
+        && is(filter.conversation.as_ref(), &message.conversation)
+        && is(filter.sender_id.as_ref(), &message.sender_id)
         && (filter.external_ids.is_empty() || filter.external_ids.contains(&message.external_id))
         && (filter.task_id.is_none() || filter.task_id == message.task_id)
         && (filter.reply_id.is_none() || filter.reply_id == message.reply_id)
@@ -535,7 +539,7 @@ impl Store for Memory {
 
     fn whole_changes<'a>(
         &'a self,
-        request_id: &'a str,
+        request_id: &'a RequestName,
     ) -> BoxFuture<'a, Result<Option<WholeChanges>, Error>> {
         Box::pin(async move { Ok(self.state().whole_changes.get(request_id).cloned()) })
     }
@@ -560,14 +564,14 @@ impl Store for Memory {
         Box::pin(async move { Ok(self.state().messages_of(filter).count() as u64) })
     }
 
-    fn next_messages<'a>(&'a self, channel: &'a str) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
         Box::pin(async move { Ok(self.state().next_messages(channel)) })
     }
 
     fn conversations<'a>(
         &'a self,
-        channel: &'a str,
-        key: Option<&'a str>,
+        channel: &'a ChannelName,
+        key: Option<&'a ConversationKey>,
     ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>> {
         Box::pin(async move { Ok(self.state().conversations(channel, key)) })
     }

@@ -34,9 +34,9 @@ use super::{
     TaskFilter, WithOpen, Write,
 };
 use crate::event::{Event, Seq};
-use crate::inbox::{ChannelRecord, Conversation, Message};
+use crate::inbox::{ChannelName, ChannelRecord, Conversation, ConversationKey, Message};
 use crate::outbox::Delivery;
-use crate::request::{RequestRecord, WholeChanges};
+use crate::request::{RequestName, RequestRecord, WholeChanges};
 use crate::task::{Task, TaskId, TurnRecord};
 use crate::token::{Token, Used};
 
@@ -151,9 +151,9 @@ impl Store for Sqlite {
 
     fn whole_changes<'a>(
         &'a self,
-        request_id: &'a str,
+        request_id: &'a RequestName,
     ) -> BoxFuture<'a, Result<Option<WholeChanges>, Error>> {
-        let request_id = request_id.to_owned();
+        let request_id = request_id.clone();
         Box::pin(self.readers.read(move |connection| query::whole_changes(connection, &request_id)))
     }
 
@@ -180,20 +180,19 @@ impl Store for Sqlite {
         Box::pin(self.readers.read(move |connection| messages::count(connection, &filter)))
     }
 
-    fn next_messages<'a>(&'a self, channel: &'a str) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
-        let channel = channel.to_owned();
+    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+        let channel = channel.clone();
         Box::pin(self.readers.read(move |connection| messages::next(connection, &channel)))
     }
 
     fn conversations<'a>(
         &'a self,
-        channel: &'a str,
-        key: Option<&'a str>,
+        channel: &'a ChannelName,
+        key: Option<&'a ConversationKey>,
     ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>> {
-        let (channel, key) = (channel.to_owned(), key.map(str::to_owned));
+        let (channel, key) = (channel.clone(), key.cloned());
         Box::pin(
-            self.readers
-                .read(move |connection| messages::conversations(connection, &channel, key.as_deref())),
+            self.readers.read(move |connection| messages::conversations(connection, &channel, key.as_ref())),
         )
     }
 

@@ -134,7 +134,7 @@ async fn a_message_whose_source_hung_up_becomes_a_turn_at_once() {
     bench.model.script("hello", Scenario::new().say("hi"));
     bridge.open_channel(rules(&bench)).await.unwrap();
     let caller = bridge.clone();
-    store.hang_up_on(async move { caller.receive("chat", vec![arrival()], None).await }).await;
+    store.hang_up_on(async move { caller.receive(&"chat".into(), vec![arrival()], None).await }).await;
     // Long before the inbox looks by itself.
     let taken = async {
         while bridge.list(&TaskFilter::default()).await.unwrap().is_empty() {
@@ -166,7 +166,7 @@ async fn a_bridge_that_closes_carries_out_what_was_begun_and_begins_nothing_more
 
 fn rules(bench: &Workbench) -> Rules {
     Rules {
-        channel: "chat".to_owned(),
+        channel: "chat".into(),
         allow: vec![Allowed::parse("1").unwrap()],
         workspaces: [("home".to_owned(), bench.home.workspace())].into(),
         workspace: "home".to_owned(),
@@ -194,7 +194,7 @@ fn rules(bench: &Workbench) -> Rules {
 fn arrival() -> Arrival {
     Arrival {
         external_id: "m-1".to_owned(),
-        conversation: "c-1".to_owned(),
+        conversation: "c-1".into(),
         sender: Sender { id: "1".to_owned(), name: "Ada".to_owned(), party: Party::Person },
         room: Room::Direct,
         text: "hello".to_owned(),

@@ -80,7 +80,7 @@ async fn a_recorded_yes_does_not_go_to_another_request() {
     request.state = RequestState::Decided;
     request.decision = Some("accept".to_owned());
     let yes = serde_json::to_vec(&Decision::Accept).unwrap();
-    request.sealed_decision = Some(bench.key().seal(&yes, &request.request_id).unwrap());
+    request.sealed_decision = Some(bench.key().seal(&yes, request.request_id.as_str()).unwrap());
     rows.commit(vec![Write::SaveRequest(Box::new(request.clone()))]).await.unwrap();
     drop(rows);
 
@@ -220,7 +220,7 @@ async fn what_a_turn_asked_that_cannot_be_taken_up_again_is_closed_with_it() {
     let closed = async || bridge.requests(id.clone()).await.unwrap().remove(0).state;
     eventually(closed, |state| *state == RequestState::Orphaned).await;
     assert_eq!(at_rest(&bridge, id.as_str()).await.task.status, Status::Failed);
-    let which = Which::Named(&request.request_id);
+    let which = Which::Named(request.request_id.as_str());
     let late = bridge.decide(id.as_str(), which, Decision::Decline, "ada").await.unwrap();
     assert_eq!(late.outcome, DecisionOutcome::Orphaned);
     std::fs::rename(moved, workspace).unwrap();

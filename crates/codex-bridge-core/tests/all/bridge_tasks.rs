@@ -42,7 +42,7 @@ async fn an_approval_waits_for_a_person_and_is_reported_when_codex_took_it() {
     let report = decide(&bridge, task.id.as_str(), Decision::Accept, "ada").await.unwrap();
     assert_eq!((report.outcome, report.decided_by.as_deref()), (DecisionOutcome::Resolved, Some("ada")));
     let late = bridge
-        .decide(task.id.as_str(), Which::Named(&report.request_id), Decision::Decline, "bob")
+        .decide(task.id.as_str(), Which::Named(report.request_id.as_str()), Decision::Decline, "bob")
         .await
         .unwrap();
     assert_eq!((late.outcome, late.decided_by.as_deref()), (DecisionOutcome::AlreadyResolved, Some("ada")));
@@ -63,11 +63,11 @@ async fn a_yes_needs_the_digest_of_what_was_shown_and_a_no_does_not() {
     let other = Which::Shown { request_id: id, digest: "0123456789abcdef0123456789abcdef" };
     for which in [Which::Only, Which::Named(id)] {
         let refused = bridge.decide(of, which, Decision::Accept, "ada").await;
-        assert!(matches!(&refused, Err(Error::NotShown(named)) if named == id), "{refused:?}");
+        assert!(matches!(&refused, Err(Error::NotShown(named)) if named.as_str() == id), "{refused:?}");
     }
     for decision in [Decision::Accept, Decision::AcceptForSession, Decision::Decline] {
         let refused = bridge.decide(of, other, decision, "ada").await;
-        assert!(matches!(&refused, Err(Error::AnotherRequest(named)) if named == id), "{refused:?}");
+        assert!(matches!(&refused, Err(Error::AnotherRequest(named)) if named.as_str() == id), "{refused:?}");
     }
     let report = bridge.decide(of, Which::Only, Decision::Decline, "ada").await.unwrap();
     assert_eq!((report.outcome, report.decision.as_deref()), (DecisionOutcome::Resolved, Some("decline")));
@@ -409,7 +409,7 @@ async fn a_patch_waits_for_a_person_with_its_diff() {
     assert!(matches!(refused, Err(Error::NeedsReveal(_))), "{refused:?}");
     let request = &view.open_requests[0];
     assert!(bridge.reveal(request, "ada").await.unwrap().contains(&secret));
-    let which = Which::Revealed { request_id: &request.request_id, digest: &request.digest };
+    let which = Which::Revealed { request_id: request.request_id.as_str(), digest: &request.digest };
     bridge.decide(id.as_str(), which, Decision::Accept, "ada").await.unwrap();
     at_rest(&bridge, id.as_str()).await;
     assert!(std::fs::read_to_string(bench.home.workspace().join("new.txt")).unwrap().contains(&secret));

@@ -35,7 +35,7 @@ pub fn from(who: &str, external_id: &str, text: &str) -> Arrival {
     let party = if who == "peer" { Party::Agent } else { Party::Person };
     Arrival {
         external_id: external_id.to_owned(),
-        conversation: who.to_owned(),
+        conversation: who.into(),
         sender: Sender { id: who.to_owned(), name: who.to_owned(), party },
         room: Room::Direct,
         text: text.to_owned(),
@@ -51,7 +51,7 @@ fn now_ms() -> i64 {
 }
 
 pub async fn receive(bridge: &Bridge, arrivals: impl IntoIterator<Item = Arrival>) {
-    bridge.receive("chat", arrivals.into_iter().collect(), None).await.unwrap();
+    bridge.receive(&"chat".into(), arrivals.into_iter().collect(), None).await.unwrap();
 }
 
 /// All messages, the oldest first, once they are so.
@@ -102,7 +102,8 @@ async fn what_is_wrong_with_one_message_stops_no_other_and_ends() {
         _ => false,
     });
     bridge.open_channel(Rules { attempts: 2, ..rules(&bench) }).await.unwrap();
-    let bob = |id, text| Arrival { conversation: format!("bob {id}"), ..from("bob", id, text) };
+    let bob =
+        |id, text| Arrival { conversation: format!("bob {id}").as_str().into(), ..from("bob", id, text) };
     receive(
         &bridge,
         [
@@ -203,7 +204,7 @@ async fn whether_anyone_may_decide_is_fixed_for_a_turn() {
     let bridge = serving(&bench, &stage).await;
     // A name that no target could have.
     let room = |who: &str, id: &str, text: &str| Arrival {
-        conversation: "general room".to_owned(),
+        conversation: "general room".into(),
         reply_to: "stage:general room, and more?on=paused".to_owned(),
         ..from(who, id, text)
     };
@@ -265,7 +266,7 @@ async fn a_reminder_tells_only_of_what_is_open_when_it_goes_out() {
     decide(&bridge, id.as_str(), Decision::Accept, "a test").await.unwrap();
     until(|| stage.attempts().len() == 2).await;
     let all = bridge.deliveries(&DeliveryFilter::default()).await.unwrap();
-    let reminder = all.iter().find(|one| one.id.contains("-again-")).unwrap();
+    let reminder = all.iter().find(|one| one.id.as_str().contains("-again-")).unwrap();
     assert_eq!(reminder.state, outbox::State::Withdrawn, "{all:#?}");
     assert_eq!(said(&stage), ["This still waits for a decision.", "Made."]);
     bench.tidy(bridge).await;
@@ -282,7 +283,7 @@ async fn a_message_that_is_too_long_is_refused_and_its_sender_hears_why() {
     let all = messages(&bridge, |all| all.iter().all(is_over)).await;
     assert_eq!((all[0].state, all[0].sealed_text.as_ref()), (State::Dead, None));
     assert!(bridge.list(&TaskFilter::default()).await.unwrap().is_empty());
-    assert!(bridge.retry_message(&all[0].id, "a test").await.is_err());
+    assert!(bridge.retry_message(all[0].id.as_str(), "a test").await.is_err());
     bench.tidy(bridge).await;
 }
 
@@ -307,9 +308,9 @@ async fn agents_that_go_on_too_long_are_told_once_and_a_person_begins_anew() {
     let peer = |id: &str| from("peer", id, "go on [play] say On.");
     receive(&bridge, [peer("m-1")]).await;
     receive(&bridge, ["m-2", "m-3", "m-4"].map(peer)).await;
-    let elsewhere = Arrival { conversation: "elsewhere".to_owned(), ..peer("m-5") };
+    let elsewhere = Arrival { conversation: "elsewhere".into(), ..peer("m-5") };
     receive(&bridge, [peer("m-6"), elsewhere]).await;
-    let person = Arrival { conversation: "peer".to_owned(), ..from("bob", "m-7", "well [play] say Well.") };
+    let person = Arrival { conversation: "peer".into(), ..from("bob", "m-7", "well [play] say Well.") };
     receive(&bridge, [person, peer("m-8")]).await;
     let all = messages(&bridge, |all| all.iter().all(is_over)).await;
     let dead = |one: &&Message| one.state == State::Dead;
@@ -356,10 +357,10 @@ async fn what_is_put_off_is_taken_before_what_follows_it_and_no_place_is_kept_be
     let numbered =
         |number: u32| from("ada", &format!("m-{number}"), &format!("{number} [play] say No {number}."));
     let offered = async |arrivals: Vec<Arrival>, cursor: &str| -> Vec<bool> {
-        let receipts = bridge.receive("chat", arrivals, Some(cursor.to_owned())).await.unwrap();
+        let receipts = bridge.receive(&"chat".into(), arrivals, Some(cursor.to_owned())).await.unwrap();
         receipts.iter().map(|one| one.receipt != Received::NoRoom).collect()
     };
-    let cursor = async || bridge.channel("chat").await.unwrap().cursor;
+    let cursor = async || bridge.channel(&"chat".into()).await.unwrap().cursor;
     assert_eq!(offered((2..=4).map(numbered).collect(), "4").await, [true, false, false]);
     assert_eq!(cursor().await, None, "what was put off must be offered to the next life too");
     let others = vec![from("bob", "m-9", "hello [play] say Hello."), from("ada", "m-8", "/status")];
@@ -382,7 +383,7 @@ async fn a_source_is_read_on_after_a_minute_even_if_there_is_no_room() {
     bridge.open_channel(Rules { most_waiting_in_all: 0, ..rules(&bench) }).await.unwrap();
     tokio::time::pause();
     let began = tokio::time::Instant::now();
-    let room = tokio::time::timeout(Duration::from_mins(10), bridge.until_room("chat")).await;
+    let room = tokio::time::timeout(Duration::from_mins(10), bridge.until_room(&"chat".into())).await;
     room.expect("what everything waits for may be what comes next").unwrap();
     assert!(began.elapsed() >= Duration::from_mins(1), "{:?}", began.elapsed());
     tokio::time::resume();
@@ -401,9 +402,10 @@ async fn a_source_that_keeps_its_messages_waits_for_room_and_loses_none() {
     let numbered =
         |number: u32| from("ada", &format!("m-{number}"), &format!("{number} [play] say No {number}."));
     receive(&bridge, (2..=3).map(numbered)).await;
-    tokio::time::timeout(PATIENCE, bridge.until_room("chat")).await.expect("there is room").unwrap();
+    tokio::time::timeout(PATIENCE, bridge.until_room(&"chat".into())).await.expect("there is room").unwrap();
     receive(&bridge, (4..=5).map(numbered)).await;
-    let mut room = Box::pin(bridge.until_room("chat"));
+    let chat = "chat".into();
+    let mut room = Box::pin(bridge.until_room(&chat));
     let early = tokio::time::timeout(Duration::from_millis(500), &mut room).await;
     assert!(early.is_err(), "four wait where three may");
     bench.model.release("gate");
@@ -431,7 +433,7 @@ async fn a_reminder_that_is_sent_again_says_what_it_said() {
     let requests = stage.attempts()[0].notice.requests().to_vec();
     let id = bridge.list(&TaskFilter::default()).await.unwrap()[0].task.id.clone();
     let asked = &requests[0];
-    let which = Which::Shown { request_id: &asked.request_id, digest: &asked.digest };
+    let which = Which::Shown { request_id: asked.request_id.as_str(), digest: &asked.digest };
     bridge.decide(id.as_str(), which, Decision::Accept, "a test").await.unwrap();
     until(|| stage.attempts().len() == 2).await;
     assert_eq!((requests.len(), stage.attempts()[1].notice.requests()), (2, &requests[..]));
@@ -508,7 +510,7 @@ async fn what_is_taken_up_after_days_has_all_its_attempts() {
     let old = Delivery { created_at: dead.created_at - 4 * 24 * 60 * 60 * 1000, ..dead };
     bridge.store().commit(vec![Write::SaveDelivery(Box::new(old.clone()))]).await.unwrap();
     stage.answers(Outcome::failed(Refusal::Later, "not now"));
-    bridge.retry_delivery(&old.id, "a test").await.unwrap();
+    bridge.retry_delivery(old.id.as_str(), "a test").await.unwrap();
     until(|| stage.attempts().len() == 2).await;
     let all = deliveries(&bridge, |all| all[0].state != outbox::State::Attempting).await;
     assert_eq!((all[0].state, all[0].attempts), (outbox::State::Pending, 1), "{all:#?}");

@@ -28,7 +28,7 @@ async fn asking(bench: &Workbench, stage: &Arc<Stage>) -> Bridge {
 async fn notice(bridge: &Bridge, state: State) -> String {
     let is_so = |one: &Delivery| one.state == state && one.notice.requests().len() == 1;
     let all = deliveries(bridge, |all| all.iter().any(is_so)).await;
-    all.into_iter().find(is_so).unwrap().notice.requests()[0].request_id.clone()
+    all.into_iter().find(is_so).unwrap().notice.requests()[0].request_id.0.clone()
 }
 
 /// Says something; gives the answer, which need not be sent.

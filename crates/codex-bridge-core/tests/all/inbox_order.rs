@@ -98,17 +98,17 @@ async fn half_added(bench: &Workbench, bridge: &Bridge) -> Message {
     bench.model.wait_for_stall("gate").await;
     let task_id = bridge.list(&TaskFilter::default()).await.unwrap()[0].task.id.clone();
     // Not served, so that nothing is done with it before it stands as it should.
-    bridge.close_channel("chat");
+    bridge.close_channel(&"chat".into());
     bridge.open_channel(Rules { channel: "other".into(), ..rules(bench) }).await.unwrap();
     let mut added = Message {
-        id: "in-added".to_owned(),
+        id: "in-added".into(),
         external_id: "m-2".to_owned(),
         kind: MessageKind::Steer,
         state: State::Running,
         task_id: Some(task_id),
         ..messages(bridge, |all| !all.is_empty()).await.remove(0)
     };
-    let sealed = bench.key().seal(b"/steer added [play] say Added.", &added.id).unwrap();
+    let sealed = bench.key().seal(b"/steer added [play] say Added.", added.id.as_str()).unwrap();
     added.sealed_text = Some(sealed);
     bridge.store().commit(vec![Write::AddMessage(Box::new(added.clone()))]).await.unwrap();
     bridge.open_channel(rules(bench)).await.unwrap();
@@ -182,7 +182,7 @@ async fn what_was_added_before_a_death_is_found_and_not_said_again() {
     let mut unknown = all[1].clone();
     unknown.state = State::Running;
     unknown.reply_id = None;
-    unknown.sealed_text = Some(bench.key().seal(b"/steer added", &unknown.id).unwrap());
+    unknown.sealed_text = Some(bench.key().seal(b"/steer added", unknown.id.as_str()).unwrap());
     bridge.store().commit(vec![Write::SaveMessage(Box::new(unknown))]).await.unwrap();
     bridge.abandon().await;
     bench.model.release("gate");

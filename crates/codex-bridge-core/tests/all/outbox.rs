@@ -10,6 +10,7 @@ use codex_bridge_core::outbox::sender::{Refusal, Seen, Unknown};
 use codex_bridge_core::outbox::{
     Attempt, Content, Delivery, Notice, Occasion, Outcome, Repeats, Sender, State,
 };
+use codex_bridge_core::request::RequestName;
 use codex_bridge_core::store::{DeliveryFilter, Write};
 use codex_bridge_core::task::Status;
 use codex_bridge_core::{Bridge, Config, NewTask};
@@ -181,12 +182,12 @@ async fn requests_that_come_together_are_told_together_and_later_ones_apart() {
         let told = Arc::clone(&stage);
         until(move || told.attempts().len() == round + 1).await;
         let open = asked(&bridge, id.as_str()).await.open_requests;
-        let told: Vec<String> =
+        let told: Vec<RequestName> =
             stage.attempts()[round].notice.requests().iter().map(|asked| asked.request_id.clone()).collect();
-        let names: Vec<String> = open.iter().map(|request| request.request_id.clone()).collect();
+        let names: Vec<RequestName> = open.iter().map(|request| request.request_id.clone()).collect();
         assert_eq!((told.len(), &told), (together, &names), "{:#?}", stage.attempts());
         for request in &open {
-            let which = Which::Shown { request_id: &request.request_id, digest: &request.digest };
+            let which = Which::Shown { request_id: request.request_id.as_str(), digest: &request.digest };
             bridge.decide(id.as_str(), which, Decision::Accept, "a test").await.unwrap();
         }
     }
@@ -207,8 +208,8 @@ async fn requests_that_are_too_many_for_one_notice_are_all_told_once() {
     let told =
         || stage.attempts().iter().flat_map(|attempt| attempt.notice.requests().to_vec()).collect::<Vec<_>>();
     until(|| told().len() >= 12).await;
-    let mut names: Vec<String> = told().into_iter().map(|asked| asked.request_id).collect();
-    let mut open: Vec<String> =
+    let mut names: Vec<RequestName> = told().into_iter().map(|asked| asked.request_id).collect();
+    let mut open: Vec<RequestName> =
         asked(&bridge, id.as_str()).await.open_requests.into_iter().map(|one| one.request_id).collect();
     names.sort();
     open.sort();
@@ -293,7 +294,7 @@ async fn however_often_the_daemon_dies_while_it_sends_the_target_is_not_given_up
     assert_eq!((waiting.broken_off, waiting.attempts, waiting.in_doubt), (21, 1, true), "{waiting:#?}");
     assert_eq!(stage.attempts().len(), tried, "it leaves the next daemon some peace");
     assert!(waiting.next_at - waiting.updated_at >= 30 * 60 * 1000, "{waiting:#?}");
-    bridge.retry_delivery(&waiting.id, "a test").await.unwrap();
+    bridge.retry_delivery(waiting.id.as_str(), "a test").await.unwrap();
     let sent = deliveries(&bridge, all_are(State::Delivered, 1)).await.remove(0);
     assert_eq!((sent.broken_off, sent.attempts), (0, 1), "{sent:#?}");
     bench.tidy(bridge).await;
@@ -359,10 +360,10 @@ async fn what_is_given_up_can_be_taken_up_again_and_keeps_its_reason() {
     let error = dead.last_error.unwrap();
     assert!(error.starts_with("no: PASSWORD=") && !error.contains("planted"), "{error}");
     assert_eq!(bridge.show(id.as_str()).await.unwrap().task.notification.status, "failed");
-    bridge.retry_delivery(&dead.id, "a test").await.unwrap();
+    bridge.retry_delivery(dead.id.as_str(), "a test").await.unwrap();
     deliveries(&bridge, all_are(State::Delivered, 1)).await;
     assert_eq!(bridge.show(id.as_str()).await.unwrap().task.notification.status, "sent");
-    let again = bridge.retry_delivery(&dead.id, "a test").await.unwrap_err();
+    let again = bridge.retry_delivery(dead.id.as_str(), "a test").await.unwrap_err();
     assert!(again.to_string().contains("delivered"), "{again}");
     assert!(bridge.retry_delivery("dlv-0", "a test").await.is_err());
     bench.tidy(bridge).await;

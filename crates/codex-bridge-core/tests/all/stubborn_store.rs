@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use codex_bridge_core::event::{Event, Seq};
-use codex_bridge_core::inbox::{ChannelRecord, Conversation, Message};
+use codex_bridge_core::inbox::{ChannelName, ChannelRecord, Conversation, ConversationKey, Message};
 use codex_bridge_core::outbox::Delivery;
-use codex_bridge_core::request::{RequestRecord, WholeChanges};
+use codex_bridge_core::request::{RequestName, RequestRecord, WholeChanges};
 use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::store::{
     AuditFilter, AuditLine, Committed, Counts, DeliveryFilter, Error, MessageFilter, RequestFilter, Store,
@@ -179,7 +179,7 @@ impl Store for Stubborn {
 
     fn whole_changes<'a>(
         &'a self,
-        request_id: &'a str,
+        request_id: &'a RequestName,
     ) -> BoxFuture<'a, Result<Option<WholeChanges>, Error>> {
         self.store.whole_changes(request_id)
     }
@@ -204,15 +204,15 @@ impl Store for Stubborn {
         self.store.message_count(filter)
     }
 
-    fn next_messages<'a>(&'a self, channel: &'a str) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         self.store.next_messages(channel)
     }
 
     fn conversations<'a>(
         &'a self,
-        channel: &'a str,
-        key: Option<&'a str>,
+        channel: &'a ChannelName,
+        key: Option<&'a ConversationKey>,
     ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>> {
         self.store.conversations(channel, key)
     }

@@ -176,7 +176,7 @@ pub async fn decide(
 ) -> Result<DecisionReport, Error> {
     let open = bridge.show(task).await?.open_requests;
     let [request] = open.as_slice() else { panic!("not one request is open: {open:?}") };
-    let which = Which::Shown { request_id: &request.request_id, digest: &request.digest };
+    let which = Which::Shown { request_id: request.request_id.as_str(), digest: &request.digest };
     bridge.decide(task, which, decision, by).await
 }
 

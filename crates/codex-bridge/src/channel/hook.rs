@@ -3,7 +3,7 @@
 //!
 //! There is nothing to poll. A reply goes to a target of the outbox, or is only kept.
 
-use codex_bridge_core::inbox::{Arrival, Party, Room, Sender};
+use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -100,7 +100,7 @@ impl Hook {
         Ok(Arrival {
             external_id: id.to_owned(),
             sender: body.sender(&self.name),
-            conversation: body.conversation.unwrap_or_else(|| id.to_owned()),
+            conversation: ConversationKey(body.conversation.unwrap_or_else(|| id.to_owned())),
             room: Room::Direct,
             text: body.text,
             reply_to: body.reply_to.unwrap_or_else(|| self.reply_to.clone()),

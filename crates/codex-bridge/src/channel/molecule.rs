@@ -18,7 +18,7 @@ use codex_bridge_core::bridge::Verdict;
 use codex_bridge_core::inbox::{Allowed, Message};
 use codex_bridge_core::outbox::sender::{LOOK_BACK_MS, Refusal, Seen};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
-use codex_bridge_core::request::RequestRecord;
+use codex_bridge_core::request::{RequestName, RequestRecord};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -349,8 +349,8 @@ impl Channel for Molecule {
         .boxed()
     }
 
-    fn asked(&self) -> Vec<String> {
-        self.asked.all().iter().map(|(_, name)| Button::named(name).request_id.to_owned()).collect()
+    fn asked(&self) -> Vec<RequestName> {
+        self.asked.all().iter().map(|(_, name)| Button::named(name).request_id).collect()
     }
 
     fn close_asked<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
@@ -359,7 +359,7 @@ impl Channel for Molecule {
 
     fn decided<'a>(&'a self, tap: &'a Tap, verdict: &'a Verdict) -> BoxFuture<'a, ()> {
         async move {
-            self.asked.forget(&tap.request_id);
+            self.asked.forget(&tap.button.request_id);
             if !matches!(verdict, Verdict::Taken { .. } | Verdict::Unheard) {
                 // Best effort: the request itself says what became of it elsewhere too.
                 let _ = self.api.notify(verdict.text()).await;

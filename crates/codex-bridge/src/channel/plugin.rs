@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::bridge::Verdict;
-use codex_bridge_core::inbox::{Receipt, Received};
+use codex_bridge_core::inbox::{MessageId, Receipt, Received};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
-use codex_bridge_core::request::RequestRecord;
+use codex_bridge_core::request::{RequestName, RequestRecord};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -350,7 +350,7 @@ impl Plugin {
         };
         process.answer(&id, json!({ "outcome": outcome, "text": verdict.text() })).await;
         if outcome != "forbidden" {
-            self.close(&tap.request_id, verdict.text()).await;
+            self.close(&tap.button.request_id, verdict.text()).await;
         }
     }
 }
@@ -399,7 +399,7 @@ impl Channel for Plugin {
         self.tell(receipts).boxed()
     }
 
-    fn asked(&self) -> Vec<String> {
+    fn asked(&self) -> Vec<RequestName> {
         self.state().memory.asking.iter().flat_map(|asking| asking.requests.clone()).collect()
     }
 
@@ -415,8 +415,8 @@ impl Channel for Plugin {
         can.shows_turns() || can.typing
     }
 
-    fn in_progress(&self) -> Vec<String> {
-        self.state().memory.shown.names().cloned().collect()
+    fn in_progress(&self) -> Vec<MessageId> {
+        self.state().memory.shown.names().cloned().map(MessageId).collect()
     }
 
     fn progress<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {

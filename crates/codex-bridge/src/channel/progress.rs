@@ -7,7 +7,7 @@ use std::time::Duration;
 use codex_bridge_core::Bridge;
 use codex_bridge_core::bridge::Error;
 use codex_bridge_core::event::Line;
-use codex_bridge_core::inbox::{Message, MessageKind, State};
+use codex_bridge_core::inbox::{ChannelName, Message, MessageId, MessageKind, State};
 use codex_bridge_core::store::{MessageFilter, TaskFilter};
 use codex_bridge_core::task::{Status, TaskId};
 use redact::plain::plain;
@@ -29,7 +29,7 @@ const LINES: usize = 6;
 const WIDTH: usize = 120;
 
 /// Shows what runs, for as long as the bridge does.
-pub async fn show(bridge: &Bridge, name: &str, channel: &dyn Channel) {
+pub async fn show(bridge: &Bridge, name: &ChannelName, channel: &dyn Channel) {
     loop {
         let mut news = bridge.news();
         // A store that fails is the business of others.
@@ -44,13 +44,13 @@ pub async fn show(bridge: &Bridge, name: &str, channel: &dyn Channel) {
     }
 }
 
-async fn show_all(bridge: &Bridge, name: &str, channel: &dyn Channel) -> Result<(), Error> {
+async fn show_all(bridge: &Bridge, name: &ChannelName, channel: &dyn Channel) -> Result<(), Error> {
     let running = MessageFilter {
-        channel: Some(name.to_owned()),
+        channel: Some(name.clone()),
         states: vec![State::Running],
         ..MessageFilter::default()
     };
-    let mut over: BTreeSet<String> = channel.in_progress().into_iter().collect();
+    let mut over: BTreeSet<MessageId> = channel.in_progress().into_iter().collect();
     // One that is not remembered would be shown anew each time.
     let mut room = MOST.saturating_sub(over.len());
     let at_work = at_work(bridge).await?;
@@ -80,8 +80,8 @@ async fn at_work(bridge: &Bridge) -> Result<BTreeSet<TaskId>, Error> {
     Ok(bridge.store().tasks(&filter).await?.into_iter().map(|task| task.id).collect())
 }
 
-fn progress(name: &str, message: &Message, text: &str, is_over: bool) -> Progress {
-    let place = message.reply_to.strip_prefix(name).and_then(|rest| rest.strip_prefix(':'));
+fn progress(name: &ChannelName, message: &Message, text: &str, is_over: bool) -> Progress {
+    let place = message.reply_to.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix(':'));
     Progress {
         message_id: message.id.clone(),
         place: place.unwrap_or_default().to_owned(),

@@ -236,14 +236,15 @@ impl Registry {
         let Some(bridge) = self.bridge.get() else {
             return Err(Failure::internal("the daemon is not ready"));
         };
-        self.know(&name);
-        if let Some(journal) = self.journal(&name).filter(|journal| journal.standing().0 != Standing::Stopped)
+        self.know(name.as_str());
+        if let Some(journal) =
+            self.journal(name.as_str()).filter(|journal| journal.standing().0 != Standing::Stopped)
         {
             self.serve_otherwise(bridge, opened).await?;
             return Ok(journal);
         }
-        self.failed().remove(&name);
-        self.served().remove(&name);
+        self.failed().remove(name.as_str());
+        self.served().remove(name.as_str());
         let locks = self.locks.get().cloned().unwrap_or_default();
         let holder = format!("the daemon with pid {}", std::process::id());
         let held = keep::hold(&locks, &opened.channel.identity(), &holder)?;
@@ -252,19 +253,19 @@ impl Registry {
         let work = serving::run(bridge.clone(), opened, Arc::clone(&journal));
         let supervisor = tokio::spawn(work).abort_handle();
         let served = Served { channel, rules, mark, journal: Arc::clone(&journal), supervisor, _held: held };
-        self.served().insert(name, served);
+        self.served().insert(name.0, served);
         Ok(journal)
     }
 
     /// One that is served, as it is opened now: other rules hold at once, another way to the platform has to be asked for.
     async fn serve_otherwise(&self, bridge: &Bridge, mut opened: Opened) -> Result<(), Failure> {
         let name = opened.rules.channel.clone();
-        if let Some(served) = self.served().get(&name).filter(|_| opened.works_here) {
+        if let Some(served) = self.served().get(name.as_str()).filter(|_| opened.works_here) {
             // Whoever only looks on from elsewhere moves no conversation there.
             opened.rules.workspaces.clone_from(&served.rules.workspaces);
         }
         let is_as = |served: &Served| (served.mark == opened.mark, served.rules == opened.rules);
-        match self.served().get(&name).map(is_as) {
+        match self.served().get(name.as_str()).map(is_as) {
             Some((true, true)) | None => return Ok(()),
             Some((true, false)) => {}
             Some((false, _)) => {
@@ -276,7 +277,7 @@ impl Registry {
         // Whatever its platform does now: somebody may have been taken off the list.
         bridge.open_channel(opened.rules.clone()).await?;
         let mut all = self.served();
-        let Some(served) = all.get_mut(&name) else {
+        let Some(served) = all.get_mut(name.as_str()) else {
             // It was told to rest meanwhile.
             bridge.close_channel(&name);
             return Ok(());
@@ -299,7 +300,7 @@ impl Registry {
         };
         let unreachable =
             |why: &str| Failure::new(Code::ChannelUnreachable, format!("channel {name}: {}", shown(why)));
-        let (served, (standing, about)) = (self.channel(&name), self.standing(&name));
+        let (served, (standing, about)) = (self.channel(name.as_str()), self.standing(name.as_str()));
         let (channel, _held) = match (standing, served) {
             (Standing::Serving, Some(served)) => (served, None),
             (Standing::Starting | Standing::Retrying, _) => {
@@ -325,7 +326,7 @@ impl Registry {
             served.journal.set(name, Standing::Paused, "it rests");
         }
         if let Some(bridge) = self.bridge.get() {
-            bridge.close_channel(name);
+            bridge.close_channel(&name.into());
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use codex_bridge_core::Bridge;
-use codex_bridge_core::bridge::{Button, Error, Pending, Verdict};
-use codex_bridge_core::inbox::{Received, State};
+use codex_bridge_core::bridge::{Error, Pending, Verdict};
+use codex_bridge_core::inbox::{ChannelName, Received, State};
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::{MessageFilter, RequestFilter};
 use futures_util::FutureExt;
@@ -45,7 +45,7 @@ struct Work {
 /// Serves it until it cannot go on.
 pub async fn run(bridge: Bridge, opened: Opened, journal: Arc<Journal>) {
     let work = Work { bridge, opened, journal, was_read: AtomicBool::new(false) };
-    let name = work.name().to_owned();
+    let name = work.name().clone();
     let mut pause = FIRST_PAUSE;
     // One that was never read is not tried again.
     let mut refusals = REFUSALS;
@@ -59,7 +59,7 @@ pub async fn run(bridge: Bridge, opened: Opened, journal: Arc<Journal>) {
             Trouble::Stop(why) => {
                 refusals += 1;
                 if refusals >= REFUSALS {
-                    work.journal.set(&name, Standing::Stopped, &why);
+                    work.journal.set(name.as_str(), Standing::Stopped, &why);
                     work.bridge.close_channel(&name);
                     return;
                 }
@@ -70,14 +70,14 @@ pub async fn run(bridge: Bridge, opened: Opened, journal: Arc<Journal>) {
         if began.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
         }
-        work.journal.set(&name, Standing::Retrying, &why);
+        work.journal.set(name.as_str(), Standing::Retrying, &why);
         tokio::time::sleep(after.unwrap_or(pause)).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
 impl Work {
-    fn name(&self) -> &str {
+    fn name(&self) -> &ChannelName {
         &self.opened.rules.channel
     }
 
@@ -98,7 +98,7 @@ impl Work {
         if let Err(error) = self.bridge.open_channel(self.opened.rules.clone()).await {
             return Trouble::again(error.to_string());
         }
-        self.journal.set(self.name(), Standing::Serving, &sentence);
+        self.journal.set(self.name().as_str(), Standing::Serving, &sentence);
         let (doing, told) = watch::channel(Doing::default());
         tokio::select! {
             trouble = self.read() => trouble,
@@ -161,8 +161,8 @@ impl Work {
     async fn decide(&self, tap: &Tap) -> Result<Pending, Error> {
         let (name, choice) = (self.name(), tap.choice.clone());
         let (conversation, sender_id) = (&tap.conversation, &tap.sender_id);
-        let button = Button { request_id: &tap.request_id, digest: &tap.digest };
-        let begun = self.bridge.decide_in_chat(name, conversation, sender_id, button, choice).await;
+        let begun =
+            self.bridge.decide_in_chat(name, conversation, sender_id, tap.button.clone(), choice).await;
         match begun {
             Err(error @ Error::Store(_)) => Err(error),
             // A tap that cannot be decided on must not come again and again.
@@ -214,7 +214,7 @@ impl Work {
 
     async fn doing(&self) -> Result<Doing, Error> {
         let running = MessageFilter {
-            channel: Some(self.name().to_owned()),
+            channel: Some(self.name().clone()),
             states: vec![State::Running],
             ..MessageFilter::default()
         };

@@ -14,9 +14,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::bridge::Verdict;
-use codex_bridge_core::inbox::Allowed;
+use codex_bridge_core::inbox::{Allowed, MessageId};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
-use codex_bridge_core::request::RequestRecord;
+use codex_bridge_core::request::{RequestName, RequestRecord};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -200,10 +200,11 @@ impl Channel for Telegram {
         self.show_verdict(tap, verdict).boxed()
     }
 
-    fn asked(&self) -> Vec<String> {
+    fn asked(&self) -> Vec<RequestName> {
         let memory = self.memory();
         // What somebody decides on at this moment is shown with their name.
-        let is_tapped = |id: &String| memory.taps.values().any(|tapped| tapped.tap.request_id == *id);
+        let is_tapped =
+            |id: &RequestName| memory.taps.values().any(|tapped| tapped.tap.button.request_id == *id);
         let asked = memory.asking.iter().flat_map(|asking| &asking.requests);
         asked.filter(|id| !is_tapped(id)).cloned().collect()
     }
@@ -216,8 +217,8 @@ impl Channel for Telegram {
         self.shows_progress
     }
 
-    fn in_progress(&self) -> Vec<String> {
-        self.memory().shown.names().cloned().collect()
+    fn in_progress(&self) -> Vec<MessageId> {
+        self.memory().shown.names().cloned().map(MessageId).collect()
     }
 
     fn progress<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {

@@ -42,7 +42,7 @@ pub async fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLoc
 }
 
 async fn serve_configured(app: &App, name: &str) -> Result<(), Failure> {
-    if app.bridge.channel(name).await?.is_paused {
+    if app.bridge.channel(&name.into()).await?.is_paused {
         return Ok(());
     }
     app.channels.serve(open(app, &app.file, &RunChannel::named(name))?).await?;

@@ -71,7 +71,7 @@ impl Exec {
         command
             .args(&self.args)
             .current_dir("/")
-            .env("CODEX_BRIDGE_DELIVERY_ID", &attempt.key)
+            .env("CODEX_BRIDGE_DELIVERY_ID", attempt.key.as_str())
             .env("CODEX_BRIDGE_TASK_ID", super::task_id(notice))
             .env("CODEX_BRIDGE_EVENT", notice.occasion().as_str())
             .env("CODEX_BRIDGE_TITLE", text::title(notice))

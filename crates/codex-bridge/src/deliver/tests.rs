@@ -57,7 +57,7 @@ fn attempt(target: &str) -> Attempt {
         "event": "test", "task_id": "codex-0123456789ab", "status": "completed", "prompt": "", "cwd": "", "at": 0,
     });
     Attempt {
-        key: "dlv-1".to_owned(),
+        key: "dlv-1".into(),
         target: target.to_owned(),
         notice: serde_json::from_value(notice).unwrap(),
         number: 1,

@@ -253,7 +253,7 @@ fn request(task: &TaskId, asked: &Asked, decides: Decides) -> Vec<String> {
 fn how_to_answer(id: &TaskId, asked: &Asked, decides: Decides) -> String {
     let request = &asked.request_id;
     match (asked.is_question(), decides) {
-        (true, Decides::Here) => inbox::answer::how(id.as_str(), request, &asked.ask),
+        (true, Decides::Here) => inbox::answer::how(id, request, &asked.ask),
         (false, Decides::Here) => format!("/approve {request}\n/deny {request}"),
         (true, Decides::AtAShell) => format!("Answer: codex-bridge answer {id} {request} KEY=ANSWER"),
         (false, Decides::AtAShell) => {

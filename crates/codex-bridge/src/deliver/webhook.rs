@@ -65,7 +65,7 @@ impl Webhook {
             None => standard(attempt, &text),
         };
         let mut post = Post { timeout: self.timeout, ..Post::json(self.url.as_str(), &body) };
-        post.headers = self.headers(&attempt.key, now_s(), &post.body);
+        post.headers = self.headers(attempt.key.as_str(), now_s(), &post.body);
         match post.send().await {
             Ok(reply) if reply.is_success() => Outcome::delivered(None),
             Ok(reply) => reply.refusal(),
@@ -150,7 +150,7 @@ fn fill(words: &str, attempt: &Attempt, text: &str) -> String {
         "title" => Some(text::title(&attempt.notice)),
         "event" => Some(attempt.notice.occasion().as_str().to_owned()),
         "task_id" => Some(super::task_id(&attempt.notice).to_owned()),
-        "id" => Some(attempt.key.clone()),
+        "id" => Some(attempt.key.0.clone()),
         _ => None,
     };
     let mut out = String::new();

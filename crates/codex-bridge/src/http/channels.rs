@@ -37,7 +37,7 @@ pub async fn run(
     let codex = PathBuf::from(&app.about.codex);
     let usable = tokio::task::spawn_blocking(move || installed(Some(codex))).await;
     usable.map_err(Failure::internal)??;
-    app.bridge.pause_channel(&wanted.name, false, &caller.name).await?;
+    app.bridge.pause_channel(&wanted.name.as_str().into(), false, &caller.name).await?;
     app.channels.serve(opened).await?;
     Ok(Json(shown(&app, &wanted.name).await?))
 }
@@ -50,7 +50,7 @@ pub async fn pause(
     if !app.channels.is_known(&name) {
         return Err(unknown(&name).into());
     }
-    app.bridge.pause_channel(&name, true, &caller.name).await?;
+    app.bridge.pause_channel(&name.as_str().into(), true, &caller.name).await?;
     app.channels.rest(&name);
     Ok(Json(shown(&app, &name).await?))
 }
@@ -79,14 +79,14 @@ pub async fn test(
 
 async fn shown(app: &App, name: &str) -> Result<Channel, Failure> {
     let open = MessageFilter {
-        channel: Some(name.to_owned()),
+        channel: Some(name.into()),
         states: vec![inbox::State::Received, inbox::State::Running, inbox::State::Answered],
         ..MessageFilter::default()
     };
     let open = app.bridge.messages(&open).await?;
-    let record = app.bridge.channel(name).await?;
+    let record = app.bridge.channel(&name.into()).await?;
     let (standing, about) = app.channels.standing(name);
-    let knocks = app.bridge.knocks().into_iter().filter(|knock| knock.channel == name);
+    let knocks = app.bridge.knocks().into_iter().filter(|knock| knock.channel.as_str() == name);
     Ok(Channel {
         name: name.to_owned(),
         standing: if record.is_paused { "paused".to_owned() } else { standing.as_str().to_owned() },

@@ -40,7 +40,7 @@ async fn receive(
     let channel = app.channels.channel(&name).ok_or_else(unknown)?;
     let arrival = channel.posted(&posted).ok_or_else(unknown)??;
     app.bridge.check_target(&arrival.reply_to)?;
-    let receipts = app.bridge.receive(&name, vec![arrival], None).await?;
+    let receipts = app.bridge.receive(&name.as_str().into(), vec![arrival], None).await?;
     match receipts.into_iter().next().map(|receipt| receipt.receipt) {
         Some(Received::Taken { id } | Received::Known { id }) => {
             Ok((StatusCode::ACCEPTED, Json(json!({ "inbox_id": id }))))

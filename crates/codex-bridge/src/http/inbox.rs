@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::{Extension, Json};
 use codex_bridge_core::Caller;
-use codex_bridge_core::inbox::State as Stands;
+use codex_bridge_core::inbox::{ChannelName, State as Stands};
 use codex_bridge_core::store::MessageFilter;
 
 use super::{App, Path, Query, Reply, page};
@@ -13,7 +13,7 @@ use crate::view::Message;
 pub async fn list(State(app): State<App>, Query(which): Query<calls::Inbox>) -> Reply<Vec<Message>> {
     let unfinished = [Stands::Received, Stands::Running, Stands::Answered, Stands::Dead];
     let filter = MessageFilter {
-        channel: which.channel,
+        channel: which.channel.map(ChannelName),
         states: if which.all { Vec::new() } else { unfinished.to_vec() },
         limit: Some(page::limit(which.limit)?),
         ..MessageFilter::default()

@@ -7,6 +7,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use codex_bridge_core::Bridge;
 use codex_bridge_core::bridge::{Standing, Tally, Watchdog};
+use codex_bridge_core::request::RequestName;
 use codex_bridge_core::store::RequestFilter;
 use codex_bridge_core::task::{Status, Task, TaskId, TimeMs, Tokens};
 use prometheus_client::encoding::text::encode;
@@ -113,7 +114,7 @@ impl Meter {
     }
 
     /// Counts how long a request waited.
-    pub async fn request_closed(&self, bridge: &Bridge, request_id: String) {
+    pub async fn request_closed(&self, bridge: &Bridge, request_id: RequestName) {
         let filter = RequestFilter { request_id: Some(request_id), ..RequestFilter::default() };
         let Ok(requests) = bridge.store().requests(&filter).await else { return };
         for request in requests {

@@ -12,6 +12,7 @@ use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use codex_bridge_core::event::Line;
+use codex_bridge_core::request::RequestName;
 use codex_bridge_core::store::{self, TaskFilter};
 use codex_bridge_core::task::{Status, TaskId};
 use codex_bridge_core::{Bridge, News, TaskView};
@@ -112,7 +113,7 @@ struct Observer {
 struct Changes {
     tasks: HashSet<TaskId>,
     ended_turns: Vec<TaskId>,
-    closed_requests: Vec<String>,
+    closed_requests: Vec<RequestName>,
     deliveries: bool,
     /// More happened than was heard of.
     are_not_all: bool,

@@ -57,7 +57,7 @@ pub async fn answer(
     let mut answers = request.input_responses.unwrap_or_default();
     let mut unasked = HashSet::new();
     if !answers.is_empty() && state.as_ref().is_some_and(State::is_too_soon) {
-        let of = |name: String| Button::named(&name).request_id.to_owned();
+        let of = |name: String| Button::named(&name).request_id.0;
         unasked = std::mem::take(&mut answers).into_keys().map(of).collect();
         asked.notes.push("an answer that came at once was not a person's, and decided nothing".to_owned());
     }

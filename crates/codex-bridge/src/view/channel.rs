@@ -43,7 +43,7 @@ impl From<bridge::Knock> for Knock {
         Self {
             sender_id: knock.sender_id,
             sender_name: knock.sender_name,
-            conversation: knock.conversation,
+            conversation: knock.conversation.0,
             count: knock.count,
             last_at: time(knock.last_at),
         }
@@ -108,16 +108,16 @@ pub struct Message {
 impl From<inbox::Message> for Message {
     fn from(message: inbox::Message) -> Self {
         Self {
-            message_id: message.id,
-            channel: message.channel,
+            message_id: message.id.0,
+            channel: message.channel.0,
             external_id: message.external_id,
-            conversation: message.conversation,
+            conversation: message.conversation.0,
             sender_id: message.sender_id,
             sender_name: message.sender_name,
             state: message.state.as_str().to_owned(),
             summary: message.summary,
             task_id: message.task_id.map(|id| id.0),
-            delivery_id: message.reply_id,
+            delivery_id: message.reply_id.map(|id| id.0),
             attempts: message.attempts,
             error: message.error,
             received_at: time(message.received_at),

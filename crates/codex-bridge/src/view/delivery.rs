@@ -39,7 +39,7 @@ impl From<outbox::Delivery> for Delivery {
     fn from(delivery: outbox::Delivery) -> Self {
         let (is_pending, attempts) = (delivery.state == outbox::State::Pending, delivery.tried());
         Self {
-            delivery_id: delivery.id,
+            delivery_id: delivery.id.0,
             task_id: delivery.task_id.map(|id| id.0),
             target: delivery.target,
             event: delivery.notice.occasion().as_str().to_owned(),

@@ -125,7 +125,7 @@ pub struct Revealed {
 
 impl From<desk::Revealed> for Revealed {
     fn from(desk::Revealed { request_id, digest, text }: desk::Revealed) -> Self {
-        Self { request_id, digest, text }
+        Self { request_id: request_id.0, digest, text }
     }
 }
 
@@ -137,7 +137,7 @@ impl Request {
 
     /// What somebody decides on who was shown this.
     pub fn shown(&self) -> Which<'_> {
-        Which::Shown { request_id: &self.request_id, digest: &self.digest }
+        Which::Shown { request_id: self.request_id.as_str(), digest: &self.digest }
     }
 }
 
@@ -182,7 +182,7 @@ impl From<RequestRecord> for Request {
             },
             details: ask.details,
             task_id: record.task_id.0,
-            request_id: record.request_id,
+            request_id: record.request_id.0,
             digest: record.digest,
             method: record.method,
             created_at: time(record.created_at),

@@ -64,7 +64,7 @@ pub async fn list(
 
 /// Where a request stands among all: when it was asked, and its name.
 fn place(record: &RequestRecord) -> (TimeMs, &str) {
-    (record.created_at, &record.request_id)
+    (record.created_at, record.request_id.as_str())
 }
 
 /// The open requests of one page, the oldest first, and where the next page begins.
@@ -136,7 +136,7 @@ pub async fn decide(
     let task = app.bridge.find(&task).await?;
     let record = app.bridge.request(&task.id, &request_id).await?;
     let decision = request::decision(&record, &fields)?;
-    let decided = app.desk.decide(&caller, task.id.as_str(), &record.request_id, &decision).await?;
+    let decided = app.desk.decide(&caller, task.id.as_str(), record.request_id.as_str(), &decision).await?;
     let is_taken = matches!(decided.outcome, DecisionOutcome::Resolved | DecisionOutcome::Sent);
     let sent = if is_taken { "first" } else { "late" };
     // Not to the list: what was pressed twice must not meet the next request there.
@@ -146,7 +146,7 @@ pub async fn decide(
 
 #[cfg(test)]
 mod tests {
-    use codex_bridge_core::request::{RequestState, StoredAsk};
+    use codex_bridge_core::request::{RequestName, RequestState, StoredAsk};
     use codex_bridge_core::task::TaskId;
     use serde_json::json;
 
@@ -156,7 +156,7 @@ mod tests {
         RequestRecord {
             key: serde_json::from_value(json!({"epoch": "e", "id": number})).unwrap(),
             task_id: TaskId("codex-1".into()),
-            request_id: format!("req-{number:03}"),
+            request_id: RequestName(format!("req-{number:03}")),
             method: String::new(),
             ask: StoredAsk::default(),
             state: RequestState::Open,
@@ -189,7 +189,7 @@ mod tests {
                 None => break,
             }
         }
-        let wanted: Vec<String> = (0..120).map(|number| asked(number).request_id).collect();
+        let wanted: Vec<RequestName> = (0..120).map(|number| asked(number).request_id).collect();
         assert_eq!((pages, seen), (3, wanted));
         assert_eq!(one_page((0..50).map(asked).collect(), None).1, None);
         assert_eq!(one_page((0..2).map(asked).collect(), Some("what")).0.len(), 2);

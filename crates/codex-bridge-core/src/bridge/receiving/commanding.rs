@@ -6,7 +6,7 @@ use std::sync::Arc;
 use codex_session::Decision;
 
 use super::super::{Bridge, Error, now_ms};
-use super::InHand;
+use super::{InHand, Piece};
 use crate::desk::{Caller, Desk};
 use crate::event::{Diff, Line};
 use crate::inbox::command::HELP;
@@ -49,7 +49,7 @@ impl Bridge {
 
     /// A command that does not wait, beside the loop: some take as long as Codex takes.
     pub(super) fn carry_out_beside(&self, rules: &Arc<Rules>, message: Message) {
-        let Some(in_hand) = InHand::take(&self.inner, &message.id) else { return };
+        let Some(in_hand) = InHand::take(&self.inner, Piece::Message(message.id.clone())) else { return };
         let (bridge, rules) = (self.clone(), Arc::clone(rules));
         self.inner.tasks.spawn(async move {
             let id = message.id.clone();
@@ -92,7 +92,7 @@ impl Bridge {
             Command::Deny(id) => self.decided(message, id, Decision::Decline).await?,
             Command::Answer { request_id, text } => match self.answers_to(message, &request_id, &text).await?
             {
-                Ok(decision) => self.decided(message, Some(request_id), decision).await?,
+                Ok(decision) => self.decided(message, Some(request_id.0), decision).await?,
                 Err(wrong) => wrong,
             },
             Command::New => self.begin_anew(conversation).await?,
@@ -229,7 +229,7 @@ pub(super) fn is_too_late(command: &Command, message: &Message) -> bool {
 fn how_to_decide(request: &RequestRecord) -> String {
     let id = &request.request_id;
     if request.ask.is_question() {
-        answer::how(request.task_id.as_str(), id, &request.ask)
+        answer::how(&request.task_id, id, &request.ask)
     } else {
         format!("/approve {id} or /deny {id}")
     }

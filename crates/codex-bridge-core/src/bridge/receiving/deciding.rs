@@ -8,10 +8,10 @@ use super::super::{Bridge, DecisionOutcome, DecisionReport, Error, Which, answer
 use super::keeping::Knock;
 use super::showing::Sight;
 use crate::desk::{Caller, Desk, Verb};
-use crate::inbox::{Message, Party, State, answer};
+use crate::inbox::{ChannelName, ConversationKey, Message, Party, State, answer};
 use crate::outbox::notice::{Content, MOST_REQUESTS, Reminder};
-use crate::outbox::{self, Delivery, Notice};
-use crate::request::{RequestRecord, RequestState};
+use crate::outbox::{self, Delivery, DeliveryId, Notice};
+use crate::request::{RequestName, RequestRecord, RequestState};
 use crate::store::{DeliveryFilter, MessageFilter, RequestFilter, Write};
 use crate::task::Task;
 
@@ -66,33 +66,33 @@ impl From<Decision> for Choice {
 }
 
 /// What a button, or what a platform has in its place, is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Button<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Button {
     /// The request.
-    pub request_id: &'a str,
+    pub request_id: RequestName,
     /// How the digest of what was shown with it begins; empty where none was told.
-    pub digest: &'a str,
+    pub digest: String,
 }
 
-impl<'a> Button<'a> {
+impl Button {
     /// How much of a digest a button has: some platforms leave room for little more.
     pub const DIGEST_CHARS: usize = 16;
 
     /// Reads `REQUEST.DIGEST`, which is how a request is named where people can see the name; or `REQUEST` alone.
-    pub fn named(name: &'a str) -> Self {
+    pub fn named(name: &str) -> Self {
         let (request_id, digest) = name.split_once('.').unwrap_or((name, ""));
-        Self { request_id, digest }
+        Self { request_id: request_id.into(), digest: digest.to_owned() }
     }
 
     /// What is said of one that stands below something else.
     fn objection(&self) -> String {
-        let id = self.request_id;
+        let id = &self.request_id;
         format!("{id} is not approved: this does not belong to what {id} asks now. /deny {id} denies it.")
     }
 
     /// Whether it stands below what this request asks.
     fn is_of(&self, request: &RequestRecord) -> bool {
-        self.digest.len() >= Self::DIGEST_CHARS && request.digest.starts_with(self.digest)
+        self.digest.len() >= Self::DIGEST_CHARS && request.digest.starts_with(&self.digest)
     }
 }
 
@@ -104,17 +104,17 @@ impl Bridge {
     /// count: what this gives, once the choice is recorded, waits for that.
     pub async fn decide_in_chat(
         &self,
-        channel: &str,
-        conversation: &str,
+        channel: &ChannelName,
+        conversation: &ConversationKey,
         sender_id: &str,
-        button: Button<'_>,
+        button: Button,
         choice: Choice,
     ) -> Result<Pending, Error> {
         let caller = match self.decider(channel, conversation, sender_id).await? {
             Ok(caller) => caller,
             Err(verdict) => return Ok(at_once(verdict)),
         };
-        let mut found = self.request_of(channel, conversation, button.request_id).await?;
+        let mut found = self.request_of(channel, conversation, &button.request_id).await?;
         if let Ok(request) = &found
             && request.state == RequestState::Open
             && !is_no(&choice)
@@ -140,7 +140,7 @@ impl Bridge {
         };
         let mut found = match request_id.map(Button::named) {
             Some(named) => {
-                let found = self.request_of(channel, conversation, named.request_id).await?;
+                let found = self.request_of(channel, conversation, &named.request_id).await?;
                 let is_it = |request: &RequestRecord| named.digest.is_empty() || named.is_of(request);
                 found.and_then(|request| if is_it(&request) { Ok(request) } else { Err(named.objection()) })
             }
@@ -160,8 +160,8 @@ impl Bridge {
     /// The sender as a caller who may decide, or what they hear who may not.
     async fn decider(
         &self,
-        channel: &str,
-        conversation: &str,
+        channel: &ChannelName,
+        conversation: &ConversationKey,
         sender_id: &str,
     ) -> Result<Result<Caller, Verdict>, Error> {
         let rules = self.inner.inbox.rules(channel);
@@ -186,8 +186,9 @@ impl Bridge {
             Err(text) => return Ok(at_once(Verdict::Forbidden { text })),
         };
         let task_id = request.task_id.as_str();
-        let which = Which::Shown { request_id: &request.request_id, digest: &request.digest };
-        let which = if answering::is_no(&decision) { Which::Named(&request.request_id) } else { which };
+        let which = Which::Shown { request_id: request.request_id.as_str(), digest: &request.digest };
+        let which =
+            if answering::is_no(&decision) { Which::Named(request.request_id.as_str()) } else { which };
         let pending = Desk::new(self.clone()).begin_to_decide(by, task_id, which, decision).await?;
         Ok(async move { Ok(verdict(&request, &pending.await?)) }.boxed())
     }
@@ -195,16 +196,16 @@ impl Bridge {
     /// Somebody who may not even write tapped on a button.
     pub async fn note_tap(
         &self,
-        channel: &str,
-        conversation: &str,
+        channel: &ChannelName,
+        conversation: &ConversationKey,
         sender_id: &str,
         sender_name: &str,
     ) -> Result<(), Error> {
         let knock = Knock {
-            channel: channel.to_owned(),
+            channel: channel.clone(),
             sender_id: sender_id.to_owned(),
             sender_name: self.inner.summary(sender_name),
-            conversation: conversation.to_owned(),
+            conversation: conversation.clone(),
             count: 1,
             last_at: now_ms(),
         };
@@ -217,34 +218,40 @@ impl Bridge {
     /// A request of this conversation and of no other.
     async fn request_of(
         &self,
-        channel: &str,
-        key: &str,
-        request_id: &str,
+        channel: &ChannelName,
+        key: &ConversationKey,
+        request_id: &RequestName,
     ) -> Result<Result<RequestRecord, String>, Error> {
-        let named = RequestFilter { request_id: Some(request_id.to_owned()), ..RequestFilter::default() };
+        let named = RequestFilter { request_id: Some(request_id.clone()), ..RequestFilter::default() };
         let found = self.inner.store.requests(&named).await?.into_iter().next();
         let unknown = || Ok(Err(format!("There is no request {request_id} in this conversation.")));
         let Some(request) = found else { return unknown() };
         let of_task = MessageFilter {
-            channel: Some(channel.to_owned()),
+            channel: Some(channel.clone()),
             task_id: Some(request.task_id.clone()),
             ..MessageFilter::default()
         };
         // A conversation may be a part of what people see as one place.
-        let is_part =
-            |one: &Message| one.conversation.strip_prefix(key).is_some_and(|rest| rest.starts_with('/'));
-        let is_here = |one: &Message| one.conversation == key || is_part(one);
+        let is_part = |one: &Message| {
+            one.conversation.as_str().strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('/'))
+        };
+        let is_here = |one: &Message| one.conversation == *key || is_part(one);
         let is_here = self.inner.store.messages(&of_task).await?.iter().any(is_here);
         let is_here = is_here || self.was_told_at(&request, channel, key).await?;
         if is_here { Ok(Ok(request)) } else { unknown() }
     }
 
     /// Whether somebody had a request told to this place, though its task does not belong there.
-    async fn was_told_at(&self, request: &RequestRecord, channel: &str, key: &str) -> Result<bool, Error> {
+    async fn was_told_at(
+        &self,
+        request: &RequestRecord,
+        channel: &ChannelName,
+        key: &ConversationKey,
+    ) -> Result<bool, Error> {
         let of_task = DeliveryFilter { task_ids: vec![request.task_id.clone()], ..DeliveryFilter::default() };
         let is_there = |target: &str| {
-            let place = target.strip_prefix("plugin:").unwrap_or(target).strip_prefix(channel);
-            place.and_then(|place| place.strip_prefix(':')) == Some(key)
+            let place = target.strip_prefix("plugin:").unwrap_or(target).strip_prefix(channel.as_str());
+            place.and_then(|place| place.strip_prefix(':')) == Some(key.as_str())
         };
         let told = |one: &Delivery| is_there(&one.target) && one.notice.tells_of(&request.request_id);
         Ok(self.inner.store.deliveries(&of_task).await?.iter().any(told))
@@ -293,9 +300,9 @@ impl Bridge {
     }
 
     /// Puts what is still open before people again: what they saw may be far up, or its buttons dead.
-    pub(super) async fn remind(&self, channel: &str) -> Result<(), Error> {
+    pub(super) async fn remind(&self, channel: &ChannelName) -> Result<(), Error> {
         let running = MessageFilter {
-            channel: Some(channel.to_owned()),
+            channel: Some(channel.clone()),
             states: vec![State::Running],
             ..MessageFilter::default()
         };
@@ -309,7 +316,7 @@ impl Bridge {
                 }
             }
             for (number, some) in open.chunks(MOST_REQUESTS).enumerate() {
-                let id = format!("{}-again-{}-{number}", message.own_reply_id(), now_ms());
+                let id = DeliveryId(format!("{}-again-{}-{number}", message.own_reply_id(), now_ms()));
                 let content = Content::Reminder(Reminder::new(&task, some));
                 self.say_in(id, &message.reply_to, content).await?;
             }
@@ -318,11 +325,11 @@ impl Bridge {
     }
 
     /// Whether a request was put before people.
-    pub(super) async fn was_told(&self, task: &Task, request_id: &str) -> Result<bool, Error> {
+    pub(super) async fn was_told(&self, task: &Task, request_id: &RequestName) -> Result<bool, Error> {
         let told = DeliveryFilter {
             task_ids: vec![task.id.clone()],
             states: vec![outbox::State::Delivered],
-            request_id: Some(request_id.to_owned()),
+            request_id: Some(request_id.clone()),
             limit: Some(1),
             ..DeliveryFilter::default()
         };
@@ -330,7 +337,7 @@ impl Bridge {
     }
 
     /// Writes a message of our own, once under its name.
-    pub(super) async fn say_in(&self, id: String, target: &str, content: Content) -> Result<(), Error> {
+    pub(super) async fn say_in(&self, id: DeliveryId, target: &str, content: Content) -> Result<(), Error> {
         let known = DeliveryFilter { id: Some(id.clone()), ..DeliveryFilter::default() };
         if !self.inner.store.deliveries(&known).await?.is_empty() {
             return Ok(());
@@ -345,13 +352,12 @@ impl Bridge {
     pub(super) async fn answers_to(
         &self,
         message: &Message,
-        request_id: &str,
+        request_id: &RequestName,
         text: &str,
     ) -> Result<Result<Decision, String>, Error> {
         let found = self.request_of(&message.channel, &message.conversation, request_id).await?;
-        let read = |request: RequestRecord| {
-            answer::decision(request.task_id.as_str(), request_id, &request.ask, text)
-        };
+        let read =
+            |request: RequestRecord| answer::decision(&request.task_id, request_id, &request.ask, text);
         Ok(found.and_then(read))
     }
 }
@@ -372,7 +378,7 @@ fn is_yes(choice: &Choice) -> bool {
 /// not shown.
 fn decision_of(request: &RequestRecord, choice: Choice) -> Result<Decision, String> {
     let id = &request.request_id;
-    let instead = |wrong: &str| answer::instead(wrong, request.task_id.as_str(), id, &request.ask);
+    let instead = |wrong: &str| answer::instead(wrong, &request.task_id, id, &request.ask);
     if request.ask.is_question() && is_yes(&choice) {
         return Err(instead(&format!("{id} is a question, which takes no yes.")));
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::super::{Bridge, Error, now_ms};
 use super::{Inbox, LOOK_AGAIN};
-use crate::inbox::{Rules, State};
+use crate::inbox::{MessageId, Rules, State};
 use crate::store::MessageFilter;
 use crate::task::TimeMs;
 
@@ -24,15 +24,15 @@ impl Error {
 }
 
 impl Inbox {
-    fn set_aside(&self, id: &str) {
+    fn set_aside(&self, id: &MessageId) {
         let mut aside = self.aside();
         let now = Instant::now();
         aside.retain(|_, until| *until > now);
-        aside.insert(id.to_owned(), now + SET_ASIDE);
+        aside.insert(id.clone(), now + SET_ASIDE);
     }
 
     /// For how long a message is left alone.
-    pub(super) fn is_aside_for(&self, id: &str) -> Option<Duration> {
+    pub(super) fn is_aside_for(&self, id: &MessageId) -> Option<Duration> {
         let until = self.aside().get(id).copied()?;
         Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
@@ -40,7 +40,7 @@ impl Inbox {
 
 impl Bridge {
     /// Notes what went wrong with one message; says after how long to look at it again.
-    pub(super) async fn fail(&self, rules: &Rules, id: &str, error: &Error) -> Result<Duration, Error> {
+    pub(super) async fn fail(&self, rules: &Rules, id: &MessageId, error: &Error) -> Result<Duration, Error> {
         match self.failed(rules, id, error).await {
             Err(error) if !error.is_of_all() => {
                 self.inner.inbox.set_aside(id);
@@ -51,16 +51,16 @@ impl Bridge {
     }
 
     /// The same beside the loop: it is woken when this is over, and must find nothing to do at once.
-    pub(super) async fn fail_beside(&self, rules: &Rules, id: &str, error: &Error) {
+    pub(super) async fn fail_beside(&self, rules: &Rules, id: &MessageId, error: &Error) {
         if error.is_of_all() || self.fail(rules, id, error).await.is_err() {
             self.inner.inbox.set_aside(id);
         }
     }
 
     /// Tries again later; or gives a message up, and tells its sender once.
-    async fn failed(&self, rules: &Rules, id: &str, error: &Error) -> Result<Duration, Error> {
+    async fn failed(&self, rules: &Rules, id: &MessageId, error: &Error) -> Result<Duration, Error> {
         // As it stands: some of what was to be done may have been.
-        let now = MessageFilter { id: Some(id.to_owned()), ..MessageFilter::default() };
+        let now = MessageFilter { id: Some(id.clone()), ..MessageFilter::default() };
         let found = self.inner.store.messages(&now).await?.into_iter().next();
         let open = found.filter(|message| matches!(message.state, State::Received | State::Running));
         let Some(mut message) = open else { return Ok(LOOK_AGAIN) };

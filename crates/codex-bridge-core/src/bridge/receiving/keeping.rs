@@ -8,7 +8,9 @@ use tokio::sync::watch;
 use super::super::{Bridge, Error, audit, now_ms};
 use super::Inbox;
 use crate::failpoint;
-use crate::inbox::{ChannelRecord, Conversation, Message, Rules, State};
+use crate::inbox::{
+    ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId, Rules, State,
+};
 use crate::store::{MessageFilter, Write};
 use crate::task::TimeMs;
 
@@ -24,13 +26,13 @@ const LINES: u32 = 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Knock {
     /// Where.
-    pub channel: String,
+    pub channel: ChannelName,
     /// Who, as they would be allowed.
     pub sender_id: String,
     /// As people call them.
     pub sender_name: String,
     /// In which conversation.
-    pub conversation: String,
+    pub conversation: ConversationKey,
     /// How often.
     pub count: u64,
     /// When last.
@@ -43,13 +45,13 @@ pub(super) struct Knocks {
     /// The last ones.
     last: Vec<Knock>,
     /// Of each channel, since when its lines are counted, and how many there are.
-    lines: BTreeMap<String, (TimeMs, u32)>,
+    lines: BTreeMap<ChannelName, (TimeMs, u32)>,
 }
 
 impl Knocks {
     /// The line of the audit log that somebody is worth who knocks now: their own, one for all that follow, or none.
-    fn line(&mut self, channel: &str, who: &str, how: &str, now: TimeMs) -> Option<Write> {
-        let (since, count) = self.lines.entry(channel.to_owned()).or_insert((now, 0));
+    fn line(&mut self, channel: &ChannelName, who: &str, how: &str, now: TimeMs) -> Option<Write> {
+        let (since, count) = self.lines.entry(channel.clone()).or_insert((now, 0));
         if *since + NOTED_MS < now {
             (*since, *count) = (now, 0);
         }
@@ -57,7 +59,7 @@ impl Knocks {
         match (*count).cmp(&(LINES + 1)) {
             Ordering::Less => Some(audit(&format!("{channel}:{who}"), "knock", None, how)),
             Ordering::Equal => {
-                Some(audit(channel, "knock", None, "and others, who are not noted for an hour"))
+                Some(audit(channel.as_str(), "knock", None, "and others, who are not noted for an hour"))
             }
             Ordering::Greater => None,
         }
@@ -101,30 +103,38 @@ impl Bridge {
     }
 
     /// Serves it no more. What it brought stays.
-    pub fn close_channel(&self, name: &str) {
+    pub fn close_channel(&self, name: &ChannelName) {
         self.inner.inbox.channels().remove(name);
     }
 
     /// What is remembered of a channel.
-    pub async fn channel(&self, name: &str) -> Result<ChannelRecord, Error> {
+    pub async fn channel(&self, name: &ChannelName) -> Result<ChannelRecord, Error> {
         let all = self.inner.store.channels().await?;
-        Ok(all.into_iter().find(|one| one.name == name).unwrap_or_else(|| ChannelRecord::new(name, now_ms())))
+        Ok(all
+            .into_iter()
+            .find(|one| one.name == *name)
+            .unwrap_or_else(|| ChannelRecord::new(name, now_ms())))
     }
 
     /// Has a channel rest, or wakes it.
-    pub async fn pause_channel(&self, name: &str, is_paused: bool, by: &str) -> Result<ChannelRecord, Error> {
+    pub async fn pause_channel(
+        &self,
+        name: &ChannelName,
+        is_paused: bool,
+        by: &str,
+    ) -> Result<ChannelRecord, Error> {
         let action = if is_paused { "pause channel" } else { "wake channel" };
-        let noted = vec![audit(by, action, None, name)];
+        let noted = vec![audit(by, action, None, name.as_str())];
         self.change_channel(name, move |record| record.is_paused = is_paused, noted).await
     }
 
     async fn change_channel(
         &self,
-        name: &str,
+        name: &ChannelName,
         change: impl FnOnce(&mut ChannelRecord) + Send + 'static,
         mut batch: Vec<Write>,
     ) -> Result<ChannelRecord, Error> {
-        let name = name.to_owned();
+        let name = name.clone();
         self.to_its_end(|bridge| async move {
             // Whoever takes messages in changes it too.
             let _taking = bridge.inner.inbox.taking.lock().await;
@@ -139,7 +149,11 @@ impl Bridge {
     }
 
     /// A conversation of a channel.
-    pub async fn conversation(&self, channel: &str, key: &str) -> Result<Option<Conversation>, Error> {
+    pub async fn conversation(
+        &self,
+        channel: &ChannelName,
+        key: &ConversationKey,
+    ) -> Result<Option<Conversation>, Error> {
         Ok(self.inner.store.conversations(channel, Some(key)).await?.into_iter().next())
     }
 
@@ -160,10 +174,10 @@ impl Bridge {
 
     /// The messages of a channel that are done with and of which its source does not know, the oldest first. Where the
     /// source keeps a watermark, only those before which nothing is open.
-    pub async fn settled(&self, channel: &str) -> Result<Vec<Message>, Error> {
+    pub async fn settled(&self, channel: &ChannelName) -> Result<Vec<Message>, Error> {
         let is_in_order = self.inner.inbox.rules(channel).is_none_or(|rules| rules.acknowledges);
         let open = MessageFilter {
-            channel: Some(channel.to_owned()),
+            channel: Some(channel.clone()),
             unacknowledged: true,
             ..MessageFilter::default()
         };
@@ -171,7 +185,7 @@ impl Bridge {
         let done = MessageFilter { done_with: true, ..open.clone() };
         let done = self.inner.store.messages(&done).await?;
         if is_in_order && !done.is_empty() {
-            let ids: HashSet<String> = done.into_iter().map(|message| message.id).collect();
+            let ids: HashSet<MessageId> = done.into_iter().map(|message| message.id).collect();
             let open = in_order(self.inner.store.messages(&open).await?).into_iter();
             return Ok(open.take_while(|message| ids.contains(&message.id)).collect());
         }
@@ -206,7 +220,7 @@ impl Bridge {
 
     async fn take_up_message(&self, id: &str, by: &str) -> Result<Message, Error> {
         let _taking = self.inner.inbox.taking.lock().await;
-        let filter = MessageFilter { id: Some(id.to_owned()), ..MessageFilter::default() };
+        let filter = MessageFilter { id: Some(id.into()), ..MessageFilter::default() };
         let found = self.inner.store.messages(&filter).await?.into_iter().next();
         let mut message = found.ok_or_else(|| Error::UnknownMessage(id.to_owned()))?;
         if message.state != State::Dead || message.sealed_text.is_none() {

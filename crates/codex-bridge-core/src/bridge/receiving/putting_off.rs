@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use crate::inbox::{ChannelName, ConversationKey};
+
 /// What is not offered again within this time is waited for no longer.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// So many are remembered of one conversation, and so many conversations.
@@ -11,7 +13,7 @@ const MOST_IN_LINE: usize = 256;
 const MOST_LINES: usize = 1024;
 
 /// A channel and the key of a conversation.
-pub(super) type Line = (String, String);
+pub(super) type Line = (ChannelName, ConversationKey);
 
 /// What was put off, by conversation: the source's names, the first one first, and when each was offered last.
 #[derive(Debug, Default)]
@@ -63,7 +65,7 @@ mod tests {
     #[test]
     fn what_was_put_off_is_taken_in_its_order_and_holds_up_no_other_conversation() {
         let (mut put_off, now) = (PutOff::default(), Instant::now());
-        let line = |key: &str| ("chat".to_owned(), key.to_owned());
+        let line = |key: &str| ("chat".into(), key.into());
         for id in ["1", "2", "3"] {
             put_off.put_off(&line("a"), id, now);
         }
@@ -83,9 +85,9 @@ mod tests {
     fn no_more_is_remembered_than_may_be() {
         let (mut put_off, now) = (PutOff::default(), Instant::now());
         for key in 0..2 * MOST_LINES {
-            put_off.put_off(&("chat".to_owned(), key.to_string()), "1", now);
+            put_off.put_off(&("chat".into(), ConversationKey(key.to_string())), "1", now);
         }
-        let one = ("chat".to_owned(), "0".to_owned());
+        let one = ("chat".into(), "0".into());
         (0..2 * MOST_IN_LINE).for_each(|id| put_off.put_off(&one, &id.to_string(), now));
         assert_eq!((put_off.lines.len(), put_off.lines[&one].len()), (MOST_LINES, MOST_IN_LINE));
     }

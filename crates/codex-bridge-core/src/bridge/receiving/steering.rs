@@ -7,10 +7,11 @@ use std::sync::Arc;
 use codex_session::SteerOutcome;
 
 use super::super::{Bridge, Error, Giver, now_ms};
-use super::InHand;
 use super::commanding::{TOO_LONG_AGO, is_too_late};
+use super::{InHand, Piece};
 use crate::failpoint;
-use crate::inbox::{Command, Message, MessageKind, Party, Rules, State};
+use crate::inbox::{Command, Message, MessageId, MessageKind, Party, Rules, State};
+use crate::outbox::DeliveryId;
 use crate::outbox::notice::{Content, Reply};
 use crate::store::MessageFilter;
 use crate::task::{GiverKind, Status, Task, TaskId};
@@ -73,8 +74,8 @@ impl Bridge {
 
     /// Adds to the turn that runs, beside the loop; one of a conversation at a time, so that they keep their order.
     pub(super) fn steer_beside(&self, rules: &Arc<Rules>, message: Message) {
-        let conversation = format!("steer {}/{}", message.channel, message.conversation);
-        let Some(in_hand) = InHand::take(&self.inner, &conversation) else { return };
+        let additions = Piece::Additions(message.channel.clone(), message.conversation.clone());
+        let Some(in_hand) = InHand::take(&self.inner, additions) else { return };
         let (bridge, rules) = (self.clone(), Arc::clone(rules));
         self.inner.tasks.spawn(async move {
             if let Err(error) = bridge.add_to_turn(&message.id).await {
@@ -97,8 +98,8 @@ impl Bridge {
         Ok(())
     }
 
-    async fn add_to_turn(&self, id: &str) -> Result<(), Error> {
-        let now = MessageFilter { id: Some(id.to_owned()), ..MessageFilter::default() };
+    async fn add_to_turn(&self, id: &MessageId) -> Result<(), Error> {
+        let now = MessageFilter { id: Some(id.clone()), ..MessageFilter::default() };
         let found = self.inner.store.messages(&now).await?.into_iter().next();
         // Unless it was done between the loop's look and ours.
         let Some(message) = found.filter(Message::is_to_be_added) else { return Ok(()) };
@@ -124,7 +125,7 @@ impl Bridge {
         self.save_message(&mut message).await?;
         failpoint::hit("steer.recorded");
         let by = Giver { name: message.author(), token: None, kind: GiverKind::Other };
-        let outcome = self.steer_as(task_id.as_str(), &text, &by, message.id.clone()).await;
+        let outcome = self.steer_as(task_id.as_str(), &text, &by, message.id.0.clone()).await;
         failpoint::hit("steer.given");
         match outcome {
             Ok(SteerOutcome::Accepted) => {
@@ -142,7 +143,7 @@ impl Bridge {
         // An agent would answer it.
         let is_told = message.party == Party::Person;
         if let Some(task) = self.inner.store.task(&task_id).await?.filter(|_| is_told) {
-            let id = format!("{}-queued", message.own_reply_id());
+            let id = DeliveryId(format!("{}-queued", message.own_reply_id()));
             let content = Content::Reply(Reply::new(Some(&task), WAITS_INSTEAD));
             self.say_in(id, &message.reply_to, content).await?;
         }
@@ -164,7 +165,7 @@ impl Bridge {
         if !task.status.is_at_rest() {
             return Ok(());
         }
-        if self.inner.store.was_steered(task_id, &message.id).await? {
+        if self.inner.store.was_steered(task_id, message.id.as_str()).await? {
             message.sealed_text = None;
             return Ok(self.save_message(&mut message).await?);
         }

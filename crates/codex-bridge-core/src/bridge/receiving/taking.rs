@@ -9,8 +9,8 @@ use super::keeping::Knock;
 use super::putting_off::PutOff;
 use crate::failpoint;
 use crate::inbox::{
-    Arrival, ChannelRecord, Command, Message, MessageKind, Party, Receipt, Received, Rules, State, WhenFull,
-    hops, new_id, rounds,
+    Arrival, ChannelName, ChannelRecord, Command, Message, MessageId, MessageKind, Party, Receipt, Received,
+    Rules, State, WhenFull, hops, rounds,
 };
 use crate::store::{MessageFilter, Write};
 use crate::task::TimeMs;
@@ -35,17 +35,17 @@ impl Bridge {
     /// now the source may be told.
     pub async fn receive(
         &self,
-        channel: &str,
+        channel: &ChannelName,
         arrivals: Vec<Arrival>,
         cursor: Option<String>,
     ) -> Result<Vec<Receipt>, Error> {
-        let channel = channel.to_owned();
+        let channel = channel.clone();
         self.to_its_end(|bridge| async move { bridge.take_in(&channel, arrivals, cursor).await }).await
     }
 
     async fn take_in(
         &self,
-        channel: &str,
+        channel: &ChannelName,
         arrivals: Vec<Arrival>,
         cursor: Option<String>,
     ) -> Result<Vec<Receipt>, Error> {
@@ -88,11 +88,11 @@ impl Bridge {
 
     /// Waits until a channel has room for more, before its source is read on: what is not read stays there. A minute at
     /// most, so that decisions and commands come in even if it is they that everything waits for.
-    pub async fn until_room(&self, channel: &str) -> Result<(), Error> {
+    pub async fn until_room(&self, channel: &ChannelName) -> Result<(), Error> {
         let rules = self.inner.inbox.rules(channel).filter(|rules| rules.when_full == WhenFull::ReadLater);
         let Some(rules) = rules else { return Ok(()) };
         let waiting = MessageFilter {
-            channel: Some(channel.to_owned()),
+            channel: Some(channel.clone()),
             states: vec![State::Received],
             ..MessageFilter::default()
         };
@@ -109,12 +109,16 @@ impl Bridge {
     }
 
     /// What of these is here already: our names by the source's.
-    async fn known(&self, channel: &str, arrivals: &[Arrival]) -> Result<HashMap<String, String>, Error> {
+    async fn known(
+        &self,
+        channel: &ChannelName,
+        arrivals: &[Arrival],
+    ) -> Result<HashMap<String, MessageId>, Error> {
         let external_ids: Vec<String> = arrivals.iter().map(|arrival| arrival.external_id.clone()).collect();
         let mut known = HashMap::new();
         for some in external_ids.chunks(500) {
             let filter = MessageFilter {
-                channel: Some(channel.to_owned()),
+                channel: Some(channel.clone()),
                 external_ids: some.to_vec(),
                 ..MessageFilter::default()
             };
@@ -132,7 +136,7 @@ struct Intake<'a> {
     rules: &'a Rules,
     now: TimeMs,
     batch: Vec<Write>,
-    known: HashMap<String, String>,
+    known: HashMap<String, MessageId>,
     /// Where replies go.
     places: Vec<String>,
 }
@@ -276,9 +280,9 @@ impl Intake<'_> {
 
     fn message(&self, arrival: &Arrival) -> Result<Message, Error> {
         let inner = &self.bridge.inner;
-        let id = new_id();
+        let id = MessageId::random();
         let text = &arrival.text[..arrival.text.floor_char_boundary(TEXT_BYTES)];
-        let sealed = inner.key.seal(text.as_bytes(), &id);
+        let sealed = inner.key.seal(text.as_bytes(), id.as_str());
         let is_agent = arrival.sender.party == Party::Agent;
         Ok(Message {
             sealed_text: Some(sealed.map_err(|error| Error::Refused(error.to_string()))?),

@@ -3,12 +3,12 @@
 use codex_session::Decision;
 
 use super::super::{Bridge, Error, Giver, LinedUp, NewTask, Which, audit, now_ms};
-use super::InHand;
 use super::deciding::NOBODY_MAY;
+use super::{InHand, Piece};
 use crate::failpoint;
 use crate::inbox::{Command, Conversation, Message, MessageKind, Party, Rules, State, hops, reply};
 use crate::outbox::notice::{Content, Reply};
-use crate::outbox::{Delivery, Notice};
+use crate::outbox::{Delivery, DeliveryId, Notice};
 use crate::place::{self, Place};
 use crate::request::RequestState;
 use crate::store::{MessageFilter, Write};
@@ -70,7 +70,7 @@ impl Bridge {
         let mut message = message.clone();
         (message.state, message.task_id, message.sealed_text) = (State::Running, Some(task.id.clone()), None);
         (message.attempts, message.error, message.updated_at) = (0, None, now);
-        batch.push(audit(&message.author(), "message", Some(&task.id), &message.id));
+        batch.push(audit(&message.author(), "message", Some(&task.id), message.id.as_str()));
         batch.push(Write::SaveConversation(Box::new(conversation)));
         batch.push(Write::SaveMessage(Box::new(message)));
         failpoint::hit("inbox.before_turn");
@@ -86,7 +86,7 @@ impl Bridge {
         let lost =
             || Error::Refused("the message cannot be opened: the key that sealed it is gone".to_owned());
         let sealed = message.sealed_text.as_deref().ok_or_else(lost)?;
-        let opened = self.inner.key.open(sealed, &message.id).map_err(|_| lost())?;
+        let opened = self.inner.key.open(sealed, message.id.as_str()).map_err(|_| lost())?;
         String::from_utf8(opened).map_err(|_| lost())
     }
 
@@ -188,20 +188,22 @@ impl Bridge {
         what: &str,
         text: &str,
     ) -> Result<(), Error> {
-        let id = format!("{}-{what}", message.own_reply_id());
+        let id = DeliveryId(format!("{}-{what}", message.own_reply_id()));
         self.say_in(id, &message.reply_to, Content::Reply(Reply::new(Some(task), text))).await
     }
 
     /// Where nobody may decide, the answer is no, at once.
     async fn decline_open(&self, task: &Task) -> Result<(), Error> {
         for request in self.open_requests(Some(task.id.clone())).await? {
-            let Some(in_hand) = InHand::take(&self.inner, &request.request_id) else { continue };
+            let Some(in_hand) = InHand::take(&self.inner, Piece::Request(request.request_id.clone())) else {
+                continue;
+            };
             let bridge = self.clone();
             self.inner.tasks.spawn(async move {
                 let task_id = request.task_id.as_str();
                 // A request that has gone meanwhile needs no answer.
                 let _ = bridge
-                    .decide(task_id, Which::Named(&request.request_id), Decision::Decline, NOBODY_MAY)
+                    .decide(task_id, Which::Named(request.request_id.as_str()), Decision::Decline, NOBODY_MAY)
                     .await;
                 drop(in_hand);
             });
@@ -224,7 +226,7 @@ impl Bridge {
             if self.was_told(task, &request.request_id).await? {
                 let title = &request.ask.title;
                 let text = format!("No longer open ({}): {title} – {why}.", request.request_id);
-                let id = format!("dlv-{}-closed", request.request_id);
+                let id = DeliveryId(format!("dlv-{}-closed", request.request_id));
                 self.say_in(id, &message.reply_to, Content::Reply(Reply::new(Some(task), &text))).await?;
             }
         }
@@ -233,7 +235,7 @@ impl Bridge {
 }
 
 /// The delivery of this name that answers a message. What another agent is told ends with how far it has come.
-fn reply_to(message: &Message, id: String, task: Option<&Task>, text: &str, now: TimeMs) -> Write {
+fn reply_to(message: &Message, id: DeliveryId, task: Option<&Task>, text: &str, now: TimeMs) -> Write {
     let is_for_agent = message.party == Party::Agent;
     let content = Content::Reply(Reply {
         closing: is_for_agent.then(|| hops::mark(&message.external_id, message.hops)),
@@ -245,7 +247,7 @@ fn reply_to(message: &Message, id: String, task: Option<&Task>, text: &str, now:
 
 /// Says that a turn begins without what was said before.
 fn said_of_forgetting(message: &Message, task: &Task, now: TimeMs) -> Write {
-    let id = format!("{}-forgotten", message.own_reply_id());
+    let id = DeliveryId(format!("{}-forgotten", message.own_reply_id()));
     reply_to(message, id, Some(task), reply::FORGOTTEN, now)
 }
 

@@ -14,11 +14,11 @@ fn adds(delivery: &Delivery) -> Write {
 }
 
 async fn found(store: &dyn Store, filter: DeliveryFilter) -> Vec<String> {
-    store.deliveries(&filter).await.unwrap().into_iter().map(|delivery| delivery.id).collect()
+    store.deliveries(&filter).await.unwrap().into_iter().map(|delivery| delivery.id.0).collect()
 }
 
 async fn next(store: &dyn Store) -> Vec<String> {
-    store.next_deliveries().await.unwrap().into_iter().map(|delivery| delivery.id).collect()
+    store.next_deliveries().await.unwrap().into_iter().map(|delivery| delivery.id.0).collect()
 }
 
 /// Every field, and the newest first.

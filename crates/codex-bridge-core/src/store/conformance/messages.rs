@@ -3,7 +3,7 @@
 use super::samples::{self, add, new_task, task_id};
 use super::{commit, refused};
 use crate::inbox::{ChannelRecord, Conversation, Message, MessageKind, State as MessageState};
-use crate::outbox::{Delivery, State as DeliveryState};
+use crate::outbox::{Delivery, DeliveryId, State as DeliveryState};
 use crate::store::{CONVERSATIONS_OUTLIVE_MS, MessageFilter, Store, Write};
 use crate::task::{Status, Task};
 
@@ -53,7 +53,7 @@ pub async fn messages_are_done_with_once_their_replies_are(store: &impl Store) {
         Write::AddDelivery(Box::new(Delivery { state, ..samples::delivery(1, &id) }))
     };
     let message = |number, state, reply_id: Option<&str>| {
-        let reply_id = reply_id.map(str::to_owned);
+        let reply_id = reply_id.map(DeliveryId::from);
         Write::AddMessage(Box::new(Message { state, reply_id, ..samples::message(number, "room") }))
     };
     let batch = vec![
@@ -96,14 +96,14 @@ pub async fn the_next_messages_are_the_first_of_each_conversation(store: &impl S
     ];
     commit(store, all.iter().map(|one| Write::AddMessage(Box::new(one.clone()))).collect()).await;
     let next: Vec<i64> = store
-        .next_messages("chat")
+        .next_messages(&"chat".into())
         .await
         .unwrap()
         .into_iter()
         .filter_map(|message| message.position)
         .collect();
     assert_eq!(next, [2, 4, 6]);
-    assert_eq!(store.next_messages("other").await.unwrap(), []);
+    assert_eq!(store.next_messages(&"other".into()).await.unwrap(), []);
 }
 
 /// A change replaces all; a task that is forgotten leaves its conversation without one.
@@ -113,17 +113,17 @@ pub async fn conversations_and_channels_are_kept_by_name(store: &impl Store) {
     let hall = samples::conversation("hall");
     let save = |one: &Conversation| Write::SaveConversation(Box::new(one.clone()));
     commit(store, vec![add(ended), save(&hall), save(&samples::conversation("room")), save(&room)]).await;
-    assert_eq!(store.conversations("chat", None).await.unwrap(), [room.clone(), hall.clone()]);
-    assert_eq!(store.conversations("chat", Some("hall")).await.unwrap(), [hall]);
-    assert_eq!(store.conversations("other", None).await.unwrap(), []);
+    assert_eq!(store.conversations(&"chat".into(), None).await.unwrap(), [room.clone(), hall.clone()]);
+    assert_eq!(store.conversations(&"chat".into(), Some(&"hall".into())).await.unwrap(), [hall]);
+    assert_eq!(store.conversations(&"other".into(), None).await.unwrap(), []);
     commit(store, vec![Write::Prune { ended_before: CONVERSATIONS_OUTLIVE_MS, events_per_task: 0 }]).await;
     let room = Conversation { task_id: None, ..room };
-    assert_eq!(store.conversations("chat", Some("room")).await.unwrap(), [room]);
+    assert_eq!(store.conversations(&"chat".into(), Some(&"room".into())).await.unwrap(), [room]);
     let chat =
         ChannelRecord { name: "chat".into(), cursor: Some("{}".into()), is_paused: true, updated_at: 3 };
-    let other = ChannelRecord::new("another", 1);
+    let other = ChannelRecord::new(&"another".into(), 1);
     let save = |one: &ChannelRecord| Write::SaveChannel(Box::new(one.clone()));
-    commit(store, vec![save(&ChannelRecord::new("chat", 1)), save(&other), save(&chat)]).await;
+    commit(store, vec![save(&ChannelRecord::new(&"chat".into(), 1)), save(&other), save(&chat)]).await;
     assert_eq!(store.channels().await.unwrap(), [other, chat]);
 }
 
@@ -145,7 +145,7 @@ pub async fn a_prune_forgets_conversations_long_after_their_tasks(store: &impl S
     commit(store, batch).await;
     let ended_before = CONVERSATIONS_OUTLIVE_MS + 50;
     commit(store, vec![Write::Prune { ended_before, events_per_task: 10 }]).await;
-    let left = store.conversations("chat", None).await.unwrap();
+    let left = store.conversations(&"chat".into(), None).await.unwrap();
     let left: Vec<&str> = left.iter().map(|one| one.key.as_str()).collect();
     assert_eq!(left, ["left lately", "waited in", "worked in"]);
 }

@@ -10,10 +10,10 @@ use codex_wire::{Epoch, RequestId, ThreadId, TurnId};
 use serde_json::json;
 
 use crate::event::{Line, NewEvent, Other};
-use crate::inbox::{Conversation, Message, MessageKind, Party, Room, State as MessageState};
-use crate::outbox::{Content, Delivery, Notice};
+use crate::inbox::{Conversation, Message, MessageId, MessageKind, Party, Room, State as MessageState};
+use crate::outbox::{Content, Delivery, DeliveryId, Notice};
 use crate::place::Place;
-use crate::request::{RequestRecord, RequestState, StoredAsk};
+use crate::request::{RequestName, RequestRecord, RequestState, StoredAsk};
 use crate::store::Write;
 use crate::task::{
     Before, EscalationRule, GiverKind, Limits, Notification, Parked, Settings, Status, Task, TaskError,
@@ -206,7 +206,7 @@ pub fn request(task: u32, id: RequestId, state: RequestState) -> RequestRecord {
     RequestRecord {
         key: RequestKey { epoch: epoch(), id },
         task_id: task_id(task),
-        request_id: format!("request-{name}"),
+        request_id: RequestName(format!("request-{name}")),
         digest: "0123456789abcdef0123456789abcdef".into(),
         method: "item/commandExecution/requestApproval".into(),
         ask: asked(),
@@ -238,7 +238,7 @@ pub fn token(name: &str, number: u8) -> Token {
 /// A delivery of a task, with everything that it can have but a key.
 pub fn delivery(task: u32, id: &str) -> Delivery {
     let test = Notice { at: 1_700_000_000_000, content: Content::Test };
-    let mut delivery = Delivery::reply(id.to_owned(), "webhook:ci", test, 1_700_000_000_000);
+    let mut delivery = Delivery::reply(id.into(), "webhook:ci", test, 1_700_000_000_000);
     delivery.task_id = Some(task_id(task));
     delivery.attempts = 3;
     delivery.broken_off = 2;
@@ -273,7 +273,7 @@ pub fn add(task: Task) -> Write {
 /// A message with everything that it can have, in this conversation.
 pub fn message(number: u32, conversation: &str) -> Message {
     Message {
-        id: format!("in-{number:012x}"),
+        id: MessageId(format!("in-{number:012x}")),
         channel: "chat".into(),
         external_id: format!("external-{number}"),
         conversation: conversation.into(),
@@ -291,7 +291,7 @@ pub fn message(number: u32, conversation: &str) -> Message {
         attempts: 2,
         next_at: 7,
         task_id: None,
-        reply_id: Some(format!("dlv-in-{number}")),
+        reply_id: Some(DeliveryId(format!("dlv-in-{number}"))),
         error: Some("it failed".into()),
         sent_at: 5,
         received_at: 1_000 + i64::from(number),

@@ -143,7 +143,7 @@ fn add_task(connection: &Connection, task: &Task) -> Result<(), Trouble> {
     if let Some(client_request_id) = &task.client_request_id {
         let mut taken = connection.prepare_cached("SELECT id FROM tasks WHERE client_request_id = ?1")?;
         if let Some(id) = taken.query_row([client_request_id], |row| row.get(0)).optional()? {
-            return Err(Trouble::Refused(Error::Duplicate(TaskId(id))));
+            return Err(Trouble::Refused(Error::Duplicate(id)));
         }
     }
     write_task(connection, &ADD_TASK, task)?;
@@ -239,7 +239,7 @@ fn add_whole_changes(connection: &Connection, whole: &WholeChanges) -> Result<()
             "INSERT INTO whole_changes (request_id, task_id, changes) VALUES (?1, ?2, ?3) \
              ON CONFLICT (request_id) DO UPDATE SET changes = excluded.changes",
         )?
-        .execute((&whole.request_id, whole.task_id.as_str(), Json(&whole.changes)))?;
+        .execute((&whole.request_id, &whole.task_id, Json(&whole.changes)))?;
     Ok(())
 }
 
@@ -297,7 +297,7 @@ fn audit(
 ) -> Result<(), Trouble> {
     connection
         .prepare_cached("INSERT INTO audit (at, actor, action, task_id, detail) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute((at, actor, action, task_id.map(TaskId::as_str), detail))?;
+        .execute((at, actor, action, task_id, detail))?;
     Ok(())
 }
 

@@ -1,10 +1,15 @@
-//! How values stand in a cell: JSON and single words as text.
+//! How values stand in a cell: JSON, single words and ids as text.
 
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use serde::Serialize;
 use serde::de::value::{Error as WordError, StrDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
+
+use crate::inbox::{ChannelName, ConversationKey, MessageId};
+use crate::outbox::DeliveryId;
+use crate::request::RequestName;
+use crate::task::TaskId;
 
 /// A value that stands as JSON.
 #[derive(Debug)]
@@ -41,6 +46,24 @@ impl<T: DeserializeOwned> FromSql for Word<T> {
         T::deserialize(word).map(Word).map_err(FromSqlError::other)
     }
 }
+
+macro_rules! id_cells {
+    ($($id:ident),*) => {
+        $(impl ToSql for $id {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                self.0.to_sql()
+            }
+        }
+
+        impl FromSql for $id {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                String::column_result(value).map(Self)
+            }
+        })*
+    };
+}
+
+id_cells!(TaskId, RequestName, DeliveryId, MessageId, ConversationKey, ChannelName);
 
 fn unwritable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(why.into())

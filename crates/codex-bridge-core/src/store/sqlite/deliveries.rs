@@ -53,7 +53,7 @@ pub fn save(connection: &Connection, delivery: &Delivery) -> Result<(), Trouble>
 fn write(connection: &Connection, sql: &str, delivery: &Delivery) -> Result<usize, Trouble> {
     Ok(connection.prepare_cached(sql)?.execute(named_params! {
         ":id": delivery.id,
-        ":task_id": delivery.task_id.as_ref().map(TaskId::as_str),
+        ":task_id": delivery.task_id,
         ":target": delivery.target,
         ":notice": Json(&delivery.notice),
         ":join_key": delivery.join_key,
@@ -115,7 +115,7 @@ pub fn next(connection: &Connection) -> Result<Vec<Delivery>> {
 fn read(row: &Row<'_>) -> Result<Delivery> {
     Ok(Delivery {
         id: row.get("id")?,
-        task_id: row.get::<_, Option<String>>("task_id")?.map(TaskId),
+        task_id: row.get("task_id")?,
         target: row.get("target")?,
         notice: row.get::<_, Json<_>>("notice")?.0,
         join_key: row.get("join_key")?,

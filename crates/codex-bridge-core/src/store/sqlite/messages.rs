@@ -8,7 +8,8 @@ use super::apply::{assignments, insert, upsert};
 use super::cell::Word;
 use super::fault::Trouble;
 use super::query::Conditions;
-use crate::inbox::{ChannelRecord, Conversation, Message};
+use crate::inbox::{ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId};
+use crate::outbox::DeliveryId;
 use crate::store::{CONVERSATIONS_OUTLIVE_MS, MessageFilter};
 use crate::task::{TaskId, TimeMs};
 
@@ -82,7 +83,7 @@ fn write(connection: &Connection, sql: &str, message: &Message) -> Result<usize,
         ":state": message.state.as_str(),
         ":attempts": message.attempts,
         ":next_at": message.next_at,
-        ":task_id": message.task_id.as_ref().map(TaskId::as_str),
+        ":task_id": message.task_id,
         ":reply_id": message.reply_id,
         ":error": message.error,
         ":sent_at": message.sent_at,
@@ -115,12 +116,12 @@ fn conditions(filter: &MessageFilter) -> Conditions {
     conditions.one_of("state", filter.states.iter().map(|state| state.as_str()));
     conditions.one_of("external_id", filter.external_ids.iter().map(String::as_str));
     let texts = [
-        ("id", filter.id.as_deref()),
-        ("channel", filter.channel.as_deref()),
-        ("conversation", filter.conversation.as_deref()),
+        ("id", filter.id.as_ref().map(MessageId::as_str)),
+        ("channel", filter.channel.as_ref().map(ChannelName::as_str)),
+        ("conversation", filter.conversation.as_ref().map(ConversationKey::as_str)),
         ("sender_id", filter.sender_id.as_deref()),
         ("task_id", filter.task_id.as_ref().map(TaskId::as_str)),
-        ("reply_id", filter.reply_id.as_deref()),
+        ("reply_id", filter.reply_id.as_ref().map(DeliveryId::as_str)),
     ];
     for (column, wanted) in texts {
         if let Some(wanted) = wanted {
@@ -143,7 +144,7 @@ fn conditions(filter: &MessageFilter) -> Conditions {
 }
 
 /// Of each conversation the open message whose turn it is, and everything that need not wait, the oldest first.
-pub fn next(connection: &Connection, channel: &str) -> Result<Vec<Message>> {
+pub fn next(connection: &Connection, channel: &ChannelName) -> Result<Vec<Message>> {
     let mut statement = connection.prepare_cached(
         "SELECT * FROM inbox WHERE channel = ?1 AND state IN ('received', 'running') AND (ord IN \
          (SELECT min(ord) FROM inbox WHERE channel = ?1 AND state IN ('received', 'running') \
@@ -172,7 +173,7 @@ fn read(row: &Row<'_>) -> Result<Message> {
         state: row.get::<_, Word<_>>("state")?.0,
         attempts: row.get("attempts")?,
         next_at: row.get("next_at")?,
-        task_id: row.get::<_, Option<String>>("task_id")?.map(TaskId),
+        task_id: row.get("task_id")?,
         reply_id: row.get("reply_id")?,
         error: row.get("error")?,
         sent_at: row.get("sent_at")?,
@@ -187,7 +188,7 @@ pub fn save_conversation(connection: &Connection, conversation: &Conversation) -
     connection.prepare_cached(&SAVE_CONVERSATION)?.execute(named_params! {
         ":channel": conversation.channel,
         ":key": conversation.key,
-        ":task_id": conversation.task_id.as_ref().map(TaskId::as_str),
+        ":task_id": conversation.task_id,
         ":workspace": conversation.workspace,
         ":updated_at": conversation.updated_at,
     })?;
@@ -195,7 +196,11 @@ pub fn save_conversation(connection: &Connection, conversation: &Conversation) -
 }
 
 /// Conversations of a channel, the one that changed last first; only the one of this name if there is one.
-pub fn conversations(connection: &Connection, channel: &str, key: Option<&str>) -> Result<Vec<Conversation>> {
+pub fn conversations(
+    connection: &Connection,
+    channel: &ChannelName,
+    key: Option<&ConversationKey>,
+) -> Result<Vec<Conversation>> {
     let mut statement = connection.prepare_cached(
         "SELECT * FROM conversations WHERE channel = ?1 AND (?2 IS NULL OR key = ?2) ORDER BY updated_at DESC, key",
     )?;
@@ -206,7 +211,7 @@ fn read_conversation(row: &Row<'_>) -> Result<Conversation> {
     Ok(Conversation {
         channel: row.get("channel")?,
         key: row.get("key")?,
-        task_id: row.get::<_, Option<String>>("task_id")?.map(TaskId),
+        task_id: row.get("task_id")?,
         workspace: row.get("workspace")?,
         updated_at: row.get("updated_at")?,
     })

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Result, Row, params_from_iter};
 
 use super::cell::{Json, Word};
 use crate::event::{Event, Line, Seq};
-use crate::request::{RequestRecord, StoredAsk, WholeChanges};
+use crate::request::{RequestName, RequestRecord, StoredAsk, WholeChanges};
 use crate::store::{AuditFilter, AuditLine, RequestFilter, TaskFilter};
 use crate::task::{Status, Task, TaskId, TurnRecord};
 use crate::token::{Quota, Token};
@@ -119,12 +119,12 @@ pub fn was_steered(connection: &Connection, id: &TaskId, client_id: &str) -> Res
 }
 
 /// The changes of a request whose own diffs are cut.
-pub fn whole_changes(connection: &Connection, request_id: &str) -> Result<Option<WholeChanges>> {
+pub fn whole_changes(connection: &Connection, request_id: &RequestName) -> Result<Option<WholeChanges>> {
     let mut statement = connection.prepare_cached("SELECT * FROM whole_changes WHERE request_id = ?1")?;
     let read = |row: &Row<'_>| {
         Ok(WholeChanges {
             request_id: row.get("request_id")?,
-            task_id: TaskId(row.get("task_id")?),
+            task_id: row.get("task_id")?,
             changes: json(row, "changes")?,
         })
     };
@@ -161,7 +161,7 @@ fn read_audit(row: &Row<'_>) -> Result<AuditLine> {
         at: row.get("at")?,
         actor: row.get("actor")?,
         action: row.get("action")?,
-        task_id: row.get::<_, Option<_>>("task_id")?.map(TaskId),
+        task_id: row.get("task_id")?,
         detail: row.get("detail")?,
     })
 }
@@ -206,7 +206,7 @@ impl Conditions {
 
 fn read_task(row: &Row<'_>) -> Result<Task> {
     Ok(Task {
-        id: TaskId(row.get("id")?),
+        id: row.get("id")?,
         client_request_id: row.get("client_request_id")?,
         status: row.get::<_, Word<_>>("status")?.0,
         reason: row.get("reason")?,
@@ -234,7 +234,7 @@ fn read_task(row: &Row<'_>) -> Result<Task> {
 
 fn read_turn(row: &Row<'_>) -> Result<TurnRecord> {
     Ok(TurnRecord {
-        task_id: TaskId(row.get("task_id")?),
+        task_id: row.get("task_id")?,
         number: row.get("number")?,
         client_id: row.get("client_id")?,
         client_request_id: row.get("client_request_id")?,
@@ -256,7 +256,7 @@ fn read_turn(row: &Row<'_>) -> Result<TurnRecord> {
 fn read_request(row: &Row<'_>) -> Result<RequestRecord> {
     Ok(RequestRecord {
         key: RequestKey { epoch: Epoch(row.get("epoch")?), id: json(row, "wire_id")? },
-        task_id: TaskId(row.get("task_id")?),
+        task_id: row.get("task_id")?,
         request_id: row.get("request_id")?,
         digest: row.get("digest")?,
         method: row.get("method")?,

@@ -6,6 +6,7 @@ use codex_bridge_core::bridge::Button;
 use codex_bridge_core::outbox::notice::AboutTask;
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Asked as Request, Attempt, Notice, Outcome};
+use codex_bridge_core::request::RequestName;
 use codex_session::Decision;
 use serde_json::{Value, json};
 
@@ -65,8 +66,8 @@ impl Asked {
     }
 
     /// It is answered.
-    pub fn forget(&self, request_id: &str) {
-        self.open().retain(|(_, known)| Button::named(known).request_id != request_id);
+    pub fn forget(&self, request_id: &RequestName) {
+        self.open().retain(|(_, known)| Button::named(known).request_id != *request_id);
     }
 
     /// The platform's names for the requests of a notice, as far as they are open there.
@@ -163,7 +164,7 @@ impl Asked {
         let rows = listed.body.as_array().map(Vec::as_slice).unwrap_or_default();
         let mut taps = Vec::new();
         for (id, ours) in open {
-            let Button { request_id, digest } = Button::named(&ours);
+            let button = Button::named(&ours);
             let row = match rows.iter().find(|row| row["id"] == id.as_str()) {
                 Some(row) => row.clone(),
                 None => match api.get(&api.of_workspace(&format!("requests/{id}"))).await {
@@ -176,19 +177,18 @@ impl Asked {
                 Some("rejected") => Decision::Decline,
                 // A yes of an agent's is none, and nobody can answer there any more: it stays open for other doors.
                 Some("approved" | "cancelled") => {
-                    self.forget(request_id);
+                    self.forget(&button.request_id);
                     continue;
                 }
                 _ => continue,
             };
             // It is brought once: what is written down knows it until the decision is, too.
-            self.forget(request_id);
+            self.forget(&button.request_id);
             taps.push(Tap {
                 id: id.clone(),
-                conversation: "canvas".to_owned(),
+                conversation: "canvas".into(),
                 sender_id: "canvas".to_owned(),
-                request_id: request_id.to_owned(),
-                digest: digest.to_owned(),
+                button,
                 choice: decision.into(),
                 message_id: Some(id),
             });
@@ -197,11 +197,11 @@ impl Asked {
     }
 
     /// Nobody needs to answer any more.
-    pub async fn close(&self, api: &Api, request_id: &str) {
+    pub async fn close(&self, api: &Api, request_id: &RequestName) {
         let closed: Vec<_> = self
             .all()
             .into_iter()
-            .filter(|(_, known)| Button::named(known).request_id == request_id)
+            .filter(|(_, known)| Button::named(known).request_id == *request_id)
             .collect();
         self.forget(request_id);
         for (id, _) in closed {
@@ -231,7 +231,7 @@ pub fn words(attempt: &Attempt) -> String {
     let is_cut = !text::is_whole(&attempt.notice, LIMIT);
     let cut = attempt.notice.requests().iter().filter(|asked| is_cut && !asked.is_question());
     let Some(AboutTask { id, .. }) = attempt.notice.task() else { return said };
-    let note = |request: &String| {
+    let note = |request: &RequestName| {
         format!(
             "{request} is too long to be shown here, and is not to be approved here. `codex-bridge requests {id}` shows \
              all of it, `codex-bridge approve {id} {request}` approves it; /deny {request} denies it."
@@ -242,12 +242,12 @@ pub fn words(attempt: &Attempt) -> String {
 }
 
 /// The requests of an attempt.
-pub fn ids(attempt: &Attempt) -> Vec<String> {
+pub fn ids(attempt: &Attempt) -> Vec<RequestName> {
     attempt.notice.requests().iter().map(|asked| asked.request_id.clone()).collect()
 }
 
 /// Those that its words show whole.
-pub fn shown_in_words(attempt: &Attempt) -> Vec<String> {
+pub fn shown_in_words(attempt: &Attempt) -> Vec<RequestName> {
     if text::is_whole(&attempt.notice, LIMIT) { ids(attempt) } else { Vec::new() }
 }
 

@@ -3,7 +3,7 @@
 //! What the platform calls a row and we cannot read is kept as a message without words: the inbox gives it up, where an
 //! operator sees it, and its sender is told.
 
-use codex_bridge_core::inbox::{Arrival, Party, Room, Sender};
+use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -151,7 +151,7 @@ impl Row {
         let id = writer.id();
         Some(Arrival {
             external_id: self.id.clone(),
-            conversation: context.map_or(id.clone(), |context| format!("{id}/{context}")),
+            conversation: ConversationKey(context.map_or(id.clone(), |context| format!("{id}/{context}"))),
             reply_to: format!("{channel}:{}", writer.place()),
             sender: Sender { name: self.name_of(&writer), party: writer.party(), id },
             room: Room::Direct,
@@ -336,7 +336,7 @@ mod tests {
         let writer = |request: &Value| {
             let arrival = arrival(&json!({"id": "r", "source_id": null, "request_body": request})).unwrap();
             assert_eq!(arrival.reply_to, "molecule:canvas");
-            assert_eq!(arrival.conversation, arrival.sender.id);
+            assert_eq!(arrival.conversation.0, arrival.sender.id);
             (arrival.sender.id, arrival.sender.party)
         };
         let on_canvas = ("canvas".to_owned(), Party::Person);

@@ -2,9 +2,10 @@
 //! words.
 
 use codex_bridge_core::bridge::Button;
-use codex_bridge_core::inbox::{Arrival, Party, Room, Sender};
+use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender};
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Asked, Attempt, Content, Outcome};
+use codex_bridge_core::request::RequestName;
 use codex_session::Decision;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -133,7 +134,7 @@ impl Inbound {
         Ok(Arrival {
             external_id: self.id,
             reply_to: format!("{channel}:{place}"),
-            conversation: self.conversation,
+            conversation: ConversationKey(self.conversation),
             sender: Sender { id: self.sender.id, name, party },
             room: if self.shared { Room::Shared } else { Room::Direct },
             text: attached::below(&text, self.attachments.iter().map(Attachment::line)),
@@ -181,14 +182,12 @@ impl Action {
         if self.user.party() == Party::Agent {
             return Err("an agent never decides");
         }
-        let Parts { decision, request_id, digest, place } =
-            Parts::of(&self.id).ok_or("there is no such action")?;
+        let Parts { decision, button, place } = Parts::of(&self.id).ok_or("there is no such action")?;
         Ok(Tap {
             id,
-            conversation: self.conversation.unwrap_or_else(|| place.to_owned()),
+            conversation: ConversationKey(self.conversation.unwrap_or_else(|| place.to_owned())),
             sender_id: self.user.id,
-            request_id: request_id.to_owned(),
-            digest: digest.to_owned(),
+            button,
             choice: decision.into(),
             message_id: self.message_id,
         })
@@ -198,8 +197,7 @@ impl Action {
 /// What the name of an action carries: a decision, on what, and where that was put before people.
 struct Parts<'a> {
     decision: Decision,
-    request_id: &'a str,
-    digest: &'a str,
+    button: Button,
     place: &'a str,
 }
 
@@ -209,14 +207,13 @@ impl<'a> Parts<'a> {
         let mut words = action.splitn(3, '/');
         let (word, asked, place) = (words.next()?, words.next()?, words.next()?);
         let (_, decision, ..) = ACTIONS.into_iter().find(|(known, ..)| *known == word)?;
-        let Button { request_id, digest } = Button::named(asked);
-        Some(Self { decision, request_id, digest, place })
+        Some(Self { decision, button: Button::named(asked), place })
     }
 }
 
 /// The request that an action is about.
-pub fn request_of(action: &str) -> Option<&str> {
-    Parts::of(action).map(|parts| parts.request_id)
+pub fn request_of(action: &str) -> Option<RequestName> {
+    Parts::of(action).map(|parts| parts.button.request_id)
 }
 
 /// What a plugin is asked to say.
@@ -323,7 +320,7 @@ mod tests {
     #[test]
     fn an_action_comes_back_as_what_it_was_made_for() {
         let asked = Asked {
-            request_id: "req-12ab34cd".to_owned(),
+            request_id: "req-12ab34cd".into(),
             digest: "0123456789abcdef0123456789abcdef".to_owned(),
             ask: Ask::default(),
             is_long: false,
@@ -333,8 +330,8 @@ mod tests {
         let made = &actions("room/7", &asked)[1];
         let action = json!({"action_id": made["id"], "user": {"id": "ada"}, "message_id": "m1"});
         let tap = serde_json::from_value::<Action>(action).unwrap().tap("t1".into()).unwrap();
-        assert_eq!((tap.request_id.as_str(), tap.conversation.as_str()), ("req-12ab34cd", "room/7"));
-        assert_eq!(tap.digest, "0123456789abcdef");
+        assert_eq!((tap.button.request_id.as_str(), tap.conversation.as_str()), ("req-12ab34cd", "room/7"));
+        assert_eq!(tap.button.digest, "0123456789abcdef");
         assert_eq!((tap.choice, tap.sender_id.as_str()), (Decision::Decline.into(), "ada"));
         let unknown = json!({"action_id": "launch/x/y", "user": {"id": "ada"}});
         assert!(serde_json::from_value::<Action>(unknown).unwrap().tap("t1".into()).is_err());

@@ -2,6 +2,8 @@
 //! that show how a turn stands. Written with the cursor, so that the next life can change them. Everything in it is
 //! redacted.
 
+use codex_bridge_core::inbox::MessageId;
+use codex_bridge_core::request::RequestName;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -28,7 +30,7 @@ pub struct Asking {
     /// What it says.
     pub text: String,
     /// The requests that are still open in it.
-    pub requests: Vec<String>,
+    pub requests: Vec<RequestName>,
     /// Its buttons.
     pub actions: Vec<Value>,
 }
@@ -84,8 +86,8 @@ impl Memory {
     }
 
     /// What a turn shows.
-    pub fn show(&mut self, message: &str, shown: Shown) {
-        self.shown.insert(message, shown);
+    pub fn show(&mut self, message: &MessageId, shown: Shown) {
+        self.shown.insert(message.as_str(), shown);
     }
 }
 
@@ -104,7 +106,7 @@ mod tests {
             requests: vec!["req-1".into()],
             actions: Vec::new(),
         });
-        before.show("in-1", Shown { message_id: Some("m2".into()), text: "working".into() });
+        before.show(&"in-1".into(), Shown { message_id: Some("m2".into()), text: "working".into() });
         let mut after = Memory::default();
         assert_eq!(after.recall(before.note().as_deref()), Some("42".to_owned()));
         assert_eq!(after.asking, before.asking);

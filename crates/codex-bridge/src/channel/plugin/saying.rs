@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Attempt, Outcome};
+use codex_bridge_core::request::RequestName;
 use serde_json::json;
 
 use super::memory::{Asking, Shown};
@@ -17,13 +18,13 @@ const SAID: Duration = Duration::from_secs(40);
 
 impl Plugin {
     /// What asked for this says from now on what became of it.
-    pub(super) async fn close(&self, request_id: &str, note: &str) {
+    pub(super) async fn close(&self, request_id: &RequestName, note: &str) {
         let all = self.state().memory.asking.clone();
-        for mut asking in all.into_iter().filter(|asking| asking.requests.iter().any(|id| id == request_id)) {
+        for mut asking in all.into_iter().filter(|asking| asking.requests.contains(request_id)) {
             asking.requests.retain(|id| id != request_id);
-            asking
-                .actions
-                .retain(|action| action["id"].as_str().and_then(envelope::request_of) != Some(request_id));
+            asking.actions.retain(|action| {
+                action["id"].as_str().and_then(envelope::request_of).as_ref() != Some(request_id)
+            });
             if let Some((process, can)) = self.running().filter(|(_, can)| can.edit) {
                 asking.text = text::appended(&asking.text, note, can.limit());
                 let edit = json!({ "message_id": asking.message_id, "text": asking.text, "actions": asking.actions });
@@ -73,7 +74,7 @@ impl Plugin {
             process.notify("typing", &json!({ "target": progress.place }));
         }
         let text = text::appended("", &text::harmless(&progress.text), can.limit());
-        let known = self.state().memory.shown.get(&progress.message_id).cloned();
+        let known = self.state().memory.shown.get(progress.message_id.as_str()).cloned();
         let message_id = match known {
             None if progress.is_over => return,
             None => {
@@ -91,7 +92,7 @@ impl Plugin {
             }
         };
         if progress.is_over {
-            self.remember(|memory| memory.shown.remove(&progress.message_id));
+            self.remember(|memory| memory.shown.remove(progress.message_id.as_str()));
         } else {
             self.show_as(progress, message_id, &text);
         }

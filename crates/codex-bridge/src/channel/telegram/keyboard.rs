@@ -4,6 +4,7 @@
 
 use codex_bridge_core::bridge::{Button, Choice};
 use codex_bridge_core::inbox::answer;
+use codex_bridge_core::request::RequestName;
 use codex_session::Decision;
 use codex_session::ask::Offer;
 use serde_json::{Value, json};
@@ -54,9 +55,7 @@ fn rows(shown: Shown<'_>, is_one_of_many: bool) -> Vec<Value> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Meaning {
     /// On which request.
-    pub request_id: String,
-    /// How the digest of what was shown begins.
-    pub digest: String,
+    pub button: Button,
     /// What.
     pub choice: Choice,
 }
@@ -65,8 +64,7 @@ pub struct Meaning {
 pub fn meaning(data: &str) -> Option<Meaning> {
     let about = |asked: &str, choice: Choice| {
         // Buttons of earlier versions have no digest: they can still say no.
-        let Button { request_id, digest } = Button::named(asked);
-        Some(Meaning { request_id: request_id.to_owned(), digest: digest.to_owned(), choice })
+        Some(Meaning { button: Button::named(asked), choice })
     };
     let of = |start: &str, decision: Decision| about(data.strip_prefix(start)?, decision.into());
     let option = || {
@@ -80,10 +78,10 @@ pub fn meaning(data: &str) -> Option<Meaning> {
 }
 
 /// The same buttons without those of a request.
-pub fn without(buttons: &Value, request_id: &str) -> Value {
+pub fn without(buttons: &Value, request_id: &RequestName) -> Value {
     let is_of = |button: &Value| {
         let data = button["callback_data"].as_str().and_then(meaning);
-        data.is_some_and(|it| it.request_id == request_id)
+        data.is_some_and(|it| it.button.request_id == *request_id)
     };
     let rows = buttons.as_array().map(Vec::as_slice).unwrap_or_default().iter();
     let rows = rows.map(|row| {
@@ -128,10 +126,10 @@ mod tests {
         let choices: Vec<Choice> = data.iter().map(|data| meaning(data).unwrap().choice).collect();
         let decisions = [Decision::Accept, Decision::AcceptForSession, Decision::Decline];
         assert_eq!(choices, decisions.map(Choice::from));
-        assert!(data.iter().all(|data| meaning(data).unwrap().digest == SHORT));
+        assert!(data.iter().all(|data| meaning(data).unwrap().button.digest == SHORT));
         assert_eq!(meaning("x:1"), None);
         let early = meaning("a:req-12ab34cd").unwrap();
-        assert_eq!((early.request_id.as_str(), early.digest.as_str()), ("req-12ab34cd", ""));
+        assert_eq!((early.button.request_id.as_str(), early.button.digest.as_str()), ("req-12ab34cd", ""));
     }
 
     #[test]
@@ -152,8 +150,8 @@ mod tests {
         assert_eq!(data(&buttons), ["0", "1"].map(|number| format!("q:req-1.{SHORT}:{number}")));
         assert_eq!(buttons[1][0]["text"], "Blue");
         let blue = meaning(data(&buttons)[1]).unwrap();
-        assert_eq!((blue.request_id.as_str(), blue.choice), ("req-1", Choice::Option(1)));
-        assert_eq!(without(&buttons, "req-1"), json!([]));
+        assert_eq!((blue.button.request_id.as_str(), blue.choice), ("req-1", Choice::Option(1)));
+        assert_eq!(without(&buttons, &"req-1".into()), json!([]));
     }
 
     #[test]
@@ -161,11 +159,11 @@ mod tests {
         let (one, two) = (asked("req-1", json!({})), asked("req-2", json!({})));
         let both = buttons(&[whole(&one), whole(&two)]);
         assert_eq!(both[0][0]["text"], "Approve req-1");
-        let one = without(&both, "req-1");
+        let one = without(&both, &"req-1".into());
         assert_eq!(
             (one.as_array().unwrap().len(), &one[0][0]["callback_data"]),
             (1, &json!(format!("a:req-2.{SHORT}")))
         );
-        assert_eq!(without(&one, "req-2"), json!([]));
+        assert_eq!(without(&one, &"req-2".into()), json!([]));
     }
 }

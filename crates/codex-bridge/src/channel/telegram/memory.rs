@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use codex_bridge_core::outbox::Attempt;
+use codex_bridge_core::inbox::MessageId;
+use codex_bridge_core::outbox::{Attempt, DeliveryId};
+use codex_bridge_core::request::RequestName;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -62,7 +64,7 @@ pub struct Asking {
     /// Its buttons.
     pub buttons: Value,
     /// The requests that are still open in it.
-    pub requests: Vec<String>,
+    pub requests: Vec<RequestName>,
 }
 
 /// A message that shows how a turn stands.
@@ -123,8 +125,8 @@ impl Memory {
     }
 
     /// A message that shows how a turn stands was sent, or could not be.
-    pub fn show(&mut self, turn: &str, shown: Shown) {
-        self.shown.insert(turn, shown);
+    pub fn show(&mut self, turn: &MessageId, shown: Shown) {
+        self.shown.insert(turn.as_str(), shown);
     }
 
     /// A group that became a supergroup says so with a message of its own, on either side.
@@ -153,17 +155,17 @@ impl Memory {
     /// How far we came with this. What was begun in another life may have been said to its end.
     pub fn told(&self, attempt: &Attempt) -> Told {
         let in_doubt = if attempt.may_be_duplicate { usize::MAX } else { 0 };
-        self.told.get(&attempt.key).copied().unwrap_or(Told { said: 0, in_doubt })
+        self.told.get(attempt.key.as_str()).copied().unwrap_or(Told { said: 0, in_doubt })
     }
 
     /// We came so far with this.
-    pub fn note_told(&mut self, key: &str, told: Told) {
-        self.told.insert(key, told);
+    pub fn note_told(&mut self, key: &DeliveryId, told: Told) {
+        self.told.insert(key.as_str(), told);
     }
 
     /// All of it was said.
-    pub fn forget_told(&mut self, key: &str) {
-        self.told.remove(key);
+    pub fn forget_told(&mut self, key: &DeliveryId) {
+        self.told.remove(key.as_str());
     }
 
     /// Where a chat is now.
@@ -193,7 +195,8 @@ mod tests {
             requests: vec!["req-1".into()],
         };
         (0..100).for_each(|number| memory.ask(asking(number)));
-        memory.show("in-1", Shown { place: "42".into(), message_id: Some(7), text: "working".into() });
+        memory
+            .show(&"in-1".into(), Shown { place: "42".into(), message_id: Some(7), text: "working".into() });
         memory.moved.insert(-1, -100);
         let mut next = Memory::default();
         next.recall(memory.cursor().as_deref());

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::bridge::{Choice, Verdict};
-use codex_bridge_core::request::{RequestRecord, RequestState};
+use codex_bridge_core::request::{RequestName, RequestRecord, RequestState};
 use codex_session::Decision;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -28,7 +28,7 @@ impl Telegram {
         if let (Some(tapped), Some(message_id)) = (tapped, number(tap))
             && matches!(verdict, Verdict::Taken { .. } | Verdict::TooLate { .. })
         {
-            let known = self.known(&tap.conversation, message_id);
+            let known = self.known(tap.conversation.as_str(), message_id);
             let said = tapped.text.or_else(|| known.as_ref().map(|asking| asking.text.clone()));
             let note = match verdict {
                 Verdict::Taken { .. } => {
@@ -37,16 +37,16 @@ impl Telegram {
                 late => late.text().to_owned(),
             };
             if let Some(said) = said {
-                let buttons = keyboard::without(&tapped.buttons, &tap.request_id);
-                let note = format!("{}: {note}", tap.request_id);
+                let buttons = keyboard::without(&tapped.buttons, &tap.button.request_id);
+                let note = format!("{}: {note}", tap.button.request_id);
                 let asking = Asking {
-                    place: tap.conversation.clone(),
+                    place: tap.conversation.0.clone(),
                     message_id,
                     text: text::appended(&said, &note, LIMIT),
                     buttons,
                     requests: known.map(|asking| asking.requests).unwrap_or_default(),
                 };
-                self.update(asking, &tap.request_id).await;
+                self.update(asking, &tap.button.request_id).await;
             }
         }
         self.toast(&tap.id, verdict.text()).await;
@@ -66,7 +66,7 @@ impl Telegram {
     }
 
     /// A message as it is to be from now on, without this request. What cannot be edited now is left as it was.
-    async fn update(&self, mut asking: Asking, request_id: &str) {
+    async fn update(&self, mut asking: Asking, request_id: &RequestName) {
         let edited = self.edit(&asking.place, asking.message_id, &asking.text, &asking.buttons).await;
         if edited == Edited::Later {
             return;
@@ -87,7 +87,7 @@ impl Telegram {
 
     /// One message per turn: sent once, edited when it says something else, closed at the end.
     pub(super) async fn show_progress(&self, progress: &Progress) {
-        let known = self.memory().shown.get(&progress.message_id).cloned();
+        let known = self.memory().shown.get(progress.message_id.as_str()).cloned();
         let text = text::appended("", &text::harmless(&progress.text), LIMIT);
         match known {
             None if progress.is_over => {}
@@ -113,7 +113,7 @@ impl Telegram {
         };
         let mut memory = self.memory();
         if progress.is_over && edited != Edited::Later {
-            memory.shown.remove(&progress.message_id);
+            memory.shown.remove(progress.message_id.as_str());
         } else if edited == Edited::Done {
             memory.show(&progress.message_id, Shown { text, ..shown });
         }

@@ -28,11 +28,11 @@ fn a_tap_that_could_not_be_decided_on_comes_again_when_the_channel_is_begun_agai
         message_id: 9,
         text: "Codex asks".to_owned(),
         buttons: json!([]),
-        requests: vec!["req-12ab34cd".to_owned()],
+        requests: vec!["req-12ab34cd".into()],
     });
     assert!(bot.asked().is_empty(), "who decides is shown with their name");
     begin();
-    assert_eq!(bot.asked(), ["req-12ab34cd"], "nobody decides on it any more");
+    assert_eq!(bot.asked(), ["req-12ab34cd".into()], "nobody decides on it any more");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What Telegram tells us, read: messages and taps on buttons. Pure. Fields that we do not know are none of our business.
 
-use codex_bridge_core::inbox::{Arrival, Party, Room, Sender};
+use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender};
 use serde_json::Value;
 
 use super::keyboard::{self, Meaning};
@@ -56,7 +56,7 @@ pub fn arrival(channel: &str, username: &str, message: &Value, home: impl Fn(i64
     Some(Arrival {
         external_id: format!("{chat}/{number}"),
         reply_to: format!("{channel}:{place}"),
-        conversation: place,
+        conversation: ConversationKey(place),
         sender: Sender { id: from["id"].as_i64()?.to_string(), name: name(from), party },
         room: if is_private { Room::Direct } else { Room::Shared },
         text: text(username, message)?,
@@ -78,13 +78,12 @@ pub fn tapped(bot: &str, callback: &Value, home: impl Fn(i64) -> i64) -> Option<
     if message["from"]["id"].as_i64()?.to_string() != bot {
         return None;
     }
-    let Meaning { request_id, digest, choice } = keyboard::meaning(callback["data"].as_str()?)?;
+    let Meaning { button, choice } = keyboard::meaning(callback["data"].as_str()?)?;
     let tap = Tap {
         id: callback["id"].as_str()?.to_owned(),
-        conversation: place(message, home)?,
+        conversation: ConversationKey(place(message, home)?),
         sender_id: callback["from"]["id"].as_i64()?.to_string(),
-        request_id,
-        digest,
+        button,
         choice,
         message_id: Some(message["message_id"].as_i64()?.to_string()),
     };
@@ -99,7 +98,7 @@ pub fn tapped(bot: &str, callback: &Value, home: impl Fn(i64) -> i64) -> Option<
 /// Whoever tapped on something that means nothing to us.
 pub fn stranger(callback: &Value, home: impl Fn(i64) -> i64) -> Option<Stranger> {
     Some(Stranger {
-        conversation: place(&callback["message"], home).unwrap_or_default(),
+        conversation: ConversationKey(place(&callback["message"], home).unwrap_or_default()),
         id: callback["from"]["id"].as_i64()?.to_string(),
         name: name(&callback["from"]),
     })
@@ -187,7 +186,7 @@ mod tests {
         assert_eq!((plain.sender.name.as_str(), plain.sent_at), ("Ada L", 1_700_000_000_000));
         message["message_thread_id"] = 17.into();
         assert_eq!(
-            arrival("t", "b", &message, same).unwrap().conversation,
+            arrival("t", "b", &message, same).unwrap().conversation.as_str(),
             "-1001",
             "a chain of replies is no topic"
         );
@@ -246,9 +245,9 @@ mod tests {
         });
         assert_eq!(tapped("8", &callback, same), None, "on a message of somebody else");
         let tapped = tapped("7", &callback, same).unwrap();
-        assert_eq!(tapped.tap.digest, "0123456789abcdef");
+        assert_eq!(tapped.tap.button.digest, "0123456789abcdef");
         assert_eq!(
-            (tapped.tap.conversation.as_str(), tapped.tap.request_id.as_str()),
+            (tapped.tap.conversation.as_str(), tapped.tap.button.request_id.as_str()),
             ("42", "req-12ab34cd")
         );
         assert_eq!((tapped.tap.choice, tapped.who.as_str()), (Decision::Accept.into(), "ada"));

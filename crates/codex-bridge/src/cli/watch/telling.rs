@@ -17,7 +17,8 @@ use crate::view::{Aside, Event, Live, Told};
 impl Watch<'_> {
     pub(super) async fn take(&mut self, event: Event) -> Result<Option<Left>, Failure> {
         self.last_seq = event.seq.unwrap_or(self.last_seq);
-        if matches!(event.line(), Some(Line::RequestClosed(closed)) if self.asks_for(&closed.request_id)) {
+        if matches!(event.line(), Some(Line::RequestClosed(closed)) if self.asks_for(closed.request_id.as_str()))
+        {
             self.close_question(Some("  answered elsewhere"))?;
         }
         if !matches!(self.open, Open::None) {
@@ -65,7 +66,9 @@ impl Watch<'_> {
         match &event.told {
             Told::Aside(Aside::Live(live)) => self.live(live).map_err(output::failed)?,
             Told::Line(Line::Message(message)) => self.message(&event, message).map_err(output::failed)?,
-            Told::Line(Line::Request(request)) => return self.asked(&event, &request.request_id).await,
+            Told::Line(Line::Request(request)) => {
+                return self.asked(&event, request.request_id.as_str()).await;
+            }
             _ => {
                 let lines = self.story.tell(&event);
                 self.screen.lines(&lines).map_err(output::failed)?;

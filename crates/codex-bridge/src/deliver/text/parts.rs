@@ -2,6 +2,7 @@
 //! buttons where the last of it was shown. Nobody is offered to agree to what they were not shown.
 
 use codex_bridge_core::outbox::{Asked, Notice};
+use codex_bridge_core::request::RequestName;
 use codex_bridge_core::task::TaskId;
 
 use super::{DUPLICATE, Decides, Limit, chat, harmless, request, requests, words};
@@ -36,7 +37,7 @@ pub fn is_whole(notice: &Notice, limit: Limit) -> bool {
 }
 
 /// The requests that these messages show whole, and that can be approved where they stand.
-pub fn shown_whole(parts: &[Part<'_>]) -> Vec<String> {
+pub fn shown_whole(parts: &[Part<'_>]) -> Vec<RequestName> {
     let decides = parts.iter().flat_map(|part| &part.decides);
     decides.filter(|shown| shown.is_whole).map(|shown| shown.asked.request_id.clone()).collect()
 }
