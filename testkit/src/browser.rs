@@ -19,7 +19,7 @@ use devtools::DevTools;
 pub use page::{Page, Width};
 
 /// Chromium has started by then.
-const START_LIMIT: Duration = Duration::from_secs(30);
+const START_LIMIT: Duration = Duration::from_mins(2);
 /// The flags under which it asks nothing of the network and needs no rights.
 const FLAGS: [&str; 12] = [
     "--headless",

@@ -16,7 +16,7 @@ use crate::script::Script;
 use crate::{bin, wait_until};
 
 const PROGRAM: &str = "scripted-app-server";
-const WAIT_LIMIT: Duration = Duration::from_secs(20);
+const WAIT_LIMIT: Duration = Duration::from_mins(2);
 
 /// A directory of its own for a program that can be started wherever a path of `codex` is wanted.
 ///

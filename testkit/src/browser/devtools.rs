@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 /// No call takes longer.
-const CALL_LIMIT: Duration = Duration::from_secs(30);
+const CALL_LIMIT: Duration = Duration::from_mins(2);
 
 /// A connection to Chromium. Cheap to clone.
 #[derive(Clone)]

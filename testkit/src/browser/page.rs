@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::devtools::DevTools;
 
 /// Nothing on a page takes longer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
 const LOOK_EVERY: Duration = Duration::from_millis(30);
 
 /// How wide a page is.

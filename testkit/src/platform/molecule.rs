@@ -14,7 +14,7 @@ pub const WORKSPACE: &str = "6f0c1d2e-0000-4000-8000-000000000001";
 /// Its token.
 pub const TOKEN: &str = "mol-token-of-the-tests";
 /// Nothing here takes longer.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A platform with one workspace.
 pub struct Molecule {

@@ -142,7 +142,8 @@ impl Mailbox {
         if !request.ask.asks_for_secret() {
             let refused = |error: &dyn std::fmt::Display| Error::Refused(error.to_string());
             let plain = serde_json::to_vec(decision).map_err(|error| refused(&error))?;
-            let sealed = self.bridge.inner.key.seal(&plain, request_id.as_str()).map_err(|error| refused(&error))?;
+            let sealed =
+                self.bridge.inner.key.seal(&plain, request_id.as_str()).map_err(|error| refused(&error))?;
             request.sealed_decision = Some(sealed);
         }
         let detail = format!("{request_id} {}", request.ask.title);

@@ -22,7 +22,7 @@ use serde_json::Value;
 use testkit::rig::{self, Home};
 
 /// How long anything here may take.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 pub struct Workbench {
     pub model: ScriptedModel,

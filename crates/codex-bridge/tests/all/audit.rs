@@ -11,7 +11,7 @@ async fn who_decided_what_can_be_read_afterwards() {
     let before = shell.run(&["--json", "audit", &id]).await.ok().json();
     assert!(!before.to_string().contains("decide"), "{before:#}");
     shell.run(&["decline", &id]).await.ok();
-    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
 
     let all = shell.run(&["--json", "audit", &id[..12], "--since", "1h"]).await.ok().json();
     let decided = all.as_array().unwrap().last().unwrap();

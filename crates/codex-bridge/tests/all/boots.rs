@@ -81,7 +81,7 @@ async fn one_host_is_booted_for_all_who_wait_for_it() {
     }
     drop(held);
     for id in &ids {
-        shell.run(&["wait", id, "--timeout", "40"]).await.ok();
+        shell.run(&["wait", id, "--timeout", "120"]).await.ok();
     }
     let hosts = || fs::read_dir(shell.home.dir().join("st/hosts")).unwrap().count();
     until("one host", || (hosts() == 1).then_some(())).await;

@@ -44,7 +44,7 @@ async fn a_task_runs_to_its_end_and_every_view_of_it_keeps_the_contract() {
     let id = started["task_id"].as_str().unwrap();
     assert_eq!((id.len(), id.starts_with("codex-")), (18, true), "{id}");
 
-    let waited = shell.run(&["--json", "wait", id, "--timeout", "30"]).await.ok().json();
+    let waited = shell.run(&["--json", "wait", id, "--timeout", "120"]).await.ok().json();
     assert_has(&waited, &TASK);
     assert_eq!(waited["status"], "completed");
     assert_eq!(waited["final_text"], "Hello to you.");
@@ -111,7 +111,7 @@ async fn a_request_is_listed_in_full_and_an_approval_returns_once_codex_took_it(
     assert_eq!(again.json()["outcome"], "already_resolved");
     assert_eq!(again.json()["decision"], "accept", "it says what was decided");
 
-    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     let logged = shell.run(&["logs", &id]).await.out;
     assert!(shell.home.workspace().join("made.txt").exists(), "{logged}");
     shell.end().await;
@@ -123,7 +123,7 @@ async fn a_declined_command_does_not_run_and_the_task_goes_on() {
     let (id, _) = shell.start_asking("go [play] exec touch made.txt => say Very well.").await;
     let decided = shell.run(&["--json", "decline", &id]).await.ok().json();
     assert_eq!((&decided["outcome"], &decided["decision"]), (&json!("resolved"), &json!("decline")));
-    let task = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await.ok().json();
+    let task = shell.run(&["--json", "wait", &id, "--timeout", "120"]).await.ok().json();
     assert_eq!(task["final_text"], "Very well.");
     assert!(!shell.home.workspace().join("made.txt").exists());
     shell.end().await;
@@ -140,7 +140,7 @@ async fn an_approval_for_the_session_covers_the_same_command_again() {
         .ok()
         .json();
     assert_eq!(decided["decision"], "acceptForSession");
-    let task = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await.ok().json();
+    let task = shell.run(&["--json", "wait", &id, "--timeout", "120"]).await.ok().json();
     assert_eq!(task["final_text"], "Twice.");
     shell.end().await;
 }
@@ -160,7 +160,7 @@ async fn a_question_is_answered_by_its_key() {
     );
     let wrong = shell.run(&["--json", "answer", &id, request_id, "a", "b=c"]).await;
     assert_eq!(wrong.code, 0, "a single question takes all as its answers: {}", wrong.err);
-    let task = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await.ok().json();
+    let task = shell.run(&["--json", "wait", &id, "--timeout", "120"]).await.ok().json();
     assert_eq!(task["final_text"], "So be it.");
     shell.end().await;
 }
@@ -195,7 +195,7 @@ async fn a_task_is_steered_interrupted_and_continued() {
     let queued = shell.run(&["--json", "continue", &id, "again [play] say Here I am."]).await.ok().json();
     assert_eq!(queued["task"]["task_id"], id);
     assert_has(&queued, &["outcome", "task"]);
-    let task = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await.ok().json();
+    let task = shell.run(&["--json", "wait", &id, "--timeout", "120"]).await.ok().json();
     assert_eq!(task["final_text"], "Here I am.");
     shell.end().await;
 }
@@ -251,7 +251,7 @@ async fn a_branch_has_an_id_of_its_own_and_a_released_thread_is_named() {
     assert_has(&branch, &TASK);
     let branch_id = branch["task_id"].as_str().unwrap();
     assert_ne!(branch_id, id);
-    let task = shell.run(&["--json", "wait", branch_id, "--timeout", "30"]).await.ok().json();
+    let task = shell.run(&["--json", "wait", branch_id, "--timeout", "120"]).await.ok().json();
     assert_eq!(task["final_text"], "More.");
     assert_ne!(task["thread_id"], shell.run(&["--json", "show", &id]).await.ok().json()["thread_id"]);
     let released = shell.run(&["--json", "release", &id]).await.ok().json();
@@ -284,6 +284,6 @@ async fn a_patch_that_waits_can_be_read_as_a_diff() {
     let whole = shell.run(&["requests", &id]).await.ok().out;
     assert!(whole.contains("+line 60"), "{whole}");
     shell.approve(&id).await.ok();
-    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     shell.end().await;
 }

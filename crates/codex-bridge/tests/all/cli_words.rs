@@ -45,7 +45,7 @@ async fn run_without_a_terminal_cannot_ask_and_says_who_can() {
     let approved = shell.run(&words).await.ok();
     assert!(approved.out.ends_with(" accepted\n"), "{}", approved.out);
     let id = words[1];
-    let waited = shell.run(&["wait", id, "--timeout", "30"]).await.ok();
+    let waited = shell.run(&["wait", id, "--timeout", "120"]).await.ok();
     assert!(waited.out.starts_with("✓ completed"), "{}", waited.out);
     assert_eq!(shell.run(&["result", id]).await.ok().out, "Made.\n");
 

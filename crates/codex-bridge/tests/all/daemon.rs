@@ -119,7 +119,7 @@ async fn a_stop_leaves_the_hosts_and_the_next_daemon_goes_on_with_them() {
     let stopped = shell.run(&["--json", "stop"]).await.ok().json();
     assert_eq!(stopped["hosts_left"], 1);
     shell.model.release("here");
-    let after = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await.ok().json();
+    let after = shell.run(&["--json", "wait", &id, "--timeout", "120"]).await.ok().json();
     assert_eq!(after["status"], "completed");
     assert_eq!((&after["host"], &after["turn_id"]), (&before["host"], &before["turn_id"]), "the same turn");
     assert_eq!(shell.model.requests().len(), 1, "the prompt was sent once");
@@ -134,7 +134,7 @@ async fn a_stop_of_the_hosts_too_leaves_no_process_and_no_task_that_seems_to_wor
     let stopped = shell.run(&["--json", "stop", "--hosts"]).await.ok().json();
     assert_eq!((&stopped["hosts_left"], &stopped["failed"]), (&json!(0), &json!([])));
     shell.home.assert_no_processes().await;
-    let task = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await.json();
+    let task = shell.run(&["--json", "wait", &id, "--timeout", "120"]).await.json();
     assert_eq!(task["status"], "lost", "{task:#}");
     shell.end().await;
 }
@@ -186,7 +186,7 @@ async fn tasks_whose_hosts_were_stopped_too_are_resumed_once_by_the_next_daemon(
     };
     assert_eq!(resumed(), 0, "nothing is resumed by a daemon that stops");
     for id in &ids {
-        let task = shell.run(&["--json", "wait", id, "--timeout", "30"]).await.ok().json();
+        let task = shell.run(&["--json", "wait", id, "--timeout", "120"]).await.ok().json();
         assert_eq!(
             (&task["status"], &task["final_text"]),
             (&json!("completed"), &json!("went on")),
@@ -240,7 +240,7 @@ async fn those_who_wait_are_told_when_the_daemon_stops() {
     // It is told, or it has found the next daemon by itself.
     assert!(waited.code != 0, "{}", waited.out);
     shell.model.release("here");
-    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     shell.end().await;
 }
 
@@ -308,7 +308,7 @@ async fn a_state_directory_whose_name_is_too_long_for_sockets_works_all_the_same
     };
     let output = run(&["--json", "run", "-d", "hello [play] say Hello."]).await.unwrap();
     let started: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
-    let waited = run(&["wait", started["task_id"].as_str().unwrap(), "--timeout", "30"]).await.unwrap();
+    let waited = run(&["wait", started["task_id"].as_str().unwrap(), "--timeout", "120"]).await.unwrap();
     assert!(waited.status.success(), "{waited:?}");
     assert!(long.join("tasks.db").exists() && !long.join("daemon.sock").exists());
     let stopped = run(&["stop", "--hosts"]).await.unwrap();
@@ -338,7 +338,7 @@ async fn a_caller_with_another_codex_home_is_warned() {
 async fn the_thread_of_a_released_task_can_be_opened_by_codex_itself_and_continued_later() {
     let shell = Shell::new().await;
     let id = shell.start("hello [play] say Hello.").await;
-    let task = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await.ok().json();
+    let task = shell.run(&["--json", "wait", &id, "--timeout", "120"]).await.ok().json();
     shell.run(&["release", &id]).await.ok();
     let thread = task["thread_id"].as_str().unwrap().to_owned();
     let resume = shell
@@ -348,7 +348,7 @@ async fn the_thread_of_a_released_task_can_be_opened_by_codex_itself_and_continu
     let output = tokio::time::timeout(PATIENCE, resume).await.unwrap().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("Again."), "{output:?}");
     shell.run(&["continue", &id, "-d", "third [play] say Third."]).await.ok();
-    let task = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await.ok().json();
+    let task = shell.run(&["--json", "wait", &id, "--timeout", "120"]).await.ok().json();
     assert_eq!(task["final_text"], "Third.");
     shell.end().await;
 }

@@ -222,7 +222,7 @@ async fn an_approval_is_told_in_full_once_and_not_after_it_was_answered() {
 
     // Answered at once: by the time it would be told there is nothing to tell.
     let id = shell.run_for("webhook:ci", "again [play] exec touch again.txt; say Done.").await;
-    shell.run(&["--json", "wait", &id, "--timeout", "30"]).await;
+    shell.run(&["--json", "wait", &id, "--timeout", "120"]).await;
     shell.approve(&id).await.ok();
     let all = shell.deliveries(|all| all.len() == 4 && all[1]["state"] == "withdrawn").await;
     assert_eq!((&all[1]["event"], &all[0]["event"]), (&json!("approval"), &json!("completed")), "{all:#?}");

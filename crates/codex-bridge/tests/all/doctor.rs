@@ -32,7 +32,7 @@ async fn a_machine_that_is_well_gets_a_line_for_each_thing() {
     shell.home.assert_no_processes().await;
 
     let id = shell.start("hello [play] say Hello.").await;
-    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     let after = shell.run(&["doctor"]).await.ok().out;
     assert!(after.contains("runs as pid") && after.contains("hosts     1 run"), "{after}");
     shell.end().await;

@@ -26,7 +26,7 @@ async fn a_person_at_the_command_line_is_asked_in_plain_words_and_says_yes_once(
     assert_ne!(lasting.code, 0, "{}", lasting.out);
     assert!(lasting.failure()["message"].as_str().unwrap().contains("longer than once"), "{}", lasting.err);
     shell.approve(&id).await.ok();
-    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     assert!(is_made(&shell));
 
     let (id, request) = shell.start_asking("go [play] exec touch other.txt => say Went on.").await;
@@ -57,11 +57,11 @@ async fn the_operators_file_decides_for_all() {
     let shell = Shell::new().await;
     shell.configure("escalations = \"decline\"\n[profiles.open]\nescalations = \"ask\"\n");
     let id = shell.start(WIDER).await;
-    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     assert!(!is_made(&shell));
     let run = ["--json", "run", "-d", "-s", "workspace-write", "--profile", "open", WIDER];
     let id = shell.run(&run).await.ok().json()["task_id"].as_str().unwrap().to_owned();
-    assert_eq!(shell.run(&["wait", &id, "--timeout", "30"]).await.code, 3, "its profile has people asked");
+    assert_eq!(shell.run(&["wait", &id, "--timeout", "120"]).await.code, 3, "its profile has people asked");
     shell.run(&["decline", &id]).await.ok();
     shell.end().await;
 }
@@ -73,14 +73,14 @@ async fn what_is_typed_into_a_running_command_is_in_the_log_for_people_and_progr
     shell.model.script("begin", run);
     let (id, _) = shell.start_asking("begin").await;
     shell.approve(&id).await.ok();
-    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     let told = shell.model.requests().last().unwrap().last_tool_output().unwrap();
     let session: String =
         told.split("session ID ").nth(1).unwrap().chars().take_while(char::is_ascii_digit).collect();
     let typed = ToolCall::write_stdin(session.parse().unwrap(), "rm -r build\n");
     shell.model.script("type", Scenario::new().call(typed).then_say("Typed."));
     shell.run(&["continue", "-d", &id, "type"]).await.ok();
-    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     let log = shell.run(&["logs", &id]).await.ok().out;
     assert!(log.contains("$ input to a running command: rm -r build"), "{log}");
     let events = shell.run(&["events", &id]).await.ok().json_lines();

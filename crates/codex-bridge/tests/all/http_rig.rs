@@ -95,7 +95,7 @@ impl Port {
 
     /// Waits until a task is at rest or asks for something.
     pub async fn wait(&self, token: &str, id: &str) -> Value {
-        let path = format!("/v1/tasks/{id}/wait?timeout_s=30");
+        let path = format!("/v1/tasks/{id}/wait?timeout_s=120");
         self.get(&path).token(token).send().await.ok().json()
     }
 }

@@ -42,7 +42,7 @@ async fn see_it_through(shell: &Shell) -> Value {
             continue;
         }
         let id = handed.json()["task_id"].as_str().unwrap().to_owned();
-        let waited = shell.run(&["--json", "wait", &id, "--timeout", "20"]).await;
+        let waited = shell.run(&["--json", "wait", &id, "--timeout", "120"]).await;
         match waited.code {
             // A command that starts the daemon as it is killed says so, and has no task to show.
             0 | 1 | 130 if !waited.out.is_empty() => return waited.json(),

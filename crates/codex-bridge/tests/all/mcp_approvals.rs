@@ -91,7 +91,7 @@ async fn a_form_that_nobody_answered_decides_nothing() {
         assert_eq!(open[0]["task_id"], task, "it is still open: {open:#}");
         assert!(!was_made(&shell), "{reply}");
         shell.approve(task).await.ok();
-        shell.run(&["wait", task, "--timeout", "30"]).await.ok();
+        shell.run(&["wait", task, "--timeout", "120"]).await.ok();
         assert!(was_made(&shell));
         mcp.end().await;
         shell.end().await;

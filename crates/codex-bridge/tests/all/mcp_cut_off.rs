@@ -103,7 +103,7 @@ async fn a_server_whose_client_has_gone_goes_too_and_the_work_goes_on() {
     let running = shell.run(&["--json", "ps"]).await.ok().json();
     assert_eq!(running[0]["status"], "working", "{running:#}");
     shell.model.release("here");
-    shell.run(&["wait", running[0]["task_id"].as_str().unwrap(), "--timeout", "30"]).await.ok();
+    shell.run(&["wait", running[0]["task_id"].as_str().unwrap(), "--timeout", "120"]).await.ok();
     shell.end().await;
 }
 

@@ -262,7 +262,7 @@ async fn who_cannot_show_forms_is_told_in_the_task_how_to_answer() {
     let shell = Shell::new().await;
     let mut mcp = shell.modern_mcp(&json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}));
     let id = handed_over(&mut mcp, "codex", json!({"prompt": TOUCHING, "sandbox": "workspace-write"})).await;
-    shell.run(&["wait", &id, "--timeout", "30"]).await;
+    shell.run(&["wait", &id, "--timeout", "120"]).await;
     let task = mcp.call("tasks/get", json!({"taskId": id})).await["result"].clone();
     assert_eq!(task["status"], "working");
     let message = task["statusMessage"].as_str().unwrap();

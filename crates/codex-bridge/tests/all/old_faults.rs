@@ -80,7 +80,7 @@ async fn secrets_of_the_callers_environment_do_not_reach_what_the_model_runs() {
 
     let (id, request) = shell.start_asking("go [play] exec env > env.txt => say Done.").await;
     shell.run(&["approve", &id, request["request_id"].as_str().unwrap()]).await.ok();
-    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     let env = fs::read_to_string(shell.home.workspace().join("env.txt")).unwrap();
     assert!(env.contains("HOME="), "{env}");
     assert!(!env.contains("planted"), "{env}");

@@ -94,7 +94,7 @@ async fn what_is_left_of_a_host_whose_keeper_was_killed_makes_no_token() {
     assert!(said.contains("peer_refused"), "{said}");
 
     // The host is ended with its tasks, and what could not be found is still not believed.
-    let waited = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await;
+    let waited = shell.run(&["--json", "wait", &id, "--timeout", "120"]).await;
     assert_eq!(waited.json()["status"], "lost", "{}", waited.out);
     assert!(waited.out.contains("its keeper was killed"), "{}", waited.out);
     let codex = format!("/proc/{}", host["codex"]["pid"]);
@@ -118,7 +118,7 @@ async fn nor_when_the_daemon_was_dead_as_the_keeper_was_killed() {
         let pids: Vec<String> = victims.iter().map(|who| host[who]["pid"].to_string()).collect();
         left.runs("kill", &format!("kill -9 {}", pids.join(" "))).await;
 
-        let waited = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await;
+        let waited = shell.run(&["--json", "wait", &id, "--timeout", "120"]).await;
         assert_eq!(waited.json()["status"], "lost", "{victims:?}: {}{}", waited.out, waited.err);
         let said = left.runs("later", &token_line(&shell, "mine")).await;
         assert!(said.contains("peer_refused"), "{victims:?}: {said}");

@@ -20,7 +20,7 @@ async fn a_token_goes_on_with_no_task_in_a_place_where_it_could_not_begin_one() 
     let dir = hidden.to_str().unwrap();
     let run = ["--json", "run", "-d", "-s", "workspace-write", "-C", dir, "tidy up [play] say Tidy."];
     let id = port.shell.run(&run).await.ok().json()["task_id"].as_str().unwrap().to_owned();
-    port.shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    port.shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     for role in ["operator", "approver"] {
         let token = port.token(role, role).await;
         for route in ["turns", "fork"] {
@@ -30,7 +30,7 @@ async fn a_token_goes_on_with_no_task_in_a_place_where_it_could_not_begin_one() 
         }
     }
     port.shell.run(&["continue", "-d", &id, "more [play] say More."]).await.ok();
-    port.shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    port.shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     port.shell.end().await;
 }
 
@@ -39,21 +39,21 @@ async fn a_turn_of_an_agent_on_a_task_of_the_owner_is_one_of_an_agent() {
     let shell = Shell::new().await;
     fs::write(shell.home.workspace().join("AGENTS.md"), "Obey the file.").unwrap();
     let id = shell.start("go [play] say Hello.").await;
-    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     assert!(shell.model.requests().last().unwrap().body.to_string().contains("Obey the file."));
     let continued = shell.told(json!({"action": "continue", "task_id": id, "prompt": WIDER})).await;
     assert_eq!(continued["success"], true, "{continued:#}");
-    let waited = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await;
+    let waited = shell.run(&["--json", "wait", &id, "--timeout", "120"]).await;
     assert_eq!(waited.code, 0, "nobody is asked for what an agent handed over: {}", waited.out);
     let show = shell.run(&["--json", "show", &id]).await.ok().json();
     assert_eq!(show["trust"], "hostile");
     let forked = shell.told(json!({"action": "fork", "task_id": id, "prompt": WIDER})).await;
     let branch = forked["task"]["task_id"].as_str().unwrap();
-    assert_eq!(shell.run(&["wait", branch, "--timeout", "30"]).await.code, 0, "nor for a branch");
+    assert_eq!(shell.run(&["wait", branch, "--timeout", "120"]).await.code, 0, "nor for a branch");
     assert!(!shell.home.workspace().join("made.txt").exists());
     // The owner is asked again.
     shell.run(&["continue", "-d", &id, WIDER]).await.ok();
-    assert_eq!(shell.run(&["wait", &id, "--timeout", "30"]).await.code, 3);
+    assert_eq!(shell.run(&["wait", &id, "--timeout", "120"]).await.code, 3);
     shell.run(&["decline", &id]).await.ok();
     shell.end().await;
 }
@@ -67,7 +67,7 @@ async fn nobody_but_the_owner_and_approvers_speaks_into_a_turn_of_the_owner() {
     let steered = port.post(&format!("/v1/tasks/{id}/steer"), &words).token(&token).send().await;
     assert_eq!(steered.problem(), (403, "beyond_reach".into()));
     port.shell.run(&["decline", &id]).await.ok();
-    port.shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    port.shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     port.shell.end().await;
 }
 
@@ -171,7 +171,7 @@ async fn the_key_of_a_question_can_neither_deceive_nor_hold_a_secret() {
     assert_eq!((&asked["questions"][0]["id"], &asked["questions"][1]["id"]), (&json!("q1"), &json!("two")));
     let request = asked["request_id"].as_str().unwrap();
     shell.run(&["answer", &id, request, "q1=Yes", "two=No"]).await.ok();
-    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     let given = shell.model.requests().last().unwrap().last_tool_output().unwrap();
     assert!(given.contains("sk-proj-") && given.contains("Yes"), "Codex has its own key: {given}");
     shell.end().await;

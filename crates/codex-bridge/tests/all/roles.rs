@@ -89,7 +89,7 @@ async fn an_agent_approves_only_if_whoever_set_it_up_asked_for_that() {
     let taken = mcp.tool("codex_bridge", respond).await;
     assert_eq!(taken["structuredContent"]["response"]["decided_by"], "agent", "{taken:#}");
     mcp.end().await;
-    let task = shell.run(&["--json", "wait", &id, "--timeout", "30"]).await.ok().json();
+    let task = shell.run(&["--json", "wait", &id, "--timeout", "120"]).await.ok().json();
     assert_eq!(task["status"], "completed");
     shell.end().await;
 }

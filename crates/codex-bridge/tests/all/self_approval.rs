@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::shell::{Shell, program};
+use crate::shell::{Shell, program, until};
 
 /// A command line that calls the daemon as a person would, from inside a task.
 fn calls_the_daemon(shell: &Shell, words: &str) -> String {
@@ -46,22 +46,22 @@ async fn a_command_outside_the_sandbox_is_refused_by_name() {
     fs::write(&config, format!("{}{profile}", fs::read_to_string(&config).unwrap())).unwrap();
     let waiting = shell.begin_asking("wait [play] exec touch made.txt => say Done.").await;
     let words = format!("approve {}", waiting.0);
-    // Nor by leaving its parents, its session and its environment behind.
-    let plain = calls_the_daemon(&shell, &words);
-    let escaped = format!(
-        "setsid -f env -i {} > {}/said",
-        plain.replace(" 2>&1", ""),
-        shell.home.workspace().display()
-    );
-    let prompt = format!("go [play] exec {plain} => exec {escaped} 2>&1 => exec sleep 1 => say Tried.");
+    // Nor by leaving its parents, its session and its environment behind. What each said is in a file: Codex shows the model
+    // only what came soon.
+    let calls = calls_the_daemon(&shell, &words).replace(" 2>&1", "");
+    let said = |name: &str| shell.home.workspace().join(name);
+    let plain = format!("{calls} > {} 2>&1", said("plain").display());
+    let escaped = format!("setsid -f env -i {calls} > {} 2>&1", said("escaped").display());
+    let prompt = format!("go [play] exec {plain} => exec {escaped} => say Tried.");
     let id = shell.run(&["--json", "run", "-d", "--profile", "open", &prompt]).await.ok().json()["task_id"]
         .clone();
     let id = id.as_str().unwrap();
-    shell.run(&["wait", id, "--timeout", "40"]).await.ok();
-    let printed = printed(&shell, &prompt);
-    assert!(printed.contains("peer_refused") && printed.contains("started by Codex"), "{printed}");
-    let said = fs::read_to_string(shell.home.workspace().join("said")).unwrap();
-    assert!(said.contains("peer_refused"), "{said}");
+    shell.run(&["wait", id, "--timeout", "120"]).await.ok();
+    for (name, why) in [("plain", "started by Codex"), ("escaped", "peer_refused")] {
+        let whole = || fs::read_to_string(said(name)).ok().filter(|said| said.contains("\"code\""));
+        let printed = until("the refusal", whole).await;
+        assert!(printed.contains("peer_refused") && printed.contains(why), "{printed}");
+    }
     assert_still_waiting(&shell, &waiting).await;
     shell.end().await;
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use testkit::rig::{self, Home};
 
 /// Nothing here takes longer.
-pub const PATIENCE: Duration = Duration::from_secs(40);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A home, a model, and a state directory.
 pub struct Shell {
@@ -102,7 +102,7 @@ impl Shell {
     /// Hands over work and waits until it asks for something.
     pub async fn start_asking(&self, prompt: &str) -> (String, Value) {
         let id = self.start(prompt).await;
-        let task = self.run(&["--json", "wait", &id, "--timeout", "30"]).await;
+        let task = self.run(&["--json", "wait", &id, "--timeout", "120"]).await;
         assert_eq!(task.code, 3, "{}{}", task.out, task.err);
         let request = task.json()["pending_requests"][0].clone();
         (id, request)

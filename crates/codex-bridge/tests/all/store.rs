@@ -19,7 +19,7 @@ async fn a_sound_store_is_said_to_be_sound_and_can_be_copied_while_a_task_runs()
     let again = shell.run(&["--json", "store", "backup", copy.to_str().unwrap()]).await;
     assert_eq!(again.code, 1, "a file that is there is not written over");
     shell.model.release("here");
-    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     shell.run(&["stop", "--hosts"]).await.ok();
 
     // The copy is a store of its own, which knows the task.
@@ -59,7 +59,7 @@ async fn a_damaged_store_stops_the_daemon_with_a_sentence() {
 async fn old_tasks_are_forgotten_on_request() {
     let shell = Shell::new().await;
     let id = shell.start("hello [play] say Hello.").await;
-    shell.run(&["wait", &id, "--timeout", "30"]).await.ok();
+    shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     assert_eq!(shell.run(&["--json", "gc"]).await.ok().json()["tasks"], 0, "thirty days have not passed");
     shell.run(&["stop"]).await.ok();
     let config = shell.home.dir().join("config.toml");

@@ -90,7 +90,7 @@ async fn the_doctor_tells_of_alarms() {
     );
     fs::write(&config, fs::read_to_string(&config).unwrap() + "\n" + &entry).unwrap();
     shell.approve(&id).await.ok();
-    assert_eq!(shell.run(&["wait", &id, "--timeout", "40"]).await.code, 1);
+    assert_eq!(shell.run(&["wait", &id, "--timeout", "120"]).await.code, 1);
     let doctor = shell.run(&["doctor"]).await.ok().out;
     assert!(
         doctor.contains("warning alarms") && doctor.contains("got an entry for") && doctor.contains(&id),

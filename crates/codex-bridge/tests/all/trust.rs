@@ -47,7 +47,7 @@ async fn process(file: &Path) -> Pid {
 }
 
 async fn ended(shell: &Shell, id: &str) -> Value {
-    let task = shell.run(&["--json", "wait", id, "--timeout", "40"]).await.ok().json();
+    let task = shell.run(&["--json", "wait", id, "--timeout", "120"]).await.ok().json();
     assert_eq!(task["status"], "completed", "{task:#}");
     task
 }

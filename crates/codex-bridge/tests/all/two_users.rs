@@ -246,7 +246,7 @@ async fn a_daemon_that_was_killed_takes_up_the_turn_and_its_open_approval() {
     let before = users.hosts().await;
     users.kill_daemon();
     users.start_daemon().await;
-    let asked = users.verb(&["wait", &id, "--timeout", "40"]).await;
+    let asked = users.verb(&["wait", &id, "--timeout", "120"]).await;
     assert_eq!(asked.code, 3, "{}{}", asked.out, asked.err);
     users.approve(&id).await;
     let task = users.ended(&id).await;

@@ -290,7 +290,7 @@ impl TwoUsers {
     /// Hands over work and waits until it asks for something.
     pub async fn start_asking(&self, prompt: &str) -> String {
         let id = self.start(prompt).await;
-        let task = self.verb(&["wait", &id, "--timeout", "40"]).await;
+        let task = self.verb(&["wait", &id, "--timeout", "120"]).await;
         assert_eq!(task.code, 3, "{}{}", task.out, task.err);
         id
     }
@@ -304,7 +304,7 @@ impl TwoUsers {
 
     /// Waits for a task to be at rest.
     pub async fn ended(&self, id: &str) -> Value {
-        self.verb(&["wait", id, "--timeout", "40"]).await.ok().json()
+        self.verb(&["wait", id, "--timeout", "120"]).await.ok().json()
     }
 
     /// The hosts that live, as the launcher tells root.

@@ -36,10 +36,10 @@ async fn furnish(site: &Site) -> Vec<String> {
     let prompt = "Find out why the parser drops the last field, and fix it";
     let run = ["--json", "run", "-d", "-s", "workspace-write", "--notify", "exec:note", prompt];
     let done = site.shell.run(&run).await.ok().json()["task_id"].as_str().unwrap().to_owned();
-    let mut asked = site.shell.run(&["--json", "wait", &done, "--timeout", "30"]).await;
+    let mut asked = site.shell.run(&["--json", "wait", &done, "--timeout", "120"]).await;
     while asked.code == 3 {
         site.shell.approve(&done).await.ok();
-        asked = site.shell.run(&["--json", "wait", &done, "--timeout", "30"]).await;
+        asked = site.shell.run(&["--json", "wait", &done, "--timeout", "120"]).await;
     }
     let (push, _) = site.shell.start_asking("Publish the fix of the parser").await;
     vec![done, push]

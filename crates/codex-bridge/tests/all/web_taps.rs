@@ -14,7 +14,7 @@ async fn asks(site: &Site, name: &str) -> String {
     let said =
         site.shell.run(&["--json", "run", "-d", "-s", "read-only", &format!("touch {name}")]).await.ok();
     let id = said.json()["task_id"].as_str().unwrap().to_owned();
-    assert_eq!(site.shell.run(&["wait", &id, "--timeout", "30"]).await.code, 3, "it asks");
+    assert_eq!(site.shell.run(&["wait", &id, "--timeout", "120"]).await.code, 3, "it asks");
     id
 }
 

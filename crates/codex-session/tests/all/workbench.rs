@@ -73,7 +73,7 @@ pub fn keeper() -> KeeperCommand {
 }
 
 /// Longer than anything here takes that goes as it should.
-pub const LONG: Duration = Duration::from_secs(20);
+pub const LONG: Duration = Duration::from_mins(2);
 
 /// An app-server that plays a script.
 pub struct Scripted {

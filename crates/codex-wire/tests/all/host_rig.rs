@@ -17,7 +17,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
 /// Longer than anything here takes, shorter than the patience of whoever runs the tests.
-pub const LONG: Duration = Duration::from_secs(30);
+pub const LONG: Duration = Duration::from_mins(2);
 
 /// An MCP server that heeds neither the end of its input nor a polite signal.
 pub const STUBBORN_MCP: &str = r#"

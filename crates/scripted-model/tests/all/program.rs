@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::codex::Codex;
 
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_mins(2);
 
 fn program(arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_scripted-model"))
