@@ -23,7 +23,7 @@ use crate::request::{RequestName, RequestRecord};
 use crate::runner;
 use crate::seal;
 use crate::store::{self, Store, Write};
-use crate::task::{Limits, Parked, Settings, Status, Task, TaskId, TimeMs};
+use crate::task::{Limits, Parked, Settings, ShownStatus, Status, Task, TaskId, TimeMs};
 use crate::token;
 use crate::trust::Trust;
 
@@ -140,12 +140,24 @@ pub struct Continued {
 /// A task with what is open on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskView {
-    /// The task, its status as people see it.
+    /// The task, as it is remembered.
     pub task: Task,
     /// What it waits for, the oldest first.
     pub open_requests: Vec<RequestRecord>,
     /// How far its directory is trusted now.
     pub trust: Trust,
+}
+
+impl TaskView {
+    /// Where the task stands, as people see it: a turn with open requests waits for them.
+    pub fn status(&self) -> ShownStatus {
+        let status = self.task.status;
+        if self.open_requests.is_empty() || !matches!(status, Status::Working | Status::Starting) {
+            return ShownStatus::Stored(status);
+        }
+        let only_questions = self.open_requests.iter().all(|request| request.ask.is_question());
+        if only_questions { ShownStatus::WaitingForUserInput } else { ShownStatus::WaitingForApproval }
+    }
 }
 
 /// Why the bridge did not do it.

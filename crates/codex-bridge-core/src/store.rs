@@ -224,7 +224,7 @@ pub struct Counts {
 /// Which tasks.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TaskFilter {
-    /// Only those of these states; empty is all. The two waiting states are not stored and match nothing.
+    /// Only those of these states; empty is all.
     pub statuses: Vec<Status>,
     /// Only the one that this request started.
     pub client_request_id: Option<String>,

@@ -77,7 +77,7 @@ pub struct Task {
     pub completed_at: Option<TimeMs>,
 }
 
-/// Where a task stands. Waiting for people is not stored: it follows from the open requests.
+/// Where a task stands, as it is remembered. That it waits for people follows from its open requests: [`ShownStatus`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -87,10 +87,6 @@ pub enum Status {
     Starting,
     /// A turn runs.
     Working,
-    /// A turn waits for somebody's approval.
-    WaitingForApproval,
-    /// A turn waits for somebody's answer.
-    WaitingForUserInput,
     /// A turn is being stopped.
     Interrupting,
     /// Its last turn completed.
@@ -107,12 +103,10 @@ pub enum Status {
 
 impl Status {
     /// All of them, in the order of a task's life.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 9] = [
         Self::Queued,
         Self::Starting,
         Self::Working,
-        Self::WaitingForApproval,
-        Self::WaitingForUserInput,
         Self::Interrupting,
         Self::Completed,
         Self::Failed,
@@ -127,8 +121,6 @@ impl Status {
             Self::Queued => "queued",
             Self::Starting => "starting",
             Self::Working => "working",
-            Self::WaitingForApproval => "waiting_for_approval",
-            Self::WaitingForUserInput => "waiting_for_user_input",
             Self::Interrupting => "interrupting",
             Self::Completed => "completed",
             Self::Failed => "failed",
@@ -155,7 +147,63 @@ impl fmt::Display for Status {
     }
 }
 
-impl FromStr for Status {
+/// Where a task stands, as people see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShownStatus {
+    /// A turn waits for somebody's approval.
+    WaitingForApproval,
+    /// A turn waits for somebody's answer.
+    WaitingForUserInput,
+    /// As it is remembered.
+    #[serde(untagged)]
+    Stored(Status),
+}
+
+impl ShownStatus {
+    /// All of them, in the order of a task's life.
+    pub const ALL: [Self; 11] = [
+        Self::Stored(Status::Queued),
+        Self::Stored(Status::Starting),
+        Self::Stored(Status::Working),
+        Self::WaitingForApproval,
+        Self::WaitingForUserInput,
+        Self::Stored(Status::Interrupting),
+        Self::Stored(Status::Completed),
+        Self::Stored(Status::Failed),
+        Self::Stored(Status::Cancelled),
+        Self::Stored(Status::Lost),
+        Self::Stored(Status::Paused),
+    ];
+
+    /// As it is written everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::WaitingForApproval => "waiting_for_approval",
+            Self::WaitingForUserInput => "waiting_for_user_input",
+            Self::Stored(status) => status.as_str(),
+        }
+    }
+
+    /// Whether nothing happens any more unless someone asks for it.
+    pub fn is_at_rest(self) -> bool {
+        matches!(self, Self::Stored(status) if status.is_at_rest())
+    }
+}
+
+impl PartialEq<Status> for ShownStatus {
+    fn eq(&self, status: &Status) -> bool {
+        *self == Self::Stored(*status)
+    }
+}
+
+impl fmt::Display for ShownStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for ShownStatus {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Bridge, Error, now_ms};
 use crate::store::TaskFilter;
-use crate::task::{Status, TimeMs};
+use crate::task::{ShownStatus, Status, TimeMs};
 
 /// What stands now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Tasks by their state as people see it; states without any are left out.
-    pub tasks: HashMap<Status, u64>,
+    pub tasks: HashMap<ShownStatus, u64>,
     /// What waits for people.
     pub open_requests: u64,
     /// What is still to be delivered.
@@ -84,12 +84,13 @@ impl Bridge {
     /// What stands now. Of tasks only those at work are read, however many are remembered.
     pub async fn standing(&self) -> Result<Standing, Error> {
         let counts = self.inner.store.counts().await?;
-        let mut tasks = counts.tasks;
         // Whether these wait for people is not stored.
         let at_work = vec![Status::Starting, Status::Working];
-        tasks.retain(|status, _| !at_work.contains(status));
+        let others = counts.tasks.into_iter().filter(|(status, _)| !at_work.contains(status));
+        let mut tasks: HashMap<ShownStatus, u64> =
+            others.map(|(status, count)| (ShownStatus::Stored(status), count)).collect();
         for view in self.list(&TaskFilter { statuses: at_work, ..TaskFilter::default() }).await? {
-            *tasks.entry(view.task.status).or_default() += 1;
+            *tasks.entry(view.status()).or_default() += 1;
         }
         Ok(Standing {
             tasks,

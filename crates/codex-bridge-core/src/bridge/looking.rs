@@ -9,7 +9,7 @@ use super::{Bridge, Error, News, OpenText, TaskView};
 use crate::event::{Event, Seq};
 use crate::request::{OpenedChanges, RequestRecord, RequestState};
 use crate::store::{AuditFilter, AuditLine, RequestFilter, TaskFilter};
-use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
+use crate::task::{Task, TaskId, TimeMs, TurnRecord};
 
 impl Bridge {
     /// A task by its id, a unique beginning of it, or its Codex thread.
@@ -44,7 +44,7 @@ impl Bridge {
         }
     }
 
-    /// Tasks, the newest first. The two waiting states may be asked for as any other.
+    /// Tasks, the newest first.
     pub async fn list(&self, filter: &TaskFilter) -> Result<Vec<TaskView>, Error> {
         let mut open: HashMap<TaskId, Vec<RequestRecord>> = HashMap::new();
         for request in self.open_requests(None).await? {
@@ -70,13 +70,7 @@ impl Bridge {
         Ok(view)
     }
 
-    /// The status as people see it: waiting follows from what is open.
-    fn with_requests(&self, open_requests: Vec<RequestRecord>, mut task: Task) -> TaskView {
-        if matches!(task.status, Status::Working | Status::Starting) && !open_requests.is_empty() {
-            let only_questions = open_requests.iter().all(|request| request.ask.is_question());
-            task.status =
-                if only_questions { Status::WaitingForUserInput } else { Status::WaitingForApproval };
-        }
+    fn with_requests(&self, open_requests: Vec<RequestRecord>, task: Task) -> TaskView {
         let trust = self.inner.config.trust_of(&task.settings);
         TaskView { task, open_requests, trust }
     }

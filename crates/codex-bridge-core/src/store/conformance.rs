@@ -36,7 +36,7 @@ macro_rules! store_stories {
             an_empty_batch_changes_nothing
             the_same_client_request_starts_one_task
             an_unknown_task_is_refused
-            waiting_is_not_stored
+            tasks_are_found_by_their_status
             numbers_begin_at_one_and_have_no_gaps
             a_refused_batch_takes_no_number_and_harms_no_other
             events_are_read_by_cursor
@@ -287,17 +287,10 @@ pub async fn an_unknown_task_is_refused(store: &impl Store) {
     assert_eq!(store.requests(&RequestFilter::default()).await.unwrap(), []);
 }
 
-/// It follows from the requests.
-pub async fn waiting_is_not_stored(store: &impl Store) {
+/// Each status is kept.
+pub async fn tasks_are_found_by_their_status(store: &impl Store) {
     commit(store, vec![add(new_task(1))]).await;
-    for status in [Status::WaitingForApproval, Status::WaitingForUserInput] {
-        let waiting = |number| crate::task::Task { status, ..new_task(number) };
-        refused(store, vec![add(waiting(2))]).await;
-        refused(store, vec![Write::SaveTask(Box::new(waiting(1)))]).await;
-        let filter = TaskFilter { statuses: vec![status], ..TaskFilter::default() };
-        assert_eq!(listed(store, filter).await, [""; 0]);
-    }
-    for status in Status::ALL.into_iter().filter(|status| !status.as_str().starts_with("waiting")) {
+    for status in Status::ALL {
         commit(store, vec![Write::SaveTask(Box::new(crate::task::Task { status, ..new_task(1) }))]).await;
         let filter = TaskFilter { statuses: vec![status], ..TaskFilter::default() };
         assert_eq!(listed(store, filter).await, ids(&[1]), "{status}");

@@ -17,7 +17,7 @@ use crate::inbox::{
 };
 use crate::outbox::{Delivery, Occasion, State as DeliveryState};
 use crate::request::{RequestName, RequestRecord, RequestState, WholeChanges};
-use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
+use crate::task::{Task, TaskId, TimeMs, TurnRecord};
 use crate::token::{Token, Used};
 
 /// A store in memory.
@@ -107,14 +107,12 @@ impl State {
         if self.has(&task.id) {
             return Err(refused("that id is taken"));
         }
-        check_status(task.status)?;
         self.logs.insert(task.id.clone(), Log::default());
         self.tasks.push(task);
         Ok(())
     }
 
     fn save_task(&mut self, task: Task) -> Result<(), Error> {
-        check_status(task.status)?;
         let asked = task.client_request_id.as_ref();
         let is_taken = |known: &Task| known.id != task.id && known.client_request_id.as_ref() == asked;
         if asked.is_some() && self.tasks.iter().any(is_taken) {
@@ -454,13 +452,6 @@ fn fits(message: &Message, filter: &MessageFilter) -> bool {
         && (filter.states.is_empty() || filter.states.contains(&message.state))
         && filter.since.is_none_or(|since| message.received_at >= since)
         && (!filter.unacknowledged || message.acknowledged_at.is_none())
-}
-
-fn check_status(status: Status) -> Result<(), Error> {
-    match status {
-        Status::WaitingForApproval | Status::WaitingForUserInput => Err(refused("waiting is not stored")),
-        _ => Ok(()),
-    }
 }
 
 fn unknown(id: &TaskId) -> Error {

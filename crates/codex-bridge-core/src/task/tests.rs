@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{Limits, Task, Tokens, Usage, Used, Waived};
+use super::{Limits, ShownStatus, Status, Task, Tokens, Usage, Used, Waived};
 use crate::store::conformance::samples;
 
 fn limited(limits: Limits, used: Used, tokens: u64) -> Task {
@@ -41,4 +41,20 @@ fn continuing_beyond_time_or_tokens_gives_as_much_again() {
     assert_eq!((task.work_left_ms(), task.token_limit()), (Some(60_000), Some(250)));
     task.waive_reached_limits();
     assert_eq!((task.work_left_ms(), task.token_limit()), (Some(60_000), Some(250)), "not twice");
+}
+
+#[test]
+fn a_status_has_one_word_wherever_it_is_written() {
+    for status in ShownStatus::ALL {
+        let word = serde_json::json!(status.as_str());
+        assert_eq!(serde_json::to_value(status).unwrap(), word);
+        assert_eq!(serde_json::from_value::<ShownStatus>(word).unwrap(), status);
+        assert_eq!(status.as_str().parse(), Ok(status));
+    }
+    for status in Status::ALL {
+        assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+        assert!(ShownStatus::ALL.contains(&ShownStatus::Stored(status)));
+    }
+    assert!(serde_json::from_value::<ShownStatus>("asleep".into()).is_err());
+    assert_eq!("asleep".parse::<ShownStatus>(), Err("unknown status asleep".to_owned()));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use codex_bridge_core::NewTask;
 use codex_bridge_core::bridge::{DecisionOutcome, Error, Giver, Which};
 use codex_bridge_core::store::TaskFilter;
-use codex_bridge_core::task::Status;
+use codex_bridge_core::task::{ShownStatus, Status};
 use codex_session::ask::ShownChangeKind;
 use codex_session::{Decision, SteerOutcome};
 use scripted_model::{Scenario, ToolCall};
@@ -38,7 +38,7 @@ async fn an_approval_waits_for_a_person_and_is_reported_when_codex_took_it() {
     let bridge = bench.open().await;
     let task = bridge.start(bench.writing_task("make x")).await.unwrap().task;
     let view = asked(&bridge, task.id.as_str()).await;
-    assert_eq!(view.task.status, Status::WaitingForApproval);
+    assert_eq!(view.status(), ShownStatus::WaitingForApproval);
     let report = decide(&bridge, task.id.as_str(), Decision::Accept, "ada").await.unwrap();
     assert_eq!((report.outcome, report.decided_by.as_deref()), (DecisionOutcome::Resolved, Some("ada")));
     let late = bridge

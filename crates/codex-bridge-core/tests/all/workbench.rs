@@ -11,7 +11,7 @@ use codex_bridge_core::place::Grounds;
 use codex_bridge_core::seal::Key;
 use codex_bridge_core::skills::SkillPlaces;
 use codex_bridge_core::store::sqlite::Sqlite;
-use codex_bridge_core::task::{Limits, Settings, Status};
+use codex_bridge_core::task::{Limits, Settings, ShownStatus};
 use codex_bridge_core::trust::TrustedRoots;
 use codex_bridge_core::{Bridge, Config, NewTask, OnHostLoss, TaskView};
 use codex_session::{ApprovalPolicy, Decision, Sandbox};
@@ -144,7 +144,10 @@ pub async fn at_rest(bridge: &Bridge, id: &str) -> TaskView {
 pub async fn asked(bridge: &Bridge, id: &str) -> TaskView {
     let view = bridge.wait(id, PATIENCE).await.unwrap();
     assert!(!view.open_requests.is_empty(), "{view:?}");
-    assert!(matches!(view.task.status, Status::WaitingForApproval | Status::WaitingForUserInput), "{view:?}");
+    assert!(
+        matches!(view.status(), ShownStatus::WaitingForApproval | ShownStatus::WaitingForUserInput),
+        "{view:?}"
+    );
     view
 }
 

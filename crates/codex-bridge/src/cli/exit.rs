@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use codex_bridge_core::task::Status;
+use codex_bridge_core::task::{ShownStatus, Status};
 
 use crate::failure::{Code, Exit, Failure};
 use crate::view::Task;
@@ -22,11 +22,16 @@ pub const INTERRUPTED: u8 = 130;
 
 /// The exit code that tells how a task stands.
 pub fn of(task: &Task) -> ExitCode {
-    ExitCode::from(match task.status {
+    let status = match task.status {
+        ShownStatus::WaitingForApproval | ShownStatus::WaitingForUserInput => {
+            return ExitCode::from(NEEDS_ANSWER);
+        }
+        ShownStatus::Stored(status) => status,
+    };
+    ExitCode::from(match status {
         Status::Completed => DONE,
         Status::Failed | Status::Lost | Status::Paused => FAILED,
         Status::Cancelled => INTERRUPTED,
-        Status::WaitingForApproval | Status::WaitingForUserInput => NEEDS_ANSWER,
         Status::Queued | Status::Starting | Status::Working | Status::Interrupting => TIME_OUT,
     })
 }

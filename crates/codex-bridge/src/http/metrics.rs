@@ -9,7 +9,7 @@ use codex_bridge_core::Bridge;
 use codex_bridge_core::bridge::{Standing, Tally, Watchdog};
 use codex_bridge_core::request::RequestName;
 use codex_bridge_core::store::RequestFilter;
-use codex_bridge_core::task::{Status, Task, TaskId, TimeMs, Tokens};
+use codex_bridge_core::task::{ShownStatus, Task, TaskId, TimeMs, Tokens};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -173,7 +173,7 @@ fn tallied(tally: &Tally, registry: &mut Registry) {
 
 fn standing(standing: &Standing, registry: &mut Registry) {
     let by_state = Family::<Labels, Gauge>::default();
-    for status in Status::ALL {
+    for status in ShownStatus::ALL {
         let count = standing.tasks.get(&status).copied().unwrap_or_default();
         by_state.get_or_create(&[("state", status.to_string())]).set(whole(count));
     }

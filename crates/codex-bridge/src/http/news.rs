@@ -14,7 +14,7 @@ use bytes::Bytes;
 use codex_bridge_core::event::Line;
 use codex_bridge_core::request::RequestName;
 use codex_bridge_core::store::{self, TaskFilter};
-use codex_bridge_core::task::{Status, TaskId};
+use codex_bridge_core::task::{ShownStatus, Status, TaskId};
 use codex_bridge_core::{Bridge, News, TaskView};
 use serde_json::json;
 use tokio::sync::Notify;
@@ -104,7 +104,7 @@ struct Observer {
     digest: Digest,
     meter: Arc<Meter>,
     /// What was told of tasks that are under way.
-    known: HashMap<TaskId, (Status, usize)>,
+    known: HashMap<TaskId, (ShownStatus, usize)>,
     open: u64,
 }
 
@@ -140,7 +140,7 @@ impl Observer {
         // The newest last: those are remembered longest.
         for view in self.under_way().await.into_iter().rev() {
             self.meter.knows(&view.task);
-            self.known.insert(view.task.id.clone(), (view.task.status, view.open_requests.len()));
+            self.known.insert(view.task.id.clone(), (view.status(), view.open_requests.len()));
         }
         self.open = open_requests(&self.bridge).await.unwrap_or_default();
     }
@@ -185,7 +185,7 @@ impl Observer {
                 continue;
             };
             self.meter.used(&view.task);
-            let now = (view.task.status, view.open_requests.len());
+            let now = (view.status(), view.open_requests.len());
             let before = self.known.insert(task_id.clone(), now);
             is_asked |= before.map_or(0, |(_, open)| open) != now.1;
             if view.task.status.is_at_rest() {

@@ -10,7 +10,7 @@ use axum::{Extension, Json};
 use codex_bridge_core::Caller;
 use codex_bridge_core::desk::calls::{Fork, Prompt, Start};
 use codex_bridge_core::store::TaskFilter;
-use codex_bridge_core::task::{Status, TaskId};
+use codex_bridge_core::task::{ShownStatus, Status, TaskId};
 
 use super::{App, Body, Path, Query, Refusal, Reply, page};
 use crate::calls;
@@ -59,7 +59,7 @@ pub async fn list(
     Extension(caller): Extension<Caller>,
     Query(list): Query<calls::List>,
 ) -> Result<Response, Refusal> {
-    let status = list.status.as_deref().map(str::parse::<Status>).transpose();
+    let status = list.status.as_deref().map(str::parse::<ShownStatus>).transpose();
     let status = status.map_err(|message| Failure::new(Code::UnknownStatus, message))?;
     let limit = page::limit(list.limit)?;
     let everything = list.all || status.is_some();
@@ -78,7 +78,7 @@ pub async fn list(
         let page = app.desk.list(&caller, &filter).await?;
         let is_last = page.len() < limit;
         filter.before = page.last().map(|view| view.task.id.clone());
-        tasks.extend(page.into_iter().filter(|view| status.is_none_or(|status| view.task.status == status)));
+        tasks.extend(page.into_iter().filter(|view| status.is_none_or(|status| view.status() == status)));
         if is_last || tasks.len() >= limit {
             break is_last && tasks.len() <= limit;
         }
@@ -96,13 +96,13 @@ fn next_page(asked: &calls::List, last: &TaskId) -> String {
 }
 
 /// The stored states in which a task can be that people see in this one: waiting is not stored.
-fn stored(status: Option<Status>) -> TaskFilter {
+fn stored(status: Option<ShownStatus>) -> TaskFilter {
     let statuses = match status {
         None => Vec::new(),
-        Some(Status::WaitingForApproval | Status::WaitingForUserInput) => {
+        Some(ShownStatus::WaitingForApproval | ShownStatus::WaitingForUserInput) => {
             vec![Status::Starting, Status::Working]
         }
-        Some(status) => vec![status],
+        Some(ShownStatus::Stored(status)) => vec![status],
     };
     TaskFilter { statuses, ..TaskFilter::default() }
 }
@@ -142,7 +142,7 @@ pub async fn turns(State(app): State<App>, Path(id): Path<String>) -> Reply<Vec<
 pub async fn result(State(app): State<App>, Path(id): Path<String>) -> Reply<TaskResult> {
     let view = app.bridge.show(&id).await?;
     if !view.task.status.is_at_rest() {
-        return Err(view::no_result_yet(&view.task).into());
+        return Err(view::no_result_yet(&view).into());
     }
     Ok(Json(view.into()))
 }

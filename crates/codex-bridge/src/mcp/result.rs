@@ -1,6 +1,6 @@
 //! What calls give back: text for models, and the same for programs.
 
-use codex_bridge_core::task::Status;
+use codex_bridge_core::task::{ShownStatus, Status};
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData};
 use serde_json::{Value, json};
 
@@ -49,7 +49,12 @@ impl About<'_> {
             }
             status => said.cloned().unwrap_or_else(|| format!("The task is {status}.")),
         };
-        self.told(&content, finished.status, json!({}), finished.status != Status::Completed)
+        self.told(
+            &content,
+            ShownStatus::Stored(finished.status),
+            json!({}),
+            finished.status != Status::Completed,
+        )
     }
 
     /// The state of a call whose task waits for somebody whom the client cannot ask.
@@ -79,7 +84,7 @@ impl About<'_> {
         result(content, told, true)
     }
 
-    fn told(&self, content: &str, status: Status, more: Value, is_error: bool) -> CallToolResult {
+    fn told(&self, content: &str, status: ShownStatus, more: Value, is_error: bool) -> CallToolResult {
         let mut told = self.fields(content);
         told["status"] = json!(status);
         merge(&mut told, more);

@@ -3,7 +3,7 @@
 //! A task can be continued, a call has one answer for good: so the answer comes from the rows of the task's turns, and not
 //! from the task as it stands today.
 
-use codex_bridge_core::task::Status;
+use codex_bridge_core::task::{ShownStatus, Status};
 use codex_session::TurnOutcome;
 
 use crate::failure::{Code, Failure};
@@ -79,8 +79,9 @@ pub struct Finished {
 impl Finished {
     /// How the last turn of a task finished.
     fn of(task: &Task) -> Option<Self> {
-        task.status.is_at_rest().then(|| Self {
-            status: task.status,
+        let ShownStatus::Stored(status) = task.status else { return None };
+        status.is_at_rest().then(|| Self {
+            status,
             reason: task.reason.clone(),
             final_text: task.final_text.clone(),
             error: task.error.as_ref().map(|error| error.message.clone()),

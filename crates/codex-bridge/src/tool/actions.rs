@@ -8,7 +8,7 @@ use codex_bridge_core::bridge::{self, DecisionOutcome, DecisionReport, Telling};
 use codex_bridge_core::desk::calls::{Decide, Door, Fork, Prompt, Start, answers_of, decision_word};
 use codex_bridge_core::desk::{Caller, Desk, Steered};
 use codex_bridge_core::store::TaskFilter;
-use codex_bridge_core::task::Status;
+use codex_bridge_core::task::{ShownStatus, Status};
 use codex_session::Decision;
 use serde_json::{Map, Value, json};
 
@@ -53,7 +53,8 @@ pub async fn start(desk: &Desk, caller: &Caller, call: Call, caller_cwd: Option<
 
 /// The task once its turn has begun, or as it stands when that takes too long.
 async fn until_begun(desk: &Desk, caller: &Caller, started: TaskView) -> Result<TaskView, Failure> {
-    let has_begun = |view: &TaskView| !matches!(view.task.status, Status::Queued | Status::Starting);
+    let has_begun =
+        |view: &TaskView| !matches!(view.status(), ShownStatus::Stored(Status::Queued | Status::Starting));
     Ok(desk.wait_until(caller, started.task.id.as_str(), BEGIN_LIMIT, has_begun).await?)
 }
 
@@ -192,7 +193,7 @@ pub async fn result(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let view = desk.show(caller, call.task_id()?).await?;
     let task = &view.task;
     if !task.status.is_at_rest() {
-        return Err(no_result_yet(task));
+        return Err(no_result_yet(&view));
     }
     Ok(json!({
         "success": true, "task_id": task.id, "status": task.status, "final_text": task.final_text,

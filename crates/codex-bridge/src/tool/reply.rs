@@ -35,7 +35,7 @@ pub fn task(view: &TaskView, last_event: Option<&Event>) -> Map<String, Value> {
     let mut fields = json!({
         "task_id": task.id,
         "hermes_task_id": task.id,
-        "status": task.status,
+        "status": view.status(),
         "reason": task.reason,
         "prompt_summary": task.prompt_summary,
         "codex_thread_id": task.thread_id,

@@ -3,7 +3,7 @@
 use codex_bridge_core::bridge::Continued;
 use codex_bridge_core::event::Line;
 use codex_bridge_core::task::{
-    self, Before, Limits, Notification as StoredNotification, Status, TaskError, TaskId, TurnProgress,
+    self, Before, Limits, Notification as StoredNotification, ShownStatus, TaskError, TaskId, TurnProgress,
     TurnRecord, Used,
 };
 use codex_bridge_core::trust::Trust;
@@ -23,7 +23,7 @@ pub struct Task {
     pub task_id: String,
     /// Where it stands; waiting for people included.
     #[schemars(schema_with = "words::status")]
-    pub status: Status,
+    pub status: ShownStatus,
     /// Why it is paused, lost or cancelled.
     pub reason: Option<String>,
     /// What it waits for before it goes on by itself, if it does.
@@ -101,7 +101,7 @@ pub struct ShortTask {
     pub task_id: String,
     /// Where it stands.
     #[schemars(schema_with = "words::status")]
-    pub status: Status,
+    pub status: ShownStatus,
     /// Why it is paused, lost or cancelled.
     pub reason: Option<String>,
     /// The beginning of its first prompt, redacted.
@@ -131,7 +131,7 @@ pub struct TaskResult {
     pub task_id: String,
     /// How it ended.
     #[schemars(schema_with = "words::status")]
-    pub status: Status,
+    pub status: ShownStatus,
     /// Why it is paused, lost or cancelled.
     pub reason: Option<String>,
     /// The answer of its last turn.
@@ -224,7 +224,7 @@ pub struct TaskNews {
     pub task_id: String,
     /// Where it stands.
     #[schemars(schema_with = "words::status")]
-    pub status: Status,
+    pub status: ShownStatus,
     /// How many requests it waits for.
     pub open_requests: usize,
     /// When it changed.
@@ -269,10 +269,12 @@ pub struct Tokens {
 }
 
 impl From<TaskView> for Task {
-    fn from(TaskView { task, open_requests, trust }: TaskView) -> Self {
+    fn from(view: TaskView) -> Self {
+        let status = view.status();
+        let TaskView { task, open_requests, trust } = view;
         Self {
             task_id: task.id.0,
-            status: task.status,
+            status,
             reason: task.reason,
             parked: task.parked.map(Parked::from),
             prompt_summary: task.prompt_summary,
@@ -353,13 +355,13 @@ impl From<TaskView> for TaskResult {
 }
 
 impl From<TaskView> for TaskNews {
-    fn from(TaskView { task, open_requests, .. }: TaskView) -> Self {
+    fn from(view: TaskView) -> Self {
         Self {
             kind: "task".to_owned(),
-            task_id: task.id.0,
-            status: task.status,
-            open_requests: open_requests.len(),
-            updated_at: time(task.updated_at),
+            status: view.status(),
+            task_id: view.task.id.0,
+            open_requests: view.open_requests.len(),
+            updated_at: time(view.task.updated_at),
         }
     }
 }
@@ -407,7 +409,7 @@ impl From<&task::Usage> for Usage {
 }
 
 /// For callers who want the result of a task that has not finished.
-pub fn no_result_yet(task: &task::Task) -> Failure {
-    let message = format!("task {} is {}: it has no result yet", task.id, task.status);
+pub fn no_result_yet(view: &TaskView) -> Failure {
+    let message = format!("task {} is {}: it has no result yet", view.task.id, view.status());
     Failure::new(Code::WrongState, message).hint("wait for its end")
 }

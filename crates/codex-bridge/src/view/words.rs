@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use codex_bridge_core::request::RequestState;
-use codex_bridge_core::task::{Status, TurnProgress};
+use codex_bridge_core::task::{ShownStatus, Status, TurnProgress};
 use codex_bridge_core::token::Role;
 use codex_bridge_core::trust::Trust;
 use codex_session::{ApprovalMode, Sandbox, TurnOutcome};
@@ -17,7 +17,7 @@ fn one_of(words: &[impl Serialize]) -> Schema {
 }
 
 pub fn status(_: &mut SchemaGenerator) -> Schema {
-    one_of(&Status::ALL)
+    one_of(&ShownStatus::ALL)
 }
 
 pub fn role(_: &mut SchemaGenerator) -> Schema {

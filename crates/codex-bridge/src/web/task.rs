@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use codex_bridge_core::Caller;
 use codex_bridge_core::TaskView;
 use codex_bridge_core::event::Seq;
-use codex_bridge_core::task::{Task, TaskId};
+use codex_bridge_core::task::TaskId;
 use codex_bridge_core::trust::Trust;
 use redact::plain::plain;
 use serde::Deserialize;
@@ -92,12 +92,13 @@ struct Head {
 }
 
 impl Head {
-    fn new(task: &Task, trust: Trust, running_since: Option<i64>) -> Self {
+    fn new(view: &TaskView, running_since: Option<i64>) -> Self {
+        let task = &view.task;
         let is_at_rest = task.status.is_at_rest();
         let now = words::now_ms();
         Self {
             id: task.id.0.clone(),
-            state: words::badge(task.status),
+            state: words::badge(view.status()),
             is_at_rest,
             can_fork: is_at_rest && task.thread_id.is_some(),
             summary: plain(&task.prompt_summary).into_owned(),
@@ -105,7 +106,7 @@ impl Head {
             cwd: plain(&task.settings.cwd.to_string_lossy()).into_owned(),
             sandbox: task.settings.sandbox.as_str(),
             narrowed: task.settings.narrowed.as_ref().map(|why| plain(why).into_owned()),
-            trust,
+            trust: view.trust,
             approval_policy: task.settings.approval_policy.as_str(),
             model: task.settings.model.as_ref().map(|model| plain(model).into_owned()),
             running_since,
@@ -127,15 +128,16 @@ pub async fn show(
     Path(id): Path<String>,
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Wrong> {
-    let TaskView { task, open_requests, trust } = app.desk.show(&caller, &id).await?;
+    let view = app.desk.show(&caller, &id).await?;
+    let task = &view.task;
     let links = Links::beyond(names.as_deref().map(AsRef::as_ref));
     let read = read(&app, &task.id, &wanted, links).await?;
     let summary: String = plain(&task.prompt_summary).chars().take(60).collect();
     let frame = Frame::new(&app, &caller, "task", summary.lines().next().unwrap_or_default()).await?;
-    let cards = open_requests.iter().map(|record| Card::new(record, &task, &caller)).collect();
+    let cards = view.open_requests.iter().map(|record| Card::new(record, task, &caller)).collect();
     let page_of_task = Page {
         frame,
-        task: Head::new(&task, trust, running_since(&app, &task).await?),
+        task: Head::new(&view, running_since(&app, task).await?),
         cards,
         said: wanted.said.as_deref().and_then(sentence),
         entries: read.entries,

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use codex_bridge_core::Caller;
 use codex_bridge_core::TaskView;
 use codex_bridge_core::store::TaskFilter;
-use codex_bridge_core::task::{Status, Task, TaskId};
+use codex_bridge_core::task::{ShownStatus, Status, Task, TaskId};
 use redact::plain::plain;
 use serde::Deserialize;
 
@@ -44,7 +44,7 @@ pub struct Wanted {
 struct Shelf {
     name: &'static str,
     words: &'static str,
-    holds: fn(Status) -> bool,
+    holds: fn(ShownStatus) -> bool,
 }
 
 const SHELVES: [Shelf; 5] = [
@@ -53,13 +53,13 @@ const SHELVES: [Shelf; 5] = [
     Shelf {
         name: "waiting",
         words: "Waiting for you",
-        holds: |status| matches!(status, Status::WaitingForApproval | Status::WaitingForUserInput),
+        holds: |status| matches!(status, ShownStatus::WaitingForApproval | ShownStatus::WaitingForUserInput),
     },
     Shelf { name: "done", words: "Done", holds: |status| status == Status::Completed },
     Shelf {
         name: "trouble",
         words: "Stopped or failed",
-        holds: |status| matches!(status, Status::Failed | Status::Lost | Status::Paused | Status::Cancelled),
+        holds: |status| status.is_at_rest() && status != Status::Completed,
     },
 ];
 
@@ -185,7 +185,7 @@ async fn tasks_page(
     let mut rows = Vec::new();
     for view in found {
         let running_since = running_since(app, &view.task).await?;
-        rows.push(row(view, running_since, now));
+        rows.push(row(&view, running_since, now));
     }
     let shelves = SHELVES.iter().map(tab).collect();
     Ok(page(status, &Page { frame, shelves, wanted, rows, next, form }))
@@ -212,7 +212,7 @@ async fn find(
             }
             looked_at += 1;
             before = Some(view.task.id.clone());
-            if (shelf.holds)(view.task.status) {
+            if (shelf.holds)(view.status()) {
                 found.push(view);
             }
         }
@@ -240,19 +240,20 @@ fn places(app: &App, caller: &Caller, tasks: &[TaskView]) -> Vec<String> {
     places
 }
 
-fn row(TaskView { task, open_requests, .. }: TaskView, running_since: Option<i64>, now: i64) -> Row {
+fn row(view: &TaskView, running_since: Option<i64>, now: i64) -> Row {
+    let task = &view.task;
     let trouble = task.error.as_ref().map(|error| error.message.clone()).or_else(|| task.reason.clone());
     Row {
         id: task.id.0.clone(),
-        state: words::badge(task.status),
+        state: words::badge(view.status()),
         summary: plain(&task.prompt_summary).into_owned(),
         cwd: plain(&task.settings.cwd.to_string_lossy()).into_owned(),
         sandbox: task.settings.sandbox.as_str(),
         when: words::ago(task.created_at, now),
         running_since,
-        elapsed: elapsed(&task, running_since, now),
+        elapsed: elapsed(task, running_since, now),
         tokens: task.usage.as_ref().map(|usage| amount::tokens(usage.total.total)),
-        open_requests: open_requests.len(),
+        open_requests: view.open_requests.len(),
         trouble: trouble.map(|text| plain(&text).chars().take(200).collect()),
     }
 }

@@ -1,6 +1,6 @@
 //! What people read for the words that programs use: states, decisions, kinds of requests.
 
-use codex_bridge_core::task::{Status, TimeMs};
+use codex_bridge_core::task::{ShownStatus, Status, TimeMs};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -16,19 +16,21 @@ pub struct Badge {
 }
 
 /// The badge of a state.
-pub fn badge(status: Status) -> Badge {
+pub fn badge(status: ShownStatus) -> Badge {
     let (words, tone) = match status {
-        Status::Queued => ("queued", "quiet"),
-        Status::Starting => ("starting", "live"),
-        Status::Working => ("working", "live"),
-        Status::WaitingForApproval => ("needs approval", "wait"),
-        Status::WaitingForUserInput => ("has a question", "wait"),
-        Status::Interrupting => ("stopping", "live"),
-        Status::Completed => ("done", "good"),
-        Status::Failed => ("failed", "bad"),
-        Status::Cancelled => ("stopped", "quiet"),
-        Status::Lost => ("lost", "bad"),
-        Status::Paused => ("paused", "wait"),
+        ShownStatus::WaitingForApproval => ("needs approval", "wait"),
+        ShownStatus::WaitingForUserInput => ("has a question", "wait"),
+        ShownStatus::Stored(status) => match status {
+            Status::Queued => ("queued", "quiet"),
+            Status::Starting => ("starting", "live"),
+            Status::Working => ("working", "live"),
+            Status::Interrupting => ("stopping", "live"),
+            Status::Completed => ("done", "good"),
+            Status::Failed => ("failed", "bad"),
+            Status::Cancelled => ("stopped", "quiet"),
+            Status::Lost => ("lost", "bad"),
+            Status::Paused => ("paused", "wait"),
+        },
     };
     Badge { words, tone }
 }

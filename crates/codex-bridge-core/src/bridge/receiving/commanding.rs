@@ -117,7 +117,7 @@ impl Bridge {
         let Some(task) = task else { return Ok(nothing_yet()) };
         let view = self.show(task.id.as_str()).await?;
         let workspace = conversation.workspace.as_ref().unwrap_or(&rules.workspace);
-        let mut lines = vec![format!("{} in {workspace}: {}", view.task.id, view.task.status)];
+        let mut lines = vec![format!("{} in {workspace}: {}", view.task.id, view.status())];
         lines.extend(view.task.reason.clone());
         lines.push(format!("Last asked: {}", view.task.prompt_summary));
         for request in &view.open_requests {

@@ -12,7 +12,7 @@ use super::messages;
 use crate::event::{NewEvent, Seq};
 use crate::request::{RequestRecord, WholeChanges};
 use crate::store::{Error, Write};
-use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
+use crate::task::{Task, TaskId, TimeMs, TurnRecord};
 use crate::token::Token;
 
 const TASK: [&str; 23] = [
@@ -159,9 +159,6 @@ fn save_task(connection: &Connection, task: &Task) -> Result<(), Trouble> {
 }
 
 fn write_task(connection: &Connection, sql: &str, task: &Task) -> Result<usize, Trouble> {
-    if matches!(task.status, Status::WaitingForApproval | Status::WaitingForUserInput) {
-        return Err(Trouble::refused(format!("{} follows from the requests and is not stored", task.status)));
-    }
     Ok(connection.prepare_cached(sql)?.execute(named_params! {
         ":id": task.id.as_str(),
         ":client_request_id": task.client_request_id,

@@ -1,6 +1,6 @@
 //! Tasks as people read them: one in full, many in a table.
 
-use codex_bridge_core::task::Status;
+use codex_bridge_core::task::{ShownStatus, Status};
 use jiff::Timestamp;
 use redact::plain::plain;
 
@@ -111,22 +111,23 @@ fn cut_front(path: &str, room: usize) -> String {
 }
 
 /// A status in words, in its colour.
-pub fn status(status: Status, paint: Paint) -> String {
+pub fn status(status: ShownStatus, paint: Paint) -> String {
     painted(status, &status.as_str().replace('_', " "), paint)
 }
 
-fn short_status(status: Status) -> &'static str {
+fn short_status(status: ShownStatus) -> &'static str {
     match status {
-        Status::WaitingForApproval | Status::WaitingForUserInput => "asks",
-        other => other.as_str(),
+        ShownStatus::WaitingForApproval | ShownStatus::WaitingForUserInput => "asks",
+        ShownStatus::Stored(status) => status.as_str(),
     }
 }
 
-fn painted(status: Status, shown: &str, paint: Paint) -> String {
+fn painted(status: ShownStatus, shown: &str, paint: Paint) -> String {
+    let ShownStatus::Stored(status) = status else { return paint.waiting(shown) };
     match status {
         Status::Completed => paint.good(shown),
         Status::Failed | Status::Lost => paint.bad(shown),
-        Status::Paused | Status::WaitingForApproval | Status::WaitingForUserInput => paint.waiting(shown),
+        Status::Paused => paint.waiting(shown),
         Status::Cancelled | Status::Queued => paint.faint(shown),
         Status::Starting | Status::Working | Status::Interrupting => paint.busy(shown),
     }
@@ -150,8 +151,8 @@ fn since(time: &str, now_ms: i64) -> u64 {
 /// How a task stands after so much time: one line, or two where there is no room.
 pub fn ending(task: &Task, took_ms: u64, paint: Paint, room: usize) -> Vec<String> {
     let sign = match task.status {
-        Status::Completed => paint.good("✓"),
-        Status::Failed | Status::Lost => paint.bad("✗"),
+        ShownStatus::Stored(Status::Completed) => paint.good("✓"),
+        ShownStatus::Stored(Status::Failed | Status::Lost) => paint.bad("✗"),
         _ => paint.waiting("■"),
     };
     let words = task.status.as_str().replace('_', " ");

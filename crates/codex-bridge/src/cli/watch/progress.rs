@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn the_line_fits_any_window() {
         let mut progress = after(&[
-            json!({"kind": "state", "status": "waiting_for_approval"}),
+            json!({"kind": "state", "status": "interrupting"}),
             json!({"kind": "live", "live": "output", "text": "a long line of output that goes on and on"}),
         ]);
         progress.set_tokens(123_456);
