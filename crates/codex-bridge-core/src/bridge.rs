@@ -66,7 +66,7 @@ pub(crate) use turning::LinedUp;
 /// How long Codex may take to take something that is added to a turn, before the caller is told that it has not yet.
 const STEER_LIMIT: Duration = Duration::from_secs(30);
 /// The longest name that a caller may have for a request: what doors take, and who it is of, which some put before it.
-const NAME_MAX_CHARS: usize = 255 + 65;
+const NAME_MAX_CHARS: usize = 255 + 80;
 
 /// The one handle that every door uses. Cheap to clone.
 #[derive(Clone)]
@@ -458,8 +458,8 @@ impl Bridge {
                 "the client_request_id is too long: use up to 255 characters".to_owned(),
             ));
         }
-        // Doors put the name of a token before it (`token ci-key: 7`), which looks like the name of a secret.
-        let own = name.rsplit_once(": ").map_or(name, |(_, own)| own);
+        // The name of a token before it (`token ci-key: 7`) looks like the name of a secret.
+        let own = desk::own_part(name);
         if self.redactor().redact(own) != own {
             let message = "the client_request_id looks like a credential, and would be kept in plain text: use another name";
             return Err(Error::Refused(message.to_owned()));

@@ -31,7 +31,7 @@ use admission::{Rule, Rules};
 use calls::{Decide, Door, Fork, ONLY_REQUEST, Prompt, Start};
 
 pub use admission::{Profile, Refusal};
-pub use caller::{Caller, Forbidden, Least, Verb};
+pub use caller::{Caller, Forbidden, Least, Verb, own_part};
 
 /// The one way from the doors to the tasks. Cheap to clone.
 #[derive(Clone)]
@@ -82,13 +82,14 @@ impl Desk {
         start.door = caller.door(start.door);
         start.client_request_id = caller.own_name(start.client_request_id);
         let named = start.client_request_id.clone().map(|name| (name, start.prompt.clone()));
-        match (self.rules().admit(start, caller.giver()), named) {
-            (Ok(new), _) => self.bridge.start(new).await,
+        let started = match (self.rules().admit(start, caller.giver()), named) {
+            (Ok(new), _) => self.bridge.start(new).await?,
             (Err(refusal), Some((name, prompt))) => {
-                self.bridge.started_under(&name, &prompt).await?.ok_or_else(|| refusal.into())
+                self.bridge.started_under(&name, &prompt).await?.ok_or(refusal)?
             }
-            (Err(refusal), None) => Err(refusal.into()),
-        }
+            (Err(refusal), None) => return Err(refusal.into()),
+        };
+        Ok(self.as_seen_by(caller, started))
     }
 
     /// Gives a finished task another turn.
@@ -96,7 +97,8 @@ impl Desk {
         caller.may(Verb::Continue)?;
         self.within_reach(caller, &self.bridge.find(id).await?)?;
         let name = caller.own_name(turn.client_request_id);
-        self.bridge.continue_once(id, &turn.prompt, name.as_deref(), &caller.giver()).await
+        let continued = self.bridge.continue_once(id, &turn.prompt, name.as_deref(), &caller.giver()).await?;
+        Ok(Continued { view: self.as_seen_by(caller, continued.view), ..continued })
     }
 
     /// Branches a finished task.
@@ -105,7 +107,8 @@ impl Desk {
         self.within_reach(caller, &self.bridge.find(id).await?)?;
         let prompt = fork.prompt.filter(|prompt| !prompt.trim().is_empty());
         let client_request_id = caller.own_name(fork.client_request_id);
-        self.bridge.fork(id, NewBranch { prompt, client_request_id, by: caller.giver() }).await
+        let new = NewBranch { prompt, client_request_id, by: caller.giver() };
+        Ok(self.as_seen_by(caller, self.bridge.fork(id, new).await?))
     }
 
     /// Adds to the turn that runs. A turn is trusted as the caller who asked for it, so others cannot add to the owner's.
@@ -131,7 +134,7 @@ impl Desk {
     pub async fn interrupt(&self, caller: &Caller, id: &str) -> Result<TaskView, Error> {
         caller.may(Verb::Interrupt)?;
         self.note(caller, "interrupt", &self.bridge.find(id).await?).await?;
-        self.bridge.interrupt(id).await
+        Ok(self.as_seen_by(caller, self.bridge.interrupt(id).await?))
     }
 
     /// Frees a finished task's thread for another program.
@@ -139,7 +142,7 @@ impl Desk {
         caller.may(Verb::Release)?;
         let task_id = self.bridge.find(id).await?.id;
         self.bridge.note(&caller.name, "release", Some(&task_id)).await?;
-        self.bridge.release(id).await
+        Ok(self.as_seen_by(caller, self.bridge.release(id).await?))
     }
 
     /// Decides on a request; `-` stands for the only open one. The first decision counts.
@@ -290,7 +293,7 @@ impl Desk {
 
     /// Records who commands what, before it is done. What would be refused anyway is not recorded.
     async fn note(&self, caller: &Caller, action: &str, task: &Task) -> Result<(), Error> {
-        if task.status.is_at_rest() {
+        if task.status.is_at_rest() && task.parked.is_none() {
             return Ok(());
         }
         self.bridge.note(&caller.name, action, Some(&task.id)).await

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Error, Giver, Inner, NewTask, audit, now_ms, random_hex, state_event, state_writes};
+use crate::desk::own_part;
 use crate::event::Line;
 use crate::store::{self, Write};
 use crate::task::{
@@ -130,7 +131,9 @@ impl Inner {
         prompt: &str,
     ) -> Result<Option<u32>, Error> {
         let Some(name) = name else { return Ok(None) };
-        let (mark, prompt) = (Some(self.mark(task_id, name)?), Some(self.mark(task_id, prompt)?));
+        // Rows from before names were kept have a mark of what the caller said, whoever it was.
+        let mark = Some(self.mark(task_id, own_part(name))?);
+        let prompt = Some(self.mark(task_id, prompt)?);
         let turns = self.store.turns(task_id).await?;
         let is_named =
             |turn: &&TurnRecord| turn.client_request_id.as_deref() == Some(name) || turn.name_mark == mark;

@@ -234,9 +234,16 @@ impl Caller {
     }
 }
 
+/// A caller's own name for a request, without the caller before it that [`Caller::own_name`] adds.
+pub fn own_part(name: &str) -> &str {
+    let is_prefixed = [TOKEN, NESTED_AGENT].iter().any(|prefix| name.starts_with(prefix));
+    name.split_once(": ").filter(|_| is_prefixed).map_or(name, |(_, own)| own)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::token::Quota;
 
     #[test]
     fn a_delegate_is_not_the_owner() {
@@ -256,6 +263,17 @@ mod tests {
         assert_eq!((agent.role, agent.is_owner()), (Role::Viewer, false));
         let nested = Caller::nested().delegate(Role::Approver);
         assert_eq!((nested.role, nested.door(Door::Agent)), (Role::Operator, Door::Remote));
+    }
+
+    #[test]
+    fn the_own_part_of_a_name_is_what_the_caller_said() {
+        let token = Token::new("ci", Role::Operator, Quota::default(), 1).unwrap().0;
+        for caller in [Caller::owner(), Caller::nested(), Caller::with_token(&token)] {
+            for said in ["nightly", "a: b", "sk-proj-1: 2"] {
+                let stored = caller.own_name(Some(said.to_owned())).unwrap();
+                assert_eq!(own_part(&stored), said, "{stored}");
+            }
+        }
     }
 
     #[test]

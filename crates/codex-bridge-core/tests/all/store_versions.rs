@@ -156,6 +156,21 @@ async fn a_notice_of_an_older_version_is_read_as_what_it_tells() {
 }
 
 #[tokio::test]
+async fn turns_from_before_have_their_answers_from_the_log() {
+    let rig = Rig::new();
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/v10/bridge.sqlite3");
+    fs::copy(old, rig.file()).unwrap();
+    let store = rig.open();
+    let mut told = Vec::new();
+    for task in store.tasks(&TaskFilter::default()).await.unwrap() {
+        let turns = store.turns(&task.id).await.unwrap();
+        told.extend(turns.into_iter().filter_map(|turn| turn.final_text));
+    }
+    told.sort();
+    assert_eq!(told, ["Hello.", "More.", "Patched.", "Went on."]);
+}
+
+#[tokio::test]
 async fn an_old_store_becomes_what_a_new_one_is() {
     let fresh = Rig::new();
     drop(fresh.open());

@@ -97,7 +97,14 @@ async fn hand_over(access: &Access, asked: &Asked) -> Result<Begun, Failure> {
             access.continue_task(thread, turn).await?
         }
     };
-    let asked = task.turn.unwrap_or(AskedTurn { number: 1, after: 0 });
+    let asked = match (&asked.begin, task.turn) {
+        (_, Some(turn)) => turn,
+        (Begin::Start(_), None) => AskedTurn { number: 1, after: 0 },
+        (Begin::Continue { .. }, None) => {
+            let message = "the daemon is of an older version: it does not say which turn was asked for";
+            return Err(Failure::new(Code::Internal, message).hint("restart it: `codex-bridge stop`"));
+        }
+    };
     let turn = TurnRef { task_id: task.task_id.clone(), number: asked.number };
     Ok(Begun { turn, task, told: asked.after, client_request_id: name })
 }

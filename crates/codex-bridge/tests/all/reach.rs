@@ -188,7 +188,8 @@ async fn a_secret_that_a_request_must_show_is_shown_to_approvers_alone() {
         port.token("o", "operator").await,
         port.token("a", "approver").await,
     );
-    let id = port.start(&operator, "migrate").await;
+    let named = port.post("/v1/tasks", &port.work("migrate")).header("idempotency-key", "mine");
+    let id = named.token(&operator).send().await.ok().json()["task_id"].as_str().unwrap().to_owned();
     port.wait(&operator, &id).await;
     let open = port.get("/v1/requests").token(&approver).send().await.ok().json();
     let request = open[0]["request_id"].as_str().unwrap().to_owned();
@@ -207,6 +208,14 @@ async fn a_secret_that_a_request_must_show_is_shown_to_approvers_alone() {
             assert_eq!(text.contains(PASSWORD), is_shown, "{path}: {text}");
         }
     }
+    // Nor in the answer to a start that is repeated.
+    let again = port.post("/v1/tasks", &port.work("migrate")).header("idempotency-key", "mine");
+    let told = again.token(&operator).send().await.ok();
+    assert_eq!(told.json()["task_id"], id, "{told:?}");
+    assert!(
+        told.json()["pending_requests"][0]["title"].is_string() && !told.body.contains(PASSWORD),
+        "{told:?}"
+    );
     port.decide(&approver, &id, "decline").await.ok();
     port.shell.end().await;
 }

@@ -18,3 +18,12 @@ WHERE client_id GLOB '*/*/*/*' AND client_id NOT GLOB '*["\]*';
 
 -- Few lines of a log are looked for by their kind.
 CREATE INDEX events_of_kind ON events (task_id, kind, seq) WHERE kind IN ('diff', 'steered');
+
+-- The end of a turn and the line that tells of it have the same time.
+UPDATE turns
+SET (outcome, final_text, error) = (
+    SELECT json_extract(body, '$.outcome'), json_extract(body, '$.final_text'), json_extract(body, '$.error')
+    FROM events
+    WHERE events.task_id = turns.task_id AND events.kind = 'turn_ended' AND events.at = turns.ended_at
+)
+WHERE ended_at IS NOT NULL;

@@ -16,7 +16,10 @@ pub fn of(batch: &[Write], bodies: &[String]) -> usize {
 fn of_write(write: &Write) -> usize {
     match write {
         Write::AddTask(task) | Write::SaveTask(task) => ROW + task.final_text.as_ref().map_or(0, String::len),
-        Write::SaveTurn(turn) => ROW + turn.sealed_prompt.as_ref().map_or(0, Vec::len),
+        Write::SaveTurn(turn) => {
+            let answer = turn.final_text.as_ref().map_or(0, String::len);
+            ROW + answer + turn.sealed_prompt.as_ref().map_or(0, Vec::len)
+        }
         Write::SaveRequest(request) => ROW + of_json(&request.ask),
         Write::SaveWholeChanges(whole) => ROW + of_json(&whole.changes),
         Write::AddDelivery(delivery) | Write::SaveDelivery(delivery) => ROW + of_json(&delivery.notice),
