@@ -136,7 +136,7 @@ async fn grouped(file: &Path, time: Duration, batch: u32) -> Measure {
                 latencies.push(sent.elapsed());
                 // The same lines again: making new ones is not what is measured.
                 let again = |event: Event| NewEvent { at: event.at, line: event.line };
-                events = committed.events.into_iter().map(again).collect();
+                events = committed.into_iter().map(again).collect();
             }
             let last = store.last_events(&task_id(task), 1).await.unwrap();
             assert_eq!(last[0].seq, i64::from(batch) * i64::try_from(latencies.len()).unwrap());

@@ -487,8 +487,8 @@ impl Inner {
         let has_letters = batch.iter().any(|write| matches!(write, Write::AddDelivery(_)));
         let has_attempts = batch.iter().any(|write| matches!(write, Write::SaveDelivery(_)));
         let has_sent = batch.iter().any(is_sent);
-        let committed = self.store.commit(batch).await?;
-        self.news.tell_committed(committed.events, changed);
+        let events = self.store.commit(batch).await?;
+        self.news.tell_committed(events, changed);
         if has_letters || has_attempts {
             self.news.tell_deliveries();
         }
@@ -578,8 +578,7 @@ fn changed_task(write: &Write) -> Option<TaskId> {
         | Write::SaveChannel(_)
         | Write::SaveToken(_)
         | Write::HandOver { .. }
-        | Write::Audit { .. }
-        | Write::Prune { .. } => None,
+        | Write::Audit { .. } => None,
     }
 }
 

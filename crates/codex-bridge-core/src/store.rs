@@ -32,8 +32,12 @@ pub trait Store: Send + Sync + 'static {
     /// Applies a batch as one transaction. All or nothing, and durable when it returns.
     ///
     /// Batches of one caller that awaits each are applied in its order. If the future is dropped, the batch may still be
-    /// applied.
-    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Committed, Error>>;
+    /// applied. Gives the appended events with their numbers, in the order of the batch.
+    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Vec<Event>, Error>>;
+
+    /// Forgets what is old; says how many tasks. It is done in many short transactions, so that those who write meanwhile
+    /// are not held up. One that breaks off leaves the store sound, and the next goes on from there.
+    fn prune(&self, prune: Prune) -> BoxFuture<'_, Result<u64, Error>>;
 
     /// Whether new work could be recorded now, found out by writing something; if not, why. It costs a sync.
     fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>>;
@@ -184,28 +188,17 @@ pub enum Write {
         /// The details, redacted.
         detail: String,
     },
-    /// Forgets tasks at rest that ended before a time, messages that are over since before it, conversations
-    /// without either [`CONVERSATIONS_OUTLIVE_MS`] later, old events beyond a count per task, and all but the newest
-    /// [`AUDIT_LINES`] of the audit log. A task that goes on by
-    /// itself, or has a request open or decided, is kept.
-    ///
-    /// Stands alone in its batch: it is done in many short transactions, so that those who write meanwhile are not held
-    /// up. One that breaks off leaves the store sound, and the next goes on from there.
-    Prune {
-        /// Tasks at rest since before this are forgotten.
-        ended_before: TimeMs,
-        /// At most so many events of a task are kept; the newest.
-        events_per_task: u32,
-    },
 }
 
-/// What a commit gave.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Committed {
-    /// The appended events with their numbers, in the order of the batch.
-    pub events: Vec<Event>,
-    /// How many tasks were forgotten.
-    pub pruned_tasks: u64,
+/// What is forgotten: tasks at rest that ended before a time, messages that are over since before it, conversations
+/// without either [`CONVERSATIONS_OUTLIVE_MS`] later, old events beyond a count per task, and all but the newest
+/// [`AUDIT_LINES`] of the audit log. A task that goes on by itself, or has a request open or decided, is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prune {
+    /// Tasks at rest since before this are forgotten.
+    pub ended_before: TimeMs,
+    /// At most so many events of a task are kept; the newest.
+    pub events_per_task: u32,
 }
 
 /// How many there are of what.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{Bridge, Inner, Watchdog, now_ms};
 use crate::login;
-use crate::store::{self, TaskFilter, Write};
+use crate::store::{self, Prune, TaskFilter};
 use crate::task::{Parked, Status, Task, TaskId, TimeMs};
 
 /// Hosts are looked after every so many looks.
@@ -91,8 +91,7 @@ impl Inner {
     pub(super) async fn prune(&self) -> Result<u64, super::Error> {
         let keep = i64::try_from(self.config.keep_tasks.as_millis()).unwrap_or(i64::MAX);
         let ended_before = now_ms().saturating_sub(keep);
-        let prune = Write::Prune { ended_before, events_per_task: self.config.keep_events };
-        Ok(self.store.commit(vec![prune]).await?.pruned_tasks)
+        Ok(self.store.prune(Prune { ended_before, events_per_task: self.config.keep_events }).await?)
     }
 }
 

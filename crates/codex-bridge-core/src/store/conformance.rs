@@ -18,10 +18,10 @@ use codex_session::ask::ShownChange;
 use futures_util::future::{join, join_all};
 
 use self::samples::{add, append, full_task, new_task, request, task_id, turn};
-use super::{AuditFilter, Committed, Error, RequestFilter, Store, TaskFilter, Write};
-use crate::event::{Diff, Line, NewEvent, Seq, Steered};
+use super::{AuditFilter, Error, Prune, RequestFilter, Store, TaskFilter, Write};
+use crate::event::{Diff, Event, Line, NewEvent, Seq, Steered};
 use crate::request::{RequestState, WholeChanges};
-use crate::task::{Status, Task, TurnProgress};
+use crate::task::{Status, Task, TimeMs, TurnProgress};
 use crate::token::{Role, Used};
 use codex_wire::RequestId;
 
@@ -49,7 +49,6 @@ macro_rules! store_stories {
             whole_changes_stand_beside_their_request
             a_prune_forgets_what_is_over_and_nothing_else
             a_prune_keeps_the_newest_events_and_their_numbers
-            a_prune_stands_alone
             the_audit_log_is_found_by_task_and_time_and_outlives_its_tasks
             tokens_are_kept_by_name_and_told_apart_by_hash
             what_a_token_has_used_is_counted_until_its_tasks_are_forgotten
@@ -78,8 +77,13 @@ macro_rules! store_stories {
     };
 }
 
-async fn commit(store: &dyn Store, batch: Vec<Write>) -> Committed {
+async fn commit(store: &dyn Store, batch: Vec<Write>) -> Vec<Event> {
     store.commit(batch).await.unwrap()
+}
+
+/// Forgets, and says how many tasks.
+async fn prune(store: &dyn Store, ended_before: TimeMs, events_per_task: u32) -> u64 {
+    store.prune(Prune { ended_before, events_per_task }).await.unwrap()
 }
 
 async fn refused(store: &dyn Store, batch: Vec<Write>) -> Error {
@@ -183,7 +187,7 @@ pub async fn what_is_written_is_read_back(store: &impl Store) {
     let requests = store.requests(&RequestFilter::default()).await.unwrap();
     assert_eq!(requests, [text_id, number_id], "0 and \"0\" are two ids");
     let events = store.events(&task_id(1), 0, 10).await.unwrap();
-    assert_eq!(committed.events, events, "what is told is what is kept");
+    assert_eq!(committed, events, "what is told is what is kept");
     let expected: Vec<_> = (1..=3).map(|number| samples::line(number).line).collect();
     assert_eq!(events.into_iter().map(|event| event.line).collect::<Vec<_>>(), expected);
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
@@ -240,10 +244,10 @@ pub async fn a_batch_is_all_or_nothing(store: &impl Store) {
 
 /// Neither a batch without changes nor an append without lines.
 pub async fn an_empty_batch_changes_nothing(store: &impl Store) {
-    assert_eq!(commit(store, Vec::new()).await, Committed::default());
+    assert_eq!(commit(store, Vec::new()).await, []);
     commit(store, vec![add(new_task(1))]).await;
-    assert_eq!(commit(store, vec![append(1, [])]).await, Committed::default());
-    assert_eq!(commit(store, vec![append(1, [1])]).await.events[0].seq, 1);
+    assert_eq!(commit(store, vec![append(1, [])]).await, []);
+    assert_eq!(commit(store, vec![append(1, [1])]).await[0].seq, 1);
 }
 
 /// Also when they come at once, and also when the task has an id of its own.
@@ -304,7 +308,7 @@ pub async fn numbers_begin_at_one_and_have_no_gaps(store: &impl Store) {
         let mut last = 0;
         for round in 0..20 {
             let batch = vec![append(task, [round, round]), append(task % 5 + 1, []), append(task, [round])];
-            let events = commit(store, batch).await.events;
+            let events = commit(store, batch).await;
             let expected: Vec<_> = (last + 1..=last + 3).collect();
             assert_eq!(events.iter().map(|event| event.seq).collect::<Vec<_>>(), expected);
             last += 3;
@@ -514,8 +518,7 @@ pub async fn a_prune_forgets_what_is_over_and_nothing_else(store: &impl Store) {
         append(2, 1..=3),
     ];
     commit(store, batch).await;
-    let prune = Write::Prune { ended_before: 1001, events_per_task: 10_000 };
-    assert_eq!(commit(store, vec![prune.clone()]).await, Committed { events: vec![], pruned_tasks: 3 });
+    assert_eq!(prune(store, 1001, 10_000).await, 3);
     assert_eq!(listed(store, TaskFilter::default()).await, ids(&[9, 7, 6, 5, 4, 3, 2]));
     assert_eq!(seqs(store, 1).await, [0; 0]);
     assert_eq!(seqs(store, 2).await, [1, 2, 3]);
@@ -524,7 +527,7 @@ pub async fn a_prune_forgets_what_is_over_and_nothing_else(store: &impl Store) {
     assert_eq!(found(store, RequestFilter::default()).await, ["request-6", "request-7"]);
     assert_eq!(store.whole_changes(&"request-1".into()).await.unwrap(), None);
     assert!(store.whole_changes(&"request-6".into()).await.unwrap().is_some());
-    assert_eq!(commit(store, vec![prune]).await.pruned_tasks, 0);
+    assert_eq!(prune(store, 1001, 10_000).await, 0);
     // What was forgotten may come again, and is new.
     commit(store, vec![add(full_task(1)), append(1, [1])]).await;
     assert_eq!(seqs(store, 1).await, [1]);
@@ -537,25 +540,15 @@ pub async fn a_prune_keeps_the_newest_events_and_their_numbers(store: &impl Stor
     let batch =
         vec![working(1), working(2), working(3), append(1, 1..=1000), append(2, 1..=5), append(3, 1..=6)];
     commit(store, batch).await;
-    let prune = |events_per_task| vec![Write::Prune { ended_before: 0, events_per_task }];
-    assert_eq!(commit(store, prune(5)).await.pruned_tasks, 0);
+    assert_eq!(prune(store, 0, 5).await, 0);
     assert_eq!(seqs(store, 1).await, (996..=1000).collect::<Vec<_>>());
     assert_eq!(seqs(store, 2).await, (1..=5).collect::<Vec<_>>());
     assert_eq!(seqs(store, 3).await, (2..=6).collect::<Vec<_>>());
-    assert_eq!(commit(store, vec![append(1, [1])]).await.events[0].seq, 1001);
-    commit(store, prune(0)).await;
+    assert_eq!(commit(store, vec![append(1, [1])]).await[0].seq, 1001);
+    prune(store, 0, 0).await;
     assert_eq!(seqs(store, 1).await, [0; 0]);
-    assert_eq!(commit(store, vec![append(1, [1])]).await.events[0].seq, 1002);
+    assert_eq!(commit(store, vec![append(1, [1])]).await[0].seq, 1002);
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
-}
-
-/// It may take many transactions, so nothing else can be all or nothing with it.
-pub async fn a_prune_stands_alone(store: &impl Store) {
-    commit(store, vec![add(new_task(1))]).await;
-    let prune = || Write::Prune { ended_before: i64::MAX, events_per_task: 0 };
-    refused(store, vec![append(1, [1]), prune()]).await;
-    refused(store, vec![prune(), prune()]).await;
-    assert_eq!(seqs(store, 1).await, [0; 0]);
 }
 
 /// A change replaces all; forgetting tasks forgets no token; one secret is one token.
@@ -572,7 +565,7 @@ pub async fn tokens_are_kept_by_name_and_told_apart_by_hash(store: &impl Store) 
         ..first
     };
     commit(store, vec![save(&changed)]).await;
-    commit(store, vec![Write::Prune { ended_before: i64::MAX, events_per_task: 0 }]).await;
+    prune(store, i64::MAX, 0).await;
     assert_eq!(store.tokens().await.unwrap(), [second.clone(), changed]);
     let same_secret = crate::token::Token { name: "other".into(), ..second };
     assert!(matches!(refused(store, vec![save(&same_secret)]).await, Error::Other(_)));
@@ -603,7 +596,7 @@ pub async fn what_a_token_has_used_is_counted_until_its_tasks_are_forgotten(stor
     assert_eq!(used("ci").await, Used { open_tasks: 2, bytes: 22 }, "one waits, one goes on by itself");
     assert_eq!(used("phone").await, Used { open_tasks: 1, bytes: 100 });
     assert_eq!(used("nobody").await, Used::default());
-    commit(store, vec![Write::Prune { ended_before: i64::MAX, events_per_task: 0 }]).await;
+    prune(store, i64::MAX, 0).await;
     assert_eq!(used("ci").await.bytes, 11, "the task that had ended is forgotten");
     assert!(matches!(refused(store, vec![hand(2, "ci", 1)]).await, Error::Other(_)), "it has no such task");
 }
@@ -620,7 +613,7 @@ pub async fn the_audit_log_is_found_by_task_and_time_and_outlives_its_tasks(stor
     let ended = Task { status: Status::Completed, ..new_task(1) };
     commit(store, vec![add(ended), line(10, Some(1)), line(20, Some(2)), line(30, None), line(40, Some(1))])
         .await;
-    commit(store, vec![Write::Prune { ended_before: i64::MAX, events_per_task: 0 }]).await;
+    prune(store, i64::MAX, 0).await;
     assert_eq!(store.task(&task_id(1)).await.unwrap(), None, "it is forgotten");
     let times = async |filter: AuditFilter| -> Vec<i64> {
         store.audit(&filter).await.unwrap().into_iter().map(|line| line.at).collect()

@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures_util::future::{BoxFuture, ready};
 
 use super::{
-    AuditFilter, AuditLine, CONVERSATIONS_OUTLIVE_MS, Committed, Counts, DeliveryFilter, Error,
-    MessageFilter, RequestFilter, Store, TaskFilter, Write,
+    AuditFilter, AuditLine, CONVERSATIONS_OUTLIVE_MS, Counts, DeliveryFilter, Error, MessageFilter, Prune,
+    RequestFilter, Store, TaskFilter, Write,
 };
 use crate::event::{Event, Line, NewEvent, Seq};
 use crate::inbox::{
@@ -55,11 +55,10 @@ impl Memory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn apply(&self, batch: Vec<Write>) -> Result<Committed, Error> {
+    fn apply(&self, batch: Vec<Write>) -> Result<Vec<Event>, Error> {
         let mut state = self.state();
         let mut changed = state.clone();
-        let mut committed = Committed::default();
-        let is_alone = batch.len() == 1;
+        let mut appended = Vec::new();
         for write in batch {
             match write {
                 Write::AddTask(task) => changed.add_task(*task)?,
@@ -67,9 +66,7 @@ impl Memory {
                 Write::SaveTurn(turn) => changed.save_turn(*turn)?,
                 Write::SaveRequest(request) => changed.save_request(*request)?,
                 Write::SaveWholeChanges(whole) => changed.add_whole_changes(*whole)?,
-                Write::Append { task_id, events } => {
-                    committed.events.extend(changed.append(&task_id, events)?);
-                }
+                Write::Append { task_id, events } => appended.extend(changed.append(&task_id, events)?),
                 Write::AddDelivery(delivery) => changed.add_delivery(*delivery)?,
                 Write::SaveDelivery(delivery) => changed.save_delivery(*delivery)?,
                 Write::AddMessage(message) => changed.add_message(*message)?,
@@ -85,14 +82,10 @@ impl Memory {
                 Write::Audit { at, actor, action, task_id, detail } => {
                     changed.audit.push(AuditLine { at, actor, action, task_id, detail });
                 }
-                Write::Prune { ended_before, events_per_task } if is_alone => {
-                    committed.pruned_tasks = changed.prune(ended_before, events_per_task);
-                }
-                Write::Prune { .. } => return Err(refused("a prune stands alone in its batch")),
             }
         }
         *state = changed;
-        Ok(committed)
+        Ok(appended)
     }
 }
 
@@ -324,7 +317,7 @@ impl State {
         Ok(numbered)
     }
 
-    fn prune(&mut self, ended_before: TimeMs, events_per_task: u32) -> u64 {
+    fn prune(&mut self, Prune { ended_before, events_per_task }: Prune) -> u64 {
         let waits = |task: &Task| {
             let is_waiting = |state| matches!(state, RequestState::Open | RequestState::Decided);
             let is_unsent = |one: &Delivery| {
@@ -463,8 +456,12 @@ fn refused(why: &str) -> Error {
 }
 
 impl Store for Memory {
-    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Committed, Error>> {
+    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Vec<Event>, Error>> {
         Box::pin(async move { self.apply(batch) })
+    }
+
+    fn prune(&self, prune: Prune) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(async move { Ok(self.state().prune(prune)) })
     }
 
     fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>> {

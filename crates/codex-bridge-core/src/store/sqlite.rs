@@ -30,7 +30,7 @@ use self::fault::Place;
 use self::readers::Readers;
 use self::writer::Writer;
 use super::{
-    AuditFilter, AuditLine, Committed, Counts, DeliveryFilter, Error, MessageFilter, RequestFilter, Store,
+    AuditFilter, AuditLine, Counts, DeliveryFilter, Error, MessageFilter, Prune, RequestFilter, Store,
     TaskFilter, WithOpen, Write,
 };
 use crate::event::{Event, Seq};
@@ -87,8 +87,12 @@ fn damage_is_a_finding(found: Result<Vec<String>, Error>) -> Result<Vec<String>,
 }
 
 impl Store for Sqlite {
-    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Committed, Error>> {
+    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Vec<Event>, Error>> {
         Box::pin(self.writer.commit(batch))
+    }
+
+    fn prune(&self, prune: Prune) -> BoxFuture<'_, Result<u64, Error>> {
+        Box::pin(self.writer.prune(prune))
     }
 
     fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>> {

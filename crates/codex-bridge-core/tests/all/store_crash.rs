@@ -87,15 +87,15 @@ async fn write_one(store: &impl Store, number: u32) {
     loop {
         let count = task.used.turns % 7 + 1;
         task.used.turns += count;
-        let committed = store
+        let events = store
             .commit(vec![
                 append(number, (0..count).map(|step| step * 7)),
                 Write::SaveTask(Box::new(task.clone())),
             ])
             .await
             .unwrap();
-        assert_eq!(committed.events[0].line, line(0).line);
-        let last = committed.events.last().unwrap().seq;
+        assert_eq!(events[0].line, line(0).line);
+        let last = events.last().unwrap().seq;
         let mut out = std::io::stdout().lock();
         out.write_all(format!("acknowledged {number} {last} .\n").as_bytes()).unwrap();
         out.flush().unwrap();

@@ -12,7 +12,7 @@ use codex_bridge_core::store::conformance::samples::{
     add, append, full_task, new_task, request, task_id, turn,
 };
 use codex_bridge_core::store::sqlite::Sqlite;
-use codex_bridge_core::store::{Error, Store, TaskFilter, Write};
+use codex_bridge_core::store::{Error, Prune, Store, TaskFilter, Write};
 use codex_bridge_core::task::{Status, Task};
 use codex_wire::RequestId;
 use futures_util::future::{join, join_all};
@@ -64,7 +64,7 @@ fn bulky(number: u32) -> Write {
 async fn write_until_full(store: &Sqlite, present: i64) -> i64 {
     for last in present..10_000 {
         match store.commit(vec![bulky(1)]).await {
-            Ok(committed) => assert_eq!(committed.events[0].seq, last + 1),
+            Ok(events) => assert_eq!(events[0].seq, last + 1),
             Err(Error::DiskFull { .. }) => return last,
             Err(error) => panic!("{error:?}"),
         }
@@ -142,8 +142,8 @@ async fn on_a_full_disk_a_prune_makes_room() {
     fill(&rig.folder().join("filler"));
     write_until_full(&store, 1000).await;
     assert!(is_full(&store.commit(vec![add(new_task(50))]).await));
-    let prune = vec![Write::Prune { ended_before: i64::MAX, events_per_task: 1000 }];
-    assert_eq!(store.commit(prune).await.unwrap().pruned_tasks, 1);
+    let prune = Prune { ended_before: i64::MAX, events_per_task: 1000 };
+    assert_eq!(store.prune(prune).await.unwrap(), 1);
     store.commit(vec![add(new_task(50)), append(50, 1..=100)]).await.unwrap();
     assert!(rig.beside(".ballast").exists());
     assert_sound(&store).await;
@@ -212,7 +212,7 @@ async fn of_many_changes_that_do_not_fit_together_each_is_kept_whole_or_refused_
     assert_eq!(seqs(&store, 3).await, first(50));
     assert_sound(&store).await;
     fs::remove_file(rig.folder().join("filler")).unwrap();
-    assert_eq!(store.commit(vec![bulky(1)]).await.unwrap().events[0].seq, first(kept + 1)[kept]);
+    assert_eq!(store.commit(vec![bulky(1)]).await.unwrap()[0].seq, first(kept + 1)[kept]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use codex_bridge_core::store::conformance::samples::{
     add, append, full_task, new_task, request, task_id, turn,
 };
 use codex_bridge_core::store::memory::Memory;
-use codex_bridge_core::store::{Error, RequestFilter, Store, TaskFilter, Write};
+use codex_bridge_core::store::{Error, Prune, RequestFilter, Store, TaskFilter, Write};
 use codex_bridge_core::task::{Status, Task};
 use codex_wire::RequestId;
 use proptest::prelude::*;
@@ -41,11 +41,17 @@ fn any_write() -> impl Strategy<Value = Write> {
     ]
 }
 
-fn any_batch() -> impl Strategy<Value = Vec<Write>> {
+#[derive(Debug, Clone)]
+enum Step {
+    Commit(Vec<Write>),
+    Prune(Prune),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        9 => proptest::collection::vec(any_write(), 0..5),
+        9 => proptest::collection::vec(any_write(), 0..5).prop_map(Step::Commit),
         1 => (0..10_i64, 0..6_u32)
-            .prop_map(|(ended_before, events_per_task)| vec![Write::Prune { ended_before, events_per_task }]),
+            .prop_map(|(ended_before, events_per_task)| Step::Prune(Prune { ended_before, events_per_task })),
     ]
 }
 
@@ -57,12 +63,19 @@ fn kind(error: Error) -> Error {
     }
 }
 
-async fn compare(batches: Vec<Vec<Write>>) {
+async fn compare(steps: Vec<Step>) {
     let rig = Rig::new();
     let (sqlite, memory) = (rig.open(), Memory::default());
-    for batch in batches {
-        let (real, model) = (sqlite.commit(batch.clone()).await, memory.commit(batch.clone()).await);
-        assert_eq!(real.map_err(kind), model.map_err(kind), "{batch:?}");
+    for step in steps {
+        match step {
+            Step::Commit(batch) => {
+                let (real, model) = (sqlite.commit(batch.clone()).await, memory.commit(batch.clone()).await);
+                assert_eq!(real.map_err(kind), model.map_err(kind), "{batch:?}");
+            }
+            Step::Prune(prune) => {
+                assert_eq!(sqlite.prune(prune).await, memory.prune(prune).await, "{prune:?}");
+            }
+        }
     }
     for status in Status::ALL {
         let filter = TaskFilter { statuses: vec![status], ..TaskFilter::default() };
@@ -87,7 +100,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn sqlite_does_what_the_model_does(batches in proptest::collection::vec(any_batch(), 1..40)) {
-        tokio::runtime::Runtime::new().unwrap().block_on(compare(batches));
+    fn sqlite_does_what_the_model_does(steps in proptest::collection::vec(any_step(), 1..40)) {
+        tokio::runtime::Runtime::new().unwrap().block_on(compare(steps));
     }
 }

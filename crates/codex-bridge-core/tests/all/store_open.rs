@@ -51,7 +51,7 @@ async fn what_was_written_is_there_when_it_is_opened_again() {
     assert!(!rig.beside("-wal").exists(), "a clean end leaves one file");
     let store = rig.open();
     assert_eq!(seqs(&store, 1).await, [1, 2, 3]);
-    assert_eq!(store.commit(vec![append(1, [4])]).await.unwrap().events[0].seq, 4);
+    assert_eq!(store.commit(vec![append(1, [4])]).await.unwrap()[0].seq, 4);
 }
 
 /// Nobody need wait for an answer that comes too late.
@@ -115,7 +115,7 @@ async fn a_stranger_that_writes_is_waited_for_but_not_for_ever() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert_eq!(seqs(&store, 1).await, [0; 0], "a stranger that writes keeps nobody from reading");
     stranger.execute_batch("COMMIT").unwrap();
-    assert_eq!(store.commit(vec![append(1, [1])]).await.unwrap().events[0].seq, 1);
+    assert_eq!(store.commit(vec![append(1, [1])]).await.unwrap()[0].seq, 1);
     assert_sound(&store).await;
 }
 

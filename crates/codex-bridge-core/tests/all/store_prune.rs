@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::store::conformance::samples::{add, append, new_task};
-use codex_bridge_core::store::{Store, TaskFilter, Write};
+use codex_bridge_core::store::{Prune, Store, TaskFilter};
 use codex_bridge_core::task::{Status, Task};
 use futures_util::future::join;
 
@@ -25,11 +25,10 @@ async fn those_who_write_during_a_huge_prune_are_not_held_up() {
     }
     let done = AtomicBool::new(false);
     let prune = async {
-        let prune = Write::Prune { ended_before: i64::MAX, events_per_task: 10 };
         let begun = Instant::now();
-        let committed = store.commit(vec![prune]).await.unwrap();
+        let pruned = store.prune(Prune { ended_before: i64::MAX, events_per_task: 10 }).await.unwrap();
         done.store(true, Ordering::Relaxed);
-        assert_eq!(committed.pruned_tasks, 1);
+        assert_eq!(pruned, 1);
         begun.elapsed()
     };
     let write = async {
@@ -59,7 +58,7 @@ async fn a_prune_gives_space_back_to_the_disk() {
     store.commit(vec![append(2, 1..=100)]).await.unwrap();
     let size = || std::fs::metadata(rig.file()).unwrap().len();
     let before = size();
-    store.commit(vec![Write::Prune { ended_before: i64::MAX, events_per_task: 1000 }]).await.unwrap();
+    store.prune(Prune { ended_before: i64::MAX, events_per_task: 1000 }).await.unwrap();
     assert!(size() < before / 2, "{before} before, {} after", size());
     assert_eq!(seqs(&store, 2).await, (1..=200).collect::<Vec<_>>());
     assert_sound(&store).await;
@@ -72,13 +71,13 @@ async fn a_prune_that_is_broken_off_leaves_a_sound_store() {
     let store = rig.open();
     let over = Task { status: Status::Completed, ..new_task(1) };
     store.commit(vec![add(over), append(1, 1..=EVENTS)]).await.unwrap();
-    let prune = || vec![Write::Prune { ended_before: i64::MAX, events_per_task: 10 }];
-    let mut broken_off = store.commit(prune());
+    let prune = Prune { ended_before: i64::MAX, events_per_task: 10 };
+    let mut broken_off = store.prune(prune);
     assert!(futures_util::poll!(&mut broken_off).is_pending());
     drop(broken_off);
     drop(store);
     let store = rig.open();
     assert_sound(&store).await;
-    assert_eq!(store.commit(prune()).await.unwrap().pruned_tasks, 1);
+    assert_eq!(store.prune(prune).await.unwrap(), 1);
     assert_sound(&store).await;
 }

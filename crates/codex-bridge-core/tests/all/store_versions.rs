@@ -14,7 +14,7 @@ use codex_bridge_core::store::conformance::samples::{
     add, append, delivery, full_task, new_task, request, task_id, turn,
 };
 use codex_bridge_core::store::sqlite::Sqlite;
-use codex_bridge_core::store::{DeliveryFilter, RequestFilter, Store, TaskFilter, Write};
+use codex_bridge_core::store::{DeliveryFilter, Prune, RequestFilter, Store, TaskFilter, Write};
 use codex_bridge_core::task::TurnRecord;
 use codex_wire::RequestId;
 use rusqlite::Connection;
@@ -59,7 +59,7 @@ async fn write(folder: &Path) {
         append(2, 1..=3),
     ];
     store.commit(batch).await.unwrap();
-    store.commit(vec![Write::Prune { ended_before: 0, events_per_task: 10 }]).await.unwrap();
+    store.prune(Prune { ended_before: 0, events_per_task: 10 }).await.unwrap();
     let text = serde_json::to_string_pretty(&content(&store).await).unwrap();
     fs::write(folder.join("content.json"), text + "\n").unwrap();
     drop(store);

@@ -10,7 +10,7 @@ use codex_bridge_core::outbox::Delivery;
 use codex_bridge_core::request::{RequestName, RequestRecord, WholeChanges};
 use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::store::{
-    AuditFilter, AuditLine, Committed, Counts, DeliveryFilter, Error, MessageFilter, RequestFilter, Store,
+    AuditFilter, AuditLine, Counts, DeliveryFilter, Error, MessageFilter, Prune, RequestFilter, Store,
     TaskFilter, Write,
 };
 use codex_bridge_core::task::{Task, TaskId, TurnRecord};
@@ -108,7 +108,7 @@ impl Store for Stubborn {
         self.store.check_writable()
     }
 
-    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Committed, Error>> {
+    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Vec<Event>, Error>> {
         let only_tells = batch.iter().all(|write| matches!(write, Write::Append { .. }));
         if only_tells && self.is_full.load(Ordering::SeqCst) {
             let full = Error::DiskFull { place: "here".to_owned() };
@@ -129,6 +129,10 @@ impl Store for Stubborn {
             committed
         }
         .boxed()
+    }
+
+    fn prune(&self, prune: Prune) -> BoxFuture<'_, Result<u64, Error>> {
+        self.store.prune(prune)
     }
 
     fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>> {

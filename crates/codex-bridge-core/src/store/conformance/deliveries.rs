@@ -1,7 +1,7 @@
 //! What every store must do with the outbox.
 
 use super::samples::{add, delivery, full_task, new_task, request, task_id};
-use super::{commit, refused};
+use super::{commit, prune, refused};
 use crate::outbox::notice::{Content, Reply};
 use crate::outbox::{Delivery, Notice, State};
 use crate::request::RequestState;
@@ -130,8 +130,8 @@ pub async fn a_task_with_something_to_send_is_not_forgotten(store: &impl Store) 
         batch.push(adds(&Delivery { state, ..delivery(number, id) }));
     }
     commit(store, batch).await;
-    let pruned = commit(store, vec![Write::Prune { ended_before: i64::MAX, events_per_task: 10 }]).await;
-    assert_eq!(pruned.pruned_tasks, 2);
+    let pruned = prune(store, i64::MAX, 10).await;
+    assert_eq!(pruned, 2);
     assert_eq!(found(store, DeliveryFilter::default()).await, ["b", "a"]);
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }

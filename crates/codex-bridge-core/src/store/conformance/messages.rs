@@ -1,7 +1,7 @@
 //! Stories of the inbox.
 
 use super::samples::{self, add, new_task, task_id};
-use super::{commit, refused};
+use super::{commit, prune, refused};
 use crate::inbox::{ChannelRecord, Conversation, Message, MessageKind, State as MessageState};
 use crate::outbox::{Delivery, DeliveryId, State as DeliveryState};
 use crate::store::{CONVERSATIONS_OUTLIVE_MS, MessageFilter, Store, Write};
@@ -116,7 +116,7 @@ pub async fn conversations_and_channels_are_kept_by_name(store: &impl Store) {
     assert_eq!(store.conversations(&"chat".into(), None).await.unwrap(), [room.clone(), hall.clone()]);
     assert_eq!(store.conversations(&"chat".into(), Some(&"hall".into())).await.unwrap(), [hall]);
     assert_eq!(store.conversations(&"other".into(), None).await.unwrap(), []);
-    commit(store, vec![Write::Prune { ended_before: CONVERSATIONS_OUTLIVE_MS, events_per_task: 0 }]).await;
+    prune(store, CONVERSATIONS_OUTLIVE_MS, 0).await;
     let room = Conversation { task_id: None, ..room };
     assert_eq!(store.conversations(&"chat".into(), Some(&"room".into())).await.unwrap(), [room]);
     let chat =
@@ -144,7 +144,7 @@ pub async fn a_prune_forgets_conversations_long_after_their_tasks(store: &impl S
     ];
     commit(store, batch).await;
     let ended_before = CONVERSATIONS_OUTLIVE_MS + 50;
-    commit(store, vec![Write::Prune { ended_before, events_per_task: 10 }]).await;
+    prune(store, ended_before, 10).await;
     let left = store.conversations(&"chat".into(), None).await.unwrap();
     let left: Vec<&str> = left.iter().map(|one| one.key.as_str()).collect();
     assert_eq!(left, ["left lately", "waited in", "worked in"]);
@@ -163,7 +163,7 @@ pub async fn a_prune_forgets_messages_that_are_over(store: &impl Store) {
         message(5, MessageState::Acknowledged, 90),
     ];
     commit(store, batch).await;
-    commit(store, vec![Write::Prune { ended_before: 50, events_per_task: 10 }]).await;
+    prune(store, 50, 10).await;
     let left = store.messages(&MessageFilter::default()).await.unwrap();
     let left: Vec<i64> = left.into_iter().filter_map(|message| message.position).collect();
     assert_eq!(left, [5, 4, 3]);

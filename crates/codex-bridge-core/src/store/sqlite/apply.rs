@@ -133,7 +133,6 @@ pub fn batch(connection: &Connection, writes: &[Write], bodies: &[String]) -> Re
             Write::Audit { at, actor, action, task_id, detail } => {
                 audit(connection, *at, actor, action, task_id.as_ref(), detail)?;
             }
-            Write::Prune { .. } => return Err(Trouble::refused("a prune stands alone in its batch")),
         }
     }
     Ok(firsts)

@@ -4,13 +4,15 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::apply;
 use super::fault::Place;
-use super::writer::{Job, Outcome};
+use super::writer::Job;
+use crate::event::Seq;
 use crate::store::{Error, Write};
 
 /// The largest batch while space is scarce: the ballast holds some dozens of these, and thousands of the usual ones.
 const SCARCE_BYTES: usize = 128 * 1024;
 
-/// Commits a group. An error means that nothing of any batch was applied; otherwise each has its own outcome.
+/// Commits a group. An error means that nothing of any batch was applied; otherwise each has its own outcome: the first
+/// number of each `Append`.
 ///
 /// While space is `scarce`, only what brings begun work to its end is let through.
 pub fn commit(
@@ -18,7 +20,7 @@ pub fn commit(
     place: &Place,
     group: &[Job],
     scarce: bool,
-) -> Result<Vec<Result<Outcome, Error>>, Error> {
+) -> Result<Vec<Result<Vec<Seq>, Error>>, Error> {
     let sql = |error| place.sql(&error);
     let mut transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
@@ -32,7 +34,7 @@ pub fn commit(
         match apply::batch(&savepoint, &job.writes, &job.bodies) {
             Ok(first_seqs) => {
                 savepoint.commit().map_err(sql)?;
-                outcomes.push(Ok(Outcome { first_seqs, ..Outcome::default() }));
+                outcomes.push(Ok(first_seqs));
             }
             // Dropped, the savepoint takes back what was begun.
             Err(trouble) if trouble.is_of_the_batch_alone() => outcomes.push(Err(place.explain(trouble))),

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Result, Transaction, TransactionBe
 
 use super::messages;
 use crate::event::Seq;
-use crate::store::{AUDIT_LINES, Write};
+use crate::store::{AUDIT_LINES, Prune};
 use crate::task::{Status, TimeMs};
 
 /// Writers wait at most about so long for a slice.
@@ -76,11 +76,10 @@ enum Stage {
 }
 
 impl Pruning {
-    /// What a batch asks for, if it is a prune.
-    pub fn asked_by(writes: &[Write]) -> Option<Self> {
-        let [Write::Prune { ended_before, events_per_task }] = *writes else { return None };
+    /// One that has not begun.
+    pub fn new(Prune { ended_before, events_per_task }: Prune) -> Self {
         let progress = Progress { stage: Stage::Tasks { after_ord: 0 }, pruned_tasks: 0 };
-        Some(Self { ended_before, events_per_task, progress })
+        Self { ended_before, events_per_task, progress }
     }
 
     /// How many tasks are forgotten so far.

@@ -14,7 +14,7 @@ use super::group;
 use super::prune::{Pruning, Slice};
 use super::weight;
 use crate::event::{Event, Seq};
-use crate::store::{Committed, Error, Write};
+use crate::store::{Error, Prune, Write};
 
 /// Batches that wait for the writer.
 const QUEUED_BATCHES: usize = 1024;
@@ -25,10 +25,24 @@ const UNIT: usize = 1024;
 const GROUP_BATCHES: usize = 512;
 const GROUP_UNITS: usize = 8 * 1024;
 
+/// What the writer is asked to do, in its turn.
+#[derive(Debug)]
+enum Order {
+    /// To apply a batch.
+    Commit(Job),
+    /// To say whether new work could be written.
+    Probe(oneshot::Sender<Result<(), Error>>),
+    /// To forget what is old.
+    Prune(Prune, PruneReply),
+}
+
+/// Who is told how many tasks were forgotten.
+type PruneReply = oneshot::Sender<Result<u64, Error>>;
+
 /// A batch with whoever waits for it.
 #[derive(Debug)]
 pub struct Job {
-    /// The changes. None at all: it is only asked whether some could be made.
+    /// The changes.
     pub writes: Vec<Write>,
     /// The bodies of its events as JSON, made before so that the one writer does not spend its time on it.
     pub bodies: Vec<String>,
@@ -40,22 +54,14 @@ pub struct Job {
 #[derive(Debug)]
 struct Done {
     writes: Vec<Write>,
-    outcome: Outcome,
-}
-
-/// What applying a batch gave.
-#[derive(Debug, Default)]
-pub struct Outcome {
     /// The first number of each `Append`.
-    pub first_seqs: Vec<Seq>,
-    /// How many tasks were forgotten.
-    pub pruned_tasks: u64,
+    first_seqs: Vec<Seq>,
 }
 
 /// The queue before the writer, and its thread.
 #[derive(Debug)]
 pub struct Writer {
-    queue: Option<mpsc::Sender<Job>>,
+    queue: Option<mpsc::Sender<Order>>,
     room: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
 }
@@ -63,34 +69,42 @@ pub struct Writer {
 impl Writer {
     /// Starts the thread.
     pub fn start(connection: Connection, place: Place, ballast: Ballast) -> Result<Self, Error> {
-        let (queue, jobs) = mpsc::channel(QUEUED_BATCHES);
+        let (queue, orders) = mpsc::channel(QUEUED_BATCHES);
         let owner = Owner { connection, place, ballast, pruning: VecDeque::new() };
-        let thread = thread::Builder::new().name("store-writer".into()).spawn(move || owner.run(jobs));
+        let thread = thread::Builder::new().name("store-writer".into()).spawn(move || owner.run(orders));
         let thread = thread.map_err(|error| Error::Other(format!("no thread to write with: {error}")))?;
         Ok(Self { queue: Some(queue), room: Arc::new(Semaphore::new(QUEUED_UNITS)), thread: Some(thread) })
     }
 
     /// Queues a batch and waits until it is durable. Once queued it is applied, whether or not anybody still waits.
-    pub async fn commit(&self, writes: Vec<Write>) -> Result<Committed, Error> {
+    pub async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Event>, Error> {
         if writes.is_empty() {
-            return Ok(Committed::default());
+            return Ok(Vec::new());
         }
-        self.hand_in(writes).await.map(Done::into_committed)
-    }
-
-    /// Asks the writer whether new work could be written, in its turn.
-    pub async fn probe(&self) -> Result<(), Error> {
-        self.hand_in(Vec::new()).await.map(|_| ())
-    }
-
-    async fn hand_in(&self, writes: Vec<Write>) -> Result<Done, Error> {
         let bodies = bodies(&writes)?;
         let units = (weight::of(&writes, &bodies) / UNIT).clamp(1, QUEUED_UNITS);
         let units = u32::try_from(units).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).acquire_many_owned(units).await.map_err(|_| stopped())?;
+        self.order(|reply| Order::Commit(Job { writes, bodies, room, reply })).await.map(Done::into_events)
+    }
+
+    /// Asks the writer whether new work could be written, in its turn.
+    pub async fn probe(&self) -> Result<(), Error> {
+        self.order(Order::Probe).await
+    }
+
+    /// Forgets what is old, beside what is written meanwhile; says how many tasks.
+    pub async fn prune(&self, prune: Prune) -> Result<u64, Error> {
+        self.order(|reply| Order::Prune(prune, reply)).await
+    }
+
+    async fn order<T>(
+        &self,
+        order: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Order,
+    ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
-        queue.send(Job { writes, bodies, room, reply }).await.map_err(|_| stopped())?;
+        queue.send(order(reply)).await.map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
     }
 }
@@ -112,16 +126,16 @@ impl Job {
         self.room.num_permits() * UNIT
     }
 
-    fn answer(self, outcome: Result<Outcome, Error>) {
+    fn answer(self, outcome: Result<Vec<Seq>, Error>) {
         let Self { writes, reply, .. } = self;
         // Nobody need still wait.
-        let _ = reply.send(outcome.map(|outcome| Done { writes, outcome }));
+        let _ = reply.send(outcome.map(|first_seqs| Done { writes, first_seqs }));
     }
 }
 
 impl Done {
-    fn into_committed(self) -> Committed {
-        let mut first_seqs = self.outcome.first_seqs.into_iter();
+    fn into_events(self) -> Vec<Event> {
+        let mut first_seqs = self.first_seqs.into_iter();
         let mut events = Vec::new();
         for write in self.writes {
             let Write::Append { task_id, events: appended } = write else { continue };
@@ -133,7 +147,7 @@ impl Done {
                 line: event.line,
             }));
         }
-        Committed { events, pruned_tasks: self.outcome.pruned_tasks }
+        events
     }
 }
 
@@ -163,48 +177,49 @@ struct Owner {
     connection: Connection,
     place: Place,
     ballast: Ballast,
-    pruning: VecDeque<(Job, Pruning)>,
+    pruning: VecDeque<(Pruning, PruneReply)>,
 }
 
 impl Owner {
-    fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+    fn run(mut self, mut orders: mpsc::Receiver<Order>) {
         loop {
             let first = if self.pruning.is_empty() {
                 // Nothing to do: sleep until there is.
-                match jobs.blocking_recv() {
-                    Some(job) => Some(job),
+                match orders.blocking_recv() {
+                    Some(order) => Some(order),
                     None => return,
                 }
             } else {
-                match jobs.try_recv() {
-                    Ok(job) => Some(job),
+                match orders.try_recv() {
+                    Ok(order) => Some(order),
                     Err(mpsc::error::TryRecvError::Empty) => None,
                     // Nobody waits for the rest of a prune; the next one takes it up.
                     Err(mpsc::error::TryRecvError::Disconnected) => return,
                 }
             };
-            let group = self.gather(first, &mut jobs);
+            let group = self.gather(first, &mut orders);
             self.serve(group);
             self.prune_a_little();
         }
     }
 
-    fn gather(&mut self, first: Option<Job>, jobs: &mut mpsc::Receiver<Job>) -> Vec<Job> {
+    fn gather(&mut self, first: Option<Order>, orders: &mut mpsc::Receiver<Order>) -> Vec<Job> {
         let mut group = Vec::new();
-        let mut units = 0;
+        let (mut taken, mut units) = (0, 0);
         let mut next = first;
-        while let Some(job) = next {
-            units += job.room.num_permits();
-            match Pruning::asked_by(&job.writes) {
-                Some(pruning) => self.pruning.push_back((job, pruning)),
-                None if job.writes.is_empty() => {
-                    let outcome = self.probe();
-                    job.answer(outcome.map(|()| Outcome::default()));
+        while let Some(order) = next {
+            taken += 1;
+            match order {
+                Order::Commit(job) => {
+                    units += job.room.num_permits();
+                    group.push(job);
                 }
-                None => group.push(job),
+                // Nobody need still wait.
+                Order::Probe(reply) => drop(reply.send(self.probe())),
+                Order::Prune(prune, reply) => self.pruning.push_back((Pruning::new(prune), reply)),
             }
-            let is_full = group.len() >= GROUP_BATCHES || units >= GROUP_UNITS;
-            next = if is_full { None } else { jobs.try_recv().ok() };
+            let is_full = taken >= GROUP_BATCHES || units >= GROUP_UNITS;
+            next = if is_full { None } else { orders.try_recv().ok() };
         }
         group
     }
@@ -244,7 +259,7 @@ impl Owner {
         job.answer(outcome.and_then(|mut only| only.pop().unwrap_or_else(|| Err(stopped()))));
     }
 
-    fn commit(&mut self, group: &[Job]) -> Result<Vec<Result<Outcome, Error>>, Error> {
+    fn commit(&mut self, group: &[Job]) -> Result<Vec<Result<Vec<Seq>, Error>>, Error> {
         let scarce = self.ballast.is_spent();
         group::commit(&mut self.connection, &self.place, group, scarce)
     }
@@ -257,22 +272,20 @@ impl Owner {
 
     /// One slice, so that those who write in the meantime are not held up.
     fn prune_a_little(&mut self) {
-        let Some((job, mut pruning)) = self.pruning.pop_front() else { return };
+        let Some((mut pruning, reply)) = self.pruning.pop_front() else { return };
         let slice = if self.ballast.is_spent() { Slice::Smallest } else { Slice::Usual };
         let outcome = pruning.go_on(&mut self.connection, slice).map_err(|error| self.place.sql(&error));
         if matches!(slice, Slice::Smallest) || matches!(outcome, Ok(false)) {
             // Keeps the log short where there is no space for a long one; and only then does the file become shorter.
             self.tidy_log();
         }
+        // Nobody need still wait for what is sent.
         match outcome {
-            Ok(true) => self.pruning.push_front((job, pruning)),
-            Ok(false) => {
-                let pruned_tasks = pruning.pruned_tasks();
-                job.answer(Ok(Outcome { pruned_tasks, ..Outcome::default() }));
-            }
+            Ok(true) => self.pruning.push_front((pruning, reply)),
+            Ok(false) => drop(reply.send(Ok(pruning.pruned_tasks()))),
             // Forgetting is what helps, and takes some space first.
-            Err(Error::DiskFull { .. }) if self.ballast.spend() => self.pruning.push_front((job, pruning)),
-            Err(error) => job.answer(Err(error)),
+            Err(Error::DiskFull { .. }) if self.ballast.spend() => self.pruning.push_front((pruning, reply)),
+            Err(error) => drop(reply.send(Err(error))),
         }
     }
 }
