@@ -65,8 +65,8 @@ pub(crate) use turning::LinedUp;
 
 /// How long Codex may take to take something that is added to a turn, before the caller is told that it has not yet.
 const STEER_LIMIT: Duration = Duration::from_secs(30);
-/// The longest name that a caller may have for a request: what doors take, and who it is of, which some put before it.
-const NAME_MAX_CHARS: usize = 255 + 80;
+/// The longest name that a caller may have for a request.
+const NAME_MAX_CHARS: usize = 255;
 
 /// The one handle that every door uses. Cheap to clone.
 #[derive(Clone)]
@@ -217,6 +217,12 @@ pub enum Error {
         /// What does not go.
         message: &'static str,
     },
+    /// The prompt says nothing.
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    /// The caller's own name for the request is too long, or looks like a credential.
+    #[error("the client_request_id (or Idempotency-Key) {0}")]
+    BadRequestName(&'static str),
     /// The prompt is longer than the operator allows.
     #[error("the prompt has {bytes} bytes, and may have {limit}")]
     PromptTooLong {
@@ -341,13 +347,19 @@ impl Bridge {
     /// Stops a task: its turn if one runs, its wait if it is queued. Returns when Codex has confirmed it. The runner of
     /// a turn stops it, whether or not anybody waits for that.
     pub async fn interrupt(&self, id: &str) -> Result<TaskView, Error> {
+        self.interrupt_turn(id, None).await
+    }
+
+    /// The same, unless another turn than this one has been asked for since.
+    pub async fn interrupt_turn(&self, id: &str, turn: Option<u32>) -> Result<TaskView, Error> {
         let inner = &self.inner;
         let task = self.find(id).await?;
         let (waits, queued) = (task.id.clone(), task.id.clone());
         let is_parked = task.status == Status::Paused && task.parked.is_some();
-        if (is_parked && self.to_its_end(|bridge| async move { bridge.cancel_parked(&waits).await }).await?)
+        if (is_parked
+            && self.to_its_end(|bridge| async move { bridge.cancel_parked(&waits, turn).await }).await?)
             || (task.status == Status::Queued
-                && self.to_its_end(|bridge| async move { bridge.cancel_queued(&queued).await }).await?)
+                && self.to_its_end(|bridge| async move { bridge.cancel_queued(&queued, turn).await }).await?)
         {
             return self.view(self.find(id).await?).await;
         }
@@ -355,6 +367,8 @@ impl Bridge {
             let message = "nothing runs that could be stopped";
             return Err(Error::WrongState { task_id: task.id, status: task.status, message });
         };
+        // After the runner was found: it runs this turn then, or one that has ended.
+        self.must_be_last_turn(&task, turn).await?;
         let (reply, done) = oneshot::channel();
         if runner.send(runner::Command::Interrupt { reply }).await.is_ok() {
             // Answered when the turn has ended, whichever way.
@@ -364,10 +378,11 @@ impl Bridge {
     }
 
     /// One that would have gone on by itself does not.
-    async fn cancel_parked(&self, id: &TaskId) -> Result<bool, Error> {
+    async fn cancel_parked(&self, id: &TaskId, turn: Option<u32>) -> Result<bool, Error> {
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
         let mut task = self.find(id.as_str()).await?;
+        self.must_be_last_turn(&task, turn).await?;
         if task.status != Status::Paused || task.parked.take().is_none() {
             // It goes on already.
             return Ok(false);
@@ -377,10 +392,11 @@ impl Bridge {
         Ok(true)
     }
 
-    async fn cancel_queued(&self, id: &TaskId) -> Result<bool, Error> {
+    async fn cancel_queued(&self, id: &TaskId, turn: Option<u32>) -> Result<bool, Error> {
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
         let mut task = self.find(id.as_str()).await?;
+        self.must_be_last_turn(&task, turn).await?;
         if task.status != Status::Queued || !inner.queue().leave(id) {
             // It has begun.
             return Ok(false);
@@ -394,6 +410,15 @@ impl Bridge {
             inner.begin_next();
         }
         Ok(cancelled.map(|()| true)?)
+    }
+
+    async fn must_be_last_turn(&self, task: &Task, turn: Option<u32>) -> Result<(), Error> {
+        let last = self.inner.store.turns(&task.id).await?.last().map(|last| last.number);
+        if turn.is_none() || last == turn {
+            return Ok(());
+        }
+        let message = "another turn has been asked for since";
+        Err(Error::WrongState { task_id: task.id.clone(), status: task.status, message })
     }
 
     /// Notes in the audit log who commanded what.
@@ -453,16 +478,15 @@ impl Bridge {
     /// A caller's own name for a request is kept as it is for as long as its task, and everybody may read it.
     fn check_name(&self, client_request_id: Option<&str>) -> Result<(), Error> {
         let Some(name) = client_request_id else { return Ok(()) };
-        if name.chars().count() > NAME_MAX_CHARS {
-            return Err(Error::Refused(
-                "the client_request_id is too long: use up to 255 characters".to_owned(),
-            ));
-        }
-        // The name of a token before it (`token ci-key: 7`) looks like the name of a secret.
         let own = desk::own_part(name);
+        if own.chars().count() > NAME_MAX_CHARS {
+            return Err(Error::BadRequestName("is too long: use up to 255 characters"));
+        }
+        // Without the name of a token before it (`token ci-key: 7`), which looks like the name of a secret.
         if self.redactor().redact(own) != own {
-            let message = "the client_request_id looks like a credential, and would be kept in plain text: use another name";
-            return Err(Error::Refused(message.to_owned()));
+            return Err(Error::BadRequestName(
+                "looks like a credential, and would be kept in plain text: use another name",
+            ));
         }
         Ok(())
     }

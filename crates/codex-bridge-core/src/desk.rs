@@ -79,6 +79,9 @@ impl Desk {
     /// operator's rules since.
     pub async fn start(&self, caller: &Caller, mut start: Start) -> Result<TaskView, Error> {
         caller.may(Verb::Start)?;
+        if start.prompt.trim().is_empty() {
+            return Err(Error::EmptyPrompt);
+        }
         start.door = caller.door(start.door);
         start.client_request_id = caller.own_name(start.client_request_id);
         let named = start.client_request_id.clone().map(|name| (name, start.prompt.clone()));
@@ -130,11 +133,11 @@ impl Desk {
         Ok(Steered { outcome, task: self.show(caller, id).await? })
     }
 
-    /// Stops a task. Returns when Codex has confirmed it.
-    pub async fn interrupt(&self, caller: &Caller, id: &str) -> Result<TaskView, Error> {
+    /// Stops a task, or only this turn of it. Returns when Codex has confirmed it.
+    pub async fn interrupt(&self, caller: &Caller, id: &str, turn: Option<u32>) -> Result<TaskView, Error> {
         caller.may(Verb::Interrupt)?;
         self.note(caller, "interrupt", &self.bridge.find(id).await?).await?;
-        Ok(self.as_seen_by(caller, self.bridge.interrupt(id).await?))
+        Ok(self.as_seen_by(caller, self.bridge.interrupt_turn(id, turn).await?))
     }
 
     /// Frees a finished task's thread for another program.
@@ -165,7 +168,11 @@ impl Desk {
             }
             (request_id, Some(digest)) => Which::Shown { request_id, digest },
         };
-        self.begin_to_decide(caller, id, which, decide.read()?).await?.await
+        let decision = decide.read()?;
+        if decision == Decision::AcceptAlways && !caller.is_person() {
+            return Err(Error::UnknownDecision("acceptAlways is for people, not for agents".to_owned()));
+        }
+        self.begin_to_decide(caller, id, which, decision).await?.await
     }
 
     /// Records a decision; what it gives waits for what Codex makes of it.
@@ -196,12 +203,7 @@ impl Desk {
         telling: Telling,
     ) -> Result<Vec<Told>, Error> {
         caller.may(Verb::TellEnded)?;
-        let all = self.bridge.tell_ended(limit, telling).await?;
-        // Some agents ask every minute. Only what was told goes on the record, so that it crowds nothing out.
-        if telling == Telling::Real && !all.is_empty() {
-            self.bridge.note(&caller.name, "notify completed", None).await?;
-        }
-        Ok(all)
+        self.bridge.tell_ended(limit, telling, &caller.name).await
     }
 
     /// Tries a delivery again now.

@@ -115,7 +115,7 @@ impl Status {
         Self::Paused,
     ];
 
-    /// As it is written everywhere.
+    /// The word for programs: in JSON and in the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -141,9 +141,10 @@ impl Status {
     }
 }
 
+/// The word for people.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        ShownStatus::Stored(*self).fmt(f)
     }
 }
 
@@ -176,11 +177,21 @@ impl ShownStatus {
         Self::Stored(Status::Paused),
     ];
 
-    /// As it is written everywhere.
+    /// The word for programs: in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::WaitingForApproval => "waiting_for_approval",
             Self::WaitingForUserInput => "waiting_for_user_input",
+            Self::Stored(status) => status.as_str(),
+        }
+    }
+
+    /// The word for people: the same in the terminal, on the page, in chats and in notices.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::WaitingForApproval => "needs approval",
+            Self::WaitingForUserInput => "needs answer",
+            Self::Stored(Status::Interrupting) => "stopping",
             Self::Stored(status) => status.as_str(),
         }
     }
@@ -197,20 +208,25 @@ impl PartialEq<Status> for ShownStatus {
     }
 }
 
+/// The word for people.
 impl fmt::Display for ShownStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(self.word())
     }
 }
 
+/// Reads both the words for programs and those for people; blanks, `_` and `-` are the same.
 impl FromStr for ShownStatus {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == text)
-            .ok_or_else(|| format!("unknown status {text}"))
+        let plain = |word: &str| word.trim().to_lowercase().replace(['_', '-'], " ");
+        let wanted = plain(text);
+        let is_it = |status: &Self| plain(status.as_str()) == wanted || status.word() == wanted;
+        Self::ALL.into_iter().find(is_it).ok_or_else(|| {
+            let known: Vec<&str> = Self::ALL.into_iter().map(Self::word).collect();
+            format!("unknown status {text:?}: use {}", known.join(", "))
+        })
     }
 }
 

@@ -59,6 +59,15 @@ pub struct List {
     pub before: Option<String>,
 }
 
+/// `POST /v1/tasks/{id}/interrupt`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Interrupt {
+    /// Only this turn: `wrong_state` if another one has been asked for since.
+    #[schemars(range(min = 1, max = u32::MAX))]
+    pub turn: Option<u32>,
+}
+
 /// `GET /v1/tasks/{id}/wait`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

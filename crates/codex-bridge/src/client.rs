@@ -117,7 +117,13 @@ impl Client {
 
     /// Stops a task; returns when Codex has confirmed it.
     pub async fn interrupt(&self, id: &str) -> Result<view::Outcome, Failure> {
-        self.post(&task_path(id, "/interrupt"), &()).await
+        self.interrupt_turn(id, None).await
+    }
+
+    /// Stops a task, or only this turn of it.
+    pub async fn interrupt_turn(&self, id: &str, turn: Option<u32>) -> Result<view::Outcome, Failure> {
+        let which = query(&calls::Interrupt { turn });
+        self.post(&format!("{}{which}", task_path(id, "/interrupt")), &()).await
     }
 
     /// Branches a task at rest; the branch works on the prompt, or waits for a `continue`.

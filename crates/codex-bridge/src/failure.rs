@@ -154,6 +154,8 @@ impl From<bridge::Error> for Failure {
             Error::BadAnswers(_) => Code::BadAnswers,
             Error::WrongState { .. } => Code::WrongState,
             Error::Refused(_) => Code::Refused,
+            Error::EmptyPrompt => Code::EmptyPrompt,
+            Error::BadRequestName(_) => Code::BadCall,
             Error::PromptTooLong { .. } => Code::PromptTooLong,
             Error::NotThere(_) => Code::NotThere,
             Error::KeyReused(_) => Code::KeyReused,
@@ -176,7 +178,6 @@ impl From<Forbidden> for Failure {
 impl From<Rule> for Code {
     fn from(rule: Rule) -> Self {
         match rule {
-            Rule::EmptyPrompt => Self::EmptyPrompt,
             Rule::BadCwd => Self::BadCwd,
             Rule::CwdProtected => Self::CwdProtected,
             Rule::CwdOutsideRoots => Self::CwdOutsideRoots,

@@ -40,7 +40,7 @@ impl Inner {
     pub(super) fn check_prompt(&self, prompt: &str) -> Result<(), Error> {
         let (bytes, limit) = (prompt.len(), self.config.prompt_limit_bytes);
         if prompt.trim().is_empty() {
-            Err(Error::Refused("the prompt is empty".to_owned()))
+            Err(Error::EmptyPrompt)
         } else if bytes > limit {
             Err(Error::PromptTooLong { bytes, limit })
         } else {

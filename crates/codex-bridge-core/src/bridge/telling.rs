@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{Bridge, Error, Inner, TaskView, now_ms};
+use super::{Bridge, Error, Inner, TaskView, audit, now_ms};
 use crate::outbox::{Content, Delivery, Occasion, State, Subscription};
 use crate::store::{self, DeliveryFilter, TaskFilter, Write};
 use crate::task::{Notification, Status, Task, TaskId, TimeMs};
@@ -58,11 +58,12 @@ pub enum Telling {
 impl Bridge {
     /// Tells of tasks that ended and were not told of, the oldest end first, at most so many. Each is told once; one
     /// that the outbox is still sending is told of until that is over.
-    pub async fn tell_ended(&self, limit: usize, telling: Telling) -> Result<Vec<Told>, Error> {
-        self.to_its_end(|bridge| async move { bridge.tell_untold(limit, telling).await }).await
+    pub async fn tell_ended(&self, limit: usize, telling: Telling, by: &str) -> Result<Vec<Told>, Error> {
+        let by = by.to_owned();
+        self.to_its_end(|bridge| async move { bridge.tell_untold(limit, telling, &by).await }).await
     }
 
-    async fn tell_untold(&self, limit: usize, telling: Telling) -> Result<Vec<Told>, Error> {
+    async fn tell_untold(&self, limit: usize, telling: Telling, by: &str) -> Result<Vec<Told>, Error> {
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
         let statuses = vec![Status::Completed, Status::Failed, Status::Cancelled, Status::Lost];
@@ -72,12 +73,12 @@ impl Bridge {
         ended.truncate(limit);
         let mut all = Vec::new();
         for task in ended {
-            all.push(self.tell(task, telling).await?);
+            all.push(self.tell(task, telling, by).await?);
         }
         Ok(all)
     }
 
-    async fn tell(&self, mut task: Task, telling: Telling) -> Result<Told, Error> {
+    async fn tell(&self, mut task: Task, telling: Telling, by: &str) -> Result<Told, Error> {
         let message = message(&task);
         let outcome = match (task.notify_target.as_deref(), telling) {
             (None, _) => TellingOutcome::NoTarget,
@@ -91,7 +92,8 @@ impl Bridge {
         };
         if telling == Telling::Real {
             task.notification = notification(&outcome);
-            self.inner.commit(vec![Write::SaveTask(Box::new(task.clone()))]).await?;
+            let told = audit(by, "notify completed", Some(&task.id), "");
+            self.inner.commit(vec![Write::SaveTask(Box::new(task.clone())), told]).await?;
         }
         Ok(Told { task, message, outcome })
     }

@@ -76,8 +76,6 @@ pub struct Refusal {
 /// The rules by which work is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// The prompt says nothing.
-    EmptyPrompt,
     /// The directory is missing, relative, or no directory.
     BadCwd,
     /// No task may work, or write, in that directory.
@@ -126,9 +124,6 @@ impl Rules {
 
     /// Work as it may be handed over by this caller, or why it may not.
     pub fn admit(&self, start: Start, by: impl Into<Giver>) -> Result<NewTask, Refusal> {
-        if start.prompt.trim().is_empty() {
-            return Err(Refusal::new(Rule::EmptyPrompt, "the prompt is empty", "say what Codex shall do"));
-        }
         let profile = self.profile(start.profile.as_deref(), start.door)?;
         let cwd = self.directory(&start)?;
         let sandbox = sandbox(start.sandbox.as_deref())?.or(profile.sandbox).unwrap_or(Sandbox::ReadOnly);

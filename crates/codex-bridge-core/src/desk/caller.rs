@@ -24,6 +24,8 @@ pub struct Caller {
     /// What the caller may do.
     pub role: Role,
     origin: Origin,
+    /// Whether it is an agent that uses the tool.
+    is_agent: bool,
 }
 
 /// How a caller was let in.
@@ -118,23 +120,23 @@ impl std::error::Error for Forbidden {}
 impl Caller {
     /// The owner of the machine's account, who may do everything.
     pub fn owner() -> Self {
-        Self { name: OWNER.to_owned(), role: Role::Approver, origin: Origin::Owner }
+        Self { name: OWNER.to_owned(), role: Role::Approver, origin: Origin::Owner, is_agent: false }
     }
 
     /// An agent that one of our hosts has started. It may hand over work and approve nothing.
     pub fn nested() -> Self {
-        Self { name: NESTED_AGENT.to_owned(), role: Role::Operator, origin: Origin::Nested }
+        Self { name: NESTED_AGENT.to_owned(), role: Role::Operator, origin: Origin::Nested, is_agent: true }
     }
 
     /// The holder of a token.
     pub fn with_token(token: &Token) -> Self {
         let origin = Origin::Token { name: token.name.clone(), hash: token.hash.clone() };
-        Self { name: format!("{TOKEN}{}", token.name), role: token.role, origin }
+        Self { name: format!("{TOKEN}{}", token.name), role: token.role, origin, is_agent: false }
     }
 
     /// The author of a message in a chat.
     pub(crate) fn in_chat(author: String, role: Role) -> Self {
-        Self { name: author, role, origin: Origin::Chat }
+        Self { name: author, role, origin: Origin::Chat, is_agent: false }
     }
 
     /// Somebody who acts for this caller, with no more than this role. They are never the owner.
@@ -142,7 +144,7 @@ impl Caller {
     pub fn delegate(self, role: Role) -> Self {
         let role = self.role.min(role);
         match self.origin {
-            Origin::Owner => Self { name: AGENT.to_owned(), role, origin: Origin::Delegate },
+            Origin::Owner => Self { name: AGENT.to_owned(), role, origin: Origin::Delegate, is_agent: true },
             _ => Self { role, ..self },
         }
     }
@@ -150,7 +152,8 @@ impl Caller {
     /// The same caller, who uses the tool for agents: the owner's own agent is called so in the audit log.
     #[must_use]
     pub fn by_tool(self) -> Self {
-        if self.is_local() { Self { name: AGENT.to_owned(), ..self } } else { self }
+        let name = if self.is_local() { AGENT.to_owned() } else { self.name };
+        Self { name, is_agent: true, ..self }
     }
 
     /// Whether this is the owner of the machine's account, who acts for nobody else.
@@ -161,6 +164,11 @@ impl Caller {
     /// Whether this is the owner, or somebody on this machine who acts for the owner.
     pub fn is_local(&self) -> bool {
         matches!(self.origin, Origin::Owner | Origin::Delegate)
+    }
+
+    /// Whether a person may be behind this caller: not one who uses the tool, and no agent that acts for somebody.
+    pub fn is_person(&self) -> bool {
+        !self.is_agent && matches!(self.origin, Origin::Owner | Origin::Token { .. } | Origin::Chat)
     }
 
     /// The name and the hash of the caller's token.

@@ -44,17 +44,21 @@ fn continuing_beyond_time_or_tokens_gives_as_much_again() {
 }
 
 #[test]
-fn a_status_has_one_word_wherever_it_is_written() {
+fn a_status_has_one_word_for_programs_and_one_for_people() {
     for status in ShownStatus::ALL {
         let word = serde_json::json!(status.as_str());
         assert_eq!(serde_json::to_value(status).unwrap(), word);
         assert_eq!(serde_json::from_value::<ShownStatus>(word).unwrap(), status);
-        assert_eq!(status.as_str().parse(), Ok(status));
+        let by_hyphens = status.word().replace(' ', "-");
+        for shown in [status.as_str(), status.word(), &status.to_string(), &by_hyphens] {
+            assert_eq!(shown.parse(), Ok(status), "whatever is shown is a filter");
+        }
     }
     for status in Status::ALL {
         assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
         assert!(ShownStatus::ALL.contains(&ShownStatus::Stored(status)));
     }
     assert!(serde_json::from_value::<ShownStatus>("asleep".into()).is_err());
-    assert_eq!("asleep".parse::<ShownStatus>(), Err("unknown status asleep".to_owned()));
+    let unknown = "asleep".parse::<ShownStatus>().unwrap_err();
+    assert!(unknown.starts_with("unknown status \"asleep\": use queued, starting"), "{unknown}");
 }

@@ -8,7 +8,7 @@ use crate::failure::{Code, Failure};
 pub fn read(given: &str) -> Result<String, Failure> {
     let words = if given == "-" { from_stdin()? } else { given.to_owned() };
     if words.trim().is_empty() {
-        return Err(Failure::new(Code::EmptyPrompt, "the prompt is empty").hint("say what Codex shall do"));
+        return Err(Failure::new(Code::EmptyPrompt, "the prompt is empty"));
     }
     Ok(words)
 }

@@ -13,7 +13,7 @@ pub struct Args {
     /// Also those that ended more than a day ago
     #[arg(short, long)]
     all: bool,
-    /// Only those in this state, such as working or waiting_for_approval
+    /// Only those with this status, such as working or "needs approval"
     #[arg(long)]
     status: Option<String>,
     /// At most so many

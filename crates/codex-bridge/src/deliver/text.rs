@@ -8,7 +8,7 @@ mod parts;
 use codex_bridge_core::inbox;
 use codex_bridge_core::outbox::notice::{REMINDER, Rest, TEST, TEST_PROMPT};
 use codex_bridge_core::outbox::{Asked, Content, Notice};
-use codex_bridge_core::task::{Status, TaskId};
+use codex_bridge_core::task::{ShownStatus, Status, TaskId};
 use redact::plain::plain;
 
 use crate::amount::{self, one_line};
@@ -81,8 +81,10 @@ pub fn title(notice: &Notice) -> String {
             (id, Status::Paused) => format!("Codex task {id} is paused"),
             (id, status) => format!("Codex task {id}: {status}"),
         },
-        Content::Asks(asks) if asks.is_question => format!("Codex task {} has a question", asks.task.id),
-        Content::Asks(asks) => format!("Codex task {} waits for an approval", asks.task.id),
+        Content::Asks(asks) if asks.is_question => {
+            format!("Codex task {} {}", asks.task.id, ShownStatus::WaitingForUserInput)
+        }
+        Content::Asks(asks) => format!("Codex task {} {}", asks.task.id, ShownStatus::WaitingForApproval),
         Content::Reminder(_) | Content::Reply(_) => "A reply from Codex".to_owned(),
         Content::Test => "A test from codex-bridge".to_owned(),
     }

@@ -93,8 +93,8 @@ macro_rules! codes {
 codes! {
     BadCall "bad_call" BAD_REQUEST Usage "the body, the query, a header or a parameter is not what it should be";
     MissingParameter "missing_parameter" UNPROCESSABLE_ENTITY Usage "the call lacks a parameter";
-    BadLimit "bad_limit" UNPROCESSABLE_ENTITY Usage "the limit of a list is out of range";
-    BadTimeout "bad_timeout" UNPROCESSABLE_ENTITY Usage "the time to wait is out of range";
+    BadLimit "bad_limit" BAD_REQUEST Usage "the limit of a list is out of range";
+    BadTimeout "bad_timeout" BAD_REQUEST Usage "the time to wait is out of range";
     UnknownAction "unknown_action" UNPROCESSABLE_ENTITY Failed "the tool has no such action";
     UnknownStatus "unknown_status" UNPROCESSABLE_ENTITY Usage "there is no such status";
     Usage "usage" UNPROCESSABLE_ENTITY Usage "the command line is wrong";
@@ -130,7 +130,7 @@ codes! {
     KeyMismatch "key_mismatch" UNPROCESSABLE_ENTITY Failed "Idempotency-Key and client_request_id differ" => "send one of them, or both alike";
     KeyReused "key_reused" UNPROCESSABLE_ENTITY Usage "the client_request_id belongs to other work" => "give other work a name of its own; the same work must have the same prompt and settings";
 
-    EmptyPrompt "empty_prompt" UNPROCESSABLE_ENTITY Usage "the prompt says nothing";
+    EmptyPrompt "empty_prompt" UNPROCESSABLE_ENTITY Usage "the prompt says nothing" => "say what Codex shall do";
     PromptTooLong "prompt_too_long" PAYLOAD_TOO_LARGE Failed "the prompt has more bytes than the operator allows" => "put long text into a file in the task's directory and name it; the operator sets `prompt_limit_bytes`";
     InstructionsRefused "instructions_refused" UNPROCESSABLE_ENTITY Failed "the developer instructions are too long, or hold a secret";
     BadCwd "bad_cwd" UNPROCESSABLE_ENTITY Usage "the directory is missing, relative, or no directory";

@@ -1,7 +1,8 @@
 //! The daemon itself and its hosts.
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
+use codex_bridge_core::Caller;
 
 use super::End;
 use super::{App, Body, Reply};
@@ -23,7 +24,14 @@ pub async fn health() -> Json<Fine> {
 }
 
 /// A daemon that has begun to stop comes to its end, whoever hangs up: with its hosts closed it would begin nothing more.
-pub async fn stop(State(app): State<App>, Body(stop): Body<calls::Stop>) -> Reply<Stopping> {
+pub async fn stop(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Body(stop): Body<calls::Stop>,
+) -> Reply<Stopping> {
+    // A daemon whose store fails can be stopped all the same.
+    let action = if stop.hosts { "stop with hosts" } else { "stop" };
+    let _ = app.bridge.note(&caller.name, action, None).await;
     let stopping = tokio::spawn(end(app, stop)).await;
     Ok(Json(stopping.map_err(Failure::internal)?))
 }

@@ -175,7 +175,7 @@ fn standing(standing: &Standing, registry: &mut Registry) {
     let by_state = Family::<Labels, Gauge>::default();
     for status in ShownStatus::ALL {
         let count = standing.tasks.get(&status).copied().unwrap_or_default();
-        by_state.get_or_create(&[("state", status.to_string())]).set(whole(count));
+        by_state.get_or_create(&[("state", status.as_str().to_owned())]).set(whole(count));
     }
     registry.register("tasks", "Tasks that are remembered", by_state);
     let help = "Requests that wait for an answer";

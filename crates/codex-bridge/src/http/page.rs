@@ -19,5 +19,5 @@ pub fn limit_of(asked: Option<u32>, usual: u32, most: u32) -> Result<u32, Failur
         return Ok(limit);
     }
     let message = format!("limit {limit} is out of range");
-    Err(Failure::new(Code::BadCall, message).hint(format!("use 1 to {most}")))
+    Err(Failure::new(Code::BadLimit, message).hint(format!("use 1 to {most}")))
 }

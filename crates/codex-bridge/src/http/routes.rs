@@ -74,6 +74,7 @@ fn of_tasks() -> Vec<Route> {
             "Stop a task; answers when Codex has confirmed it",
         )
         .by(Verb::Interrupt)
+        .query::<calls::Interrupt>()
         .gives::<view::Outcome>(),
         post("/v1/tasks/{id}/fork", tasks::fork, "Branch a task at rest")
             .by(Verb::Fork)

@@ -19,8 +19,6 @@ use crate::view::{self, Diff, Outcome, ShortTask, Task, TaskResult, Turn};
 
 /// Tasks that ended longer ago than this are shown only when asked for.
 const RECENT_MS: i64 = 24 * 60 * 60 * 1000;
-/// The longest name for a request.
-const KEY_MAX_BYTES: usize = 255;
 /// As long as it takes, in a number that a clock can hold.
 const VERY_LONG: Duration = Duration::from_hours(24 * 365);
 
@@ -42,13 +40,13 @@ fn request_id(headers: &HeaderMap, in_body: Option<String>) -> Result<Option<Str
     let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(in_body) };
     let wrong = |message: &str| Failure::new(Code::BadCall, message).hint("use up to 255 plain characters");
     let key = key.to_str().map_err(|_| wrong("Idempotency-Key must be plain text"))?.trim();
-    if key.is_empty() || key.len() > KEY_MAX_BYTES {
-        return Err(wrong("Idempotency-Key is empty or too long"));
+    if key.is_empty() {
+        return Err(wrong("Idempotency-Key is empty"));
     }
     match in_body.filter(|id| !id.trim().is_empty()) {
         Some(id) if id != key => {
             let message = "Idempotency-Key and client_request_id are not the same";
-            Err(Failure::new(Code::KeyMismatch, message).hint("send one of them, or both alike"))
+            Err(Failure::new(Code::KeyMismatch, message))
         }
         _ => Ok(Some(key.to_owned())),
     }
@@ -126,8 +124,7 @@ pub async fn wait(
         Some(seconds) => {
             let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| *limit <= VERY_LONG);
             limit.ok_or_else(|| {
-                Failure::new(Code::BadCall, "timeout_s is no number of seconds")
-                    .hint("use 0 to 31536000, a year")
+                Failure::new(Code::BadTimeout, "timeout_s is out of range").hint("use 0 to 31536000, a year")
             })?
         }
     };
@@ -199,8 +196,9 @@ pub async fn interrupt(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
+    Query(which): Query<calls::Interrupt>,
 ) -> Reply<Outcome> {
-    let view = app.desk.interrupt(&caller, &id).await?;
+    let view = app.desk.interrupt(&caller, &id, which.turn).await?;
     let outcome = view::interrupt_outcome(view.task.status).to_owned();
     Ok(Json(Outcome { outcome, message: None, task: view.into() }))
 }

@@ -130,11 +130,11 @@ impl Access {
         }
     }
 
-    /// Stops a task.
-    pub async fn interrupt(&self, id: &str) -> Result<(), Failure> {
+    /// Stops a turn of a task, and no other.
+    pub async fn interrupt(&self, id: &str, turn: u32) -> Result<(), Failure> {
         match &self.way {
-            Way::Socket(client) => client.interrupt(id).await.map(drop),
-            Way::Here(app, caller) => Ok(app.desk.interrupt(caller, id).await.map(drop)?),
+            Way::Socket(client) => client.interrupt_turn(id, Some(turn)).await.map(drop),
+            Way::Here(app, caller) => Ok(app.desk.interrupt(caller, id, Some(turn)).await.map(drop)?),
         }
     }
 

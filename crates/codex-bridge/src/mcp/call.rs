@@ -262,9 +262,9 @@ impl Call {
 
     /// Whether the turn has finished.
     async fn finished(&mut self) -> Result<Option<Left>, Failure> {
-        let (task, finished) = tasks::look(&self.access, &self.turn).await?;
+        let (task, standing) = tasks::look(&self.access, &self.turn).await?;
         self.thread_id = task.thread_id;
-        Ok(finished.map(Left::Finished))
+        Ok(standing.finished.map(Left::Finished))
     }
 
     /// Looks at what is open: asks what was not asked yet, takes back what is answered.

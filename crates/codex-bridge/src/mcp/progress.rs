@@ -42,8 +42,8 @@ impl Progress {
 
 fn line(event: &Event) -> Option<String> {
     let line = match (event.line()?, part(event.line()?)?) {
-        (_, Part::State { status, reason: Some(reason) }) => format!("{}: {reason}", status.as_str()),
-        (_, Part::State { status, reason: None }) => status.as_str().replace('_', " "),
+        (_, Part::State { status, reason: Some(reason) }) => format!("{status}: {reason}"),
+        (_, Part::State { status, reason: None }) => status.to_string(),
         (_, Part::Message(text)) => text.to_owned(),
         (Line::ToolStarted(call), _) => match &call.preview {
             Some(preview) => format!("{}: {preview}", call.name),

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::access::Access;
 use super::asking::{self, Manner, how_to_answer};
 use super::result::{About, error};
-use super::turn::{Finished, TurnRef};
+use super::turn::{Finished, Standing, TurnRef};
 use crate::failure::{Code, Failure};
 use crate::view::{Request, Task};
 
@@ -43,7 +43,7 @@ pub async fn get(
     context: &RequestContext<RoleServer>,
 ) -> Result<GetTaskResult, ErrorData> {
     let turn = TurnRef::named(id);
-    let (task, finished) = look(access, &turn).await.map_err(error)?;
+    let (task, Standing { finished, .. }) = look(access, &turn).await.map_err(error)?;
     let handle = handle(&turn, &task);
     let (handle, payload) = match finished {
         Some(finished) if finished.goes_on => {
@@ -57,13 +57,13 @@ pub async fn get(
     Ok(GetTaskResult::new(DetailedTask::new(handle, payload)))
 }
 
-/// The task of a turn, and how the turn finished, if it has.
-pub async fn look(access: &Access, turn: &TurnRef) -> Result<(Task, Option<Finished>), Failure> {
+/// The task of a turn, and how the turn stands.
+pub async fn look(access: &Access, turn: &TurnRef) -> Result<(Task, Standing), Failure> {
     // In this order: if no turn has come after this one when the turns are read, the task was read as this one left it.
     let task = access.show(&turn.task_id).await?;
     let turns = access.turns(&turn.task_id).await?;
-    let finished = turn.finished(&task, &turns)?;
-    Ok((task, finished))
+    let standing = turn.standing(&task, &turns)?;
+    Ok((task, standing))
 }
 
 fn ended(turn: &TurnRef, task: &Task, finished: &Finished) -> TaskPayload {
@@ -83,7 +83,7 @@ fn under_way(handle: McpTask, task: &Task, manner: Manner) -> (McpTask, TaskPayl
         return (handle, TaskPayload::InputRequired { input_requests: asked });
     }
     let open: Vec<String> = task.pending_requests.iter().map(how_to_answer).collect();
-    let message = if open.is_empty() { task.status.as_str().replace('_', " ") } else { open.join("\n") };
+    let message = if open.is_empty() { task.status.to_string() } else { open.join("\n") };
     (handle.with_status_message(message), TaskPayload::Working)
 }
 
@@ -135,11 +135,11 @@ async fn pass_on(
 /// `tasks/cancel`. A turn that has finished is as good as cancelled; one that runs since then is somebody else's.
 pub async fn cancel(access: &Access, id: &str) -> Result<(), ErrorData> {
     let turn = TurnRef::named(id);
-    let (_, finished) = look(access, &turn).await.map_err(error)?;
+    let (_, Standing { finished, last }) = look(access, &turn).await.map_err(error)?;
     if finished.is_some_and(|finished| !finished.goes_on) {
         return Ok(());
     }
-    match access.interrupt(&turn.task_id).await {
+    match access.interrupt(&turn.task_id, last).await {
         Err(failure) if failure.code != Code::WrongState => Err(error(failure)),
         _ => Ok(()),
     }

@@ -43,9 +43,8 @@ impl TurnRef {
         }
     }
 
-    /// How it finished; none while it has not. A turn that the bridge itself went on with finished when the last of those
-    /// did.
-    pub fn finished(&self, task: &Task, turns: &[Turn]) -> Result<Option<Finished>, Failure> {
+    /// How it stands. A turn that the bridge itself went on with stands as the last of those does.
+    pub fn standing(&self, task: &Task, turns: &[Turn]) -> Result<Standing, Failure> {
         let position = turns.iter().position(|turn| turn.number == self.number);
         let position = position.ok_or_else(|| {
             let message = format!("task {} has no turn {}", self.task_id, self.number);
@@ -54,11 +53,22 @@ impl TurnRef {
         let later = &turns[position + 1..];
         let is_resumed = |turn: &&Turn| turn.before.as_ref().is_some_and(|before| before.resumes);
         let more = later.iter().take_while(is_resumed).count();
-        Ok(match (&turns[position + more], later.get(more)) {
-            (last, Some(next)) => Some(Finished::before(next, last)),
-            (_, None) => Finished::of(task),
-        })
+        let last = &turns[position + more];
+        let finished = match later.get(more) {
+            Some(next) => Some(Finished::before(next, last)),
+            None => Finished::of(task),
+        };
+        Ok(Standing { finished, last: last.number })
     }
+}
+
+/// How a turn stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// How it finished; none while it has not.
+    pub finished: Option<Finished>,
+    /// The number of the turn by which the bridge went on with it last, or its own.
+    pub last: u32,
 }
 
 /// How a task stood when a turn had finished.
@@ -145,7 +155,7 @@ mod tests {
     #[track_caller]
     fn check(number: u32, task: &Task, turns: &[Turn], expected: Option<(Status, &str)>) {
         let turn = TurnRef { task_id: "codex-1".to_owned(), number };
-        let finished = turn.finished(task, turns).unwrap();
+        let finished = turn.standing(task, turns).unwrap().finished;
         let told = finished.map(|finished| (finished.status, finished.final_text.unwrap_or_default()));
         assert_eq!(told, expected.map(|(status, text)| (status, text.to_owned())));
     }
@@ -173,7 +183,7 @@ mod tests {
     #[test]
     fn a_turn_that_there_is_not_is_said_to_be_unknown() {
         let wrong = TurnRef { task_id: "codex-1".to_owned(), number: 9 };
-        let failure = wrong.finished(&task("working"), &[turn(1, &Value::Null)]).unwrap_err();
+        let failure = wrong.standing(&task("working"), &[turn(1, &Value::Null)]).unwrap_err();
         assert_eq!(failure.code, Code::UnknownTask);
     }
 

@@ -101,7 +101,7 @@ pub async fn steer(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
 }
 
 pub async fn interrupt(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
-    let view = desk.interrupt(caller, call.task_id()?).await?;
+    let view = desk.interrupt(caller, call.task_id()?, None).await?;
     let outcome = view::interrupt_outcome(view.task.status);
     with_task(desk, &view, json!({ "result": { "outcome": outcome, "turn_id": view.task.turn_id } })).await
 }
@@ -127,9 +127,6 @@ fn decision(call: &Call) -> Result<Decision, Failure> {
             Ok(Decision::Answers(answers_of(&Value::Object(answers.clone()))?))
         }
         (_, None) => Ok(Decision::Decline),
-        (_, Some("acceptAlways")) => {
-            Err(Failure::new(Code::UnknownDecision, "acceptAlways is for people, not for agents"))
-        }
         (_, Some(word)) => Ok(decision_word(word)?),
     }
 }

@@ -163,4 +163,14 @@ mod tests {
         check::<TaskUsed>(&Used::default());
         check::<Waived>(&Used::default().waived);
     }
+
+    #[test]
+    fn the_docs_list_every_status_with_its_words() {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
+        let docs = std::fs::read_to_string(file).unwrap();
+        for status in ShownStatus::ALL {
+            let row = format!("| {status} | `{}` |", status.as_str());
+            assert!(docs.contains(&row), "docs/cli.md has no row {row}");
+        }
+    }
 }

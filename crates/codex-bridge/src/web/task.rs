@@ -209,7 +209,7 @@ pub async fn interrupt(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Response, Wrong> {
-    let stopped = app.desk.interrupt(&caller, &id).await?;
+    let stopped = app.desk.interrupt(&caller, &id, None).await?;
     Ok(back(&id, view::interrupt_outcome(stopped.task.status)))
 }
 

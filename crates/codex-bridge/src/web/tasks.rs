@@ -55,7 +55,7 @@ const SHELVES: [Shelf; 5] = [
         words: "Waiting for you",
         holds: |status| matches!(status, ShownStatus::WaitingForApproval | ShownStatus::WaitingForUserInput),
     },
-    Shelf { name: "done", words: "Done", holds: |status| status == Status::Completed },
+    Shelf { name: "done", words: "Completed", holds: |status| status == Status::Completed },
     Shelf {
         name: "trouble",
         words: "Stopped or failed",

@@ -15,24 +15,19 @@ pub struct Badge {
     pub tone: &'static str,
 }
 
-/// The badge of a state.
+/// The badge of a status.
 pub fn badge(status: ShownStatus) -> Badge {
-    let (words, tone) = match status {
-        ShownStatus::WaitingForApproval => ("needs approval", "wait"),
-        ShownStatus::WaitingForUserInput => ("has a question", "wait"),
+    let tone = match status {
+        ShownStatus::WaitingForApproval | ShownStatus::WaitingForUserInput => "wait",
         ShownStatus::Stored(status) => match status {
-            Status::Queued => ("queued", "quiet"),
-            Status::Starting => ("starting", "live"),
-            Status::Working => ("working", "live"),
-            Status::Interrupting => ("stopping", "live"),
-            Status::Completed => ("done", "good"),
-            Status::Failed => ("failed", "bad"),
-            Status::Cancelled => ("stopped", "quiet"),
-            Status::Lost => ("lost", "bad"),
-            Status::Paused => ("paused", "wait"),
+            Status::Starting | Status::Working | Status::Interrupting => "live",
+            Status::Completed => "good",
+            Status::Failed | Status::Lost => "bad",
+            Status::Queued | Status::Cancelled => "quiet",
+            Status::Paused => "wait",
         },
     };
-    Badge { words, tone }
+    Badge { words: status.word(), tone }
 }
 
 /// A time as a person reads it on a page, in UTC: the script shows it in theirs.

@@ -29,6 +29,13 @@ async fn who_decided_what_can_be_read_afterwards() {
     let line = words.lines().last().unwrap();
     assert!(line.contains("local user") && line.contains("decide decline") && line.contains(&id), "{words}");
 
+    shell.run(&["gc"]).await.ok();
+    let copy = shell.home.dir().join("copy.sqlite3");
+    shell.run(&["store", "backup", copy.to_str().unwrap()]).await.ok();
+    let last = shell.run(&["--json", "audit", "-n", "2"]).await.ok().json();
+    let actions = [&last[0]["action"], &last[1]["action"]];
+    assert_eq!(actions, [&json!("forget old tasks"), &json!("back up store")], "{last:#}");
+
     let wrong = shell.run(&["--json", "audit", "--since", "yesterday"]).await;
     assert_eq!((wrong.code, &wrong.failure()["code"]), (2, &json!("usage")));
     shell.end().await;

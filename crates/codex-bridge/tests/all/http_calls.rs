@@ -55,8 +55,8 @@ async fn odd_requests_are_told_so_as_problem_json_wherever_they_go() {
     let both = "application/json, text/event-stream";
     let odd = [
         (ask("GET", "/v1/events?limit=0"), 400, "bad_call"),
-        (ask("GET", "/v1/deliveries?limit=0"), 400, "bad_call"),
-        (ask("GET", "/v1/deliveries?limit=1001"), 400, "bad_call"),
+        (ask("GET", "/v1/deliveries?limit=0"), 400, "bad_limit"),
+        (ask("GET", "/v1/deliveries?limit=1001"), 400, "bad_limit"),
         (ask("GET", "/v1/deliveries?all=maybe"), 400, "bad_call"),
         (ask("GET", "/v1/tasks/%ff"), 400, "bad_call"),
         (ask("GET", "/assets/none.js"), 404, "unknown_route"),
@@ -78,8 +78,13 @@ async fn odd_requests_are_told_so_as_problem_json_wherever_they_go() {
         assert_eq!(call.send().await.problem(), (status, code.to_owned()), "{number}");
     }
     let get = |path: &str| port.local("GET", path, &Value::Null).send();
-    for path in ["/v1/audit?limit=x", "/v1/audit?limit=0", "/v1/audit?since=soon", "/v1/inbox?limit=1001"] {
-        assert_eq!(get(path).await.problem(), (400, "bad_call".into()), "{path}");
+    for (path, code) in [
+        ("/v1/audit?limit=x", "bad_call"),
+        ("/v1/audit?since=soon", "bad_call"),
+        ("/v1/audit?limit=0", "bad_limit"),
+        ("/v1/inbox?limit=1001", "bad_limit"),
+    ] {
+        assert_eq!(get(path).await.problem(), (400, code.into()), "{path}");
     }
     port.shell.end().await;
 }

@@ -236,3 +236,20 @@ async fn two_callers_who_use_the_same_name_for_a_turn_do_not_meet() {
     assert_eq!(numbers, [2, 2, 3], "the same caller meets its own turn, and nobody else's");
     port.shell.end().await;
 }
+
+#[tokio::test]
+async fn a_stop_that_names_its_turn_stops_no_other() {
+    let port = Port::new().await;
+    let token = port.token("one", "operator").await;
+    let id = port.start(&token, "go [play] say Hello.").await;
+    port.wait(&token, &id).await;
+    let more = json!({"prompt": "more [play] delta Once => stall here => say More."});
+    port.post(&format!("/v1/tasks/{id}/turns"), &more).token(&token).send().await.ok();
+    port.shell.model.wait_for_stall("here").await;
+    let stop = |turn: u32| {
+        port.post(&format!("/v1/tasks/{id}/interrupt?turn={turn}"), &json!({})).token(&token).send()
+    };
+    assert_eq!(stop(1).await.problem(), (409, "wrong_state".into()));
+    assert_eq!(stop(2).await.ok().json()["outcome"], "interrupted");
+    port.shell.end().await;
+}

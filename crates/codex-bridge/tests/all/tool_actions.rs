@@ -156,9 +156,9 @@ async fn the_end_of_a_task_is_told_once() {
     shell.told(json!({"action": "status", "task_id": first})).await;
     let audit =
         || async { shell.run(&["--json", "audit"]).await.ok().out.matches("notify completed").count() };
-    assert_eq!(audit().await, 1, "who had it told is on the record");
+    assert_eq!(audit().await, 2, "who had each told is on the record");
     assert_eq!(shell.told(json!({"action": "notify_completed"})).await["processed"], 0);
-    assert_eq!(audit().await, 1, "nothing was told");
+    assert_eq!(audit().await, 2, "nothing was told");
     let task = shell.told(json!({"action": "status", "task_id": first})).await["task"].clone();
     assert_eq!(task["notification_status"], "sent");
     assert!(task["notified_at"].is_f64());

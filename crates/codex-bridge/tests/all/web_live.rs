@@ -29,7 +29,7 @@ async fn a_reload_in_mid_message_shows_what_is_written_and_goes_on() {
     page.reload().await;
     page.wait_for(&writes("The quick brown fox ")).await;
     site.shell.model.release("two");
-    page.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+    page.wait_for("document.querySelector('#head .badge').textContent === 'completed'").await;
     page.see("The quick brown fox jumps.").await;
     assert_eq!(page.text("main").await.matches("quick brown").count(), 1);
     page.wait_for("document.querySelector('#timeline .thought:not([open])')?.textContent.includes('Nobody saw the dog.')")
@@ -62,7 +62,7 @@ async fn an_open_page_goes_on_when_the_daemon_was_restarted() {
     site.shell.run(&["ps"]).await.ok();
     page.wait_for("document.querySelector('#offline').hidden").await;
     site.shell.model.release("long");
-    page.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+    page.wait_for("document.querySelector('#head .badge').textContent === 'completed'").await;
     page.see("Then, after a while, I wait.").await;
     assert_eq!(page.evaluate("window.__same").await, true, "it is still the same page");
     assert_eq!(page.text("#timeline").await.matches("First I look.").count(), 1);
@@ -108,10 +108,10 @@ async fn many_tabs_of_running_tasks_leave_the_browser_room() {
     first.bring_to_front().await;
     first.wait_for(&writes("Written so far, and on, ")).await;
     site.shell.model.release("two");
-    first.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+    first.wait_for("document.querySelector('#head .badge').textContent === 'completed'").await;
     for tab in &tabs {
         tab.bring_to_front().await;
-        tab.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+        tab.wait_for("document.querySelector('#head .badge').textContent === 'completed'").await;
         tab.see("Written so far, and on, to the end.").await;
         assert_eq!(tab.text("main").await.matches("Written so far").count(), 1);
         assert_content(tab, &site);

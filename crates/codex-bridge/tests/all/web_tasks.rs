@@ -34,7 +34,7 @@ async fn a_task_is_handed_over_watched_approved_and_its_change_seen() {
     page.wait_for("document.querySelector('#live-text').textContent.includes('Done: `note.txt` is')").await;
     assert!(!page.text("body").await.contains("there."));
     site.shell.model.release("end");
-    page.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+    page.wait_for("document.querySelector('#head .badge').textContent === 'completed'").await;
     page.wait_for("document.querySelector('#live').hidden").await;
     page.wait_for("document.title.startsWith('write a note')").await;
     let shown = page.text("#timeline").await;
@@ -79,12 +79,12 @@ async fn a_running_turn_is_steered_and_interrupted_and_goes_on_in_a_branch() {
     page.see("And black ones").await;
     page.click_through("button[formaction$='/interrupt']").await;
     page.see("The turn is stopped.").await;
-    page.wait_for("document.querySelector('#head .badge').textContent === 'stopped'").await;
+    page.wait_for("document.querySelector('#head .badge').textContent === 'cancelled'").await;
 
     page.type_into("#text", "count goats").await;
     page.click_through("button[formaction$='/continue']").await;
     page.see("One goat.").await;
-    page.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+    page.wait_for("document.querySelector('#head .badge').textContent === 'completed'").await;
     page.type_into("#text", "count cows").await;
     page.click_through("button[formaction$='/fork']").await;
     page.see("This is the branch.").await;
@@ -114,7 +114,7 @@ async fn the_list_is_live_filtered_and_searched() {
     site.shell.run(&["--json", "run", "say hello"]).await.ok();
     page.wait_for("document.querySelectorAll('.task').length === 2").await;
     page.wait_for(
-        "[...document.querySelectorAll('.task .badge')].map(it => it.textContent).join() === 'done,working'",
+        "[...document.querySelectorAll('.task .badge')].map(it => it.textContent).join() === 'completed,working'",
     )
     .await;
     page.goto(&site.address("/tasks?state=done")).await;
@@ -132,7 +132,7 @@ async fn the_list_is_live_filtered_and_searched() {
         "viewers change nothing"
     );
     site.shell.model.release("morning");
-    page.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+    page.wait_for("document.querySelector('#head .badge').textContent === 'completed'").await;
     assert_content(&page, &site);
     site.end().await;
 }

@@ -26,7 +26,7 @@ async fn hostile_text_is_shown_as_text() {
     let command = page.text(".request .command").await;
     assert!(command.contains("<b id=injected>bold</b>"), "{command}");
     decide(&page, ".request button[value=accept]").await;
-    page.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+    page.wait_for("document.querySelector('#head .badge').textContent === 'completed'").await;
     for path in [
         format!("/tasks/{id}"),
         "/tasks".to_owned(),
@@ -132,7 +132,7 @@ async fn hostile_text_is_shown_as_text_while_it_is_written() {
     page.wait_for("document.querySelector('#live-text').textContent.includes('goes on')").await;
     check_text().await;
     site.shell.model.release("amid");
-    page.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+    page.wait_for("document.querySelector('#head .badge').textContent === 'completed'").await;
 
     // Numbers of nobody lead to a page all the same.
     for odd in [
@@ -142,7 +142,7 @@ async fn hostile_text_is_shown_as_text_while_it_is_written() {
         "after=-9223372036854775808",
     ] {
         page.goto(&site.address(&format!("/tasks/{id}?{odd}"))).await;
-        assert_eq!(page.text("#head .badge").await, "done", "{odd}");
+        assert_eq!(page.text("#head .badge").await, "completed", "{odd}");
     }
     assert_content(&page, &site);
     site.end().await;
@@ -158,7 +158,7 @@ async fn a_long_prompt_is_folded_and_can_be_read_whole() {
     site.shell.model.script_containing("Do all of it", Scenario::new().say("Done."));
     let page = site.visitor("anna", "operator").await;
     let id = site.start_by_form(&page, &prompt, "read-only").await;
-    page.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+    page.wait_for("document.querySelector('#head .badge').textContent === 'completed'").await;
     let folded = page.text(".prompt").await;
     assert!(folded.contains("4. do this and that") && !folded.contains("5. do this and that"), "{folded}");
     page.evaluate("scrollTo(0, 0)").await;
@@ -274,7 +274,7 @@ async fn a_page_that_is_left_open_lets_go_of_what_is_old() {
     let page = site.visitor("anna", "operator").await;
     let id = site.start_by_form(&page, "talk", "read-only").await;
     page.see("That is all.").await;
-    page.wait_for("document.querySelector('#head .badge').textContent === 'done'").await;
+    page.wait_for("document.querySelector('#head .badge').textContent === 'completed'").await;
     let entries = page.evaluate("document.querySelectorAll('#timeline > li').length").await.as_u64().unwrap();
     assert!(entries <= 400, "{entries}");
     page.click_through("#earlier a").await;

@@ -161,7 +161,7 @@ impl Bridge {
         let Some(task) = task else { return Ok(nothing_yet()) };
         let role = rules.role(&message.sender_id, message.party).unwrap_or(Role::Viewer);
         let caller = Caller::in_chat(message.author(), role);
-        match Desk::new(self.clone()).interrupt(&caller, task.id.as_str()).await {
+        match Desk::new(self.clone()).interrupt(&caller, task.id.as_str(), None).await {
             Ok(view) if view.task.status.is_at_rest() => {
                 Ok(format!("{} is {}.", view.task.id, view.task.status))
             }

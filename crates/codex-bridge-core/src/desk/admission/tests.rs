@@ -96,7 +96,6 @@ fn what_is_dangerous_or_unknown_is_refused_from_every_door() {
         assert_eq!(refused(&rules, with_sandbox("Read-Only")), Rule::UnknownSandbox);
         assert_eq!(refused(&rules, with_policy("never")), Rule::ApprovalPolicyRefused);
         assert_eq!(refused(&rules, with_policy("on-failure")), Rule::UnknownApprovalPolicy);
-        assert_eq!(refused(&rules, Start { prompt: " \n".to_owned(), ..start(door) }), Rule::EmptyPrompt);
         assert_eq!(
             refused(&rules, Start { codex_home: Some("/tmp".into()), ..start(door) }),
             Rule::HomeNotListed

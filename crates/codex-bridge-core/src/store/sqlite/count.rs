@@ -17,7 +17,7 @@ const COUNTS: &str = "SELECT 'task', count(*), NULL, status FROM tasks GROUP BY 
 /// What a token has used: the tasks of its own that are under way or go on by themselves, and what it has handed over.
 static USED: LazyLock<String> = LazyLock::new(|| {
     let at_rest = Status::ALL.into_iter().filter(|status| status.is_at_rest());
-    let at_rest: Vec<_> = at_rest.map(|status| format!("'{status}'")).collect();
+    let at_rest: Vec<_> = at_rest.map(|status| format!("'{}'", status.as_str())).collect();
     format!(
         "SELECT (SELECT count(*) FROM tasks WHERE token = ?1 AND (status NOT IN ({}) OR parked IS NOT NULL)), \
          (SELECT coalesce(sum(bytes), 0) FROM handed_over WHERE token = ?1)",

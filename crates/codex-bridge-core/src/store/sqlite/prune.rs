@@ -33,7 +33,7 @@ const SPARE_PAGES: i64 = 256;
 /// nothing that would make them go on by themselves.
 static NEXT_TASK: LazyLock<String> = LazyLock::new(|| {
     let at_rest = Status::ALL.into_iter().filter(|status| status.is_at_rest());
-    let at_rest: Vec<_> = at_rest.map(|status| format!("'{status}'")).collect();
+    let at_rest: Vec<_> = at_rest.map(|status| format!("'{}'", status.as_str())).collect();
     format!(
         "SELECT ord, id FROM tasks WHERE ord > ?1 AND status IN ({}) AND parked IS NULL \
          AND max(updated_at, coalesce(completed_at, updated_at)) < ?2 \

@@ -39,7 +39,7 @@ pub fn tasks(connection: &Connection, filter: &TaskFilter) -> Result<Vec<Task>> 
     }
     if let Some(since) = filter.active_since {
         let at_rest = Status::ALL.into_iter().filter(|status| status.is_at_rest());
-        let at_rest: Vec<_> = at_rest.map(|status| format!("'{status}'")).collect();
+        let at_rest: Vec<_> = at_rest.map(|status| format!("'{}'", status.as_str())).collect();
         conditions.terms.push(format!("(status NOT IN ({}) OR updated_at >= ?)", at_rest.join(", ")));
         conditions.values.push(Value::Integer(since));
     }

@@ -67,7 +67,7 @@ pub fn table(tasks: &[ShortTask], paint: Paint, room: usize, now_ms: i64) -> Vec
         short.unwrap_or(&task.task_id).to_owned()
     };
     let id_width = tasks.iter().map(|task| columns(&id(task))).max().unwrap_or(0).max(4);
-    let status_width = tasks.iter().map(|task| columns(short_status(task.status))).max().unwrap_or(0).max(6);
+    let status_width = tasks.iter().map(|task| columns(task.status.word())).max().unwrap_or(0).max(6);
     let with_age = room >= id_width + status_width + 8 + 6 + LEAST_PROMPT;
     let with_cwd = room >= id_width + status_width + 8 + 24 + 8 + 2 * LEAST_PROMPT;
     let row = |id: &str, status: String, age: &str, cwd: &str, prompt: &str| {
@@ -83,7 +83,7 @@ pub fn table(tasks: &[ShortTask], paint: Paint, room: usize, now_ms: i64) -> Vec
     };
     let mut lines = vec![paint.faint(&row("TASK", pad("STATUS", status_width), "AGE", "CWD", "PROMPT"))];
     for task in tasks {
-        let shown = short_status(task.status);
+        let shown = task.status.word();
         let status =
             format!("{}{}", painted(task.status, shown, paint), " ".repeat(status_width - columns(shown)));
         let age = age(since(&task.created_at, now_ms));
@@ -112,14 +112,7 @@ fn cut_front(path: &str, room: usize) -> String {
 
 /// A status in words, in its colour.
 pub fn status(status: ShownStatus, paint: Paint) -> String {
-    painted(status, &status.as_str().replace('_', " "), paint)
-}
-
-fn short_status(status: ShownStatus) -> &'static str {
-    match status {
-        ShownStatus::WaitingForApproval | ShownStatus::WaitingForUserInput => "asks",
-        ShownStatus::Stored(status) => status.as_str(),
-    }
+    painted(status, status.word(), paint)
 }
 
 fn painted(status: ShownStatus, shown: &str, paint: Paint) -> String {
@@ -155,13 +148,13 @@ pub fn ending(task: &Task, took_ms: u64, paint: Paint, room: usize) -> Vec<Strin
         ShownStatus::Stored(Status::Failed | Status::Lost) => paint.bad("✗"),
         _ => paint.waiting("■"),
     };
-    let words = task.status.as_str().replace('_', " ");
+    let words = task.status.word();
     let mut said = vec![duration(took_ms)];
     said.extend(task.usage.map(|usage| format!("{} tokens", tokens(usage.total.total_tokens))));
     let said = said.join(" · ");
-    let line = format!("{sign} {} · {said}", painted(task.status, &words, paint));
+    let line = format!("{sign} {} · {said}", painted(task.status, words, paint));
     let id = paint.faint(&task.task_id);
-    let used = columns(&words) + columns(&said) + columns(&task.task_id) + 8;
+    let used = columns(words) + columns(&said) + columns(&task.task_id) + 8;
     if used <= room { vec![format!("{line} · {id}")] } else { vec![line, format!("  {id}")] }
 }
 

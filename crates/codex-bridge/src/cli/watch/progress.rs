@@ -73,7 +73,7 @@ impl Progress {
     /// The line, one step further.
     pub fn draw(&mut self, now_ms: i64, paint: Paint, room: usize) -> String {
         self.frame = (self.frame + 1) % SPINNER.len();
-        let mut said = format!("{} {}", self.status.as_str().replace('_', " "), clock(self.took_ms(now_ms)));
+        let mut said = format!("{} {}", self.status, clock(self.took_ms(now_ms)));
         if let Some(count) = self.tokens.filter(|count| *count > 0) {
             said = format!("{said} · {} tokens", tokens(count));
         }

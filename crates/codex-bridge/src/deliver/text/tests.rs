@@ -68,7 +68,7 @@ fn an_approval_shows_all_that_it_covers_and_how_to_answer() {
         "requests": [{"request_id": "req-1", "ask": ask, "expires_at": 60_000}],
     }));
     insta::assert_snapshot!(text(&notice, false, WIDE), @r"
-    Codex task codex-0123456789ab waits for an approval
+    Codex task codex-0123456789ab needs approval
     Asked: fix the test
 
     Run a command?
