@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use codex_session::SteerOutcome;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -54,7 +54,6 @@ use receiving::Inbox;
 pub(crate) use answering::in_words;
 pub use answering::{DecisionOutcome, DecisionReport, Which};
 pub use counting::{Standing, Tally, Watchdog};
-pub(crate) use delivering::{letters, letters_of_rest};
 pub use forking::NewBranch;
 pub use handing::Giver;
 pub use news::{LiveKind, News, OpenText};
@@ -314,7 +313,7 @@ impl Bridge {
 
     /// Adds to the running turn. Its runner carries it out to its end; the log has it once it is a part of the turn.
     pub async fn steer(&self, id: &str, text: &str, by: &Giver) -> Result<SteerOutcome, Error> {
-        self.steer_as(id, text, by, format!("steer-{}", random_hex(12))).await
+        self.steer_as(id, text, by, format!("steer-{}", self.inner.random_hex(12))).await
     }
 
     /// The same, under a name by which it is found in the log.
@@ -423,7 +422,7 @@ impl Bridge {
 
     /// Notes in the audit log who commanded what.
     pub async fn note(&self, by: &str, action: &str, task_id: Option<&TaskId>) -> Result<(), Error> {
-        let note = audit(by, action, task_id, "");
+        let note = self.inner.audit(by, action, task_id, "");
         self.to_its_end(|bridge| async move { Ok(bridge.inner.commit(vec![note]).await?) }).await
     }
 
@@ -527,14 +526,40 @@ impl Inner {
 
     /// Saves a task with an event that tells its state.
     pub(crate) async fn save_state(&self, task: &mut Task) -> Result<(), store::Error> {
-        self.commit(state_writes(task, now_ms())).await
+        self.commit(self.state_writes(task)).await
+    }
+
+    /// What saves a task with an event that tells its state.
+    fn state_writes(&self, task: &mut Task) -> Vec<Write> {
+        let now = self.now();
+        task.updated_at = now;
+        if task.status.is_at_rest() {
+            task.completed_at = Some(now);
+        }
+        let mut batch = vec![Write::SaveTask(Box::new(task.clone())), state_event(task, now)];
+        batch.extend(self.letters_of_rest(task, TurnFacts::default(), now));
+        batch
+    }
+
+    /// What time it is.
+    pub(crate) fn now(&self) -> TimeMs {
+        self.config.clock.now()
+    }
+
+    pub(crate) fn random_hex(&self, digits: usize) -> String {
+        self.config.random.hex(digits)
+    }
+
+    /// One line for the audit log.
+    pub(crate) fn audit(&self, by: &str, action: &str, task_id: Option<&TaskId>, detail: &str) -> Write {
+        audit(self.now(), by, action, task_id, detail)
     }
 
     pub(crate) fn line_up(&self, task: &Task) {
         let mut ticket = self.ticket(task);
         // Also if the limit has ended since it was told to wait: others have waited longer.
         let was_held_back = matches!(task.parked, Some(Parked::UsageLimit { .. }));
-        ticket.is_held = was_held_back || self.accounts().limit(&ticket.home, &task.id, now_ms()).is_some();
+        ticket.is_held = was_held_back || self.accounts().limit(&ticket.home, &task.id, self.now()).is_some();
         let is_held = ticket.is_held;
         self.queue().wait(ticket);
         if is_held {
@@ -606,27 +631,15 @@ fn changed_task(write: &Write) -> Option<TaskId> {
     }
 }
 
-/// What saves a task with an event that tells its state.
-fn state_writes(task: &mut Task, now: TimeMs) -> Vec<Write> {
-    task.updated_at = now;
-    if task.status.is_at_rest() {
-        task.completed_at = Some(now);
-    }
-    let mut batch = vec![Write::SaveTask(Box::new(task.clone())), state_event(task, now)];
-    batch.extend(letters_of_rest(task, TurnFacts::default(), now));
-    batch
-}
-
 /// The line that tells a task's state.
 pub(crate) fn state_event(task: &Task, now: TimeMs) -> Write {
     let goes_on = task.status == Status::Paused && task.parked.is_some();
     append(&task.id, now, StateChanged::of(task, goes_on))
 }
 
-/// One line for the audit log.
-pub(crate) fn audit(by: &str, action: &str, task_id: Option<&TaskId>, detail: &str) -> Write {
+fn audit(at: TimeMs, by: &str, action: &str, task_id: Option<&TaskId>, detail: &str) -> Write {
     Write::Audit {
-        at: now_ms(),
+        at,
         actor: by.to_owned(),
         action: action.to_owned(),
         task_id: task_id.cloned(),
@@ -637,17 +650,4 @@ pub(crate) fn audit(by: &str, action: &str, task_id: Option<&TaskId>, detail: &s
 /// One line for a task's log.
 pub(crate) fn append(task_id: &TaskId, at: TimeMs, line: impl Into<Line>) -> Write {
     Write::Append { task_id: task_id.clone(), events: vec![NewEvent { at, line: line.into() }] }
-}
-
-pub(crate) fn now_ms() -> TimeMs {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// Random hex digits, from the standard library's own randomness; at most 16.
-pub(crate) fn random_hex(digits: usize) -> String {
-    use std::hash::{BuildHasher, RandomState};
-    let mut text = format!("{:016x}", RandomState::new().hash_one(now_ms()));
-    text.truncate(digits);
-    text
 }

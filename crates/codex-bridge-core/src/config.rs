@@ -10,10 +10,12 @@ use codex_wire::host::retirement::Limits as HostLimits;
 use codex_wire::host::{EnvPolicy, KeeperCommand, Reach};
 use redact::Redactor;
 
+use crate::clock::Clock;
 use crate::desk::Profile;
 use crate::login;
 use crate::outbox::Sender;
 use crate::place::Grounds;
+use crate::random::Random;
 use crate::skills::SkillPlaces;
 use crate::task::{GiverKind, Settings, Task};
 use crate::trust::{Trust, TrustedRoots};
@@ -89,6 +91,10 @@ pub struct Config {
     pub sender: Arc<dyn Sender>,
     /// Hides secrets in all that is stored or told.
     pub redactor: Redactor,
+    /// Tells the time.
+    pub clock: Clock,
+    /// Makes ids, and spreads attempts over time.
+    pub random: Random,
 }
 
 impl Config {

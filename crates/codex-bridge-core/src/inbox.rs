@@ -18,7 +18,6 @@ use std::time::Duration;
 use codex_wire::text_id;
 use serde::{Deserialize, Serialize};
 
-use crate::bridge::random_hex;
 use crate::outbox::DeliveryId;
 use crate::task::{TaskId, TimeMs};
 
@@ -263,13 +262,6 @@ impl Conversation {
     pub fn is_forgotten(&self, keep_tasks: Duration, now: TimeMs) -> bool {
         let age = u128::try_from(now - self.updated_at).unwrap_or_default();
         self.task_id.is_none() && age > keep_tasks.as_millis()
-    }
-}
-
-impl MessageId {
-    /// A new one.
-    pub(crate) fn random() -> Self {
-        Self(format!("in-{}", random_hex(12)))
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod accounts;
 pub mod bridge;
+pub mod clock;
 pub mod config;
 pub mod desk;
 pub mod diff;
@@ -16,6 +17,7 @@ mod login;
 pub mod outbox;
 pub mod place;
 pub mod queue;
+pub mod random;
 pub mod request;
 mod runner;
 pub mod seal;

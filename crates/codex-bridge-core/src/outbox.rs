@@ -10,7 +10,6 @@ pub mod target;
 use codex_wire::text_id;
 use serde::{Deserialize, Serialize};
 
-use crate::bridge::random_hex;
 use crate::task::{TaskId, TimeMs};
 
 pub use notice::{Asked, Content, Notice, Occasion};
@@ -98,22 +97,15 @@ impl State {
     }
 }
 
-impl DeliveryId {
-    /// A new one.
-    pub(crate) fn random() -> Self {
-        Self(format!("dlv-{}", random_hex(12)))
-    }
-}
-
 impl Delivery {
     /// A new one, to be sent now, or soon if others may join it.
-    pub fn new(target: &str, notice: Notice, now: TimeMs) -> Self {
+    pub fn new(id: DeliveryId, target: &str, notice: Notice, now: TimeMs) -> Self {
         let join_key = match &notice.content {
             Content::Asks(asks) => Some(format!("{}/{}/{target}", asks.task.id, notice.occasion().as_str())),
             _ => None,
         };
         Self {
-            id: DeliveryId::random(),
+            id,
             task_id: notice.task().map(|task| task.id.clone()),
             target: target.to_owned(),
             notice,
@@ -130,11 +122,6 @@ impl Delivery {
             taken_up_at: None,
             updated_at: now,
         }
-    }
-
-    /// A reply to a message, under a name that tells which one, so that it is written once.
-    pub fn reply(id: DeliveryId, target: &str, notice: Notice, now: TimeMs) -> Self {
-        Self { id, ..Self::new(target, notice, now) }
     }
 
     /// How often it was tried, whatever came of it, since it was last taken up.

@@ -12,7 +12,7 @@ use codex_session::{Failure, FailureKind, Session, TurnOptions, TurnResult, Work
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
 
-use crate::bridge::{Bridge, Inner, now_ms};
+use crate::bridge::{Bridge, Inner};
 use crate::failpoint;
 use crate::store::{self, Write};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord};
@@ -135,7 +135,7 @@ impl<'a> Runner<'a> {
         if mode == Mode::Recovered {
             self.look_back().await?;
         } else {
-            self.began_at = now_ms();
+            self.began_at = self.inner.now();
         }
         let Some(prompt) = self.prompt() else { return self.end(unreadable()).await };
         self.settle_trust(mode);
@@ -290,7 +290,7 @@ impl<'a> Runner<'a> {
     }
 
     async fn save(&mut self) -> Result<(), store::Error> {
-        self.task.updated_at = now_ms();
+        self.task.updated_at = self.inner.now();
         self.inner.commit(vec![Write::SaveTask(Box::new(self.task.clone()))]).await?;
         Ok(())
     }

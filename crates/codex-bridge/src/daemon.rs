@@ -17,9 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codex_binary::{Codex, Support};
+use codex_bridge_core::clock::Clock;
 use codex_bridge_core::config::DEVELOPER_INSTRUCTIONS;
 use codex_bridge_core::outbox::Sender;
 use codex_bridge_core::place::Grounds;
+use codex_bridge_core::random::Random;
 use codex_bridge_core::seal;
 use codex_bridge_core::store::Store;
 use codex_bridge_core::store::sqlite::Sqlite;
@@ -335,6 +337,8 @@ fn core_config(file: &File, codex_home: Option<PathBuf>, hosting: &Hosting) -> R
         redactor: Redactor::knowing(
             deliver::secrets(&file.notify, &variable).into_iter().chain(channel_secrets(file, &variable)),
         ),
+        clock: Clock::system(),
+        random: Random::from_system().map_err(Failure::internal)?,
     })
 }
 

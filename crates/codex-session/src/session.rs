@@ -289,9 +289,7 @@ fn closed() -> Failure {
     Failure::new(FailureKind::Closed, "the session is closed")
 }
 
-/// 128 random bits in hex, from the standard library's own randomness.
+/// 128 random bits in hex.
 pub(crate) fn random_id() -> String {
-    use std::hash::{BuildHasher, RandomState};
-    let bits = || RandomState::new().hash_one(0_u8);
-    format!("{:016x}{:016x}", bits(), bits())
+    format!("{:032x}", rand::random::<u128>())
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Bridge, Error, now_ms};
+use super::{Bridge, Error};
 use crate::store::TaskFilter;
 use crate::task::{ShownStatus, Status, TimeMs};
 
@@ -97,7 +97,7 @@ impl Bridge {
             open_requests: counts.open_requests,
             unsent: counts.unsent,
             oldest_unsent_at: counts.oldest_unsent_at,
-            first_reset_at: self.inner.accounts().first_reset(now_ms()),
+            first_reset_at: self.inner.accounts().first_reset(self.inner.now()),
         })
     }
 

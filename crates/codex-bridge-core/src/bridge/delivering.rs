@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::{Bridge, Error, Inner, audit, now_ms, random_hex};
+use super::{Bridge, Error, Inner};
 use crate::failpoint;
 use crate::outbox::notice::{MOST_REQUESTS, TurnFacts};
 use crate::outbox::schedule::{self, Next, Tried};
@@ -126,7 +126,7 @@ pub(super) async fn run(bridge: Weak<Inner>) {
 impl Inner {
     /// What an earlier life was sending may have arrived; and some targets were gone already.
     pub(super) async fn recover_outbox(&self) -> Result<(), store::Error> {
-        let now = now_ms();
+        let now = self.now();
         let cut_off = DeliveryFilter { states: vec![State::Attempting], ..DeliveryFilter::default() };
         let cut_off = self.store.deliveries(&cut_off).await?.into_iter();
         // The store has one owner, so nobody else holds them.
@@ -143,7 +143,7 @@ impl Inner {
     /// Begins what is due; says after how long something else may be.
     async fn begin_attempts(self: &Arc<Self>) -> Result<Duration, store::Error> {
         let claims = self.outbox.claiming.lock().await;
-        let now = now_ms();
+        let now = self.now();
         let mut pause = LOOK_AGAIN;
         for delivery in self.store.next_deliveries().await? {
             let due_in = u64::try_from(delivery.next_at - now).unwrap_or_default();
@@ -193,7 +193,7 @@ impl Inner {
     fn break_off(&self, delivery: &mut Delivery, now: TimeMs) {
         self.tally.lose_lease();
         delivery.in_doubt = true;
-        let (since, chance) = (delivery.since(), chance());
+        let (since, chance) = (delivery.since(), self.config.random.number());
         let tried = Tried { attempts: delivery.broken_off, since, now, chance };
         if let Some(at) = schedule::after_break(tried) {
             (delivery.state, delivery.next_at) = (State::Pending, at);
@@ -256,7 +256,7 @@ impl Inner {
         open.retain(|request| !others.iter().any(|other| other.notice.tells_of(&request.request_id)));
         if was_tried {
             // What joined it before a death, and was never told.
-            self.commit(another_notice(delivery, &open).into_iter().collect()).await?;
+            self.commit(self.another_notice(delivery, &open).into_iter().collect()).await?;
             return Ok(is_wanted);
         }
         self.ask_for(delivery, &open).await
@@ -267,7 +267,7 @@ impl Inner {
         let (first, rest) = open.split_at(open.len().min(MOST_REQUESTS));
         delivery.notice = delivery.notice.asking_for(first);
         let saved = Write::SaveDelivery(Box::new(delivery.clone()));
-        self.commit(std::iter::once(saved).chain(another_notice(delivery, rest)).collect()).await?;
+        self.commit(std::iter::once(saved).chain(self.another_notice(delivery, rest)).collect()).await?;
         Ok(!open.is_empty())
     }
 
@@ -284,7 +284,7 @@ impl Inner {
         if delivery.in_doubt {
             match sender.repeats(&attempt) {
                 Repeats::Idempotent { within } => {
-                    let age = u64::try_from(now_ms() - delivery.created_at).unwrap_or_default();
+                    let age = u64::try_from(self.now() - delivery.created_at).unwrap_or_default();
                     attempt.may_be_duplicate =
                         within.is_some_and(|within| u128::from(age) >= within.as_millis());
                 }
@@ -310,7 +310,7 @@ impl Inner {
         let delivered = DeliveryFilter {
             states: vec![State::Delivered],
             target: Some(delivery.target.clone()),
-            since: Some(now_ms() - TWINS_MS),
+            since: Some(self.now() - TWINS_MS),
             ..DeliveryFilter::default()
         };
         let Ok(delivered) = self.store.deliveries(&delivered).await else { return usize::MAX };
@@ -321,7 +321,7 @@ impl Inner {
 
     /// What an attempt changes.
     fn settle(&self, delivery: &mut Delivery, outcome: Outcome) {
-        let (since, now, chance) = (delivery.since(), now_ms(), chance());
+        let (since, now, chance) = (delivery.since(), self.now(), self.config.random.number());
         let tried = Tried { attempts: delivery.attempts, since, now, chance };
         match schedule::next(tried, &outcome) {
             Next::Delivered => delivery.state = State::Delivered,
@@ -358,7 +358,7 @@ impl Inner {
     /// moment. What cannot be saved by then is in doubt.
     async fn save_delivery(&self, mut delivery: Delivery) {
         for _ in 0..SAVES {
-            delivery.updated_at = now_ms();
+            delivery.updated_at = self.now();
             if self.commit(vec![Write::SaveDelivery(Box::new(delivery.clone()))]).await.is_ok() {
                 return;
             }
@@ -367,23 +367,40 @@ impl Inner {
     }
 }
 
-/// What is to be sent now that a task has come to rest.
-pub(crate) fn letters_of_rest(task: &Task, turn: TurnFacts<'_>, now: TimeMs) -> Vec<Write> {
-    Notice::of_rest(task, turn, now).map(|notice| letters(task, &notice, now)).unwrap_or_default()
-}
+impl Inner {
+    /// What is to be sent now that a task has come to rest.
+    pub(crate) fn letters_of_rest(&self, task: &Task, turn: TurnFacts<'_>, now: TimeMs) -> Vec<Write> {
+        Notice::of_rest(task, turn, now).map(|notice| self.letters(task, &notice, now)).unwrap_or_default()
+    }
 
-/// One delivery for each target of a task that wants to know.
-pub(crate) fn letters(task: &Task, notice: &Notice, now: TimeMs) -> Vec<Write> {
-    let subscriptions = Subscription::of(task);
-    let wanted = subscriptions.iter().filter(|one| !one.is_local() && one.wants(notice.occasion()));
-    let letter = |one: &Subscription| {
-        let mut notice = notice.clone();
-        if let Content::Asks(asks) = &mut notice.content {
-            asks.in_conversation = task.asks_in.as_ref() == Some(&one.target);
-        }
-        Write::AddDelivery(Box::new(Delivery::new(&one.target, notice, now)))
-    };
-    wanted.map(letter).collect()
+    /// One delivery for each target of a task that wants to know.
+    pub(crate) fn letters(&self, task: &Task, notice: &Notice, now: TimeMs) -> Vec<Write> {
+        let subscriptions = Subscription::of(task);
+        let wanted = subscriptions.iter().filter(|one| !one.is_local() && one.wants(notice.occasion()));
+        let letter = |one: &Subscription| {
+            let mut notice = notice.clone();
+            if let Content::Asks(asks) = &mut notice.content {
+                asks.in_conversation = task.asks_in.as_ref() == Some(&one.target);
+            }
+            self.new_delivery(&one.target, notice, now)
+        };
+        wanted.map(letter).collect()
+    }
+
+    fn new_delivery(&self, target: &str, notice: Notice, now: TimeMs) -> Write {
+        let id = self.new_delivery_id();
+        Write::AddDelivery(Box::new(Delivery::new(id, target, notice, now)))
+    }
+
+    fn new_delivery_id(&self) -> DeliveryId {
+        DeliveryId(format!("dlv-{}", self.random_hex(12)))
+    }
+
+    /// A notice of the same kind for others than those that this one asks for, if there are any.
+    fn another_notice(&self, delivery: &Delivery, open: &[RequestRecord]) -> Option<Write> {
+        let notice = (!open.is_empty()).then(|| delivery.notice.asking_for(open))?;
+        Some(self.new_delivery(&delivery.target, notice, self.now()))
+    }
 }
 
 impl Bridge {
@@ -409,14 +426,14 @@ impl Bridge {
             let what = format!("delivery {id} is {}: nothing is to be sent again", delivery.state.as_str());
             return Err(Error::Refused(what));
         }
-        let now = now_ms();
+        let now = self.inner.now();
         (delivery.state, delivery.target_gone) = (State::Pending, false);
         (delivery.attempts, delivery.broken_off) = (0, 0);
         (delivery.next_at, delivery.updated_at, delivery.taken_up_at) = (now, now, Some(now));
         let mut batch = self.reopened(&delivery.target).await?;
         batch.extend(self.before(&delivery, now).await?);
         batch.push(Write::SaveDelivery(Box::new(delivery.clone())));
-        batch.push(audit(by, "retry delivery", delivery.task_id.as_ref(), delivery.id.as_str()));
+        batch.push(self.inner.audit(by, "retry delivery", delivery.task_id.as_ref(), delivery.id.as_str()));
         self.inner.commit(batch).await?;
         outbox.gone().remove(&delivery.target);
         outbox.look();
@@ -481,11 +498,11 @@ impl Bridge {
     async fn send_test(&self, target: &str, by: &str) -> Result<Option<String>, Error> {
         let sender = &self.inner.config.sender;
         sender.check(target)?;
-        self.inner.commit(vec![audit(by, "test delivery", None, target)]).await?;
+        self.inner.commit(vec![self.inner.audit(by, "test delivery", None, target)]).await?;
         let attempt = Attempt {
-            key: DeliveryId::random(),
+            key: self.inner.new_delivery_id(),
             target: target.to_owned(),
-            notice: Notice { at: now_ms(), content: Content::Test },
+            notice: Notice { at: self.inner.now(), content: Content::Test },
             number: 1,
             twins: 0,
             may_be_duplicate: false,
@@ -497,20 +514,6 @@ impl Bridge {
             }
         }
     }
-}
-
-/// A notice of the same kind for others than those that this one asks for, if there are any.
-fn another_notice(delivery: &Delivery, open: &[RequestRecord]) -> Option<Write> {
-    if open.is_empty() {
-        return None;
-    }
-    let notice = delivery.notice.asking_for(open);
-    Some(Write::AddDelivery(Box::new(Delivery::new(&delivery.target, notice, now_ms()))))
-}
-
-/// What spreads the attempts.
-fn chance() -> u64 {
-    u64::from_str_radix(&random_hex(8), 16).unwrap_or_default()
 }
 
 /// What comes of an attempt, which takes no longer than it may.

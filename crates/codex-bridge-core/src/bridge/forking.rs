@@ -4,8 +4,8 @@ use codex_session::{Failure, Session, Standing};
 use codex_wire::ThreadId;
 
 use super::handing::Opens;
-use super::turning::{LinedUp, new_task_id};
-use super::{Bridge, Error, Giver, Inner, TaskView, audit, now_ms, state_event};
+use super::turning::LinedUp;
+use super::{Bridge, Error, Giver, Inner, TaskView, state_event};
 use crate::runner::session_setup;
 use crate::store::Write;
 use crate::task::{Notification, Status, Task, TaskId, Used};
@@ -57,7 +57,7 @@ impl Bridge {
             return self.view(branch).await;
         }
         inner.check_quota(&new.by, opens, &texts).await?;
-        let branch = self.add_branch(of_trunk(trunk.clone(), standing, name), new).await?;
+        let branch = self.add_branch(self.inner.branch_of(trunk.clone(), standing, name), new).await?;
         self.view(branch).await
     }
 
@@ -78,7 +78,7 @@ impl Bridge {
         let mut batch = vec![
             Write::AddTask(Box::new(branch.clone())),
             state_event(&branch, now),
-            audit(&new.by.name, "fork", Some(&branch.id), &from),
+            self.inner.audit(&new.by.name, "fork", Some(&branch.id), &from),
         ];
         if let Some(prompt) = prompt {
             // It has used what its trunk had; whoever says what to do next means it, limits or not.
@@ -111,29 +111,31 @@ impl Bridge {
     }
 }
 
-/// A branch as it is before anyone says what it does.
-fn of_trunk(trunk: Task, standing: Standing, client_request_id: Option<String>) -> Task {
-    let now = now_ms();
-    Task {
-        id: new_task_id(),
-        client_request_id,
-        status: Status::Paused,
-        reason: Some(format!("branched from {}; continue it with a prompt", trunk.id)),
-        parked: None,
-        used: Used::default(),
-        thread_id: standing.thread_id,
-        turn_id: None,
-        epoch: standing.epoch,
-        host: standing.host,
-        final_text: None,
-        error: None,
-        notify_target: None,
-        asks_in: None,
-        notification: Notification::default(),
-        created_at: now,
-        updated_at: now,
-        completed_at: None,
-        ..trunk
+impl Inner {
+    /// A branch as it is before anyone says what it does.
+    fn branch_of(&self, trunk: Task, standing: Standing, client_request_id: Option<String>) -> Task {
+        let now = self.now();
+        Task {
+            id: self.new_task_id(),
+            client_request_id,
+            status: Status::Paused,
+            reason: Some(format!("branched from {}; continue it with a prompt", trunk.id)),
+            parked: None,
+            used: Used::default(),
+            thread_id: standing.thread_id,
+            turn_id: None,
+            epoch: standing.epoch,
+            host: standing.host,
+            final_text: None,
+            error: None,
+            notify_target: None,
+            asks_in: None,
+            notification: Notification::default(),
+            created_at: now,
+            updated_at: now,
+            completed_at: None,
+            ..trunk
+        }
     }
 }
 

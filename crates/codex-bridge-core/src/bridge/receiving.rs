@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::Instant;
 
-use super::{Bridge, Error, Inner, News, now_ms};
+use super::{Bridge, Error, Inner, News};
 use crate::inbox::{
     ChannelName, ConversationKey, Message, MessageId, MessageKind, Rules, State, WhileRunning,
 };
@@ -298,7 +298,7 @@ impl Bridge {
 
     /// One message, one step further, whatever goes wrong with it; says after how long to look at it again.
     async fn step_alone(&self, rules: &Arc<Rules>, message: Message) -> Result<Duration, Error> {
-        let wait = u64::try_from(message.next_at - now_ms()).unwrap_or_default();
+        let wait = u64::try_from(message.next_at - self.inner.now()).unwrap_or_default();
         if wait > 0 {
             return Ok(Duration::from_millis(wait));
         }
@@ -337,7 +337,7 @@ impl Bridge {
     }
 
     async fn save_message(&self, message: &mut Message) -> Result<(), store::Error> {
-        message.updated_at = now_ms();
+        message.updated_at = self.inner.now();
         self.inner.commit(vec![store::Write::SaveMessage(Box::new(message.clone()))]).await?;
         Ok(())
     }

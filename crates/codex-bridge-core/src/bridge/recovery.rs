@@ -1,6 +1,6 @@
 //! Setting things right at the start: no row says that something works when nothing does.
 
-use super::{Bridge, Error, Inner, append, now_ms};
+use super::{Bridge, Error, Inner, append};
 use crate::event::Line;
 use crate::request::{RequestRecord, RequestState};
 use crate::runner::Mode;
@@ -78,7 +78,7 @@ impl Inner {
 
     /// What records that a request is closed.
     pub(crate) fn close_request(&self, request: &mut RequestRecord, state: RequestState) -> [Write; 2] {
-        let now = now_ms();
+        let now = self.now();
         request.close(state, &self.config.redactor, now);
         let closed = append(&request.task_id, now, Line::closed(request));
         [Write::SaveRequest(Box::new(request.clone())), closed]

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use super::{Error, Inner, Watchdog, now_ms};
+use super::{Error, Inner, Watchdog};
 use crate::accounts::{Accounts, Limit, Pace};
 use crate::store::{TaskFilter, Write};
 use crate::task::{Parked, Status, Task, TaskId, TimeMs};
@@ -45,7 +45,7 @@ impl Inner {
     /// What a task has to wait for before it begins its next turn; it is remembered in it.
     pub(super) fn hold_back(&self, task: &mut Task) {
         let home = self.login_home(task);
-        let limit = self.accounts().limit(&home, &task.id, now_ms());
+        let limit = self.accounts().limit(&home, &task.id, self.now());
         task.parked = limit.map(|limit| limit.parked());
         task.reason = limit.map(|_| HELD.to_owned());
     }
@@ -53,7 +53,7 @@ impl Inner {
     /// A person wants this task to go on, whatever it waits for.
     pub(super) fn try_now(&self, task: &Task) {
         let home = self.login_home(task);
-        self.accounts().try_now(&home, &task.id, now_ms());
+        self.accounts().try_now(&home, &task.id, self.now());
     }
 
     /// Lines up a task that goes on after its host was lost: behind the others of its home that do.
@@ -103,7 +103,7 @@ impl Inner {
                 None => continue,
             }
             let home = self.login_home(&task);
-            let pace = self.accounts().may_resume(&home, &task.id, now_ms());
+            let pace = self.accounts().may_resume(&home, &task.id, self.now());
             match pace {
                 Pace::Now => self.go_on(&task).await?,
                 Pace::At(at) => {
@@ -116,7 +116,7 @@ impl Inner {
         self.tell_held(held.iter().map(|(task_id, _)| task_id).collect()).await?;
         // A limit may end while we look: nobody passes those who have waited longer for that.
         for (task_id, home) in held.into_iter().filter(|(_, home)| !first_come_others.contains(home)) {
-            let pace = self.accounts().may_resume(&home, &task_id, now_ms());
+            let pace = self.accounts().may_resume(&home, &task_id, self.now());
             match pace {
                 Pace::Now => self.queue().let_go(&task_id),
                 Pace::At(at) => later(at),
@@ -129,14 +129,14 @@ impl Inner {
     /// A parked task waits for what its account waits for, not for what it met itself.
     async fn share_limit(&self, task: &Task) -> Result<(), Error> {
         let home = self.login_home(task);
-        let limit = self.accounts().limit(&home, &task.id, now_ms()).map(|limit| limit.parked());
+        let limit = self.accounts().limit(&home, &task.id, self.now()).map(|limit| limit.parked());
         if limit.is_none() || limit == task.parked {
             return Ok(());
         }
         let _changing = self.changing.lock().await;
         let still = self.store.task(&task.id).await?.filter(|now| now.parked == task.parked);
         if let Some(mut task) = still {
-            (task.parked, task.updated_at) = (limit, now_ms());
+            (task.parked, task.updated_at) = (limit, self.now());
             self.commit(vec![Write::SaveTask(Box::new(task))]).await?;
         }
         Ok(())
@@ -149,7 +149,7 @@ impl Inner {
         }
         let queued = TaskFilter { statuses: vec![Status::Queued], ..TaskFilter::default() };
         for task in self.store.tasks(&queued).await? {
-            let limit = self.accounts().limit(&self.login_home(&task), &task.id, now_ms());
+            let limit = self.accounts().limit(&self.login_home(&task), &task.id, self.now());
             let parked = limit.map(|limit| limit.parked());
             if !held.contains(&task.id) || parked.is_none() || parked == task.parked {
                 continue;

@@ -1,7 +1,7 @@
 //! Work that is taken, and gone on with: once, whatever a caller repeats under the same name.
 
 use super::handing::Opens;
-use super::{Bridge, Continued, Error, Giver, NewTask, TaskView, now_ms};
+use super::{Bridge, Continued, Error, Giver, NewTask, TaskView};
 use crate::failpoint;
 use crate::outbox::Subscription;
 use crate::store::TaskFilter;
@@ -33,7 +33,7 @@ impl Bridge {
             }
         }
         inner.check_quota(&new.by, Opens::Yes, &new.texts()).await?;
-        let now = now_ms();
+        let now = self.inner.now();
         let (task, batch) = inner.first_turn(&new, None, now)?;
         failpoint::hit("start.before_record");
         inner.commit(batch).await?;

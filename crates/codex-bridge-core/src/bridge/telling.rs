@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{Bridge, Error, Inner, TaskView, audit, now_ms};
+use super::{Bridge, Error, Inner, TaskView};
 use crate::outbox::{Content, Delivery, Occasion, State, Subscription};
 use crate::store::{self, DeliveryFilter, TaskFilter, Write};
 use crate::task::{Notification, Status, Task, TaskId, TimeMs};
@@ -87,12 +87,12 @@ impl Bridge {
             (Some(_), Telling::Real) => {
                 let sent = self.inner.deliveries_of(std::slice::from_ref(&task)).await?;
                 let sent = sent.get(&task.id).map(Vec::as_slice).unwrap_or_default();
-                standing(&task, sent).unwrap_or(TellingOutcome::Sent { at: now_ms() })
+                standing(&task, sent).unwrap_or(TellingOutcome::Sent { at: self.inner.now() })
             }
         };
         if telling == Telling::Real {
             task.notification = notification(&outcome);
-            let told = audit(by, "notify completed", Some(&task.id), "");
+            let told = self.inner.audit(by, "notify completed", Some(&task.id), "");
             self.inner.commit(vec![Write::SaveTask(Box::new(task.clone())), told]).await?;
         }
         Ok(Told { task, message, outcome })

@@ -4,7 +4,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::watch;
 
-use super::{Bridge, Error, audit, now_ms};
+use super::{Bridge, Error};
 use crate::seal;
 use crate::store::Write;
 use crate::task::TimeMs;
@@ -74,7 +74,7 @@ impl Bridge {
         if self.inner.tokens.valid(name).is_some() {
             return Err(token::Error::Exists(name.to_owned()).into());
         }
-        let (token, secret) = Token::new(name, role, quota.over(Quota::default())?, now_ms())?;
+        let (token, secret) = Token::new(name, role, quota.over(Quota::default())?, self.inner.now())?;
         self.save_token(&token, by, &format!("create token with role {role}")).await?;
         Ok((token, secret))
     }
@@ -96,13 +96,14 @@ impl Bridge {
         let _changing = self.inner.changing.lock().await;
         let mut token =
             self.inner.tokens.valid(name).ok_or_else(|| token::Error::Unknown(name.to_owned()))?;
-        token.revoked_at = Some(now_ms());
+        token.revoked_at = Some(self.inner.now());
         self.save_token(&token, by, "revoke token").await?;
         Ok(token)
     }
 
     pub(super) async fn save_token(&self, token: &Token, by: &str, action: &str) -> Result<(), Error> {
-        let batch = vec![Write::SaveToken(Box::new(token.clone())), audit(by, action, None, &token.name)];
+        let batch =
+            vec![Write::SaveToken(Box::new(token.clone())), self.inner.audit(by, action, None, &token.name)];
         self.inner.commit(batch).await?;
         self.inner.tokens.put(token.clone());
         Ok(())
@@ -131,7 +132,7 @@ impl Bridge {
 
     /// Notes that a token is in use, now and then. Nobody waits for it.
     pub fn token_seen(&self, token: &Token) {
-        let now = now_ms();
+        let now = self.inner.now();
         if token.last_used_at.is_some_and(|seen| now - seen < SEEN_EVERY_MS) {
             return;
         }

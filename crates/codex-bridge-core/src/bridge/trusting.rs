@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use codex_session::Sandbox;
 
-use super::{Bridge, Error, audit, now_ms};
+use super::{Bridge, Error};
 use crate::store::TaskFilter;
 use crate::task::{Task, TaskId, TimeMs};
 use crate::trust::{Trust, TrustedRoots};
@@ -16,7 +16,7 @@ const MAY_BE_LOADED_MS: TimeMs = 60 * 60 * 1000;
 impl Bridge {
     /// Notes in the audit log what was decided about a directory, before it is done.
     pub async fn note_trust(&self, by: &str, detail: &str) -> Result<(), Error> {
-        let note = audit(by, "trust", None, detail);
+        let note = self.inner.audit(by, "trust", None, detail);
         self.to_its_end(|bridge| async move { Ok(bridge.inner.commit(vec![note]).await?) }).await
     }
 
@@ -47,7 +47,7 @@ impl Bridge {
                 is_other || may_write
             } else {
                 ((is_other && before == Trust::Trusted) || may_write)
-                    && may_be_loaded(task)
+                    && may_be_loaded(task, self.inner.now())
                     && self.release(task.id.as_str()).await.is_err()
             };
             if is_left {
@@ -78,9 +78,9 @@ impl Bridge {
     }
 }
 
-fn may_be_loaded(task: &Task) -> bool {
+fn may_be_loaded(task: &Task, now: TimeMs) -> bool {
     task.status.is_at_rest()
         && task.thread_id.is_some()
         && task.epoch.is_some()
-        && now_ms().saturating_sub(task.updated_at) < MAY_BE_LOADED_MS
+        && now.saturating_sub(task.updated_at) < MAY_BE_LOADED_MS
 }

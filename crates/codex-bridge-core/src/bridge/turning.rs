@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Error, Giver, Inner, NewTask, audit, now_ms, random_hex, state_event, state_writes};
+use super::{Error, Giver, Inner, NewTask, state_event};
 use crate::desk::own_part;
 use crate::event::Line;
 use crate::store::{self, Write};
@@ -25,7 +25,7 @@ pub(crate) enum LinedUp {
 impl Inner {
     pub(super) fn new_task(&self, new: &NewTask, now: TimeMs) -> Task {
         Task {
-            id: new_task_id(),
+            id: self.new_task_id(),
             client_request_id: new.client_request_id.clone(),
             status: Status::Queued,
             reason: None,
@@ -65,10 +65,14 @@ impl Inner {
             Write::AddTask(Box::new(task.clone())),
             Write::SaveTurn(Box::new(turn)),
             state_event(&task, now),
-            audit(&new.by.name, "start", Some(&task.id), &task.prompt_summary),
+            self.audit(&new.by.name, "start", Some(&task.id), &task.prompt_summary),
         ];
         batch.extend(Self::counted(&new.by, &task.id, &new.texts()));
         Ok((task, batch))
+    }
+
+    pub(super) fn new_task_id(&self) -> TaskId {
+        TaskId(format!("codex-{}", self.random_hex(12)))
     }
 
     pub(super) fn new_turn(
@@ -85,7 +89,7 @@ impl Inner {
         Ok(TurnRecord {
             task_id: task_id.clone(),
             number,
-            client_id: format!("{task_id}/{number}/{}", random_hex(16)),
+            client_id: format!("{task_id}/{number}/{}", self.random_hex(16)),
             client_request_id: None,
             name_mark: None,
             prompt_mark: Some(self.mark(task_id, prompt)?),
@@ -155,7 +159,7 @@ impl Inner {
 
     /// Lines a task at rest up for another turn of our own.
     pub(crate) async fn requeue(self: &Arc<Self>, task: &mut Task, prompt: &str) -> Result<(), Error> {
-        let batch = self.another_turn(task, prompt, LinedUp::ByBridge, now_ms())?;
+        let batch = self.another_turn(task, prompt, LinedUp::ByBridge, self.now())?;
         self.line_up_with(task, batch).await
     }
 
@@ -168,11 +172,11 @@ impl Inner {
     ) -> Result<(), Error> {
         task.token.clone_from(&by.token);
         task.settings.turn_given_by = by.kind;
-        let mut batch = self.another_turn(task, prompt, LinedUp::ByCaller, now_ms())?;
+        let mut batch = self.another_turn(task, prompt, LinedUp::ByCaller, self.now())?;
         if let Some(name) = client_request_id {
             Self::name_turn(&mut batch, name);
         }
-        batch.push(audit(&by.name, "continue", Some(&task.id), &self.summary(prompt)));
+        batch.push(self.audit(&by.name, "continue", Some(&task.id), &self.summary(prompt)));
         batch.extend(Self::counted(by, &task.id, &[Some(prompt)]));
         self.line_up_with(task, batch).await
     }
@@ -204,7 +208,7 @@ impl Inner {
     /// Ends a turn that was never sent, with its task as it is from then on. It counts as one: the next has a number of
     /// its own, and what was asked for under this one's name is not asked for anew.
     pub(super) async fn end_unsent(&self, task: &mut Task) -> Result<(), store::Error> {
-        let now = now_ms();
+        let now = self.now();
         let turn = self.store.turns(&task.id).await?.pop();
         let unsent = turn.filter(|turn| turn.progress == TurnProgress::Recorded);
         task.used.turns = unsent.as_ref().map_or(task.used.turns, |turn| turn.number);
@@ -217,7 +221,7 @@ impl Inner {
                 ..turn
             }))
         });
-        let mut batch = state_writes(task, now);
+        let mut batch = self.state_writes(task);
         batch.extend(ended);
         self.commit(batch).await
     }
@@ -250,8 +254,4 @@ impl Inner {
 fn untold(target: Option<&String>) -> Notification {
     let status = if target.is_some() { "pending" } else { "" };
     Notification { status: status.to_owned(), ..Notification::default() }
-}
-
-pub(super) fn new_task_id() -> TaskId {
-    TaskId(format!("codex-{}", random_hex(12)))
 }

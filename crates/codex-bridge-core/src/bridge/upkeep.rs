@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use codex_wire::host::pool::Change;
 use tokio::time::Instant;
 
-use super::{Bridge, Inner, Watchdog, now_ms};
+use super::{Bridge, Inner, Watchdog};
 use crate::login;
 use crate::store::{self, Prune, TaskFilter};
-use crate::task::{Parked, Status, Task, TaskId, TimeMs};
+use crate::task::{Parked, Status, Task, TaskId};
 
 /// Hosts are looked after every so many looks.
 const HOSTS_EVERY: u64 = 6;
@@ -34,18 +33,13 @@ pub(super) async fn run(bridge: Weak<Inner>) {
             looks += 1;
             inner.look_after(looks).await;
         }
+        let until = due.map_or(next_look, |at| next_look.min(Instant::now() + inner.config.clock.until(at)));
         drop(inner);
-        let until = due.map_or(next_look, |at| next_look.min(Instant::now() + until(at)));
         tokio::select! {
             () = tokio::time::sleep_until(until) => {}
             () = woken.notified() => {}
         }
     }
-}
-
-/// How long it is until then.
-fn until(at: TimeMs) -> Duration {
-    Duration::from_millis(u64::try_from(at.saturating_sub(now_ms())).unwrap_or_default())
 }
 
 impl Inner {
@@ -90,7 +84,7 @@ impl Inner {
     /// Forgets what is older than the operator wants it kept; says how many tasks.
     pub(super) async fn prune(&self) -> Result<u64, super::Error> {
         let keep = i64::try_from(self.config.keep_tasks.as_millis()).unwrap_or(i64::MAX);
-        let ended_before = now_ms().saturating_sub(keep);
+        let ended_before = self.now().saturating_sub(keep);
         Ok(self.store.prune(Prune { ended_before, events_per_task: self.config.keep_events }).await?)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use codex_session::{Failure, FailureKind, Session, TurnOutcome, TurnResult};
 
 use super::Runner;
-use crate::bridge::{GO_ON, LinedUp, Watchdog, append, letters_of_rest, now_ms};
+use crate::bridge::{GO_ON, LinedUp, Watchdog, append};
 use crate::config::OnHostLoss;
 use crate::event::{Diff, Notice, StateChanged, TurnEnded};
 use crate::outbox::notice::TurnFacts;
@@ -20,7 +20,7 @@ const WITHHELD: u32 = 2;
 
 impl Runner<'_> {
     pub(super) async fn end(&mut self, result: TurnResult) -> Result<(), store::Error> {
-        let now = now_ms();
+        let now = self.inner.now();
         let resume = self.settle(&result, now);
         let inner = Arc::clone(&self.inner);
         let parks_for_login = matches!(self.task.parked, Some(Parked::Login { .. }));
@@ -49,7 +49,7 @@ impl Runner<'_> {
             work_ms: Some(result.work_ms),
             diff: diff.as_deref(),
         };
-        let letters = letters_of_rest(&self.task, facts, now);
+        let letters = self.inner.letters_of_rest(&self.task, facts, now);
         if let Some(diff) = diff {
             batch.push(append(&self.task.id, now, Diff { diff }));
         }

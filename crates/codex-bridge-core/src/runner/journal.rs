@@ -9,7 +9,7 @@ use codex_wire::thread::TokenUsage;
 
 use super::mailbox::give;
 use super::{Runner, stop};
-use crate::bridge::{Inner, LiveKind, Watchdog, append, letters, now_ms, random_hex, state_event};
+use crate::bridge::{Inner, LiveKind, Watchdog, append, state_event};
 use crate::event::{
     Line, RequestDecided, Requested, Retrying, Steered, TerminalInput, ThreadOpened, TurnStarted, Warning,
 };
@@ -80,7 +80,7 @@ impl Runner<'_> {
         failpoint::hit("event.before_record");
         let has_space = !self.has_unwritten() || self.write_unwritten().await?;
         let is_written =
-            has_space && self.commit_lines(append(&self.task.id, now_ms(), line.clone())).await?;
+            has_space && self.commit_lines(append(&self.task.id, self.inner.now(), line.clone())).await?;
         failpoint::hit("event.recorded");
         if is_written {
             self.logged.extend(LoggedItem::of(&line));
@@ -156,7 +156,7 @@ impl Runner<'_> {
             // An earlier life of ours has it on record.
             return self.at_work().await;
         }
-        let now = now_ms();
+        let now = self.inner.now();
         self.turn.progress = TurnProgress::Accepted;
         self.turn.turn_id = Some(turn_id.clone());
         self.task.turn_id = Some(turn_id.clone());
@@ -201,13 +201,15 @@ impl Runner<'_> {
             }
             known => known,
         };
-        let request_id =
-            known.map_or_else(|| RequestName(format!("req-{}", random_hex(8))), |known| known.request_id);
+        let request_id = known.map_or_else(
+            || RequestName(format!("req-{}", self.inner.random_hex(8))),
+            |known| known.request_id,
+        );
         let whole_bytes = self.keep_whole_changes(&request_id, &mut ask).await?;
         if ask.kind != Kind::Questions {
             ask.details.push(Detail { label: "Repository".into(), text: self.trust.described() });
         }
-        let now = now_ms();
+        let now = self.inner.now();
         let limit = self.inner.config.approvals.answer_limit;
         let record = RequestRecord {
             key,
@@ -234,7 +236,7 @@ impl Runner<'_> {
 
     /// Records a request that is open, with the line and the notices that tell of it.
     async fn put_to_people(&self, request: RequestRecord, asked_again: bool) -> Result<(), store::Error> {
-        let now = now_ms();
+        let now = self.inner.now();
         let line = Requested {
             request_id: request.request_id.clone(),
             digest: request.digest.clone(),
@@ -243,7 +245,7 @@ impl Runner<'_> {
             call_id: request.ask.call_id.clone(),
             asked_again,
         };
-        let mut batch = letters(&self.task, &Notice::of_request(&self.task, &request), now);
+        let mut batch = self.inner.letters(&self.task, &Notice::of_request(&self.task, &request), now);
         batch.extend([append(&self.task.id, now, line), Write::SaveRequest(Box::new(request))]);
         self.inner.commit(batch).await
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use codex_session::{Decider, Decision, RequestKey, Session, SteerOutcome};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::bridge::{Bridge, Error, audit, in_words, now_ms};
+use crate::bridge::{Bridge, Error, in_words};
 use crate::failpoint;
 use crate::request::{RequestName, RequestRecord, RequestState};
 use crate::store::Write;
@@ -138,7 +138,7 @@ impl Mailbox {
         request.state = RequestState::Decided;
         request.decision = Some(in_words(decision).to_owned());
         request.decided_by = Some(by.clone());
-        request.decided_at = Some(now_ms());
+        request.decided_at = Some(self.bridge.inner.now());
         if !request.ask.asks_for_secret() {
             let refused = |error: &dyn std::fmt::Display| Error::Refused(error.to_string());
             let plain = serde_json::to_vec(decision).map_err(|error| refused(&error))?;
@@ -147,7 +147,12 @@ impl Mailbox {
             request.sealed_decision = Some(sealed);
         }
         let detail = format!("{request_id} {}", request.ask.title);
-        let audit = audit(by, &format!("decide {}", in_words(decision)), Some(&self.task_id), &detail);
+        let audit = self.bridge.inner.audit(
+            by,
+            &format!("decide {}", in_words(decision)),
+            Some(&self.task_id),
+            &detail,
+        );
         failpoint::hit("decision.before_record");
         self.bridge.inner.commit(vec![Write::SaveRequest(Box::new(request.clone())), audit]).await?;
         failpoint::hit("decision.recorded");

@@ -2,7 +2,7 @@
 
 use super::Runner;
 use super::journal::LoggedItem;
-use crate::bridge::{append, now_ms};
+use crate::bridge::append;
 use crate::event::{Line, NewEvent, Warning};
 use crate::store::{self, Write};
 
@@ -38,7 +38,7 @@ impl Unwritten {
 
 impl Runner<'_> {
     pub(super) fn keep_unwritten(&mut self, line: Line) {
-        self.unwritten.keep(NewEvent { at: now_ms(), line });
+        self.unwritten.keep(NewEvent { at: self.inner.now(), line });
     }
 
     /// Writes what found no space before, as far as there is some now. Says whether nothing is left.
@@ -56,7 +56,7 @@ impl Runner<'_> {
         if self.unwritten.dropped > 0 {
             let message =
                 format!("{} lines found no space on the disk; Codex has them", self.unwritten.dropped);
-            let line = append(&self.task.id, now_ms(), Warning { message });
+            let line = append(&self.task.id, self.inner.now(), Warning { message });
             if !self.commit_lines(line).await? {
                 return Ok(false);
             }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codex_bridge_core::bridge::{DecisionReport, Error, Which};
+use codex_bridge_core::clock::Clock;
 use codex_bridge_core::config::{DEVELOPER_INSTRUCTIONS, PROMPT_LIMIT_BYTES};
 use codex_bridge_core::event::Event;
 use codex_bridge_core::place::Grounds;
+use codex_bridge_core::random::Random;
 use codex_bridge_core::seal::Key;
 use codex_bridge_core::skills::SkillPlaces;
 use codex_bridge_core::store::sqlite::Sqlite;
@@ -69,6 +71,8 @@ impl Workbench {
             upkeep_every: Duration::from_millis(50),
             sender: Arc::new(codex_bridge_core::outbox::sender::Nobody),
             redactor: Redactor::default(),
+            clock: Clock::system(),
+            random: Random::from_system().unwrap(),
         }
     }
 

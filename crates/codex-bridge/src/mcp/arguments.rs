@@ -174,9 +174,7 @@ fn named(name: Option<String>) -> String {
     name.filter(|name| !name.trim().is_empty()).unwrap_or_else(made_up)
 }
 
-/// A name that nobody else has, from the standard library's own randomness.
+/// A name that nobody else has.
 fn made_up() -> String {
-    use std::hash::{BuildHasher, RandomState};
-    let random = || RandomState::new().hash_one(0);
-    format!("mcp-{:016x}{:016x}", random(), random())
+    format!("mcp-{:032x}", rand::random::<u128>())
 }

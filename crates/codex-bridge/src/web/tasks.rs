@@ -279,8 +279,7 @@ pub fn elapsed(task: &Task, running_since: Option<i64>, now: i64) -> String {
     }
 }
 
-/// A name for one form, from the standard library's own randomness.
+/// A name for one form.
 fn once() -> String {
-    use std::hash::{BuildHasher, RandomState};
-    format!("web-{:016x}", RandomState::new().hash_one(words::now_ms()))
+    format!("web-{:032x}", rand::random::<u128>())
 }

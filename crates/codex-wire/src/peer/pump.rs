@@ -316,7 +316,7 @@ fn longest_pause(tries: u32) -> Duration {
 /// The call goes back on the list at once, so that its deadline and the end of the connection find it there; it is
 /// written after a pause.
 fn try_again(shared: &Arc<Shared>, mut pending: Pending) {
-    let pause = longest_pause(pending.tries).mul_f64(0.5 + jitter() / 2.0);
+    let pause = longest_pause(pending.tries).mul_f64(rand::random_range(0.5..1.0));
     pending.tries += 1;
     let (_, line) = shared.register(&mut shared.state(), pending);
     let shared = Arc::clone(shared);
@@ -326,11 +326,4 @@ fn try_again(shared: &Arc<Shared>, mut pending: Pending) {
             _ = shared.wait_closed() => {}
         }
     });
-}
-
-/// Between 0 and 1, from the standard library's own randomness.
-fn jitter() -> f64 {
-    use std::hash::{BuildHasher, RandomState};
-    let bits = RandomState::new().hash_one(0_u8) >> 32;
-    f64::from(u32::try_from(bits).unwrap_or_default()) / f64::from(u32::MAX)
 }

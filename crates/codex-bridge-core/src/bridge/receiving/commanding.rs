@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use codex_session::Decision;
 
-use super::super::{Bridge, Error, now_ms};
+use super::super::{Bridge, Error};
 use super::{InHand, Piece};
 use crate::desk::{Caller, Desk};
 use crate::event::{Diff, Line};
@@ -71,11 +71,11 @@ impl Bridge {
 
     async fn outcome_of(&self, rules: &Rules, message: &Message, text: &str) -> Result<Said, Error> {
         let Some(command) = Command::parse(text) else { return Ok(HELP.to_owned().into()) };
-        if is_too_late(&command, message) {
+        if is_too_late(&command, message, self.inner.now()) {
             return Ok(TOO_LONG_AGO.to_owned().into());
         }
         let known = self.conversation(&message.channel, &message.conversation).await?;
-        let new = || Conversation::new(&message.channel, &message.conversation, now_ms());
+        let new = || Conversation::new(&message.channel, &message.conversation, self.inner.now());
         let conversation = known.unwrap_or_else(new);
         let task = match &conversation.task_id {
             Some(task_id) => self.inner.store.task(task_id).await?,
@@ -204,7 +204,7 @@ impl Bridge {
     }
 
     async fn save_conversation(&self, mut conversation: Conversation) -> Result<(), Error> {
-        conversation.updated_at = now_ms();
+        conversation.updated_at = self.inner.now();
         self.inner.commit(vec![Write::SaveConversation(Box::new(conversation))]).await?;
         Ok(())
     }
@@ -222,8 +222,8 @@ impl Bridge {
 }
 
 /// Whether a command is about a moment that is over.
-pub(super) fn is_too_late(command: &Command, message: &Message) -> bool {
-    command.ages() && now_ms() - message.sent_at > MOMENT_MS
+pub(super) fn is_too_late(command: &Command, message: &Message, now: TimeMs) -> bool {
+    command.ages() && now - message.sent_at > MOMENT_MS
 }
 
 fn how_to_decide(request: &RequestRecord) -> String {

@@ -4,7 +4,7 @@ use codex_session::Decision;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
-use super::super::{Bridge, DecisionOutcome, DecisionReport, Error, Which, answering, now_ms};
+use super::super::{Bridge, DecisionOutcome, DecisionReport, Error, Which, answering};
 use super::keeping::Knock;
 use super::showing::Sight;
 use crate::desk::{Caller, Desk, Verb};
@@ -207,7 +207,7 @@ impl Bridge {
             sender_name: self.inner.summary(sender_name),
             conversation: conversation.clone(),
             count: 1,
-            last_at: now_ms(),
+            last_at: self.inner.now(),
         };
         if let Some(note) = self.inner.inbox.knock(knock, "a button") {
             self.to_its_end(|bridge| async move { Ok(bridge.inner.commit(vec![note]).await?) }).await?;
@@ -316,7 +316,8 @@ impl Bridge {
                 }
             }
             for (number, some) in open.chunks(MOST_REQUESTS).enumerate() {
-                let id = DeliveryId(format!("{}-again-{}-{number}", message.own_reply_id(), now_ms()));
+                let id =
+                    DeliveryId(format!("{}-again-{}-{number}", message.own_reply_id(), self.inner.now()));
                 let content = Content::Reminder(Reminder::new(&task, some));
                 self.say_in(id, &message.reply_to, content).await?;
             }
@@ -342,8 +343,8 @@ impl Bridge {
         if !self.inner.store.deliveries(&known).await?.is_empty() {
             return Ok(());
         }
-        let now = now_ms();
-        let delivery = Delivery::reply(id, target, Notice { at: now, content }, now);
+        let now = self.inner.now();
+        let delivery = Delivery::new(id, target, Notice { at: now, content }, now);
         self.inner.commit(vec![Write::AddDelivery(Box::new(delivery))]).await?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::{Bridge, Error, now_ms};
+use super::super::{Bridge, Error};
 use super::{Inbox, LOOK_AGAIN};
 use crate::inbox::{MessageId, Rules, State};
 use crate::store::MessageFilter;
@@ -70,7 +70,7 @@ impl Bridge {
         let is_hopeless = matches!(error, Error::Refused(_));
         if !is_hopeless && message.attempts < rules.attempts {
             let pause = pause_ms(message.attempts);
-            message.next_at = now_ms() + pause;
+            message.next_at = self.inner.now() + pause;
             self.save_message(&mut message).await?;
             return Ok(Duration::from_millis(pause.unsigned_abs()));
         }

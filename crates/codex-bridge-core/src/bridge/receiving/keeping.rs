@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use tokio::sync::watch;
 
-use super::super::{Bridge, Error, audit, now_ms};
+use super::super::{Bridge, Error, audit};
 use super::Inbox;
 use crate::failpoint;
 use crate::inbox::{
@@ -57,9 +57,9 @@ impl Knocks {
         }
         *count = count.saturating_add(1);
         match (*count).cmp(&(LINES + 1)) {
-            Ordering::Less => Some(audit(&format!("{channel}:{who}"), "knock", None, how)),
+            Ordering::Less => Some(audit(now, &format!("{channel}:{who}"), "knock", None, how)),
             Ordering::Equal => {
-                Some(audit(channel.as_str(), "knock", None, "and others, who are not noted for an hour"))
+                Some(audit(now, channel.as_str(), "knock", None, "and others, who are not noted for an hour"))
             }
             Ordering::Greater => None,
         }
@@ -113,7 +113,7 @@ impl Bridge {
         Ok(all
             .into_iter()
             .find(|one| one.name == *name)
-            .unwrap_or_else(|| ChannelRecord::new(name, now_ms())))
+            .unwrap_or_else(|| ChannelRecord::new(name, self.inner.now())))
     }
 
     /// Has a channel rest, or wakes it.
@@ -124,7 +124,7 @@ impl Bridge {
         by: &str,
     ) -> Result<ChannelRecord, Error> {
         let action = if is_paused { "pause channel" } else { "wake channel" };
-        let noted = vec![audit(by, action, None, name.as_str())];
+        let noted = vec![self.inner.audit(by, action, None, name.as_str())];
         self.change_channel(name, move |record| record.is_paused = is_paused, noted).await
     }
 
@@ -140,7 +140,7 @@ impl Bridge {
             let _taking = bridge.inner.inbox.taking.lock().await;
             let mut record = bridge.channel(&name).await?;
             change(&mut record);
-            record.updated_at = now_ms();
+            record.updated_at = bridge.inner.now();
             batch.push(Write::SaveChannel(Box::new(record.clone())));
             bridge.inner.commit(batch).await?;
             Ok(record)
@@ -198,7 +198,7 @@ impl Bridge {
     }
 
     async fn note_acknowledged(&self, messages: Vec<Message>) -> Result<(), Error> {
-        let now = now_ms();
+        let now = self.inner.now();
         failpoint::hit("inbox.acknowledged");
         let batch = messages.into_iter().map(|mut message| {
             if message.state == State::Answered {
@@ -229,12 +229,12 @@ impl Bridge {
                 "message {id} is {state}: there is nothing to take up again"
             )));
         }
-        let now = now_ms();
+        let now = self.inner.now();
         (message.state, message.attempts, message.error) = (State::Received, 0, None);
         // Its source may be told once more, and does not mind.
         (message.next_at, message.updated_at, message.acknowledged_at) = (now, now, None);
         let saved = Write::SaveMessage(Box::new(message.clone()));
-        self.inner.commit(vec![saved, audit(by, "retry message", None, id)]).await?;
+        self.inner.commit(vec![saved, self.inner.audit(by, "retry message", None, id)]).await?;
         self.inner.inbox.look();
         Ok(message)
     }

@@ -91,7 +91,8 @@ mod tests {
         let request = samples::request(1, codex_wire::RequestId::Number(0), RequestState::Open);
         let mut notice = Notice::of_request(&samples::new_task(1), &request);
         let at = |notice: &Notice, shown_at, until| {
-            let delivery = Delivery { updated_at: shown_at, ..Delivery::new("a:b", notice.clone(), 0) };
+            let delivery =
+                Delivery { updated_at: shown_at, ..Delivery::new("dlv-1".into(), "a:b", notice.clone(), 0) };
             sight(&delivery, &request, until)
         };
         assert_eq!(at(&notice, 5, 9), Sight::Part);

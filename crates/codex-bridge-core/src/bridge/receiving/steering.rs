@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use codex_session::SteerOutcome;
 
-use super::super::{Bridge, Error, Giver, now_ms};
+use super::super::{Bridge, Error, Giver};
 use super::commanding::{TOO_LONG_AGO, is_too_late};
 use super::{InHand, Piece};
 use crate::failpoint;
@@ -154,7 +154,7 @@ impl Bridge {
     fn is_stale_steer(&self, message: &Message) -> Result<bool, Error> {
         let is_ordered = message.party == Party::Person;
         let command = Command::parse(&self.text(message)?).filter(|_| is_ordered);
-        Ok(command.is_some_and(|command| is_too_late(&command, message)))
+        Ok(command.is_some_and(|command| is_too_late(&command, message, self.inner.now())))
     }
 
     /// Looks for one of which it is not known whether Codex took it, once its turn is over: what Codex took under a name
@@ -179,7 +179,7 @@ impl Bridge {
     /// It is a prompt like any other; or one that is not added again, if it names the task whose turn refused it.
     async fn wait_its_turn(&self, mut message: Message, refused_by: Option<TaskId>) -> Result<(), Error> {
         (message.state, message.kind, message.task_id) = (State::Received, MessageKind::Prompt, refused_by);
-        message.next_at = now_ms();
+        message.next_at = self.inner.now();
         self.save_message(&mut message).await?;
         self.inner.inbox.look();
         Ok(())

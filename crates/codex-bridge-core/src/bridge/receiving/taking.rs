@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::super::{Bridge, Error, now_ms};
+use super::super::{Bridge, Error};
 use super::keeping::Knock;
 use super::putting_off::PutOff;
 use crate::failpoint;
@@ -57,7 +57,7 @@ impl Bridge {
             bridge: self,
             put_off: &mut put_off,
             rules: &rules,
-            now: now_ms(),
+            now: self.inner.now(),
             batch: Vec::new(),
             known: self.known(channel, &arrivals).await?,
             places: Vec::new(),
@@ -73,7 +73,7 @@ impl Bridge {
         if let Some(cursor) = cursor.filter(|_| is_read) {
             let record = self.channel(channel).await?;
             if record.cursor.as_ref() != Some(&cursor) {
-                let record = ChannelRecord { cursor: Some(cursor), updated_at: now_ms(), ..record };
+                let record = ChannelRecord { cursor: Some(cursor), updated_at: self.inner.now(), ..record };
                 batch.push(Write::SaveChannel(Box::new(record)));
             }
         }
@@ -280,7 +280,7 @@ impl Intake<'_> {
 
     fn message(&self, arrival: &Arrival) -> Result<Message, Error> {
         let inner = &self.bridge.inner;
-        let id = MessageId::random();
+        let id = MessageId(format!("in-{}", inner.random_hex(12)));
         let text = &arrival.text[..arrival.text.floor_char_boundary(TEXT_BYTES)];
         let sealed = inner.key.seal(text.as_bytes(), id.as_str());
         let is_agent = arrival.sender.party == Party::Agent;

@@ -2,7 +2,7 @@
 
 use codex_session::Decision;
 
-use super::super::{Bridge, Error, Giver, LinedUp, NewTask, Which, audit, now_ms};
+use super::super::{Bridge, Error, Giver, LinedUp, NewTask, Which};
 use super::deciding::NOBODY_MAY;
 use super::{InHand, Piece};
 use crate::failpoint;
@@ -23,7 +23,7 @@ impl Bridge {
     pub(super) async fn begin(&self, rules: &Rules, message: &Message) -> Result<(), Error> {
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
-        let now = now_ms();
+        let now = self.inner.now();
         let prompt = self.prompt(message)?;
         inner.check_prompt(&prompt)?;
         let known = self.conversation(&message.channel, &message.conversation).await?;
@@ -70,7 +70,7 @@ impl Bridge {
         let mut message = message.clone();
         (message.state, message.task_id, message.sealed_text) = (State::Running, Some(task.id.clone()), None);
         (message.attempts, message.error, message.updated_at) = (0, None, now);
-        batch.push(audit(&message.author(), "message", Some(&task.id), message.id.as_str()));
+        batch.push(self.inner.audit(&message.author(), "message", Some(&task.id), message.id.as_str()));
         batch.push(Write::SaveConversation(Box::new(conversation)));
         batch.push(Write::SaveMessage(Box::new(message)));
         failpoint::hit("inbox.before_turn");
@@ -116,7 +116,7 @@ impl Bridge {
 
     /// The reply to a message, which is answered with it.
     pub(super) fn written_reply(&self, message: &mut Message, task: Option<&Task>, text: &str) -> Write {
-        let now = now_ms();
+        let now = self.inner.now();
         let text = self.inner.config.redactor.redact(text);
         let id = message.next_reply_id();
         let reply = reply_to(message, id.clone(), task, &text, now);
@@ -147,7 +147,7 @@ impl Bridge {
         } else {
             self.decline_open(&task).await?;
         }
-        if let Some(text) = reply::of_parking(&task, now_ms()) {
+        if let Some(text) = reply::of_parking(&task, self.inner.now()) {
             return self.say_once(first, &task, "waits", &text).await;
         }
         if task.status.is_at_rest() { self.answer(running, &task).await } else { Ok(()) }
@@ -169,7 +169,7 @@ impl Bridge {
         for mut added in running {
             if added.kind == MessageKind::Steer && added.sealed_text.is_none() {
                 (added.state, added.reply_id, added.updated_at) =
-                    (State::Answered, reply_id.clone(), now_ms());
+                    (State::Answered, reply_id.clone(), self.inner.now());
                 writes.push(Write::SaveMessage(Box::new(added)));
             }
         }
@@ -242,7 +242,7 @@ fn reply_to(message: &Message, id: DeliveryId, task: Option<&Task>, text: &str, 
         in_reply_to: Some(message.external_id.clone()),
         ..Reply::new(task, text)
     });
-    Write::AddDelivery(Box::new(Delivery::reply(id, &message.reply_to, Notice { at: now, content }, now)))
+    Write::AddDelivery(Box::new(Delivery::new(id, &message.reply_to, Notice { at: now, content }, now)))
 }
 
 /// Says that a turn begins without what was said before.

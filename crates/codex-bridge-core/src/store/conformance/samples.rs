@@ -238,7 +238,7 @@ pub fn token(name: &str, number: u8) -> Token {
 /// A delivery of a task, with everything that it can have but a key.
 pub fn delivery(task: u32, id: &str) -> Delivery {
     let test = Notice { at: 1_700_000_000_000, content: Content::Test };
-    let mut delivery = Delivery::reply(id.into(), "webhook:ci", test, 1_700_000_000_000);
+    let mut delivery = Delivery::new(id.into(), "webhook:ci", test, 1_700_000_000_000);
     delivery.task_id = Some(task_id(task));
     delivery.attempts = 3;
     delivery.broken_off = 2;

@@ -1,0 +1,45 @@
+//! Randomness for ids and pauses, handed in: seeded by the operating system, or by a test, which can then repeat its run.
+//! Secrets (keys, tokens, nonces) never come from here: they always come from the operating system itself.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rand::rngs::{StdRng, SysRng};
+use rand::{Rng, SeedableRng};
+
+/// A source of random numbers. Clones share it.
+#[derive(Clone)]
+pub struct Random(Arc<Mutex<StdRng>>);
+
+impl Random {
+    /// Seeded by the operating system.
+    pub fn from_system() -> io::Result<Self> {
+        let seeded =
+            StdRng::try_from_rng(&mut SysRng).map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(Self(Arc::new(Mutex::new(seeded))))
+    }
+
+    /// The same numbers for the same seed.
+    pub fn from_seed(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(StdRng::seed_from_u64(seed))))
+    }
+
+    /// Any number.
+    pub fn number(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).next_u64()
+    }
+
+    /// Random hex digits, up to 32 of them.
+    pub(crate) fn hex(&self, digits: usize) -> String {
+        let mut text = format!("{:016x}{:016x}", self.number(), self.number());
+        text.truncate(digits);
+        text
+    }
+}
+
+impl fmt::Debug for Random {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Random").finish_non_exhaustive()
+    }
+}
