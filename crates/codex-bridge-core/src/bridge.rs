@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::desk;
 use crate::event::{Line, NewEvent, Seq, StateChanged};
 use crate::host_rules::HostRules;
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, Processes};
 use crate::outbox;
 use crate::outbox::notice::TurnFacts;
 use crate::queue::{Queue, Ticket};
@@ -78,7 +78,7 @@ pub(crate) struct Inner {
     pub(crate) admission: desk::admission::Rules,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) key: seal::Key,
-    pub(crate) hosts: Hosts,
+    pub(crate) hosts: Arc<dyn Hosts>,
     queue: Mutex<Queue>,
     accounts: Mutex<Accounts>,
     /// Told when somebody who waits may be able to go on.
@@ -279,7 +279,18 @@ impl Bridge {
     /// Opens the bridge: takes over the hosts that live, and sets right every task that was under way.
     pub async fn open(config: Config, store: Arc<dyn Store>, key: seal::Key) -> Result<Self, Error> {
         let rules = HostRules::new(&config).map_err(|failure| Error::Hosts(failure.message))?;
-        let hosts = Hosts::attach(&config, rules).await.map_err(|error| Error::Hosts(error.to_string()))?;
+        let hosts =
+            Processes::attach(&config, rules).await.map_err(|error| Error::Hosts(error.to_string()))?;
+        Self::open_on(Arc::new(hosts), config, store, key).await
+    }
+
+    /// Opens the bridge on hosts that the caller brings: a simulation's, which are no processes.
+    pub async fn open_on(
+        hosts: Arc<dyn Hosts>,
+        config: Config,
+        store: Arc<dyn Store>,
+        key: seal::Key,
+    ) -> Result<Self, Error> {
         let tokens = store.tokens().await?;
         let inner = Inner {
             admission: desk::admission::Rules::of(&config),

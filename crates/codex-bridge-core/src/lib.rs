@@ -11,7 +11,7 @@ pub mod diff;
 pub mod event;
 pub mod failpoint;
 mod host_rules;
-mod hosts;
+pub mod hosts;
 pub mod inbox;
 mod login;
 pub mod outbox;

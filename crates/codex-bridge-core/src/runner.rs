@@ -163,10 +163,12 @@ impl<'a> Runner<'a> {
             if let Some(result) = ended.take() {
                 break result;
             }
+            // Commands first: a flood of events does not keep a caller waiting.
             tokio::select! {
-                result = &mut turn => ended = Some(result),
-                Some(event) = told.recv() => self.record(event, &session).await?,
+                biased;
                 Some(command) = self.mailbox.commands.recv() => self.on_command(command, &session).await?,
+                Some(event) = told.recv() => self.record(event, &session).await?,
+                result = &mut turn => ended = Some(result),
             }
         };
         while let Ok(event) = told.try_recv() {
@@ -214,7 +216,7 @@ impl<'a> Runner<'a> {
         let is_told_to_stop = !self.mailbox.interrupters.is_empty();
         self.was_interrupting = is_told_to_stop || self.task.status == Status::Interrupting;
         self.host_was_lost = match &self.task.epoch {
-            Some(epoch) => self.inner.hosts.find(epoch).await.is_none(),
+            Some(epoch) => !self.inner.hosts.lives(epoch).await,
             None => false,
         };
         self.remember_logged().await

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use codex_wire::backing::Backing;
 use codex_wire::call::{ThreadLoadedList, ThreadRead};
 use codex_wire::connection::{self, Connection, Handshake};
 use codex_wire::host::boot_lock::{self, BootLock};
@@ -37,6 +38,12 @@ pub trait Dial: Send + Sync + 'static {
     fn dial(&self, initialize_limit: Duration) -> BoxFuture<'_, Result<Link, Error>>;
 }
 
+impl Dial for Arc<dyn Dial> {
+    fn dial(&self, initialize_limit: Duration) -> BoxFuture<'_, Result<Link, Error>> {
+        self.as_ref().dial(initialize_limit)
+    }
+}
+
 /// A connection and what stands behind it.
 pub struct Link {
     /// The connection.
@@ -52,6 +59,8 @@ pub enum Behind {
     Child(Arc<StdioChild>),
     /// A host, which outlives the session.
     Host(Host),
+    /// A server of the program's own, which outlives the session for as long as it runs.
+    Other(Arc<dyn Backing>),
     /// The program that injected the transport knows.
     Unknown,
 }
@@ -244,6 +253,7 @@ impl Link {
     pub fn outlives_connection(&self) -> bool {
         match &self.behind {
             Behind::Host(host) => host.is_alive(),
+            Behind::Other(server) => server.is_alive(),
             Behind::Child(_) | Behind::Unknown => false,
         }
     }
@@ -252,7 +262,7 @@ impl Link {
     pub fn reach(&self) -> Reach {
         match &self.behind {
             Behind::Host(host) => host.reach().clone(),
-            Behind::Child(_) | Behind::Unknown => Reach::Own,
+            Behind::Child(_) | Behind::Other(_) | Behind::Unknown => Reach::Own,
         }
     }
 
@@ -263,7 +273,7 @@ impl Link {
         };
         match &self.behind {
             Behind::Host(host) => Ok(host.reach().home(home).await?.config),
-            Behind::Child(_) | Behind::Unknown => Ok(UserConfig::read(home)),
+            Behind::Child(_) | Behind::Other(_) | Behind::Unknown => Ok(UserConfig::read(home)),
         }
     }
 
@@ -272,7 +282,7 @@ impl Link {
         match &self.behind {
             Behind::Child(child) => drop(child.wait(EXIT_LIMIT).await),
             Behind::Host(host) => exit_recorded(host).await,
-            Behind::Unknown => {}
+            Behind::Other(_) | Behind::Unknown => {}
         }
         let closed = self.connection.peer.closed();
         match (self.connection.exit().await, closed) {
@@ -291,7 +301,7 @@ impl Link {
             Behind::Host(host) if !self.has_other_turns(own_thread).await => {
                 host.stop(Stop::Now).await.map_err(|error| error.to_string())
             }
-            Behind::Host(_) | Behind::Unknown => Ok(()),
+            Behind::Host(_) | Behind::Other(_) | Behind::Unknown => Ok(()),
         }
     }
 
@@ -314,7 +324,7 @@ impl Link {
         self.connection.peer.close();
         match &self.behind {
             Behind::Child(child) => child.end().await,
-            Behind::Host(_) | Behind::Unknown => Ok(()),
+            Behind::Host(_) | Behind::Other(_) | Behind::Unknown => Ok(()),
         }
     }
 }

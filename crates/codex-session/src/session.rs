@@ -179,6 +179,7 @@ impl Session {
         tokio::pin!(turn);
         let result = match cancel {
             Some(cancel) => tokio::select! {
+                biased;
                 result = &mut turn => result,
                 () = cancel.cancelled() => {
                     self.interrupt().await;

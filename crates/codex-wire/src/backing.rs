@@ -15,6 +15,9 @@ pub trait Backing: Send + Sync {
 
     /// Whether it still runs.
     fn is_alive(&self) -> bool;
+
+    /// Whether it takes another connection now.
+    fn takes_connections(&self) -> BoxFuture<'_, bool>;
 }
 
 impl Backing for Host {
@@ -28,5 +31,9 @@ impl Backing for Host {
 
     fn is_alive(&self) -> bool {
         Host::is_alive(self)
+    }
+
+    fn takes_connections(&self) -> BoxFuture<'_, bool> {
+        async move { self.connect_stream().await.is_ok() }.boxed()
     }
 }

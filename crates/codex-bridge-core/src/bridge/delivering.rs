@@ -83,8 +83,9 @@ impl Outbox {
 
     /// Begins nothing more, and waits a little for what was begun.
     pub(super) async fn close(&self) {
-        *self.claiming.lock().await = Claims::Closed;
         let all_landed = async {
+            // Held while an attempt is recorded, which a store that hangs never does.
+            *self.claiming.lock().await = Claims::Closed;
             loop {
                 let landed = self.landed.notified();
                 if self.busy().is_empty() {

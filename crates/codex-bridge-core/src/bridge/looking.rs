@@ -153,6 +153,7 @@ impl Bridge {
                 return Ok(view);
             }
             tokio::select! {
+                biased;
                 () = watch.changed() => {}
                 () = tokio::time::sleep_until(deadline) => return self.show(id.as_str()).await,
                 () = self.until_closing() => return Err(Error::Closing),

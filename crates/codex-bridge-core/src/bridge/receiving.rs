@@ -203,6 +203,7 @@ pub(super) async fn run(bridge: Weak<Inner>) {
         changed = Changed::default();
         while !changed.is_some() {
             tokio::select! {
+                biased;
                 () = wake.notified() => changed.waiting = true,
                 () = tokio::time::sleep_until(alarm.all.min(alarm.next)) => changed.waiting = true,
                 told = news.recv() => note(told, &mut changed),

@@ -42,7 +42,7 @@ impl Bridge {
     /// Requests of hosts that are gone can never be answered.
     async fn orphan_dead_requests(&self) -> Result<(), Error> {
         for mut request in self.inner.unanswered(None).await? {
-            if self.inner.hosts.find(&request.key.epoch).await.is_none() {
+            if !self.inner.hosts.lives(&request.key.epoch).await {
                 let closed = self.inner.close_request(&mut request, RequestState::Orphaned);
                 self.inner.commit(closed.into()).await?;
                 self.inner.redact_whole_changes(&request).await?;

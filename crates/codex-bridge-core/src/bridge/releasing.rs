@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use codex_session::link;
 use codex_wire::call::{ThreadArchive, ThreadUnarchive};
 
 use super::{Bridge, Error, Inner, TaskView};
@@ -44,8 +43,8 @@ impl Inner {
     pub(crate) async fn unload_thread(&self, task: &Task) -> Result<(), String> {
         let (Some(thread_id), Some(epoch)) = (task.thread_id.clone(), &task.epoch) else { return Ok(()) };
         // On a host that has gone nothing holds it.
-        let Some(host) = self.hosts.find(epoch).await else { return Ok(()) };
-        let link = link::connect(host, CALL_LIMIT).await.map_err(|it| it.to_string())?;
+        let Some(link) = self.hosts.connect(epoch, CALL_LIMIT).await else { return Ok(()) };
+        let link = link.map_err(|error| error.to_string())?;
         let peer = &link.connection.peer;
         let archive = ThreadArchive { thread_id: thread_id.clone() };
         let archived = peer.call(&archive, CALL_LIMIT).await;

@@ -36,6 +36,7 @@ pub(super) async fn run(bridge: Weak<Inner>) {
         let until = due.map_or(next_look, |at| next_look.min(Instant::now() + inner.config.clock.until(at)));
         drop(inner);
         tokio::select! {
+            biased;
             () = tokio::time::sleep_until(until) => {}
             () = woken.notified() => {}
         }
@@ -77,8 +78,7 @@ impl Inner {
 
     /// What the login of a task looks like from outside: it changes when somebody logs in. None while nobody can say.
     pub(crate) async fn login_fingerprint(&self, task: &Task) -> Option<String> {
-        let home = self.hosts.home(&self.login_home(task)).await;
-        home.ok().map(|home| home.login.fingerprint)
+        self.hosts.login(&self.login_home(task)).await
     }
 
     /// Forgets what is older than the operator wants it kept; says how many tasks.

@@ -194,9 +194,10 @@ impl Runner<'_> {
 
     /// Records a request before anyone can see it. One that an earlier life of ours has recorded keeps its decision.
     async fn asked(&mut self, key: RequestKey, mut ask: Ask, session: &Session) -> Result<(), store::Error> {
-        // What was recorded under this name may be another request: then nothing that was decided on it counts.
+        // What was recorded under this name may be another request: then nothing that was decided on it counts. A request that
+        // was given up with its turn, and that Codex asks all the same, is open: the turn goes on.
         let known = match self.request(&key).await? {
-            Some(known) if known.digest == ask.digest => {
+            Some(known) if known.digest == ask.digest && known.state != RequestState::Orphaned => {
                 return self.asked_again(known, session).await;
             }
             known => known,

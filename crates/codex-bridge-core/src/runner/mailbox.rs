@@ -102,6 +102,7 @@ impl Mailbox {
         tokio::pin!(pause);
         loop {
             tokio::select! {
+                biased;
                 () = &mut pause => return,
                 Some(command) = self.commands.recv() => drop(self.keep(command).await),
             }

@@ -47,6 +47,7 @@ impl Runner<'_> {
         tokio::pin!(opening);
         let opened = loop {
             tokio::select! {
+                biased;
                 opened = &mut opening => break opened,
                 Some(command) = self.mailbox.commands.recv() => if self.mailbox.keep(command).await {
                     // Dropping the future closes what it had opened.
@@ -195,7 +196,7 @@ fn open_thread(
 
 async fn host_lives(inner: &crate::bridge::Inner, task: &Task) -> bool {
     match &task.epoch {
-        Some(epoch) => inner.hosts.find(epoch).await.is_some(),
+        Some(epoch) => inner.hosts.lives(epoch).await,
         None => false,
     }
 }

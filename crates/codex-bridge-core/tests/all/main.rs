@@ -14,6 +14,7 @@ mod inbox_deciding;
 mod inbox_order;
 mod outbox;
 mod quotas;
+mod simulation;
 mod store_backup;
 mod store_conformance;
 mod store_crash;

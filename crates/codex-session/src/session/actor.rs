@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use codex_wire::ThreadId;
 use codex_wire::answer::Answer;
+use codex_wire::backing::Backing;
 use codex_wire::call::{ThreadUnsubscribe, TurnStart, UserInput};
 use codex_wire::event::Event;
-use codex_wire::host::{Host, Reach};
+use codex_wire::host::Reach;
 use codex_wire::peer::{Closed, Delivery, IncomingRequest, Notification};
 use codex_wire::user_config::UserConfig;
 use tokio::sync::{broadcast, mpsc, oneshot};
@@ -77,7 +78,7 @@ pub(super) struct Actor {
     pub(super) asked: HashMap<RequestKey, AbortHandle>,
     pub(super) farewells: JoinSet<()>,
     /// The host whose connection was lost in a turn.
-    pub(super) lost_host: Option<Host>,
+    pub(super) lost_host: Option<Arc<dyn Backing>>,
     /// Cancelled when the session is closed.
     pub(super) closing: CancellationToken,
 }
@@ -170,7 +171,11 @@ impl Actor {
     async fn next_wake(&mut self) -> Wake {
         let deadline = self.running.as_ref().and_then(|running| running.turn.next_deadline(self.now()));
         let wake_at = self.origin + Duration::from_millis(deadline.unwrap_or_default());
+        // In this order, always: a flood of messages keeps neither a deadline nor a command waiting, and a run with the same
+        // events is the same run.
         tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(wake_at), if deadline.is_some() => Wake::Time,
             command = self.commands.recv() => Wake::Command(command),
             delivery = async { self.opened.as_mut()?.inbox.recv().await },
                 if self.opened.is_some() && self.held_end.is_none() =>
@@ -181,7 +186,6 @@ impl Actor {
             Some(result) = poll_optional(&mut self.opening) => Wake::Opened(result),
             Some(result) = poll_optional(&mut self.reconnecting) => Wake::Reconnected(result),
             Some(answered) = self.answers.join_next() => Wake::Answered(answered),
-            () = tokio::time::sleep_until(wake_at), if deadline.is_some() => Wake::Time,
         }
     }
 
@@ -228,7 +232,7 @@ impl Actor {
         let (child_pid, host) = match link.map(|link| &link.behind) {
             Some(Behind::Child(child)) => (Some(child.pid()), None),
             Some(Behind::Host(host)) => (None, Some(host.id().to_owned())),
-            Some(Behind::Unknown) | None => (None, None),
+            Some(Behind::Other(_) | Behind::Unknown) | None => (None, None),
         };
         Standing {
             thread_id: self.thread_id.clone(),
@@ -456,7 +460,8 @@ impl Actor {
         let Some(opened) = self.opened.take() else { return };
         if self.running.is_some() {
             self.lost_host = match &opened.link.behind {
-                Behind::Host(host) => Some(host.clone()),
+                Behind::Host(host) => Some(Arc::new(host.clone()) as Arc<dyn Backing>),
+                Behind::Other(server) => Some(Arc::clone(server)),
                 Behind::Child(_) | Behind::Unknown => None,
             };
             let loss = match reason {
@@ -545,7 +550,7 @@ impl Actor {
             self.opened = Some(opened);
         }
         if let Some(opened) = self.opened.take() {
-            if let Behind::Host(_) = opened.link.behind {
+            if let Behind::Host(_) | Behind::Other(_) = opened.link.behind {
                 let unsubscribe = ThreadUnsubscribe { thread_id: opened.thread_id.clone() };
                 let _ =
                     opened.link.connection.peer.call(&unsubscribe, self.config.call_limits.interrupt).await;

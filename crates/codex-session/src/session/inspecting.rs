@@ -73,7 +73,10 @@ async fn find_out(
     (rollout, reach): (Rollout, Reach),
     has_sandbox: bool,
 ) -> Inspection {
-    let source = blocking(move || Inspection::of_request(&request, patch.as_deref(), &ground)).await;
+    let is_of_files = matches!(request, ServerRequest::FileChange(_) | ServerRequest::LegacyPatch(_));
+    let look = move || Inspection::of_request(&request, patch.as_deref(), &ground);
+    // A patch is compared with the links on the disk.
+    let source = if is_of_files { blocking(look).await } else { Some(look()) };
     match source {
         None => Inspection::unknown(),
         Some(Source::Request(inspection)) => inspection,

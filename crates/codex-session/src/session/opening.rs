@@ -77,11 +77,13 @@ pub(super) async fn open(
     unwanted: CancellationToken,
 ) -> Result<Opened, Failure> {
     let link = tokio::select! {
+        biased;
         link = dial.dial(config.call_limits.initialize) => link.map_err(dial_failure)?,
         () = unwanted.cancelled() => return Err(no_longer_wanted()),
     };
     let mut guard = CloseIfDropped(Some(link.connection.peer.clone()));
     let opened = tokio::select! {
+        biased;
         opened = open_on(&config, &link, &source) => opened,
         () = unwanted.cancelled() => Err(no_longer_wanted()),
     };

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codex_wire::answer::Answer;
-use codex_wire::backing::Backing;
 use codex_wire::call::{CleanBackgroundTerminals, CompactStart, TurnInterrupt, TurnSteer};
 use codex_wire::item::FileChange;
 use codex_wire::peer::{CallError, Closed};
@@ -221,7 +220,7 @@ impl Actor {
         self.reconnecting = Some(Box::pin(async move {
             while host.is_alive() {
                 // A host that is just dying is alive for another moment, and dialling then starts one in its place.
-                if host.connect_stream().await.is_ok() {
+                if host.takes_connections().await {
                     let (config, dial) = (Arc::clone(&config), Arc::clone(&dial));
                     let source = Source::Resume(thread_id.clone());
                     match opening::open(config, dial, source, closing.clone()).await {
@@ -232,7 +231,7 @@ impl Actor {
                 }
                 tokio::time::sleep(RECONNECT_PAUSE).await;
             }
-            Err(Backing::exit(&host).await.unwrap_or_else(|| "its host is gone".to_owned()))
+            Err(host.exit().await.unwrap_or_else(|| "its host is gone".to_owned()))
         }));
     }
 

@@ -322,6 +322,7 @@ fn try_again(shared: &Arc<Shared>, mut pending: Pending) {
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
         tokio::select! {
+            biased;
             () = tokio::time::sleep(pause) => drop(shared.write(line).await),
             _ = shared.wait_closed() => {}
         }

@@ -216,6 +216,10 @@ impl Backing for StdioChild {
     fn is_alive(&self) -> bool {
         self.exit.borrow().is_none()
     }
+
+    fn takes_connections(&self) -> BoxFuture<'_, bool> {
+        ready(false).boxed()
+    }
 }
 
 #[cfg(test)]

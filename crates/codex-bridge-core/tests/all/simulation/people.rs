@@ -1,0 +1,235 @@
+//! Those who use the bridge in a simulated run: callers, approvers, a chat, and whoever is told.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use codex_bridge_core::NewTask;
+use codex_bridge_core::bridge::{DecisionOutcome, Error, Giver, Which};
+use codex_bridge_core::inbox::{
+    Allowed, Arrival, Party, Received, Room, Rules, Sender as Author, WhileRunning,
+};
+use codex_bridge_core::outbox::sender::{Refusal, Unknown};
+use codex_bridge_core::outbox::{Attempt, Outcome, Repeats, Sender};
+use codex_bridge_core::request::RequestRecord;
+use codex_bridge_core::task::{Limits, Settings, TaskId};
+use codex_session::Decision;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::world::{Life, World};
+
+/// How long a caller waits before it tries again.
+const AGAIN_MS: u64 = 3_000;
+/// How long a caller waits for the end of a turn before it looks again.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// Calls until the bridge lives through it and does not fail; then says what it refused, if anything.
+async fn insist<T>(
+    world: &World,
+    call: impl AsyncFn(codex_bridge_core::Bridge) -> Result<T, Error>,
+) -> Result<T, Error> {
+    loop {
+        match world.call(&call).await {
+            Some(Err(Error::Store(_) | Error::CutOff | Error::Closing)) | None => {
+                world.pause(AGAIN_MS).await;
+            }
+            Some(answer) => return answer,
+        }
+    }
+}
+
+/// Hands over work, and stays with it for a few turns.
+pub async fn caller(world: Arc<World>, number: u64, cwd: PathBuf) {
+    for job in 0..=world.below(3) {
+        world.pause(10_000).await;
+        let name = format!("caller-{number}-{job}");
+        let prompt = format!("start {name}");
+        let new = NewTask {
+            prompt: prompt.clone(),
+            settings: Settings::new(&cwd),
+            limits: Limits::default(),
+            client_request_id: Some(name.clone()),
+            notify_target: world.happens(80).then(|| format!("stage:caller-{number}")),
+            by: "a caller".into(),
+        };
+        let started = insist(&world, async |bridge| bridge.start(new.clone()).await).await.unwrap();
+        let id = started.task.id;
+        world.note(format!("{name} is {id}"));
+        world.ledger().started.insert(id.clone(), prompt);
+        for turn in 0..world.below(3) {
+            meddle(&world, &id).await;
+            wait(&world, &id).await;
+            let prompt = format!("continue {name}-{turn}");
+            let mark = format!("{name}-{turn}");
+            let by = Giver::from("a caller");
+            let next = insist(&world, async |bridge| {
+                bridge.continue_once(id.as_str(), &prompt, Some(&mark), &by).await
+            });
+            match next.await {
+                Ok(continued) => world.ledger().continued.push((id.clone(), continued.turn, prompt)),
+                Err(Error::WrongState { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        wait(&world, &id).await;
+    }
+}
+
+/// Adds to the turn, or stops it, or lets it be.
+async fn meddle(world: &World, id: &TaskId) {
+    world.pause(4_000).await;
+    match world.below(4) {
+        0 => {
+            let text = format!("add to {id}");
+            world.call(async |bridge| drop(bridge.steer(id.as_str(), &text, &"a caller".into()).await)).await;
+        }
+        1 => {
+            world.call(async |bridge| drop(bridge.interrupt(id.as_str()).await)).await;
+        }
+        _ => {}
+    }
+}
+
+async fn wait(world: &World, id: &TaskId) {
+    loop {
+        let view = insist(world, async |bridge| {
+            let is_at_rest = |view: &codex_bridge_core::TaskView| view.task.status.is_at_rest();
+            bridge.wait_until(id.as_str(), PATIENCE, is_at_rest).await
+        });
+        if view.await.is_ok_and(|view| view.task.status.is_at_rest()) {
+            return;
+        }
+    }
+}
+
+/// What everybody decides about a request: it is written in it, so that an answer to another one shows.
+fn decision(request: &RequestRecord) -> (String, Decision, bool) {
+    if let Some(question) = request.ask.ask.questions.first() {
+        let answers = [(question.id.clone(), vec![format!("re {}", question.id)])].into();
+        return (question.id.clone(), Decision::Answers(answers), true);
+    }
+    let shown = serde_json::to_string(&request.ask).unwrap();
+    let from = shown.find("make ").unwrap_or_else(|| panic!("no command is shown: {shown}"));
+    let is_of_name = |char: char| char.is_ascii_alphanumeric() || char == '-' || char == ' ';
+    let asked = shown[from..].split(|char| !is_of_name(char)).next().unwrap_or_default().to_owned();
+    let is_yes = asked.ends_with('0');
+    (asked, if is_yes { Decision::Accept } else { Decision::Decline }, is_yes)
+}
+
+/// Looks at what is open, and decides after a while, whatever has become of it.
+pub async fn approver(world: Arc<World>, name: String) {
+    loop {
+        world.pause(3_000).await;
+        let open = insist(&world, async |bridge| bridge.open_requests(None).await).await.unwrap();
+        world.pause(if world.happens(10) { 60_000 } else { 500 }).await;
+        for request in open {
+            let (asked, decision, is_yes) = decision(&request);
+            let which = Which::Shown { request_id: request.request_id.as_str(), digest: &request.digest };
+            let report = world
+                .call(async |bridge| bridge.decide(request.task_id.as_str(), which, decision, &name).await)
+                .await;
+            world.note(format!("{name} on {asked:?}: {report:?}"));
+            let Some(Ok(report)) = report else { continue };
+            if matches!(report.outcome, DecisionOutcome::Resolved | DecisionOutcome::Sent) {
+                world.ledger().deciders.insert(request.request_id.clone(), name.clone());
+            }
+            if report.outcome == DecisionOutcome::Resolved {
+                world.ledger().decided.insert(asked, is_yes);
+            }
+        }
+    }
+}
+
+/// The channels: in the second one a message is added to the turn that runs.
+pub fn channels(cwd: &Path) -> [Rules; 2] {
+    [("ada", WhileRunning::Queue), ("bob", WhileRunning::Steer)].map(|(who, while_running)| {
+        let allow = vec![Allowed::parse(who).unwrap()];
+        let rules = Rules::new(who, allow, [("home".to_owned(), cwd.to_owned())].into());
+        Rules { turn_limit: None, while_running, ..rules }
+    })
+}
+
+/// Somebody who writes, and a platform that offers what they wrote until it is taken, and sometimes once more.
+pub async fn writer(world: Arc<World>, who: &'static str) {
+    for number in 0..world.below(5) {
+        world.pause(15_000).await;
+        let text = match world.below(6) {
+            0 => "/status".to_owned(),
+            1 => "/stop".to_owned(),
+            _ => format!("write {who}-{number}"),
+        };
+        let arrival = Arrival {
+            external_id: format!("{who}-{number}"),
+            conversation: who.into(),
+            sender: Author { id: who.to_owned(), name: who.to_owned(), party: Party::Person },
+            room: Room::Direct,
+            text,
+            reply_to: format!("stage:{who}"),
+            position: None,
+            sent_at: world.now(),
+        };
+        for _ in 0..=world.below(2) {
+            let taken = loop {
+                let offered =
+                    world.call(async |bridge| bridge.receive(&who.into(), vec![arrival.clone()], None).await);
+                match offered.await {
+                    Some(Ok(receipts)) => break receipts,
+                    // Not served yet by a bridge that has just come up, or not taken.
+                    Some(Err(_)) | None => world.pause(AGAIN_MS).await,
+                }
+            };
+            assert!(matches!(taken[0].receipt, Received::Taken { .. } | Received::Known { .. }), "{taken:?}");
+            world.ledger().taken.insert(arrival.external_id.clone());
+        }
+    }
+}
+
+/// Whether a target knows a key that it has seen. Bob's platform does not.
+fn knows_keys(target: &str) -> bool {
+    target != "stage:bob"
+}
+
+/// Whoever is told.
+pub struct Stage {
+    pub world: Arc<World>,
+    pub life: Arc<Life>,
+}
+
+impl Sender for Stage {
+    fn check(&self, _target: &str) -> Result<(), Unknown> {
+        Ok(())
+    }
+
+    fn repeats(&self, attempt: &Attempt) -> Repeats {
+        if knows_keys(&attempt.target) { Repeats::Idempotent { within: None } } else { Repeats::MayDouble }
+    }
+
+    fn send(&self, attempt: Attempt) -> BoxFuture<'_, Outcome> {
+        async move {
+            self.world.effect(&self.life, &format!("{} on its way", attempt.key)).await;
+            self.world.pause(2_000).await;
+            if self.life.is_dead() {
+                std::future::pending::<()>().await;
+            }
+            if self.world.fails(15) {
+                return Outcome::failed(Refusal::Later, "not now");
+            }
+            let text = format!("{:?}", attempt.notice.content);
+            let known = self.world.ledger().received.insert(attempt.key.to_string(), text.clone());
+            self.world.note(format!("{} arrives", attempt.key));
+            if let Some(known) = known {
+                assert_eq!(known, text, "{} is said again in other words", attempt.key);
+                let is_marked = attempt.may_be_duplicate || knows_keys(&attempt.target);
+                assert!(is_marked, "{} is said twice, and nobody is told", attempt.key);
+            }
+            self.world.effect(&self.life, &format!("{}, which arrived", attempt.key)).await;
+            if self.world.fails(10) {
+                return Outcome::in_doubt("the answer was lost");
+            }
+            let shown = attempt.notice.requests().iter().map(|asked| asked.request_id.clone()).collect();
+            Outcome::Delivered { message_id: None, shown }
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,217 @@
+//! The store of a simulated run: in memory, with failures, and deaf to a bridge that has died.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use codex_bridge_core::event::{Event, Seq};
+use codex_bridge_core::inbox::{ChannelName, ChannelRecord, Conversation, ConversationKey, Message};
+use codex_bridge_core::outbox::Delivery;
+use codex_bridge_core::request::{RequestName, RequestRecord, WholeChanges};
+use codex_bridge_core::store::memory::Memory;
+use codex_bridge_core::store::{
+    AuditFilter, AuditLine, Counts, DeliveryFilter, Error, MessageFilter, Prune, RequestFilter, Store,
+    TaskFilter, Write,
+};
+use codex_bridge_core::task::{Task, TaskId, TurnRecord};
+use codex_bridge_core::token::{Token, Used};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::world::{Life, World};
+
+/// The store as one life of the bridge sees it.
+#[derive(Clone)]
+pub struct Gated {
+    pub rows: Arc<Memory>,
+    pub world: Arc<World>,
+    pub life: Arc<Life>,
+}
+
+impl Gated {
+    /// Reads, unless the store fails or the bridge is dead.
+    fn read<'a, T: Send + 'a>(
+        &'a self,
+        read: BoxFuture<'a, Result<T, Error>>,
+    ) -> BoxFuture<'a, Result<T, Error>> {
+        async move {
+            if self.life.is_dead() {
+                std::future::pending::<()>().await;
+            }
+            self.check()?;
+            read.await
+        }
+        .boxed()
+    }
+
+    async fn carry_out(self, batch: Vec<Write>) -> Result<Vec<Event>, Error> {
+        let name = named(&batch);
+        self.world.effect(&self.life, &format!("the commit of [{name}]")).await;
+        self.world.pause(2).await;
+        if self.life.is_dead() {
+            std::future::pending::<()>().await;
+        }
+        self.check().inspect_err(|_| self.world.note(format!("refused [{name}]")))?;
+        self.watch_requests(&batch).await;
+        let committed = self.rows.commit(batch).await;
+        self.world.note(format!("committed [{name}] {}", committed.is_ok()));
+        self.world.effect(&self.life, &format!("the answer to [{name}]")).await;
+        committed
+    }
+
+    /// A decision that is recorded stays, and so does who made it.
+    async fn watch_requests(&self, batch: &[Write]) {
+        for write in batch {
+            let Write::SaveRequest(new) = write else { continue };
+            let of_name =
+                RequestFilter { request_id: Some(new.request_id.clone()), ..RequestFilter::default() };
+            let Some(old) = self.rows.requests(&of_name).await.unwrap().pop() else { continue };
+            if old.decided_by.is_some() && old.key == new.key && old.decided_by != new.decided_by {
+                let (one, other) = (old.decided_by.unwrap(), &new.decided_by);
+                self.world.note(format!("{}: {one} had decided, and now {other:?} has", new.request_id));
+                self.world
+                    .ledger()
+                    .forgotten
+                    .push(format!("{}: {one} had decided, and it is forgotten", new.request_id));
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let failure = || Error::Locked { place: "the simulated store".to_owned() };
+        if self.world.store_fails() { Err(failure()) } else { Ok(()) }
+    }
+}
+
+/// What a batch writes, in a few words for the trace.
+fn named(batch: &[Write]) -> String {
+    let name = |write: &Write| match write {
+        Write::AddTask(task) => format!("+{} {}", task.id, task.status),
+        Write::SaveTask(task) => format!("{} {}", task.id, task.status),
+        Write::SaveTurn(turn) => format!("turn {}/{} {:?}", turn.task_id, turn.number, turn.progress),
+        Write::SaveRequest(request) => format!("{} {:?}", request.request_id, request.state),
+        Write::AddDelivery(one) => format!("+{}", one.id),
+        Write::SaveDelivery(one) => format!("{} {}", one.id, one.state.as_str()),
+        Write::AddMessage(one) => format!("+{}", one.external_id),
+        Write::SaveMessage(one) => format!("{} {}", one.external_id, one.state.as_str()),
+        Write::Append { events, .. } => format!("{} lines", events.len()),
+        Write::Audit { action, .. } => format!("audit {action}"),
+        _ => "…".to_owned(),
+    };
+    batch.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+impl Store for Gated {
+    fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>> {
+        self.read(self.rows.check_writable())
+    }
+
+    fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Vec<Event>, Error>> {
+        // As with a real store, what was handed over is carried out, whoever still waits for it.
+        let committed = tokio::spawn(self.clone().carry_out(batch));
+        async move { committed.await.unwrap() }.boxed()
+    }
+
+    fn prune(&self, prune: Prune) -> BoxFuture<'_, Result<u64, Error>> {
+        self.read(self.rows.prune(prune))
+    }
+
+    fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>> {
+        self.read(self.rows.task(id))
+    }
+
+    fn tasks<'a>(&'a self, filter: &'a TaskFilter) -> BoxFuture<'a, Result<Vec<Task>, Error>> {
+        self.read(self.rows.tasks(filter))
+    }
+
+    fn turns<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Vec<TurnRecord>, Error>> {
+        self.read(self.rows.turns(id))
+    }
+
+    fn events<'a>(
+        &'a self,
+        id: &'a TaskId,
+        after: Seq,
+        limit: u32,
+    ) -> BoxFuture<'a, Result<Vec<Event>, Error>> {
+        self.read(self.rows.events(id, after, limit))
+    }
+
+    fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> BoxFuture<'a, Result<Vec<Event>, Error>> {
+        self.read(self.rows.last_events(id, limit))
+    }
+
+    fn last_diff<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Event>, Error>> {
+        self.read(self.rows.last_diff(id))
+    }
+
+    fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> BoxFuture<'a, Result<bool, Error>> {
+        self.read(self.rows.was_steered(id, client_id))
+    }
+
+    fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>> {
+        self.read(self.rows.requests(filter))
+    }
+
+    fn whole_changes<'a>(
+        &'a self,
+        request_id: &'a RequestName,
+    ) -> BoxFuture<'a, Result<Option<WholeChanges>, Error>> {
+        self.read(self.rows.whole_changes(request_id))
+    }
+
+    fn counts(&self) -> BoxFuture<'_, Result<Counts, Error>> {
+        self.read(self.rows.counts())
+    }
+
+    fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> BoxFuture<'a, Result<Vec<Delivery>, Error>> {
+        self.read(self.rows.deliveries(filter))
+    }
+
+    fn next_deliveries(&self) -> BoxFuture<'_, Result<Vec<Delivery>, Error>> {
+        self.read(self.rows.next_deliveries())
+    }
+
+    fn messages<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+        self.read(self.rows.messages(filter))
+    }
+
+    fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<u64, Error>> {
+        self.read(self.rows.message_count(filter))
+    }
+
+    fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> BoxFuture<'a, Result<Vec<Message>, Error>> {
+        self.read(self.rows.next_messages(channel))
+    }
+
+    fn conversations<'a>(
+        &'a self,
+        channel: &'a ChannelName,
+        key: Option<&'a ConversationKey>,
+    ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>> {
+        self.read(self.rows.conversations(channel, key))
+    }
+
+    fn channels(&self) -> BoxFuture<'_, Result<Vec<ChannelRecord>, Error>> {
+        self.read(self.rows.channels())
+    }
+
+    fn tokens(&self) -> BoxFuture<'_, Result<Vec<Token>, Error>> {
+        self.read(self.rows.tokens())
+    }
+
+    fn used_by<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Used, Error>> {
+        self.read(self.rows.used_by(token))
+    }
+
+    fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>> {
+        self.read(self.rows.audit(filter))
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Error>> {
+        self.read(self.rows.check())
+    }
+
+    fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), Error>> {
+        self.read(self.rows.backup(file))
+    }
+}
