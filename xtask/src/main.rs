@@ -3,6 +3,7 @@
 
 mod audit;
 mod bench;
+mod measure;
 mod ordinary_user;
 mod program;
 mod promises;
@@ -25,6 +26,7 @@ usage: cargo xtask COMMAND
   promises       check docs/promises.md against the tests marked in the source and the last test run
   bench NAME     run a benchmark, further arguments go to it; without a name: list them
   prove          run all tests at full length (hours, not minutes)
+  measure        lines, module cycles, crates: figures to compare from one change to the next
   audit          check licences, sources and advisories with cargo-deny
   schema         write crates/codex-wire/schema/ anew from the pinned codex and say what changed
   help           print this";
@@ -56,6 +58,7 @@ fn dispatch(arguments: &[String]) -> Result<(), String> {
         "promises" => promises::run(),
         "bench" => bench::run(rest),
         "prove" => prove::run(),
+        "measure" => measure::run(),
         "audit" => audit::run(),
         "schema" => schema::run(),
         "help" | "--help" | "-h" => {
