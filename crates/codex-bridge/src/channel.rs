@@ -1,42 +1,48 @@
-//! Channels: ways by which work arrives from people and other agents elsewhere, and replies go back to them. One file per
-//! platform.
+//! Channels: the ways out of the bridge and into it. One file or folder per platform.
+//!
+//! Every channel sends ([`Channel`]): what is told to others goes to a place of a channel, and a target names both. Some
+//! also receive ([`Receiving`]): people and other agents write there, and replies go back to them.
 //!
 //! A channel translates. It knows its platform's words and nothing of rows, conversations and turns: what a message
 //! leads to, who may write, what a command means and when something is sent again is the library's business
 //! (`codex_bridge_core::inbox` and `outbox`).
 //!
-//! How a platform is added:
+//! How a kind of channel is added: a file with its `Settings`, which implement [`Platform`], and a type that implements
+//! [`Channel`]; a line in [`KINDS`]. One that receives also gets a stand-in server in `testkit/src/platform/`.
 //!
-//! 1. `channel/PLATFORM.rs` with a type that implements [`Channel`], and its `Settings` (`deny_unknown_fields`);
-//! 2. a field for those in [`settings::Settings`] and an arm in [`settings::Settings::open`];
-//! 3. a stand-in server in `testkit/src/platform/`, and a row in `docs/channels.md`.
-//!
-//! What the supervisor ([`serving`]) does with it, in this order: [`Channel::start`] once; then, side by side, for ever:
-//! [`Channel::receive`] from the cursor that is remembered, what it gives is made durable together with the new cursor,
-//! [`Channel::received`]; [`Channel::acknowledge`] for what is done with; [`Channel::progress`] for what runs;
-//! [`Channel::beside`]. Whatever fails with
-//! [`Trouble::Again`] is begun again after a pause that grows; [`Trouble::Stop`] is final.
-//!
-//! Replies, notices and what Codex asks come as [`Attempt`]s from the outbox to [`Channel::send`], with targets
-//! `NAME:PLACE`, where NAME is the channel's name and PLACE is what [`Arrival::reply_to`] said behind it.
+//! What the supervisor ([`serving`]) does with one that receives, in this order: [`Receiving::start`] once; then, side by
+//! side, for ever: [`Receiving::receive`] from the cursor that is remembered, what it gives is made durable together with the
+//! new cursor, [`Receiving::received`]; [`Receiving::acknowledge`] for what is done with; [`Receiving::progress`] for what
+//! runs; [`Receiving::beside`]. Whatever fails with [`Trouble::Again`] is begun again after a pause that grows;
+//! [`Trouble::Stop`] is final.
 
 mod attached;
+mod exec;
+mod feishu;
+mod feishu_bot;
 pub mod hook;
+mod http;
 mod keep;
-pub mod molecule;
-pub mod outgoing;
-pub mod plugin;
+mod molecule;
+pub mod old;
+mod plugin;
 mod progress;
 mod recent;
 pub mod registry;
-pub mod serving;
+mod secret;
+mod serving;
 pub mod settings;
-pub mod telegram;
+mod targets;
+mod telegram;
+mod text;
+mod webhook;
 
+use std::any::Any;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use codex_bridge_core::bridge::{Button, Choice, Verdict};
-use codex_bridge_core::inbox::{Arrival, ConversationKey, Message, MessageId, Receipt};
+use codex_bridge_core::inbox::{Arrival, ConversationKey, Message, MessageId, Receipt, WhenFull};
 use codex_bridge_core::outbox::sender::Seen;
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::{RequestName, RequestRecord};
@@ -44,10 +50,67 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
-use crate::failure::Failure;
+pub use secret::Env;
+use settings::{Kind, Opening, Way};
 
-/// A way to a platform.
+/// The kinds of channels: what stands as `type` in the configuration.
+pub const KINDS: &[Kind] = &[
+    Kind::of::<exec::Settings>("exec"),
+    Kind::of::<feishu::Settings>("feishu"),
+    Kind::of::<feishu_bot::Settings>("feishu-bot"),
+    Kind::of::<hook::Settings>("hook"),
+    Kind::of::<molecule::Settings>("molecule").reading(&molecule::VARIABLES),
+    Kind::of::<plugin::Settings>("plugin"),
+    Kind::of::<telegram::Settings>("telegram").reading(&telegram::VARIABLES),
+    Kind::of::<webhook::Settings>("webhook"),
+];
+
+/// What the operator says about a channel of one kind.
+pub trait Platform: Debug + Send + Sync + 'static {
+    /// The channel, or what has to be put right. Nothing is reached yet.
+    fn open(&self, opening: &Opening<'_>) -> Result<Way, String>;
+
+    /// What has to be hidden wherever it shows up.
+    fn secrets(&self, _env: Env<'_>) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A way to a platform. A place is what stands behind the channel's name in a target; an empty one is the channel itself.
 pub trait Channel: Send + Sync + 'static {
+    /// The places that callers may name.
+    fn places(&self) -> Vec<String> {
+        vec![String::new()]
+    }
+
+    /// Whether there is such a place and callers may name it, and why not. Replies go where their message came from, and
+    /// are not asked about here.
+    fn check_place(&self, place: &str) -> Result<(), String> {
+        if place.is_empty() { Ok(()) } else { Err("it has no places: its name is all".to_owned()) }
+    }
+
+    /// Whether something can be said there at all, be it one of the places that people may name or not: whoever may write
+    /// is answered wherever they wrote.
+    fn reaches(&self, place: &str) -> bool {
+        self.check_place(place).is_ok()
+    }
+
+    /// What a repetition does there.
+    fn repeats(&self, _place: &str) -> Repeats {
+        Repeats::MayDouble
+    }
+
+    /// One attempt to say something there.
+    fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome>;
+
+    /// Where one can look: whether it was said.
+    fn look<'a>(&'a self, _attempt: &'a Attempt) -> BoxFuture<'a, Result<Seen, String>> {
+        std::future::ready(Ok(Seen::No)).boxed()
+    }
+}
+
+/// The receiving half of a channel.
+pub trait Receiving: Channel + Any {
     /// What only one daemon may serve, in words without secrets: a workspace, a bot.
     fn identity(&self) -> String;
 
@@ -66,20 +129,20 @@ pub trait Channel: Send + Sync + 'static {
         std::future::ready(()).boxed()
     }
 
-    /// How long to wait after an empty batch, for platforms that have to be asked again and again.
-    fn pause(&self) -> Duration {
-        Duration::ZERO
+    /// What becomes of messages for which there is no room.
+    fn when_full(&self) -> WhenFull {
+        WhenFull::ReadLater
+    }
+
+    /// Whether the source keeps one mark up to which all is done with.
+    fn has_watermark(&self) -> bool {
+        false
     }
 
     /// Tells the source that these are done with, the oldest first. Asked only what is not yet known there; where
     /// [`Self::has_watermark`], every earlier message is done with too.
     fn acknowledge<'a>(&'a self, _done: &'a [Message]) -> BoxFuture<'a, Result<(), Trouble>> {
         std::future::ready(Ok(())).boxed()
-    }
-
-    /// Whether the source keeps one mark up to which all is done with.
-    fn has_watermark(&self) -> bool {
-        false
     }
 
     /// Runs beside everything else, for heartbeats and the like; ends only with trouble.
@@ -97,6 +160,11 @@ pub trait Channel: Send + Sync + 'static {
         std::future::ready(()).boxed()
     }
 
+    /// What came of a decision that was made with a button.
+    fn decided<'a>(&'a self, _tap: &'a Tap, _verdict: &'a Verdict) -> BoxFuture<'a, ()> {
+        std::future::ready(()).boxed()
+    }
+
     /// Whether turns are shown while they run.
     fn shows_progress(&self) -> bool {
         false
@@ -110,42 +178,6 @@ pub trait Channel: Send + Sync + 'static {
     /// How a turn stands. Told every two seconds at most, and once more when it is over.
     fn progress<'a>(&'a self, _progress: &'a Progress) -> BoxFuture<'a, ()> {
         std::future::ready(()).boxed()
-    }
-
-    /// What somebody posted to `/hooks/NAME`; none where nobody can.
-    fn posted(&self, _posted: &Posted<'_>) -> Option<Result<Arrival, Failure>> {
-        None
-    }
-
-    /// What came of a decision that was made with a button.
-    fn decided<'a>(&'a self, _tap: &'a Tap, _verdict: &'a Verdict) -> BoxFuture<'a, ()> {
-        std::future::ready(()).boxed()
-    }
-
-    /// The places that something can be sent to, for people who named none of them.
-    fn places(&self) -> Vec<String> {
-        vec!["PLACE".to_owned()]
-    }
-
-    /// Whether there is such a place and callers may name it, and why not. Replies go where their message came from, and
-    /// are not asked about here.
-    fn check_place(&self, place: &str) -> Result<(), String>;
-
-    /// Whether something can be said there at all, be it one of the places that people may name or not: whoever may write
-    /// is answered wherever they wrote.
-    fn reaches(&self, place: &str) -> bool {
-        self.check_place(place).is_ok()
-    }
-
-    /// What a repetition does there.
-    fn repeats(&self, place: &str) -> Repeats;
-
-    /// One attempt to say something there.
-    fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome>;
-
-    /// Where one can look: whether it was said.
-    fn look<'a>(&'a self, _place: &'a str, _attempt: &'a Attempt) -> BoxFuture<'a, Result<Seen, String>> {
-        std::future::ready(Ok(Seen::No)).boxed()
     }
 }
 
@@ -188,19 +220,6 @@ pub struct Tap {
     pub choice: Choice,
     /// The message that carries the button, as the platform calls it.
     pub message_id: Option<String>,
-}
-
-/// What somebody posted, as it came.
-#[derive(Debug, Clone, Copy)]
-pub struct Posted<'a> {
-    /// The sender's own name for it.
-    pub id: Option<&'a str>,
-    /// When it was sent, in seconds since 1970.
-    pub timestamp: Option<&'a str>,
-    /// What proves who sent it.
-    pub signature: Option<&'a str>,
-    /// The rest.
-    pub body: &'a [u8],
 }
 
 /// How a turn stands, for platforms that show it.

@@ -7,7 +7,6 @@
 pub mod adding;
 mod checked;
 pub mod hosts;
-pub mod notify;
 pub mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,8 +18,12 @@ use codex_bridge_core::config::PROMPT_LIMIT_BYTES;
 use codex_bridge_core::desk::Profile;
 use codex_bridge_core::trust::Trust;
 use codex_session::Escalations;
+use redact::Redactor;
 use serde::Deserialize;
+use toml::de::{DeTable, Deserializer};
 
+use crate::channel::settings::{self, Mistake, Settings, Surroundings};
+use crate::channel::{self, old};
 use crate::failure::{Code, Failure};
 use crate::paths::{Paths, cannot};
 
@@ -79,13 +82,15 @@ pub struct File {
     pub allow_nested_mcp: bool,
     /// Where callers with a token are answered.
     pub http: Http,
-    /// Who can be told, and how they are reached.
-    pub notify: notify::Notify,
     /// Where chats may have Codex work, by name.
     #[serde(deserialize_with = "checked::named_paths")]
     pub workspaces: BTreeMap<String, PathBuf>,
-    /// Where work arrives by chat.
-    pub channels: BTreeMap<String, crate::channel::settings::Settings>,
+    /// Who is told, and where work arrives by chat.
+    #[serde(skip)]
+    pub channels: BTreeMap<String, Settings>,
+    /// What the old section of `channels` says, by its targets.
+    #[serde(skip)]
+    pub notify: BTreeMap<String, Settings>,
     /// Settings under a name.
     pub profiles: BTreeMap<String, Profile>,
 }
@@ -115,9 +120,9 @@ impl Default for File {
             keep_events: 10_000,
             allow_nested_mcp: false,
             http: Http::default(),
-            notify: notify::Notify::default(),
             workspaces: BTreeMap::new(),
             channels: BTreeMap::new(),
+            notify: BTreeMap::new(),
             profiles: BTreeMap::new(),
         }
     }
@@ -174,7 +179,16 @@ fn read(paths: &Paths) -> Result<String, Failure> {
 }
 
 fn parse(text: &str, file: &Path) -> Result<File, Failure> {
-    let parsed: File = toml::from_str(text).map_err(|error| wrong(text, file, &error))?;
+    let wrong = |mistake: Mistake| wrong(text, file, mistake);
+    let mut table = DeTable::parse(text).map_err(|error| wrong(error.into()))?;
+    // A table of these is read when its `type` is known.
+    let [channels, notify] = ["channels", "notify"].map(|key| table.get_mut().remove(key));
+    let mut parsed = File::deserialize(Deserializer::from(table)).map_err(|error| wrong(error.into()))?;
+    parsed.channels = channels.map(settings::read).transpose().map_err(wrong)?.unwrap_or_default();
+    parsed.notify = notify.map(old::read).transpose().map_err(wrong)?.unwrap_or_default();
+    if let Some((key, what)) = old::twice(&parsed.notify, &parsed.channels) {
+        return Err(at(text, file, offset_of(text, &key), &key, &what));
+    }
     trust::check(text, file)?;
     hosts::check(&parsed).map_err(|(key, what)| at(text, file, offset_of(text, key), key, &what))?;
     Ok(parsed)
@@ -194,8 +208,9 @@ fn offset_of(text: &str, key: &str) -> usize {
 }
 
 /// One sentence with the line and the key.
-fn wrong(text: &str, file: &Path, error: &toml::de::Error) -> Failure {
-    let offset = error.span().map_or(0, |span| span.start.min(text.len()));
+fn wrong(text: &str, file: &Path, mistake: impl Into<Mistake>) -> Failure {
+    let Mistake { span, message } = mistake.into();
+    let offset = span.map_or(0, |span| span.start.min(text.len()));
     let line = text.get(..offset).unwrap_or_default().matches('\n').count();
     let key = text.lines().nth(line).unwrap_or_default();
     // A path may have any character, and stands in quotes.
@@ -203,7 +218,7 @@ fn wrong(text: &str, file: &Path, error: &toml::de::Error) -> Failure {
         Some(quoted) => quoted.split('"').next().unwrap_or_default(),
         None => key.split('=').next().unwrap_or_default().trim(),
     };
-    at(text, file, offset, key, &error.message().replace('\n', " "))
+    at(text, file, offset, key, &message)
 }
 
 /// A mistake at this offset, in one sentence with the line and the key.
@@ -215,6 +230,26 @@ fn at(text: &str, file: &Path, offset: usize, key: &str, message: &str) -> Failu
 }
 
 impl File {
+    /// How the old spellings in it are written now, one sentence each.
+    pub fn hints(&self) -> Vec<String> {
+        old::hints(&self.notify, &self.channels)
+    }
+
+    /// All secrets of channels, to be hidden wherever they show up.
+    pub fn secrets(&self, env: channel::Env<'_>) -> Vec<String> {
+        settings::secrets(self.channels.values().chain(self.notify.values()), env)
+    }
+
+    /// What channels are opened in. `cwd` is where whoever runs one is.
+    pub fn around<'a>(
+        &'a self,
+        env: channel::Env<'a>,
+        cwd: Option<&'a PathBuf>,
+        redactor: &'a Redactor,
+    ) -> Surroundings<'a> {
+        Surroundings { workspaces: &self.workspaces, profiles: &self.profiles, env, cwd, redactor }
+    }
+
     /// The operator's decisions about directories, by their real paths.
     pub fn trusted_roots(&self) -> BTreeMap<PathBuf, Trust> {
         self.trust.iter().map(|(path, level)| (trust::real(path), *level)).collect()
@@ -262,6 +297,68 @@ mod tests {
             let place = format!("/etc/config.toml, line {line}, \"escalations\": unknown variant `maybe`");
             let value = message(file);
             assert!(value.starts_with(&place) && value.contains("`ask` or `decline`"), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_channel_has_a_type_and_its_mistakes_are_named_where_they_stand() {
+        let head = "[channels.ci]\ntype = \"webhook\"\n";
+        assert_eq!(parse(&format!("{head}url = \"http://x\"\n"), Path::new("c")).unwrap().hints(), [""; 0]);
+        for (text, wanted) in [
+            (format!("{head}colour = 1\n"), "line 3, \"colour\": unknown field `colour`"),
+            (format!("{head}url = 7\n"), "line 3, \"url\": it must be a text"),
+            (format!("{head}attempts = \"x\"\n"), "line 3, \"attempts\": invalid type"),
+            (
+                "[channels.x]\ntype = \"pigeon\"\n".to_owned(),
+                "line 2, \"type\": a type is one of exec, feishu, feishu-bot, hook, molecule, plugin, telegram, webhook",
+            ),
+            (
+                "[channels.x]\nurl = \"u\"\n".to_owned(),
+                "line 2, \"url\": unknown field; a channel has a `type`",
+            ),
+            ("channels = 3\n".to_owned(), "line 1, \"channels\": invalid type"),
+            ("[notify.slack]\ntoken = \"x\"\n".to_owned(), "line 1"),
+            ("[notify.exec.mail]\ncommand = \"x\"\n".to_owned(), "line 2, \"command\": unknown field"),
+        ] {
+            let refused = message(&text);
+            assert!(refused.contains(wanted), "{refused}");
+        }
+    }
+
+    #[test]
+    fn an_old_spelling_is_read_with_a_hint_and_never_beside_the_new_one() {
+        let old = "[notify.webhook.ci]\nurl = \"http://x\"\n";
+        let hints = |text: &str| parse(text, Path::new("c")).unwrap().hints().join("\n");
+        let new = "[channels.ci] with type = \"webhook\"";
+        assert!(hints(old).contains(new), "{}", hints(old));
+        let hook = "[channels.ci.webhook]\nsecret_env = \"S\"\n";
+        let both = hints(&format!("{old}{hook}"));
+        assert!(both.contains("[channels.ci-webhook] with type = \"webhook\""), "its name is taken: {both}");
+        assert!(both.contains("[channels.ci.webhook] is an old spelling"), "{both}");
+        assert!(both.contains("with type = \"hook\""), "{both}");
+        let twice = message(&format!("{old}[channels.ci]\ntype = \"webhook\"\nurl = \"http://y\"\n"));
+        assert!(
+            twice.contains("line 1, \"[notify.webhook.ci]\": [channels.ci] is the same target"),
+            "{twice}"
+        );
+        assert!(twice.contains("take [notify.webhook.ci] out"), "{twice}");
+        let telegram = message("[notify.telegram]\nchat = 1\n[channels.telegram]\ntype = \"telegram\"\n");
+        assert!(telegram.contains("[channels.telegram] is the same target"), "{telegram}");
+    }
+
+    #[test]
+    fn what_the_documents_show_is_read_without_a_hint() {
+        let documents = [
+            include_str!("../../../docs/channels.md"),
+            include_str!("../../../docs/daemon.md"),
+            include_str!("../../../docs/notifications.md"),
+        ];
+        let shown = documents.iter().flat_map(|text| text.split("```toml\n").skip(1));
+        let shown: Vec<&str> = shown.filter_map(|text| text.split("```").next()).collect();
+        assert!(shown.len() > 8, "{shown:?}");
+        for text in shown {
+            let file = parse(text, Path::new("c")).unwrap_or_else(|failure| panic!("{failure}\n{text}"));
+            assert_eq!(file.hints(), [""; 0], "{text}");
         }
     }
 

@@ -37,12 +37,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::calls;
-use crate::channel::outgoing::Outgoing;
 use crate::channel::registry::Registry;
-use crate::channel::settings::{Surroundings, secrets as channel_secrets};
 use crate::client::Report;
 use crate::config::{self, File};
-use crate::deliver::{self, Deliver};
 use crate::failure::{Code, Failure};
 use crate::http::{self, End};
 use crate::paths::{Paths, cannot, variable};
@@ -137,10 +134,12 @@ async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     let codex = hosting.codex.clone();
     let codex_home = codex_home(&file);
     let about = about(paths, &hosting, codex_home.as_deref(), port.as_ref());
-    let channels = Arc::new(Registry::default());
-    let mut config = core_config(&file, codex_home, &hosting)?;
-    config.sender = open_channels(&file, &config, &channels);
-    let trusted_roots = config.trusted_roots.clone();
+    let redactor = Redactor::knowing(file.secrets(&variable));
+    // Known before anything is sent: what is for a channel that is not served yet waits, and is not given up.
+    let channels = Registry::new(&file.channels, &file.notify, file.around(&variable, None, &redactor));
+    let channels = Arc::new(channels);
+    let config = core_config(&file, codex_home, &hosting, Arc::<Registry>::clone(&channels), redactor)?;
+    let (trusted_roots, hints) = (config.trusted_roots.clone(), file.hints());
     let bridge = open_bridge(paths, config, &channels).await?;
     let (ending, ended) = watch::channel(End::Never);
     let app = http::App::new(
@@ -155,7 +154,7 @@ async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     let listener = listen(paths)?;
     end_on_signals(Arc::clone(&app.ending))?;
     let stopped = channels::serve(&app, orders.channel.as_ref()).await?;
-    announce(orders.start, paths, &codex, port.as_ref());
+    announce(orders.start, paths, &codex, port.as_ref(), &hints);
     let router = http::router(app.clone(), web::routes().merge(mcp::routes(&app)));
     let on_port = port.map(|port| port.answer(bridge.clone(), router.clone(), ended.clone()));
     let on_port = futures_util::future::OptionFuture::from(on_port);
@@ -172,18 +171,6 @@ async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     }
     let end = *ended.borrow();
     Ok(end)
-}
-
-/// Makes the channels known before anything is sent: what is for a channel that is not served yet has to wait, and not to
-/// be given up. Gives what sends to them and to the other targets.
-fn open_channels(file: &File, config: &Config, channels: &Arc<Registry>) -> Arc<dyn Sender> {
-    for (name, settings) in &file.channels {
-        // One that is served only when somebody runs it works where that is.
-        let cwd = std::env::current_dir().ok().filter(|_| settings.manual);
-        let around = Surroundings { file, env: &variable, cwd: cwd.as_ref(), redactor: &config.redactor };
-        channels.configured(name, settings.open(name, around));
-    }
-    Arc::new(Outgoing::new(Arc::clone(channels), Arc::clone(&config.sender)))
 }
 
 async fn open_bridge(paths: &Paths, config: Config, channels: &Registry) -> Result<Bridge, Failure> {
@@ -222,7 +209,10 @@ async fn told(mut ended: watch::Receiver<End>) {
     let _ = ended.wait_for(|end| *end != End::Never).await;
 }
 
-fn announce(start: Start, paths: &Paths, codex: &Codex, port: Option<&Port>) {
+fn announce(start: Start, paths: &Paths, codex: &Codex, port: Option<&Port>, hints: &[String]) {
+    for hint in hints {
+        eprintln!("hint: {}: {hint}", paths.config_file.display());
+    }
     if codex.version.support() == Support::Newer {
         eprintln!(
             "warning: codex {} is newer than what was tested ({})",
@@ -286,7 +276,13 @@ fn about(paths: &Paths, hosting: &Hosting, codex_home: Option<&Path>, port: Opti
     }
 }
 
-fn core_config(file: &File, codex_home: Option<PathBuf>, hosting: &Hosting) -> Result<Config, Failure> {
+fn core_config(
+    file: &File,
+    codex_home: Option<PathBuf>,
+    hosting: &Hosting,
+    sender: Arc<dyn Sender>,
+    redactor: Redactor,
+) -> Result<Config, Failure> {
     let trusted_roots = TrustedRoots::default();
     trusted_roots.replace(file.trusted_roots());
     let own = file.developer_instructions.clone().unwrap_or_else(|| DEVELOPER_INSTRUCTIONS.to_owned());
@@ -333,10 +329,8 @@ fn core_config(file: &File, codex_home: Option<PathBuf>, hosting: &Hosting) -> R
         keep_tasks: day.saturating_mul(u32::try_from(file.keep_days).unwrap_or(u32::MAX)),
         keep_events: file.keep_events,
         upkeep_every: UPKEEP_EVERY,
-        sender: Arc::new(Deliver::new(&file.notify, &variable)),
-        redactor: Redactor::knowing(
-            deliver::secrets(&file.notify, &variable).into_iter().chain(channel_secrets(file, &variable)),
-        ),
+        sender,
+        redactor,
         clock: Clock::system(),
         random: Random::from_system().map_err(Failure::internal)?,
     })

@@ -198,7 +198,7 @@ impl From<Rule> for Code {
 /// Which targets there are.
 fn known(unknown: &Unknown) -> String {
     match unknown.known.as_slice() {
-        [] => "only local is known; the operator configures others under [notify]".to_owned(),
+        [] => "only local is known; the operator configures others under [channels]".to_owned(),
         known => format!("known are local, {}", known.join(", ")),
     }
 }

@@ -13,7 +13,6 @@ mod codex;
 mod config;
 mod daemon;
 mod daemon_log;
-mod deliver;
 mod failure;
 mod follow;
 mod http;

@@ -3,7 +3,9 @@
 //!
 //! There is nothing to poll. A reply goes to a target of the outbox, or is only kept.
 
-use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender};
+use std::sync::Arc;
+
+use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender, WhenFull};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -11,14 +13,14 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{Batch, Channel, Posted, Trouble};
-use crate::config::notify::Secret;
-use crate::deliver::webhook::{genuine, key};
-use crate::deliver::{Env, found};
+use super::secret::{Env, Secret, all_found, found};
+use super::settings::{Opening, Way};
+use super::webhook::{genuine, key};
+use super::{Batch, Channel, Platform, Receiving, Trouble};
 use crate::failure::{Code, Failure};
 
 /// Who writes, as far as we can tell: somebody, or what says that it is an agent, whose messages are counted apart.
-pub const ALLOWED: [&str; 2] = ["hook", "agent"];
+const ALLOWED: [&str; 2] = ["hook", "agent"];
 /// How far a sender's clock may be off, and how old a message may be.
 const TOLERANCE_S: u64 = 5 * 60;
 /// The longest name of a message, and of a conversation.
@@ -32,10 +34,21 @@ const KEPT: &str = "kept";
 pub struct Settings {
     /// Signs each message: `whsec_…`.
     pub secret: Option<Secret>,
-    /// The variable that holds it.
-    pub secret_env: Option<String>,
     /// Where replies go, unless a message says otherwise.
     pub reply_to: Option<String>,
+}
+
+impl Platform for Settings {
+    fn open(&self, opening: &Opening<'_>) -> Result<Way, String> {
+        if !opening.common.allow.is_empty() {
+            return Err("whoever has its secret may write, so it takes no `allow`".to_owned());
+        }
+        opening.receives(Arc::new(Hook::new(opening.name, self, opening.around.env)?), &ALLOWED)
+    }
+
+    fn secrets(&self, env: Env<'_>) -> Vec<String> {
+        all_found([&self.secret], env)
+    }
 }
 
 /// What a message says.
@@ -61,6 +74,19 @@ impl Body {
     }
 }
 
+/// What somebody posted, as it came.
+#[derive(Debug, Clone, Copy)]
+pub struct Posted<'a> {
+    /// The sender's own name for it.
+    pub id: Option<&'a str>,
+    /// When it was sent, in seconds since 1970.
+    pub timestamp: Option<&'a str>,
+    /// What proves who sent it.
+    pub signature: Option<&'a str>,
+    /// The rest.
+    pub body: &'a [u8],
+}
+
 /// A way in for whoever has its secret.
 pub struct Hook {
     name: String,
@@ -69,12 +95,16 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// As configured, or what is missing.
-    pub fn new(name: &str, settings: &Settings, env: Env<'_>) -> Result<Self, String> {
-        let secret = found(settings.secret.as_ref(), settings.secret_env.as_deref(), env)?;
+    fn new(name: &str, settings: &Settings, env: Env<'_>) -> Result<Self, String> {
+        let secret = found(settings.secret.as_ref(), env)?;
         let secret = secret.ok_or("it has no secret: set `secret_env`, or `secret`")?;
         let reply_to = settings.reply_to.clone().unwrap_or_else(|| format!("{name}:{KEPT}"));
         Ok(Self { name: name.to_owned(), key: key(&secret)?, reply_to })
+    }
+
+    /// What somebody posted to `/hooks/NAME`, if it comes from whoever has the secret.
+    pub fn posted(&self, posted: &Posted<'_>) -> Result<Arrival, Failure> {
+        self.read(posted, Timestamp::now().as_second())
     }
 
     fn read(&self, posted: &Posted<'_>, now_s: i64) -> Result<Arrival, Failure> {
@@ -111,6 +141,29 @@ impl Hook {
 }
 
 impl Channel for Hook {
+    fn places(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn check_place(&self, place: &str) -> Result<(), String> {
+        if place == KEPT { Ok(()) } else { Err("nothing can be sent to a hook: it only takes".to_owned()) }
+    }
+
+    fn repeats(&self, _place: &str) -> Repeats {
+        Repeats::Idempotent { within: None }
+    }
+
+    /// Nobody waits for it: whoever wants to know reads the task.
+    fn send<'a>(&'a self, _place: &'a str, _attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
+        std::future::ready(Outcome::delivered(None)).boxed()
+    }
+}
+
+impl Receiving for Hook {
+    fn when_full(&self) -> WhenFull {
+        WhenFull::PutOff
+    }
+
     fn identity(&self) -> String {
         // Others may have a hook of the same name with a secret of their own.
         let digest = Sha256::digest(&self.key);
@@ -130,27 +183,6 @@ impl Channel for Hook {
     fn receive(&self, _cursor: Option<String>) -> BoxFuture<'_, Result<Batch, Trouble>> {
         // What comes, comes by itself.
         std::future::pending().boxed()
-    }
-
-    fn posted(&self, posted: &Posted<'_>) -> Option<Result<Arrival, Failure>> {
-        Some(self.read(posted, Timestamp::now().as_second()))
-    }
-
-    fn places(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn check_place(&self, place: &str) -> Result<(), String> {
-        if place == KEPT { Ok(()) } else { Err("nothing can be sent to a hook: it only takes".to_owned()) }
-    }
-
-    fn repeats(&self, _place: &str) -> Repeats {
-        Repeats::Idempotent { within: None }
-    }
-
-    /// Nobody waits for it: whoever wants to know reads the task.
-    fn send<'a>(&'a self, _place: &'a str, _attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
-        std::future::ready(Outcome::delivered(None)).boxed()
     }
 }
 

@@ -10,6 +10,7 @@ mod asked;
 mod history;
 mod row;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -25,17 +26,27 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{Batch, Channel, Doing, Tap, Trouble};
-use crate::config::notify::Secret;
-use crate::deliver::text::{self, Limit};
-use crate::deliver::{Env, found};
+use super::secret::{Env, Secret, all_found};
+use super::settings::{Opening, Way};
+use super::text::{self, Limit};
+use super::{Batch, Channel, Doing, Platform, Receiving, Tap, Trouble};
 
 use api::Api;
 use asked::{Adopted, Asked, Put};
 use row::Row;
 
 /// Who may write unless the operator says otherwise. Nobody decides on what Codex asks unless the operator names them.
-pub const ALLOWED: [&str; 2] = ["canvas", "peer:*"];
+const ALLOWED: [&str; 2] = ["canvas", "peer:*"];
+/// What is read from the environment where the settings say nothing.
+pub const VARIABLES: [&str; 7] = [
+    "WORKSPACE_ID",
+    "PLATFORM_URL",
+    "MOLECULE_WORKSPACE_ID",
+    "MOLECULE_PLATFORM_URL",
+    "MOLECULE_WORKSPACE_TOKEN",
+    "MOLECULE_ORG_ID",
+    "MOLECULE_AGENT_NAME",
+];
 /// The platform has no limit of its own; nobody reads more than this.
 const LIMIT: Limit = Limit::Chars(60_000);
 /// How often it is asked for news, unless told otherwise.
@@ -53,10 +64,8 @@ pub struct Settings {
     pub workspace_id: Option<String>,
     /// The platform; else `PLATFORM_URL` or `MOLECULE_PLATFORM_URL`.
     pub url: Option<String>,
-    /// The workspace's token.
+    /// The workspace's token; else `MOLECULE_WORKSPACE_TOKEN`.
     pub token: Option<Secret>,
-    /// The variable that holds it; `MOLECULE_WORKSPACE_TOKEN` by default.
-    pub token_env: Option<String>,
     /// How we are called there.
     pub agent_name: Option<String>,
     /// How often the platform is asked for news.
@@ -64,6 +73,19 @@ pub struct Settings {
     /// `peer:ID` of those that callers may name as targets, beside those that `allow` names whole. Replies need none: they go
     /// where their message came from.
     pub places: Vec<String>,
+}
+
+impl Platform for Settings {
+    fn open(&self, opening: &Opening<'_>) -> Result<Way, String> {
+        opening.receives(
+            Arc::new(Molecule::new(opening.name, self, &opening.common.allow, opening.around.env)?),
+            &ALLOWED,
+        )
+    }
+
+    fn secrets(&self, env: Env<'_>) -> Vec<String> {
+        all_found([&self.token], env)
+    }
 }
 
 /// A workspace of Molecule's.
@@ -75,6 +97,8 @@ pub struct Molecule {
     /// What callers may name.
     places: Vec<String>,
     begun: Instant,
+    /// Whether nothing came when it was last asked.
+    is_quiet: AtomicBool,
     /// What is put before people as requests of the platform.
     asked: Asked,
     /// Whether the platform is too old to be told what is done with.
@@ -116,9 +140,7 @@ impl Molecule {
         if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
             return Err("the platform's url must begin with http:// or https://".to_owned());
         }
-        let variable = settings.token_env.as_deref().unwrap_or("MOLECULE_WORKSPACE_TOKEN");
-        let token = found(settings.token.as_ref(), Some(variable), env)?;
-        let token = token.ok_or(format!("the workspace has no token: set {variable}"))?;
+        let token = Secret::or_variable(settings.token.as_ref(), "MOLECULE_WORKSPACE_TOKEN").reveal(env)?;
         let named = settings.agent_name.clone().or_else(|| env("MOLECULE_AGENT_NAME"));
         Ok(Self {
             name: name.to_owned(),
@@ -127,6 +149,7 @@ impl Molecule {
             poll: Duration::from_millis(settings.poll_ms.unwrap_or(POLL_MS)),
             places: places(settings, allow)?,
             begun: Instant::now(),
+            is_quiet: AtomicBool::new(false),
             asked: Asked::default(),
             takes_no_ack: AtomicBool::new(false),
             refusals: AtomicU32::new(0),
@@ -282,12 +305,53 @@ impl Molecule {
 }
 
 impl Channel for Molecule {
+    fn places(&self) -> Vec<String> {
+        self.places.clone()
+    }
+
+    fn check_place(&self, place: &str) -> Result<(), String> {
+        if self.places.iter().any(|known| known == place) {
+            return Ok(());
+        }
+        if !is_place(place) {
+            return Err(NO_PLACE.to_owned());
+        }
+        let name = &self.name;
+        Err(format!("that agent is not one of the operator's: add {place:?} to `places` of channel {name}"))
+    }
+
+    fn reaches(&self, place: &str) -> bool {
+        is_place(place)
+    }
+
+    fn repeats(&self, place: &str) -> Repeats {
+        if place == "canvas" { Repeats::LookFirst } else { Repeats::Idempotent { within: None } }
+    }
+
+    fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
+        match place.strip_prefix("peer:") {
+            Some(peer) => self.to_agent(peer, attempt).boxed(),
+            None => self.on_canvas(attempt).boxed(),
+        }
+    }
+
+    fn look<'a>(&'a self, attempt: &'a Attempt) -> BoxFuture<'a, Result<Seen, String>> {
+        self.was_said(attempt).boxed()
+    }
+}
+
+impl Receiving for Molecule {
+    fn has_watermark(&self) -> bool {
+        true
+    }
+
     fn identity(&self) -> String {
         format!("Molecule workspace {} at {}", self.api.workspace(), self.api.base())
     }
 
     fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, Trouble>> {
         self.asked.know(Cursor::of(cursor.as_deref()).asked);
+        self.is_quiet.store(false, Ordering::Relaxed);
         self.register().boxed()
     }
 
@@ -300,15 +364,15 @@ impl Channel for Molecule {
     }
 
     fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Batch, Trouble>> {
-        self.read(cursor).boxed()
-    }
-
-    fn pause(&self) -> Duration {
-        self.poll
-    }
-
-    fn has_watermark(&self) -> bool {
-        true
+        async move {
+            if self.is_quiet.load(Ordering::Relaxed) {
+                tokio::time::sleep(self.poll).await;
+            }
+            let batch = self.read(cursor).await?;
+            self.is_quiet.store(batch.arrivals.is_empty() && batch.taps.is_empty(), Ordering::Relaxed);
+            Ok(batch)
+        }
+        .boxed()
     }
 
     fn acknowledge<'a>(&'a self, done: &'a [Message]) -> BoxFuture<'a, Result<(), Trouble>> {
@@ -367,42 +431,6 @@ impl Channel for Molecule {
         }
         .boxed()
     }
-
-    fn places(&self) -> Vec<String> {
-        self.places.clone()
-    }
-
-    fn check_place(&self, place: &str) -> Result<(), String> {
-        if self.places.iter().any(|known| known == place) {
-            return Ok(());
-        }
-        if !is_place(place) {
-            return Err(NO_PLACE.to_owned());
-        }
-        let name = &self.name;
-        Err(format!(
-            "that agent is not one of the operator's: add {place:?} to `places` in [channels.{name}.molecule]"
-        ))
-    }
-
-    fn reaches(&self, place: &str) -> bool {
-        is_place(place)
-    }
-
-    fn repeats(&self, place: &str) -> Repeats {
-        if place == "canvas" { Repeats::LookFirst } else { Repeats::Idempotent { within: None } }
-    }
-
-    fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
-        match place.strip_prefix("peer:") {
-            Some(peer) => self.to_agent(peer, attempt).boxed(),
-            None => self.on_canvas(attempt).boxed(),
-        }
-    }
-
-    fn look<'a>(&'a self, _place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Result<Seen, String>> {
-        self.was_said(attempt).boxed()
-    }
 }
 
 /// What callers may name: the canvas, whom the operator listed, and whom they let write, if not as one of many.
@@ -412,7 +440,9 @@ fn places(settings: &Settings, allow: &[String]) -> Result<Vec<String>, String> 
     }
     let mut places = vec!["canvas".to_owned()];
     for one in allow {
-        places.push(Allowed::parse(one)?.sender);
+        let allowed = Allowed::parse(one)?;
+        check_allowed(&allowed)?;
+        places.push(allowed.sender);
     }
     places.extend(settings.places.iter().cloned());
     places.retain(|place| is_place(place));
@@ -431,7 +461,7 @@ fn is_place(place: &str) -> bool {
 }
 
 /// Somebody who may write, or what is wrong with how they are named.
-pub fn check_allowed(allowed: &Allowed) -> Result<(), String> {
+fn check_allowed(allowed: &Allowed) -> Result<(), String> {
     let sender = &allowed.sender;
     let of = |start: &str| sender.strip_prefix(start).filter(|rest| !rest.is_empty());
     // What passes messages on is named by the platform, whichever way it likes.
@@ -468,7 +498,7 @@ mod tests {
     fn callers_can_name_the_canvas_and_only_those_agents_that_the_operator_names() {
         assert_eq!(check("", &[], "canvas"), Ok(()));
         let refused = check("", &["peer:*", "peer:a"], "peer:b").unwrap_err();
-        assert!(refused.contains("add \"peer:b\" to `places` in [channels.work.molecule]"), "{refused}");
+        assert!(refused.contains("add \"peer:b\" to `places` of channel work"), "{refused}");
         assert_eq!(check("", &["peer:*", "peer:b:user"], "peer:b"), Ok(()), "one who may write");
         assert_eq!(check("places = [\"peer:b\"]", &[], "peer:b"), Ok(()));
         assert!(check("", &["peer:*"], "peer:*").is_err());

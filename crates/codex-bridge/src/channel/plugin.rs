@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::bridge::Verdict;
-use codex_bridge_core::inbox::{MessageId, Receipt, Received};
+use codex_bridge_core::inbox::{MessageId, Receipt, Received, WhenFull};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::{RequestName, RequestRecord};
 use futures_util::FutureExt;
@@ -29,9 +29,9 @@ use sha2::{Digest, Sha256};
 use tokio::process::Command;
 use tokio::sync::Notify;
 
-use super::{Batch, Channel, Progress, Tap, Trouble};
-use crate::config::notify::Secret;
-use crate::deliver::Env;
+use super::secret::{Env, Secret, told_by_name};
+use super::settings::{Opening, Way};
+use super::{Batch, Channel, Platform, Progress, Receiving, Tap, Trouble};
 
 use envelope::{Action, Capabilities, Inbound};
 use memory::Memory;
@@ -79,26 +79,37 @@ const VARIABLES: [&str; 20] = [
 ];
 
 /// A program of the operator's.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The program and its arguments. No shell is involved.
     pub argv: Vec<String>,
     /// Where it runs; `/` by default.
-    #[serde(default)]
     pub cwd: Option<PathBuf>,
     /// Variables of its own: where its secrets belong. Of the daemon's it gets only those that every program needs.
-    #[serde(default)]
     pub env: BTreeMap<String, Secret>,
     /// Names of variables of the daemon's that it gets too.
-    #[serde(default)]
     pub pass: Vec<String>,
     /// The places that callers may name as targets. Replies need none: they go where their message came from.
-    #[serde(default)]
     pub places: Vec<String>,
     /// What it is told at its start.
-    #[serde(default)]
     pub config: toml::Table,
+}
+
+impl Platform for Settings {
+    fn open(&self, opening: &Opening<'_>) -> Result<Way, String> {
+        opening.receives(
+            Arc::new(Plugin::new(opening.name, self, opening.around.env, opening.around.redactor)?),
+            &[],
+        )
+    }
+
+    fn secrets(&self, env: Env<'_>) -> Vec<String> {
+        let passed = self.pass.iter().filter_map(|name| env(name));
+        let told = told_by_name(&json!([self.config, self.argv]));
+        let own = self.env.values().filter_map(|secret| secret.reveal(env).ok());
+        own.chain(passed).chain(told).collect()
+    }
 }
 
 /// A plugin.
@@ -172,7 +183,9 @@ impl Plugin {
             let value = env(name).ok_or(format!("the variable {name}, which it is to get, is not set"))?;
             variables.insert(name.clone(), value);
         }
-        variables.extend(settings.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned())));
+        for (name, value) in &settings.env {
+            variables.insert(name.clone(), value.reveal(env)?);
+        }
         Ok(Self {
             name: name.to_owned(),
             settings: settings.clone(),
@@ -367,6 +380,39 @@ async fn answer(process: &Process, id: &Value, receipt: Received) {
 }
 
 impl Channel for Plugin {
+    fn places(&self) -> Vec<String> {
+        self.settings.places.clone()
+    }
+
+    fn check_place(&self, place: &str) -> Result<(), String> {
+        if self.settings.places.iter().any(|known| known == place) {
+            return Ok(());
+        }
+        Err(format!("that is no place of the operator's: add it to `places` of channel {}", self.name))
+    }
+
+    fn reaches(&self, place: &str) -> bool {
+        envelope::check_place(place).is_ok()
+    }
+
+    fn repeats(&self, _place: &str) -> Repeats {
+        if self.state().can.idempotent_send {
+            Repeats::Idempotent { within: None }
+        } else {
+            Repeats::MayDouble
+        }
+    }
+
+    fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
+        self.say(place, attempt).boxed()
+    }
+}
+
+impl Receiving for Plugin {
+    fn when_full(&self) -> WhenFull {
+        WhenFull::PutOff
+    }
+
     fn identity(&self) -> String {
         // Its arguments may hold what nobody else should read, and make it another one all the same.
         let digest = Sha256::digest(self.settings.argv.join("\0"));
@@ -425,33 +471,5 @@ impl Channel for Plugin {
 
     fn decided<'a>(&'a self, tap: &'a Tap, verdict: &'a Verdict) -> BoxFuture<'a, ()> {
         self.tell_verdict(tap, verdict).boxed()
-    }
-
-    fn places(&self) -> Vec<String> {
-        self.settings.places.clone()
-    }
-
-    fn check_place(&self, place: &str) -> Result<(), String> {
-        if self.settings.places.iter().any(|known| known == place) {
-            return Ok(());
-        }
-        let name = &self.name;
-        Err(format!("that is no place of the operator's: add it to `places` in [channels.{name}.plugin]"))
-    }
-
-    fn reaches(&self, place: &str) -> bool {
-        envelope::check_place(place).is_ok()
-    }
-
-    fn repeats(&self, _place: &str) -> Repeats {
-        if self.state().can.idempotent_send {
-            Repeats::Idempotent { within: None }
-        } else {
-            Repeats::MayDouble
-        }
-    }
-
-    fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
-        self.say(place, attempt).boxed()
     }
 }

@@ -14,7 +14,7 @@ use redact::plain::plain;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::recent::MOST;
-use super::{Channel, Progress};
+use super::{Progress, Receiving};
 use crate::transcript::{Note, Part, part};
 
 /// How often at most, and how long a turn runs before it is shown at all.
@@ -29,7 +29,7 @@ const LINES: usize = 6;
 const WIDTH: usize = 120;
 
 /// Shows what runs, for as long as the bridge does.
-pub async fn show(bridge: &Bridge, name: &ChannelName, channel: &dyn Channel) {
+pub async fn show(bridge: &Bridge, name: &ChannelName, channel: &dyn Receiving) {
     loop {
         let mut news = bridge.news();
         // A store that fails is the business of others.
@@ -44,7 +44,7 @@ pub async fn show(bridge: &Bridge, name: &ChannelName, channel: &dyn Channel) {
     }
 }
 
-async fn show_all(bridge: &Bridge, name: &ChannelName, channel: &dyn Channel) -> Result<(), Error> {
+async fn show_all(bridge: &Bridge, name: &ChannelName, channel: &dyn Receiving) -> Result<(), Error> {
     let running = MessageFilter {
         channel: Some(name.clone()),
         states: vec![State::Running],

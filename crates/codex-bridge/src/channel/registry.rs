@@ -1,43 +1,77 @@
-//! The channels that this daemon serves: which, how they are, what they said lately.
+//! The channels that the operator has: which, how those are that this daemon serves, what they said lately.
 
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use codex_bridge_core::Bridge;
-use codex_bridge_core::inbox::Rules;
+use codex_bridge_core::inbox::{Arrival, Rules};
 use jiff::Timestamp;
 use redact::Redactor;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::Channel;
+use super::hook::{Hook, Posted};
 use super::keep;
 use super::serving;
-use super::settings::{Mark, Opened};
+use super::settings::{Mark, Service, Settings, Surroundings, Way};
+use super::targets::{Candidate, place_in};
+use super::{Channel, Receiving};
 use crate::failure::{Code, Failure};
 
 /// Lines that are remembered of a channel.
 const LINES: usize = 100;
 
-/// The channels that this daemon serves.
-#[derive(Default)]
+/// The channels that the operator has: those that only send, and those that this daemon serves.
 pub struct Registry {
+    begun: Instant,
     bridge: OnceLock<Bridge>,
     locks: OnceLock<PathBuf>,
     served: Mutex<BTreeMap<String, Served>>,
-    /// Those that the operator has, served or not, as they are configured.
-    known: Mutex<BTreeMap<String, Configured>>,
+    /// All that the operator has, as they are configured.
+    known: Mutex<BTreeMap<String, Known>>,
+    /// Those of `[notify]`, by their targets.
+    old: BTreeMap<String, Known>,
     /// Why those could not be served that were to be from the beginning.
     failed: Mutex<BTreeMap<String, String>>,
 }
 
-/// A channel as it is configured, which is never served: it tells what places there are. Or why there is none.
-type Configured = Result<Arc<dyn Channel>, String>;
+/// A channel as it is configured. One that receives is never served as such: it tells what places there are.
+struct Known {
+    kind: Option<&'static str>,
+    channel: Result<Arc<dyn Channel>, String>,
+    receives: bool,
+}
+
+impl Known {
+    fn new(kind: Option<&'static str>, opened: &Result<Way, Failure>) -> Self {
+        let receives = !matches!(opened, Ok(Way::Sends(_)));
+        let channel = opened.as_ref().map(Way::channel).map_err(ToString::to_string);
+        Self { kind, channel, receives }
+    }
+
+    /// The place of a target here, if it is one of this channel.
+    fn place<'a>(&self, name: &str, target: &'a str) -> Option<&'a str> {
+        let of_kind = || place_in(target.strip_prefix(self.kind?)?.strip_prefix(':')?, name);
+        of_kind().or_else(|| place_in(target, name))
+    }
+}
+
+/// What a look at a channel found.
+pub struct Surveyed {
+    /// Its name.
+    pub name: String,
+    /// Whether it receives.
+    pub receives: bool,
+    /// Its targets, or why it cannot be used.
+    pub targets: Result<Vec<String>, String>,
+}
 
 struct Served {
-    channel: Arc<dyn Channel>,
+    channel: Arc<dyn Receiving>,
     rules: Rules,
     mark: Mark,
     journal: Arc<Journal>,
@@ -156,11 +190,44 @@ impl Journal {
 }
 
 impl Registry {
+    /// The channels of a file; `notify` are those of its old section.
+    pub fn new(
+        channels: &BTreeMap<String, Settings>,
+        notify: &BTreeMap<String, Settings>,
+        around: Surroundings<'_>,
+    ) -> Self {
+        // One that is served only when somebody runs it works where that is.
+        let cwd = std::env::current_dir().ok();
+        let open = |(name, settings): (&String, &Settings)| {
+            let around = Surroundings { cwd: cwd.as_ref().filter(|_| settings.common.manual), ..around };
+            (name.clone(), Known::new(settings.kind(), &settings.open(name, around)))
+        };
+        let old = notify.iter().map(|(target, settings)| {
+            let channel = settings.way(target, around).map(|way| way.channel());
+            // One that cannot be used is given up, as ever, and not waited for.
+            (target.clone(), Known { kind: None, channel, receives: false })
+        });
+        Self {
+            begun: Instant::now(),
+            bridge: OnceLock::new(),
+            locks: OnceLock::new(),
+            served: Mutex::default(),
+            known: Mutex::new(channels.iter().map(open).collect()),
+            old: old.collect(),
+            failed: Mutex::default(),
+        }
+    }
+
     /// From here on channels can be served.
     pub fn ready(&self, bridge: Bridge, locks: PathBuf) {
         // The first one stands.
         let _ = self.bridge.set(bridge);
         let _ = self.locks.set(locks);
+    }
+
+    /// For how long there have been channels here.
+    pub(super) fn age(&self) -> Duration {
+        self.begun.elapsed()
     }
 
     fn served(&self) -> MutexGuard<'_, BTreeMap<String, Served>> {
@@ -171,20 +238,61 @@ impl Registry {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Configured>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn receiver(&self, name: &str) -> Option<Arc<dyn Receiving>> {
+        Some(Arc::clone(&self.served().get(name)?.channel))
     }
 
     /// A channel of this name, if it is served.
     pub fn channel(&self, name: &str) -> Option<Arc<dyn Channel>> {
-        Some(Arc::clone(&self.served().get(name)?.channel))
+        Some(self.receiver(name)?)
     }
 
-    /// What tells the places of a channel: the one that is served, or else as it is configured, or why neither is there.
-    /// None if the operator has no channel of this name.
-    pub fn guide(&self, name: &str) -> Option<Result<Arc<dyn Channel>, String>> {
-        let known = self.known().get(name)?.clone();
-        Some(self.channel(name).map_or(known, Ok))
+    /// What somebody posted to a hook of this name; none if there is no such hook, or it is not served.
+    pub fn posted(&self, name: &str, posted: &Posted<'_>) -> Option<Result<Arrival, Failure>> {
+        let channel: Arc<dyn Any> = self.receiver(name)?;
+        Some(channel.downcast_ref::<Hook>()?.posted(posted))
+    }
+
+    /// The channels that a target may lead to, the one whose name says most first; those of the old section come last.
+    pub(super) fn candidates<'a>(&self, target: &'a str) -> Vec<Candidate<'a>> {
+        let known = self.known();
+        let candidate = |(name, known): (&String, &Known)| {
+            let place = known.place(name, target)?;
+            Some(Candidate {
+                name: name.clone(),
+                place,
+                channel: known.channel.clone(),
+                receives: known.receives,
+            })
+        };
+        let mut all: Vec<_> = known.iter().chain(&self.old).filter_map(candidate).collect();
+        drop(known);
+        for one in all.iter_mut().filter(|one| one.receives) {
+            one.channel = self.channel(&one.name).map_or_else(|| one.channel.clone(), Ok);
+        }
+        all.sort_by_key(|one| one.place.len());
+        all
+    }
+
+    /// The targets of each channel, or why it cannot be used.
+    pub fn survey(&self) -> Vec<Surveyed> {
+        let targets = |name: &str, channel: Arc<dyn Channel>| {
+            let place =
+                |place: String| if place.is_empty() { name.to_owned() } else { format!("{name}:{place}") };
+            channel.places().into_iter().map(place).collect()
+        };
+        let known = self.known();
+        let all = known.iter().chain(&self.old).map(|(name, known)| {
+            let channel =
+                self.channel(name).filter(|_| known.receives).map_or_else(|| known.channel.clone(), Ok);
+            let targets = channel.map(|channel| targets(name, channel));
+            Surveyed { name: name.clone(), receives: known.receives, targets }
+        });
+        all.collect()
     }
 
     /// Whether the operator has a channel of this name.
@@ -192,20 +300,27 @@ impl Registry {
         self.known().contains_key(name)
     }
 
-    /// The names of all that the operator has.
+    /// Whether nothing comes in by the channel of this name.
+    pub fn only_sends(&self, name: &str) -> bool {
+        self.known().get(name).is_some_and(|known| !known.receives)
+    }
+
+    /// The names of all that the operator has, but for those of the old section.
     pub fn names(&self) -> Vec<String> {
         self.known().keys().cloned().collect()
     }
 
-    /// The operator has configured a channel of this name: as this one, which is not served, or so that it cannot be.
-    pub fn configured(&self, name: &str, opened: Result<Opened, Failure>) {
-        let channel = opened.map(|opened| opened.channel).map_err(|failure| failure.to_string());
-        self.known().insert(name.to_owned(), channel);
+    /// The operator has configured a channel of this name anew.
+    pub fn configured(&self, name: &str, kind: Option<&'static str>, way: Way) {
+        self.known().insert(name.to_owned(), Known::new(kind, &Ok(way)));
     }
 
     /// There is or was a channel of this name, configured or not: what is to be said there waits for it.
     pub fn know(&self, name: &str) {
-        let unknown = || Err(format!("channel {name} is not configured, and not served now"));
+        let unknown = || {
+            let why = format!("channel {name} is not configured, and not served now");
+            Known { kind: None, channel: Err(why), receives: true }
+        };
         self.known().entry(name.to_owned()).or_insert_with(unknown);
     }
 
@@ -214,7 +329,10 @@ impl Registry {
         if let Some(served) = self.served().get(name) {
             return served.journal.standing();
         }
-        let configured = || self.known().get(name).and_then(|known| known.clone().err());
+        let configured = || match self.known().get(name)? {
+            Known { channel: Err(why), .. } => Some(why.clone()),
+            Known { receives, .. } => (!receives).then(|| "it only sends".to_owned()),
+        };
         let failed = self.failed().get(name).cloned();
         (Standing::Idle, failed.or_else(configured).unwrap_or_default())
     }
@@ -231,26 +349,34 @@ impl Registry {
 
     /// Serves a channel from here on. One that is served already goes on as it is, unless it has stopped; under other rules
     /// it begins anew.
-    pub async fn serve(&self, opened: Opened) -> Result<Arc<Journal>, Failure> {
-        let name = opened.rules.channel.clone();
+    pub async fn serve(&self, service: Service) -> Result<Arc<Journal>, Failure> {
+        let name = service.rules.channel.clone();
         let Some(bridge) = self.bridge.get() else {
             return Err(Failure::internal("the daemon is not ready"));
         };
         self.know(name.as_str());
+        if let Some(known) = self.known().get_mut(name.as_str()) {
+            // One that only sends by the file may be run for people whom the caller names.
+            known.receives = true;
+        }
         if let Some(journal) =
             self.journal(name.as_str()).filter(|journal| journal.standing().0 != Standing::Stopped)
         {
-            self.serve_otherwise(bridge, opened).await?;
+            self.serve_otherwise(bridge, service).await?;
             return Ok(journal);
         }
         self.failed().remove(name.as_str());
         self.served().remove(name.as_str());
         let locks = self.locks.get().cloned().unwrap_or_default();
         let holder = format!("the daemon with pid {}", std::process::id());
-        let held = keep::hold(&locks, &opened.channel.identity(), &holder)?;
+        let held = keep::hold(&locks, &service.channel.identity(), &holder)?;
         let journal = Arc::new(Journal::new(bridge.redactor().clone()));
-        let (channel, rules, mark) = (Arc::clone(&opened.channel), opened.rules.clone(), opened.mark);
-        let work = serving::run(bridge.clone(), opened, Arc::clone(&journal));
+        // A hook can be posted to from the moment that it is found here: the bridge has to know what to make of it.
+        if is_hook(&service) {
+            bridge.open_channel(service.rules.clone()).await?;
+        }
+        let (channel, rules, mark) = (Arc::clone(&service.channel), service.rules.clone(), service.mark);
+        let work = serving::run(bridge.clone(), service, Arc::clone(&journal));
         let supervisor = tokio::spawn(work).abort_handle();
         let served = Served { channel, rules, mark, journal: Arc::clone(&journal), supervisor, _held: held };
         self.served().insert(name.0, served);
@@ -258,13 +384,13 @@ impl Registry {
     }
 
     /// One that is served, as it is opened now: other rules hold at once, another way to the platform has to be asked for.
-    async fn serve_otherwise(&self, bridge: &Bridge, mut opened: Opened) -> Result<(), Failure> {
-        let name = opened.rules.channel.clone();
-        if let Some(served) = self.served().get(name.as_str()).filter(|_| opened.works_here) {
+    async fn serve_otherwise(&self, bridge: &Bridge, mut service: Service) -> Result<(), Failure> {
+        let name = service.rules.channel.clone();
+        if let Some(served) = self.served().get(name.as_str()).filter(|_| service.works_here) {
             // Whoever only looks on from elsewhere moves no conversation there.
-            opened.rules.workspaces.clone_from(&served.rules.workspaces);
+            service.rules.workspaces.clone_from(&served.rules.workspaces);
         }
-        let is_as = |served: &Served| (served.mark == opened.mark, served.rules == opened.rules);
+        let is_as = |served: &Served| (served.mark == service.mark, served.rules == service.rules);
         match self.served().get(name.as_str()).map(is_as) {
             Some((true, true)) | None => return Ok(()),
             Some((true, false)) => {}
@@ -275,7 +401,7 @@ impl Registry {
             }
         }
         // Whatever its platform does now: somebody may have been taken off the list.
-        bridge.open_channel(opened.rules.clone()).await?;
+        bridge.open_channel(service.rules.clone()).await?;
         let mut all = self.served();
         let Some(served) = all.get_mut(name.as_str()) else {
             // It was told to rest meanwhile.
@@ -283,16 +409,16 @@ impl Registry {
             return Ok(());
         };
         served.supervisor.abort();
-        (served.channel, served.rules) = (Arc::clone(&opened.channel), opened.rules.clone());
-        let work = serving::run(bridge.clone(), opened, Arc::clone(&served.journal));
+        (served.channel, served.rules) = (Arc::clone(&service.channel), service.rules.clone());
+        let work = serving::run(bridge.clone(), service, Arc::clone(&served.journal));
         served.supervisor = tokio::spawn(work).abort_handle();
         Ok(())
     }
 
     /// Looks whether a channel could work, without changing anything: the one that is served, or else this one, for as long
     /// as nobody else serves it.
-    pub async fn probe(&self, opened: Opened) -> Result<String, Failure> {
-        let name = opened.rules.channel.clone();
+    pub async fn probe(&self, service: Service) -> Result<String, Failure> {
+        let name = service.rules.channel.clone();
         // A platform may repeat what it was sent.
         let shown = |text: &str| match self.bridge.get() {
             Some(bridge) => bridge.redactor().redact(text).into_owned(),
@@ -300,19 +426,19 @@ impl Registry {
         };
         let unreachable =
             |why: &str| Failure::new(Code::ChannelUnreachable, format!("channel {name}: {}", shown(why)));
-        let (served, (standing, about)) = (self.channel(name.as_str()), self.standing(name.as_str()));
+        let (served, (standing, about)) = (self.receiver(name.as_str()), self.standing(name.as_str()));
         let (channel, _held) = match (standing, served) {
             (Standing::Serving, Some(served)) => (served, None),
             (Standing::Starting | Standing::Retrying, _) => {
                 return Err(unreachable(&format!("it is {}: {about}", standing.as_str())));
             }
             // What has stopped is still ours; it may be configured otherwise by now.
-            (Standing::Stopped, _) => (opened.channel, None),
+            (Standing::Stopped, _) => (service.channel, None),
             _ => {
                 let locks = self.locks.get().cloned().unwrap_or_default();
                 let holder = format!("the daemon with pid {}, which looks at it", std::process::id());
-                let held = keep::hold(&locks, &opened.channel.identity(), &holder)?;
-                (opened.channel, Some(held))
+                let held = keep::hold(&locks, &service.channel.identity(), &holder)?;
+                (service.channel, Some(held))
             }
         };
         let probed = channel.probe().await.map_err(|trouble| unreachable(trouble.sentence()))?;
@@ -329,4 +455,9 @@ impl Registry {
             bridge.close_channel(&name.into());
         }
     }
+}
+
+fn is_hook(service: &Service) -> bool {
+    let channel: &dyn Any = &*service.channel;
+    channel.is::<Hook>()
 }

@@ -15,8 +15,8 @@ use futures_util::future::ready;
 use tokio::sync::watch;
 
 use super::registry::{Journal, Standing};
-use super::settings::Opened;
-use super::{Batch, Channel, Doing, Stranger, Tap, Trouble, progress};
+use super::settings::Service;
+use super::{Batch, Doing, Receiving, Stranger, Tap, Trouble, progress};
 
 /// The first pause after trouble; then twice as long, and so on.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -36,15 +36,15 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// A channel that is served.
 struct Work {
     bridge: Bridge,
-    opened: Opened,
+    service: Service,
     journal: Arc<Journal>,
     /// Whether it was read since it was last looked.
     was_read: AtomicBool,
 }
 
 /// Serves it until it cannot go on.
-pub async fn run(bridge: Bridge, opened: Opened, journal: Arc<Journal>) {
-    let work = Work { bridge, opened, journal, was_read: AtomicBool::new(false) };
+pub async fn run(bridge: Bridge, service: Service, journal: Arc<Journal>) {
+    let work = Work { bridge, service, journal, was_read: AtomicBool::new(false) };
     let name = work.name().clone();
     let mut pause = FIRST_PAUSE;
     // One that was never read is not tried again.
@@ -78,11 +78,11 @@ pub async fn run(bridge: Bridge, opened: Opened, journal: Arc<Journal>) {
 
 impl Work {
     fn name(&self) -> &ChannelName {
-        &self.opened.rules.channel
+        &self.service.rules.channel
     }
 
-    fn channel(&self) -> &dyn Channel {
-        self.opened.channel.as_ref()
+    fn channel(&self) -> &dyn Receiving {
+        self.service.channel.as_ref()
     }
 
     /// Until there is trouble.
@@ -95,7 +95,7 @@ impl Work {
             Ok(sentence) => sentence,
             Err(trouble) => return trouble,
         };
-        if let Err(error) = self.bridge.open_channel(self.opened.rules.clone()).await {
+        if let Err(error) = self.bridge.open_channel(self.service.rules.clone()).await {
             return Trouble::again(error.to_string());
         }
         self.journal.set(self.name().as_str(), Standing::Serving, &sentence);
@@ -112,21 +112,18 @@ impl Work {
 
     async fn read(&self) -> Trouble {
         loop {
-            match self.read_once().await {
-                Ok(true) => tokio::time::sleep(self.channel().pause()).await,
-                Ok(false) => {}
-                Err(trouble) => return trouble,
+            if let Err(trouble) = self.read_once().await {
+                return trouble;
             }
         }
     }
 
-    /// One batch; says whether it was empty.
-    async fn read_once(&self) -> Result<bool, Trouble> {
+    /// One batch.
+    async fn read_once(&self) -> Result<(), Trouble> {
         let store = |error: Error| Trouble::again(error.to_string());
         self.bridge.until_room(self.name()).await.map_err(store)?;
         let cursor = self.bridge.channel(self.name()).await.map_err(store)?.cursor;
         let Batch { arrivals, taps, knocks, cursor } = self.channel().receive(cursor).await?;
-        let is_empty = arrivals.is_empty() && taps.is_empty();
         // A decision is no row until Codex was asked to take it: until then the source must not forget the tap.
         let (now, mut later) = if taps.is_empty() { (cursor, None) } else { (None, cursor) };
         if !arrivals.is_empty() || now.is_some() {
@@ -140,7 +137,7 @@ impl Work {
         }
         for tap in taps {
             let verdict = self.decide(&tap).await.map_err(store)?;
-            let channel = Arc::clone(&self.opened.channel);
+            let channel = Arc::clone(&self.service.channel);
             // Beside the reading: what Codex makes of it may take its time, and somebody may want to stop it meanwhile.
             tokio::spawn(async move {
                 let late = |error: Error| Verdict::TooLate { text: error.to_string() };
@@ -154,7 +151,7 @@ impl Work {
         }
         self.close_answered().await.map_err(store)?;
         self.was_read.store(true, Ordering::Relaxed);
-        Ok(is_empty)
+        Ok(())
     }
 
     /// Records what was chosen; what it gives waits for what comes of it.

@@ -3,31 +3,35 @@
 //! Updates are read by long poll. Asking for a later one confirms the earlier ones, so the next one is asked for only when
 //! these are durable. What Codex asks has buttons; a running turn has one message that is edited. Messages have no key
 //! against repetitions, so what is sent again is marked.
+//!
+//! A bot that nobody may write to only sends, and without buttons: it would not see a tap.
 
+mod api;
 mod keyboard;
 mod memory;
 mod saying;
 mod showing;
 mod update;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::bridge::Verdict;
 use codex_bridge_core::inbox::{Allowed, MessageId};
-use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
+use codex_bridge_core::outbox::{Attempt, Outcome};
 use codex_bridge_core::request::{RequestName, RequestRecord};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Batch, Channel, Progress, Tap, Trouble};
-use crate::config::notify::{Chat, Secret};
-use crate::deliver::http::{self, Reply};
-use crate::deliver::telegram::Bot;
-use crate::deliver::{Env, found};
+use super::http::{self, Reply};
+use super::secret::{Env, Secret, all_found};
+use super::settings::{Opening, Way};
+use super::{Batch, Channel, Platform, Progress, Receiving, Tap, Trouble};
 
+pub use api::API;
+use api::{Bot, Chat, Place};
 use memory::Memory;
 use saying::numbered;
 
@@ -35,6 +39,8 @@ use saying::numbered;
 const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
 /// Another server than Telegram's own.
 const API_BASE: &str = "TELEGRAM_API_BASE";
+/// What is read from the environment where the settings say nothing.
+pub const VARIABLES: [&str; 2] = [TOKEN, API_BASE];
 /// How long Telegram waits for something to tell us.
 const LONG_POLL: Duration = Duration::from_secs(25);
 /// The same while something is under way, so that what changes beside is seen soon.
@@ -48,16 +54,36 @@ const WANTED: &str = "%5B%22message%22%2C%22callback_query%22%5D";
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The bot's token.
+    /// The bot's token; else `TELEGRAM_BOT_TOKEN`.
     pub token: Option<Secret>,
-    /// The variable that holds it; `TELEGRAM_BOT_TOKEN` by default.
-    pub token_env: Option<String>,
     /// Another server than Telegram's own; else `TELEGRAM_API_BASE`.
     pub api_base: Option<String>,
-    /// Chats, beside those with the people who may write, that tasks of others may notify.
+    /// The chat that the channel's name alone means, as a target.
+    pub chat: Option<Chat>,
+    /// Chats, beside that one and those with the people who may write, that tasks may notify.
     pub chats: Vec<Chat>,
     /// Whether a running turn is shown in a message that is edited; it is, unless told otherwise.
     pub progress: Option<bool>,
+}
+
+impl Platform for Settings {
+    fn open(&self, opening: &Opening<'_>) -> Result<Way, String> {
+        let telegram =
+            Arc::new(Telegram::new(opening.name, self, &opening.common.allow, opening.around.env)?);
+        if telegram.only_sends() && telegram.chats.is_empty() {
+            return Err(
+                "nobody may write, and there is no chat to tell: set `allow`, `chat` or `chats`".to_owned()
+            );
+        }
+        if telegram.only_sends() {
+            return Ok(Way::Sends(telegram));
+        }
+        opening.receives(telegram, &[])
+    }
+
+    fn secrets(&self, env: Env<'_>) -> Vec<String> {
+        all_found([&self.token], env)
+    }
 }
 
 /// A bot.
@@ -66,6 +92,8 @@ pub struct Telegram {
     bot: Bot,
     /// Those who may write.
     people: Vec<String>,
+    /// The chat that the channel's name alone means.
+    home: Option<Place>,
     /// Chats that can be named as targets.
     chats: Vec<String>,
     shows_progress: bool,
@@ -75,19 +103,33 @@ pub struct Telegram {
 impl Telegram {
     /// As configured, or what is missing. `allow` are those who may write.
     pub fn new(name: &str, settings: &Settings, allow: &[String], env: Env<'_>) -> Result<Self, String> {
-        let variable = settings.token_env.as_deref().unwrap_or(TOKEN);
-        let token = found(settings.token.as_ref(), Some(variable), env)?;
-        let token = token.ok_or(format!("the bot has no token: set {variable}"))?;
+        let token = Secret::or_variable(settings.token.as_ref(), TOKEN).reveal(env)?;
         let api_base = settings.api_base.clone().or_else(|| env(API_BASE)).filter(|base| !base.is_empty());
         let people = allow.iter().map(|one| user(one)).collect::<Result<Vec<String>, String>>()?;
+        let listed = settings.chat.iter().chain(&settings.chats);
         Ok(Self {
             name: name.to_owned(),
             bot: Bot::new(&token, api_base.as_deref())?,
-            chats: people.iter().cloned().chain(settings.chats.iter().map(ToString::to_string)).collect(),
+            home: settings.chat.clone().map(|chat| Place { chat, topic: None }),
+            chats: people.iter().cloned().chain(listed.map(ToString::to_string)).collect(),
             people,
             shows_progress: settings.progress.unwrap_or(true),
             memory: Mutex::default(),
         })
+    }
+
+    /// Whether nobody may write to it.
+    fn only_sends(&self) -> bool {
+        self.people.is_empty()
+    }
+
+    /// Nothing, `CHAT` or `CHAT:TOPIC`.
+    fn place(&self, place: &str) -> Result<Place, String> {
+        match &self.home {
+            _ if !place.is_empty() => Place::parse(place),
+            Some(home) => Ok(home.clone()),
+            None => Err("no chat is set for it; name one".to_owned()),
+        }
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -175,6 +217,28 @@ impl Telegram {
 }
 
 impl Channel for Telegram {
+    fn places(&self) -> Vec<String> {
+        self.home.iter().map(|_| String::new()).chain(self.chats.iter().cloned()).collect()
+    }
+
+    fn check_place(&self, place: &str) -> Result<(), String> {
+        let chat = self.place(place)?.chat;
+        let before =
+            if let Chat::Number(now) = chat { self.memory().home(now).to_string() } else { chat.to_string() };
+        let is_known = [chat.to_string(), before].iter().any(|one| self.chats.contains(one));
+        if is_known { Ok(()) } else { Err("that chat is not one of the operator's".to_owned()) }
+    }
+
+    fn reaches(&self, place: &str) -> bool {
+        numbered(place).is_ok() || self.check_place(place).is_ok()
+    }
+
+    fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
+        self.say(place, attempt).boxed()
+    }
+}
+
+impl Receiving for Telegram {
     fn identity(&self) -> String {
         format!("Telegram bot {}", self.bot.id())
     }
@@ -223,29 +287,6 @@ impl Channel for Telegram {
 
     fn progress<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {
         self.show_progress(progress).boxed()
-    }
-
-    fn places(&self) -> Vec<String> {
-        self.chats.clone()
-    }
-
-    fn check_place(&self, place: &str) -> Result<(), String> {
-        let chat = numbered(place)?.0;
-        let is_known =
-            [chat, self.memory().home(chat)].iter().any(|one| self.chats.contains(&one.to_string()));
-        if is_known { Ok(()) } else { Err("that chat is not one of the operator's".to_owned()) }
-    }
-
-    fn reaches(&self, place: &str) -> bool {
-        numbered(place).is_ok()
-    }
-
-    fn repeats(&self, _place: &str) -> Repeats {
-        Repeats::MayDouble
-    }
-
-    fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
-        self.say(place, attempt).boxed()
     }
 }
 

@@ -8,26 +8,15 @@ use redact::plain::plain;
 
 use super::{Globals, output};
 use crate::calls::RunChannel;
+use crate::channel::KINDS;
 use crate::channel::registry::Standing;
-use crate::channel::settings::PLATFORMS;
+use crate::channel::settings::Kind;
 use crate::client::{Autostart, Client};
 use crate::config::{self, adding};
 use crate::daemon::{self, Orders, Start};
 use crate::failure::{Code, Failure};
 use crate::view::Channel;
 
-/// Variables that platforms read; they are brought along to a daemon that runs.
-const VARIABLES: [&str; 9] = [
-    "WORKSPACE_ID",
-    "PLATFORM_URL",
-    "MOLECULE_WORKSPACE_ID",
-    "MOLECULE_PLATFORM_URL",
-    "MOLECULE_WORKSPACE_TOKEN",
-    "MOLECULE_ORG_ID",
-    "MOLECULE_AGENT_NAME",
-    "TELEGRAM_BOT_TOKEN",
-    "TELEGRAM_API_BASE",
-];
 /// How often the log of a channel is looked at that another daemon serves.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -43,7 +32,7 @@ enum What {
     Add {
         /// Its name; also its platform, unless that is given
         name: String,
-        /// The platform, such as molecule
+        /// The platform, such as molecule: its `type` in the file
         #[arg(long)]
         platform: Option<String>,
         /// Who may write: an id, or id:approver; may be repeated
@@ -98,21 +87,24 @@ fn add(
     if name.is_empty() || !name.chars().all(is_plain) {
         return Err(usage(format!("{name:?} is no name: use small letters, digits and -")));
     }
-    let platform = platform.unwrap_or_else(|| name.to_owned());
-    if !PLATFORMS.contains(&platform.as_str()) {
-        return Err(usage(format!("there is no platform {platform}"))
-            .hint(format!("it can be one of {}", PLATFORMS.join(", "))));
+    let mut platform = platform.unwrap_or_else(|| name.to_owned());
+    if platform == "webhook" && !settings.iter().any(|setting| setting.starts_with("url")) {
+        // One that sends has an address; what takes what is posted had this name, too.
+        "hook".clone_into(&mut platform);
     }
+    let Some(kind) = Kind::named(&platform) else {
+        return Err(usage(format!("there is no platform {platform}"))
+            .hint(format!("it can be one of {}", Kind::names())));
+    };
     let paths = globals.paths()?;
     if config::load(&paths)?.channels.contains_key(name) {
         return Err(usage(format!("{} has a channel {name} already", paths.config_file.display())));
     }
-    let mut lines = vec![String::new(), format!("[channels.{name}]")];
+    let mut lines = vec![String::new(), format!("[channels.{name}]"), format!("type = {:?}", kind.name)];
     if !allow.is_empty() {
         // A string of JSON is one of TOML too.
         lines.push(format!("allow = {}", serde_json::json!(allow)));
     }
-    lines.push(format!("\n[channels.{name}.{platform}]"));
     for setting in settings {
         let is_key = |key: &str| key.chars().all(|char| char.is_ascii_alphanumeric() || "_-.".contains(char));
         let (key, value) = setting
@@ -177,7 +169,8 @@ fn brought(name: &str, allow: Vec<String>) -> RunChannel {
     let set = |variable: &str| {
         Some((variable.to_owned(), std::env::var(variable).ok().filter(|text| !text.is_empty())?))
     };
-    let variables: BTreeMap<String, String> = VARIABLES.into_iter().filter_map(set).collect();
+    let variables: BTreeMap<String, String> =
+        KINDS.iter().flat_map(|kind| kind.variables).filter_map(|name| set(name)).collect();
     RunChannel { name: name.to_owned(), variables, allow, cwd: std::env::current_dir().ok() }
 }
 

@@ -81,7 +81,10 @@ pub async fn run(globals: &Globals) -> Result<ExitCode, Failure> {
 async fn look(globals: &Globals) -> Result<Vec<Finding>, Failure> {
     let paths = globals.paths()?;
     let (file, mut findings) = match config::load(&paths) {
-        Ok(file) => (file, vec![ours::config_file(&paths)]),
+        Ok(file) => {
+            let about = ours::config_file(&paths, &file.hints());
+            (file, vec![about])
+        }
         Err(failure) => (config::File::default(), vec![Finding::failed("config", failure)]),
     };
     match &file.hosts.launcher {
@@ -89,8 +92,7 @@ async fn look(globals: &Globals) -> Result<Vec<Finding>, Failure> {
         None => findings.extend(codex_here(&file).await),
     }
     findings.extend(trust::decisions(globals, &file).await?);
-    findings.push(ways::targets(&file));
-    findings.push(ways::channels(&file));
+    findings.extend(ways::channels(&file));
     findings.push(ours::state_dir(&paths));
     findings.push(ours::store(&paths));
     findings.push(ours::disk(&paths));

@@ -56,7 +56,7 @@ fn joined(old: &str, lines: &str) -> String {
 }
 
 fn check(file: &Path, old: &str, lines: &str, new: &str) -> Result<(), Failure> {
-    let read = |text: &str| toml::from_str::<Table>(text).map_err(|error| wrong(text, file, &error));
+    let read = |text: &str| toml::from_str::<Table>(text).map_err(|error| wrong(text, file, error));
     let mut meant = read(old)?;
     merge(&mut meant, read(lines)?);
     if read(new)? != meant {

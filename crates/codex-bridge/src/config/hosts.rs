@@ -36,7 +36,7 @@ pub struct HostsFile {
 /// Reads the launcher's file. One that was named must be there.
 pub fn load(paths: &Paths) -> Result<HostsFile, Failure> {
     let text = super::read(paths)?;
-    toml::from_str(&text).map_err(|error| super::wrong(&text, &paths.config_file, &error))
+    toml::from_str(&text).map_err(|error| super::wrong(&text, &paths.config_file, error))
 }
 
 /// With a launcher, what belongs to Codex is set there: a value that does nothing would deceive whoever reads it. Gives the key

@@ -15,18 +15,16 @@ pub async fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLoc
     app.channels.ready(app.bridge.clone(), locks()?);
     let stopped = Arc::new(OnceLock::new());
     for (name, settings) in &app.file.channels {
-        if settings.manual || wanted.is_some_and(|wanted| wanted.name == *name) {
+        let is_wanted = wanted.is_some_and(|wanted| wanted.name == *name);
+        if settings.common.manual || is_wanted || app.channels.only_sends(name) {
             continue;
         }
-        let app = app.clone();
-        let name = name.clone();
-        tokio::spawn(async move {
-            if let Err(failure) = serve_configured(&app, &name).await {
-                let why = app.bridge.redactor().redact(&failure.to_string()).into_owned();
-                eprintln!("warning: channel {name} is not served: {why}");
-                app.channels.not_served(&name, why);
-            }
-        });
+        // No platform is reached here. A hook is ready when the first call is answered.
+        if let Err(failure) = serve_configured(app, name).await {
+            let why = app.bridge.redactor().redact(&failure.to_string()).into_owned();
+            eprintln!("warning: channel {name} is not served: {why}");
+            app.channels.not_served(name, why);
+        }
     }
     if let Some(wanted) = wanted {
         let journal = app.channels.serve(open(app, &app.file, wanted)?).await?;

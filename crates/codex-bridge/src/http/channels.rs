@@ -10,7 +10,7 @@ use codex_bridge_core::store::MessageFilter;
 
 use super::{App, Body, Path, Query, Reply};
 use crate::calls::{Lines, RunChannel};
-use crate::channel::settings::{Opened, Settings, Surroundings, secrets};
+use crate::channel::settings::{Service, Settings, Way};
 use crate::codex::installed;
 use crate::config::{self, File};
 use crate::failure::{Code, Failure};
@@ -49,6 +49,10 @@ pub async fn pause(
 ) -> Reply<Channel> {
     if !app.channels.is_known(&name) {
         return Err(unknown(&name).into());
+    }
+    if app.channels.only_sends(&name) {
+        let message = format!("channel {name} only sends: nothing comes in that could wait");
+        return Err(Failure::new(Code::WrongState, message).into());
     }
     app.bridge.pause_channel(&name.as_str().into(), true, &caller.name).await?;
     app.channels.rest(&name);
@@ -102,24 +106,25 @@ fn unknown(name: &str) -> Failure {
 }
 
 /// A channel as it is configured now, with what its caller brings along.
-fn open_anew(app: &App, wanted: &RunChannel) -> Result<Opened, Failure> {
+fn open_anew(app: &App, wanted: &RunChannel) -> Result<Service, Failure> {
     let file = config::load(&app.paths)?;
-    let opened = open(app, &file, wanted)?;
-    if file.channels.contains_key(&wanted.name) {
-        app.channels.configured(&wanted.name, Ok(opened.clone()));
+    let service = open(app, &file, wanted)?;
+    if let Some(settings) = file.channels.get(&wanted.name) {
+        app.channels.configured(&wanted.name, settings.kind(), Way::Receives(Box::new(service.clone())));
     }
-    Ok(opened)
+    Ok(service)
 }
 
 /// A channel of a configuration, with what its caller brings along.
-pub fn open(app: &App, file: &File, wanted: &RunChannel) -> Result<Opened, Failure> {
-    let mut settings: Settings = file.channels.get(&wanted.name).cloned().unwrap_or_default();
+pub fn open(app: &App, file: &File, wanted: &RunChannel) -> Result<Service, Failure> {
+    let configured = file.channels.get(&wanted.name).cloned();
+    let mut settings = configured.unwrap_or_else(|| Settings::unsaid(&wanted.name));
     if !wanted.allow.is_empty() {
-        settings.allow.clone_from(&wanted.allow);
+        settings.common.allow.clone_from(&wanted.allow);
     }
     let env = |name: &str| wanted.variables.get(name).cloned().or_else(|| variable(name));
     // Whoever runs it may bring its token along.
     let redactor = app.bridge.redactor();
-    redactor.learn(secrets(file, &env));
-    settings.open(&wanted.name, Surroundings { file, env: &env, cwd: wanted.cwd.as_ref(), redactor })
+    redactor.learn(file.secrets(&env));
+    settings.service(&wanted.name, file.around(&env, wanted.cwd.as_ref(), redactor))
 }

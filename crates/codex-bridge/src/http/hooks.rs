@@ -9,7 +9,7 @@ use codex_bridge_core::inbox::Received;
 use serde_json::{Value, json};
 
 use super::{App, Path, Refusal};
-use crate::channel::Posted;
+use crate::channel::hook::Posted;
 use crate::failure::{Code, Failure};
 
 /// The largest body that is taken from somebody of whom we know nothing yet.
@@ -37,8 +37,7 @@ async fn receive(
         body: &body,
     };
     let unknown = || Failure::new(Code::UnknownChannel, format!("there is no hook {name}"));
-    let channel = app.channels.channel(&name).ok_or_else(unknown)?;
-    let arrival = channel.posted(&posted).ok_or_else(unknown)??;
+    let arrival = app.channels.posted(&name, &posted).ok_or_else(unknown)??;
     app.bridge.check_target(&arrival.reply_to)?;
     let receipts = app.bridge.receive(&name.as_str().into(), vec![arrival], None).await?;
     match receipts.into_iter().next().map(|receipt| receipt.receipt) {

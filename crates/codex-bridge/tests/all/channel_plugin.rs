@@ -36,14 +36,14 @@ impl Lab {
         let config = format!("inbox = \"{}\"\noutbox = \"{}\"", inbox.display(), outbox.display());
         let argv = format!("[\"python3\", \"{}\"]", example().display());
         let lab = Self { shell, inbox, outbox };
-        lab.configure(&argv, &format!("[channels.echo.plugin.config]\n{config}\n"));
+        lab.configure(&argv, &format!("[channels.echo.config]\n{config}\n"));
         lab
     }
 
     fn configure(&self, argv: &str, more: &str) {
         self.shell.configure(&format!(
             "escalations = \"ask\"\n[workspaces]\nmain = \"{}\"\n[channels.echo]\nallow = [\"ada:approver\", \"bob\"]\n\
-             [channels.echo.plugin]\nargv = {argv}\nplaces = [\"cellar\"]\n{more}",
+             type = \"plugin\"\nargv = {argv}\nplaces = [\"cellar\"]\n{more}",
             self.shell.home.workspace().display(),
         ));
     }
@@ -113,7 +113,7 @@ async fn what_a_plugin_brings_is_answered_through_it() {
     let refused = lab.shell.run(&["run", "-d", "--notify", "echo:lab", "x [play] say No."]).await;
     let is_said = |word: &str| refused.err.contains(word);
     assert!(
-        refused.code != 0 && is_said("[channels.echo.plugin]") && is_said("echo:cellar"),
+        refused.code != 0 && is_said("`places` of channel echo") && is_said("echo:cellar"),
         "{}",
         refused.err
     );

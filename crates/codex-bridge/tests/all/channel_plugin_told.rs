@@ -28,7 +28,7 @@ async fn no_secret_that_a_plugin_repeats_is_in_the_log_or_in_what_is_told_of_it(
     const TOKEN: &str = "4711:planted-bot-token";
     let (lab, _) = misbehaving_with(
         REPEATS,
-        "env = { OWN = \"planted-in-its-env\" }\n[channels.echo.plugin.config]\napi_key = \"planted-in-config\"\n",
+        "env = { OWN = \"planted-in-its-env\" }\n[channels.echo.config]\napi_key = \"planted-in-config\"\n",
     )
     .await;
     log(&lab, "is served by").await;

@@ -36,7 +36,7 @@ impl Chat {
         let chat = Self { shell: Shell::new().await, server: Server::open(TOKEN).await };
         chat.shell.configure(&format!(
             "{lines}\nescalations = \"ask\"\n[workspaces]\nmain = \"{}\"\n[channels.telegram]\nallow = [\"{ADA}:approver\", \"{BOB}\", \"{BLOCKED}\"]\n\
-             [channels.telegram.telegram]\ntoken = \"{TOKEN}\"\napi_base = \"{}\"\n",
+             type = \"telegram\"\ntoken = \"{TOKEN}\"\napi_base = \"{}\"\n",
             chat.shell.home.workspace().display(),
             chat.server.base(),
         ));

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use testkit::platform::{Platform, webhook};
@@ -97,6 +97,28 @@ async fn signed_work_is_taken_once_and_its_answer_goes_where_it_is_wanted() {
     let requests = port.shell.model.requests();
     assert_eq!(requests.len(), 2, "what came twice ran once");
     assert_eq!(requests[0].thread_id(), requests[1].thread_id(), "one conversation, one thread");
+    port.shell.end().await;
+}
+
+#[tokio::test]
+async fn a_hook_is_answered_only_when_the_bridge_has_its_rules() {
+    let (port, _receiver) = configured().await;
+    let (body, at) = (json!({"text": "build [play] say Built."}), now_s());
+    let signature = signed_by_reference("msg_1", at, &body.to_string());
+    // Asked again and again while the daemon starts: the first answer counts.
+    let first = async {
+        loop {
+            let call = port.post("/hooks/ci", &body).header("webhook-id", "msg_1");
+            let call = call.header("webhook-timestamp", &at.to_string());
+            match tokio::spawn(call.header("webhook-signature", &signature).send()).await {
+                Ok(answer) => break answer,
+                Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+            }
+        }
+    };
+    let (started, first) = tokio::join!(port.shell.run(&["channel", "list"]), first);
+    started.ok();
+    assert_eq!(first.status, 202, "{}", first.body);
     port.shell.end().await;
 }
 

@@ -49,7 +49,10 @@ impl Shell {
 
 async fn with_webhook() -> (Shell, Platform) {
     let (shell, hook) = (Shell::new().await, webhook::open().await);
-    shell.configure(&format!("[notify.webhook.ci]\nurl = \"{}/in\"\nsecret = \"{SECRET}\"\n", hook.base()));
+    shell.configure(&format!(
+        "[channels.ci]\ntype = \"webhook\"\nurl = \"{}/in\"\nsecret = \"{SECRET}\"\n",
+        hook.base()
+    ));
     (shell, hook)
 }
 
@@ -57,7 +60,7 @@ async fn with_telegram() -> (Shell, Platform) {
     let (shell, bot) = (Shell::new().await, telegram::open(BOT_TOKEN).await);
     let chats = format!("chat = -100\nchats = [{}]", telegram::BLOCKED);
     shell.configure(&format!(
-        "[notify.telegram]\ntoken = \"{BOT_TOKEN}\"\n{chats}\napi_base = \"{}\"\n",
+        "[channels.telegram]\ntype = \"telegram\"\ntoken = \"{BOT_TOKEN}\"\n{chats}\napi_base = \"{}\"\n",
         bot.base()
     ));
     (shell, bot)
@@ -66,7 +69,7 @@ async fn with_telegram() -> (Shell, Platform) {
 async fn with_feishu() -> (Shell, Platform) {
     let (shell, app) = (Shell::new().await, feishu::open().await);
     shell.configure(&format!(
-        "[notify.feishu]\napp_id = \"{}\"\napp_secret = \"{}\"\nchat = \"oc_home\"\nchats = [\"oc_left\"]\n\
+        "[channels.feishu]\ntype = \"feishu\"\napp_id = \"{}\"\napp_secret = \"{}\"\nchat = \"oc_home\"\nchats = [\"oc_left\"]\n\
          api_base = \"{}\"\n",
         feishu::APP_ID,
         feishu::APP_SECRET,
@@ -93,6 +96,29 @@ fn judged_by_reference(told: &Received, body: &str) -> String {
     let given = json!({"secret": SECRET, "headers": told.headers, "body": body}).to_string();
     judge.stdin.take().unwrap().write_all(given.as_bytes()).unwrap();
     String::from_utf8(judge.wait_with_output().unwrap().stdout).unwrap()
+}
+
+#[tokio::test]
+async fn a_channel_that_only_sends_is_listed_and_can_be_neither_served_nor_paused() {
+    let shell = Shell::new().await;
+    shell.configure("[channels.mail]\ntype = \"exec\"\nargv = [\"true\"]\n");
+    let listed = shell.run(&["--json", "channel", "list"]).await.ok().json();
+    assert_eq!(
+        (&listed[0]["name"], &listed[0]["about"]),
+        (&json!("mail"), &json!("it only sends")),
+        "{listed}"
+    );
+    for verb in ["run", "test", "pause"] {
+        let refused = shell.run(&["channel", verb, "mail"]).await;
+        assert!(refused.code != 0 && refused.err.contains("channel mail only sends"), "{}", refused.err);
+    }
+    for target in ["mail", "exec:mail"] {
+        shell.run(&["deliveries", "test", target]).await.ok();
+    }
+    let told = shell.run(&["--json", "doctor"]).await.json();
+    let targets = told.as_array().unwrap().iter().find(|finding| finding["name"] == "targets").unwrap();
+    assert!(targets["message"].as_str().unwrap().starts_with("mail; "), "{targets}");
+    shell.end().await;
 }
 
 #[tokio::test]
@@ -129,7 +155,7 @@ async fn a_program_gets_the_message_on_its_stdin_and_the_notice_as_json() {
         message.display(),
         notice.display()
     );
-    shell.configure(&format!("[notify.exec.file]\nargv = [\"sh\", \"-c\", '''{script}''']\n"));
+    shell.configure(&format!("[channels.file]\ntype = \"exec\"\nargv = [\"sh\", \"-c\", '''{script}''']\n"));
     shell.run_for("exec:file", "make a file [play] say Done, @everyone.").await;
     // What it left running is gone with it: asserted at the end of the shell.
     shell.delivery("delivered").await;
@@ -144,10 +170,10 @@ async fn a_program_gets_the_message_on_its_stdin_and_the_notice_as_json() {
 async fn a_program_that_fails_or_hangs_is_tried_again_and_says_why() {
     let shell = Shell::new().await;
     shell.configure(
-        "[notify.exec.fails]\nargv = [\"sh\", \"-c\", \"echo no such address >&2; exit 3\"]\n\
-         [notify.exec.hangs]\nargv = [\"sh\", \"-c\", \"sleep 300\"]\ntimeout_s = 1\n\
-         [notify.exec.dies]\nargv = [\"sh\", \"-c\", \"kill -9 $$\"]\n\
-         [notify.exec.lacks]\nargv = [\"/nonexistent/program\"]\n",
+        "[channels.fails]\ntype = \"exec\"\nargv = [\"sh\", \"-c\", \"echo no such address >&2; exit 3\"]\n\
+         [channels.hangs]\ntype = \"exec\"\nargv = [\"sh\", \"-c\", \"sleep 300\"]\ntimeout_s = 1\n\
+         [channels.dies]\ntype = \"exec\"\nargv = [\"sh\", \"-c\", \"kill -9 $$\"]\n\
+         [channels.lacks]\ntype = \"exec\"\nargv = [\"/nonexistent/program\"]\n",
     );
     shell.run_for("exec:fails exec:hangs exec:lacks exec:dies", "hello [play] say Hello.").await;
     let all = shell.deliveries(|all| all.len() == 4 && all.iter().all(|one| one["attempts"] == 1)).await;
@@ -186,7 +212,7 @@ async fn a_target_that_is_not_known_is_refused_with_those_that_are() {
         assert_eq!(code, "unknown_target", "{error}");
     }
     let said = shell.run(&["--json", "run", "-d", "--notify", "webhook:cd", "hello"]).await;
-    assert!(said.failure()["hint"].as_str().unwrap().contains("local, webhook:ci"), "{}", said.err);
+    assert!(said.failure()["hint"].as_str().unwrap().contains("local, ci"), "{}", said.err);
     assert_eq!(shell.run(&["--json", "ps", "--all"]).await.ok().json(), json!([]), "nothing was started");
     shell.end().await;
 }
@@ -194,7 +220,7 @@ async fn a_target_that_is_not_known_is_refused_with_those_that_are() {
 #[tokio::test]
 async fn a_target_hears_only_of_what_it_asked_for() {
     let (shell, hook) = with_webhook().await;
-    shell.configure(&format!("[notify.webhook.all]\nurl = \"{}/all\"\n", hook.base()));
+    shell.configure(&format!("[channels.all]\ntype = \"webhook\"\nurl = \"{}/all\"\n", hook.base()));
     let targets = "webhook:ci?on=failed,webhook:all?on=completed,paused";
     shell.run_for(targets, "hello [play] say Hello.").await;
     let told = hook.until_taken(1).await;
@@ -283,7 +309,7 @@ async fn a_slow_target_holds_up_nobody_else() {
     let (shell, hook) = with_webhook().await;
     let slow = webhook::open().await;
     slow.have([Day::IsSlow(Duration::from_secs(8))]);
-    shell.configure(&format!("[notify.webhook.slow]\nurl = \"{}/in\"\n", slow.base()));
+    shell.configure(&format!("[channels.slow]\ntype = \"webhook\"\nurl = \"{}/in\"\n", slow.base()));
     for number in 0..3 {
         shell.run_for("webhook:slow webhook:ci", &format!("task {number} [play] say Hello.")).await;
     }
@@ -357,7 +383,7 @@ async fn feishu_shows_a_message_once_however_often_it_was_sent() {
 async fn a_feishu_bot_gets_a_signed_message() {
     let (shell, group) = (Shell::new().await, webhook::open().await);
     shell.configure(&format!(
-        "[notify.feishu-bot.team]\nurl = \"{}/open-apis/bot/v2/hook/planted-hook-id\"\nsecret = \"planted-secret\"\n",
+        "[channels.team]\ntype = \"feishu-bot\"\nurl = \"{}/open-apis/bot/v2/hook/planted-hook-id\"\nsecret = \"planted-secret\"\n",
         group.base()
     ));
     group.have([Day::Refuses(Answer::json(200, json!({"code": 19_021, "msg": "sign match fail"})))]);
@@ -381,7 +407,7 @@ async fn a_feishu_bot_gets_a_signed_message() {
 async fn a_service_gets_the_body_that_it_wants() {
     let (shell, slack) = (Shell::new().await, webhook::open().await);
     shell.configure(&format!(
-        "[notify.webhook.slack]\nurl = \"{}/services/planted-path-of-a-hook\"\n\
+        "[channels.slack]\ntype = \"webhook\"\nurl = \"{}/services/planted-path-of-a-hook\"\n\
          body = {{ text = \"{{title}}: {{text}}\", unfurl_links = false }}\nlimit = 300\n",
         slack.base()
     ));
@@ -420,7 +446,10 @@ async fn a_test_of_a_target_says_at_once_whether_it_was_reached() {
 async fn no_secret_of_a_target_is_in_what_is_stored_logged_or_said() {
     let (shell, bot) = with_telegram().await;
     let hook = webhook::open().await;
-    shell.configure(&format!("[notify.webhook.ci]\nurl = \"{}/planted-path-of-a-hook\"\n", hook.base()));
+    shell.configure(&format!(
+        "[channels.ci]\ntype = \"webhook\"\nurl = \"{}/planted-path-of-a-hook\"\n",
+        hook.base()
+    ));
     let echo = json!({"ok": false, "description": format!("no such bot: {BOT_TOKEN}")});
     bot.have([Day::Refuses(Answer::json(404, echo))]);
     hook.have([Day::Drops]);

@@ -67,7 +67,10 @@ impl Drop for Secure {
 async fn a_target_whose_certificate_nobody_vouches_for_is_sent_nothing() {
     let shell = Shell::new().await;
     let mut secure = Secure::open(shell.home.dir());
-    shell.configure(&format!("[notify.webhook.tls]\nurl = \"https://127.0.0.1:{}/in\"\n", secure.port));
+    shell.configure(&format!(
+        "[channels.tls]\ntype = \"webhook\"\nurl = \"https://127.0.0.1:{}/in\"\n",
+        secure.port
+    ));
     let refused = shell.run(&["--json", "deliveries", "test", "webhook:tls"]).await;
     let why = refused.failure()["message"].as_str().unwrap().to_owned();
     assert!(refused.code == 1 && why.contains("its certificate is not trusted here"), "{why}");

@@ -74,6 +74,10 @@ async fn targets_and_channels_that_lack_something_are_named_with_what_they_lack(
         "[notify.webhook.ci]\nurl = \"http://127.0.0.1:1/in\"\n[channels.hook.webhook]\nsecret_env = \"UNSET_SECRET\"\n",
     );
     let said = shell.run(&["--json", "doctor"]).await.ok();
+    let config = finding(&said, "config");
+    assert_eq!(config["verdict"], "warning", "old spellings: {config}");
+    let new = "[notify.webhook.ci] is an old spelling: write [channels.ci] with type = \"webhook\"";
+    assert!(config["fix"].as_str().unwrap().contains(new), "{config}");
     let targets = finding(&said, "targets");
     assert_eq!((&targets["verdict"], targets["fix"].is_null()), (&"ok".into(), true), "{targets}");
     assert!(targets["message"].as_str().unwrap().starts_with("webhook:ci; "), "{targets}");
@@ -99,6 +103,8 @@ async fn a_channel_that_the_daemon_cannot_serve_is_said_to_be_one_with_the_reaso
     assert_eq!(channels["verdict"], "warning", "{channels}");
     assert!(channels["message"].as_str().unwrap().contains("no workspace is registered"), "{channels}");
     let listed = shell.run(&["--json", "channel", "list"]).await.ok().json();
+    let log = std::fs::read_to_string(shell.home.dir().join("st/daemon.log")).unwrap();
+    assert!(log.contains("config.toml: [channels.ci.webhook] is an old spelling"), "{log}");
     assert_eq!(listed[0]["standing"], "idle", "{listed}");
     assert!(listed[0]["about"].as_str().unwrap().contains("no workspace is registered"), "{listed}");
 

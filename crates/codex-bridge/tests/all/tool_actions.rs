@@ -208,7 +208,7 @@ async fn a_rehearsal_tells_nobody_and_marks_nothing() {
 async fn a_target_that_cannot_be_reached_yet_stays_pending() {
     let shell = Shell::new().await;
     // Nobody listens there.
-    shell.configure("[notify.webhook.down]\nurl = \"http://127.0.0.1:1/in\"\n");
+    shell.configure("[channels.down]\ntype = \"webhook\"\nurl = \"http://127.0.0.1:1/in\"\n");
     let call =
         json!({"action": "start", "prompt": "hello [play] say Hello.", "notify_target": "webhook:down"});
     let id = shell.told(call).await["task_id"].as_str().unwrap().to_owned();

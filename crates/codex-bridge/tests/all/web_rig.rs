@@ -30,7 +30,7 @@ impl Site {
         let config = fs::read_to_string(&file).unwrap();
         let workspace = shell.home.workspace();
         let more = format!(
-            "roots = [{:?}]\n{settings}\n{config}\n[notify.exec.note]\nargv = [\"true\"]\n[http]\nlisten = \"127.0.0.1:{port}\"\n",
+            "roots = [{:?}]\n{settings}\n{config}\n[channels.note]\ntype = \"exec\"\nargv = [\"true\"]\n[http]\nlisten = \"127.0.0.1:{port}\"\n",
             workspace.to_string_lossy()
         );
         fs::write(&file, more).unwrap();

@@ -5,7 +5,7 @@ use codex_bridge_core::outbox::sender::Refusal;
 use serde_json::{Value, json};
 
 use super::super::Trouble;
-use crate::deliver::http::{self, Get, PATIENCE, Post, Reply};
+use crate::channel::http::{self, Call, Reply};
 
 /// One workspace of the platform.
 pub struct Api {
@@ -45,13 +45,13 @@ impl Api {
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> Result<Reply, http::Error> {
-        let post = Post { headers: self.headers(), ..Post::json(format!("{}{path}", self.base), body) };
+        let post = Call { headers: self.headers(), ..Call::post(format!("{}{path}", self.base), body) };
         post.send().await
     }
 
     pub async fn get(&self, path: &str) -> Result<Reply, http::Error> {
         let url = format!("{}{path}", self.base);
-        Get { url, headers: self.headers(), timeout: PATIENCE }.send().await
+        Call { headers: self.headers(), ..Call::get(url) }.send().await
     }
 
     /// Rows of the activity log.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::super::{Tap, Trouble};
 use super::LIMIT;
 use super::api::{self, Api, said};
-use crate::deliver::text;
+use crate::channel::text;
 
 /// What the platform says of a person who answered a request.
 const PERSON: &str = "user";

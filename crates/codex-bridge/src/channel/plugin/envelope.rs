@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use super::process::Unanswered;
 use crate::amount;
+use crate::channel::text::{self, Limit};
 use crate::channel::{Progress, Tap, attached};
-use crate::deliver::text::{self, Limit};
 
 /// The longest place: targets have room for the channel's name beside it.
 const PLACE_BYTES: usize = 200;

@@ -18,7 +18,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufR
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::deliver::exec::Group;
+use crate::channel::exec::Group;
 
 /// The longest line.
 const LINE_BYTES: u64 = 1024 * 1024;

@@ -11,7 +11,7 @@ use super::memory::{Asking, Shown};
 use super::process::Process;
 use super::{Plugin, READY, envelope};
 use crate::channel::Progress;
-use crate::deliver::text;
+use crate::channel::text;
 
 /// How long a plugin has to say something somewhere.
 const SAID: Duration = Duration::from_secs(40);

@@ -9,7 +9,7 @@ use codex_session::Decision;
 use codex_session::ask::Offer;
 use serde_json::{Value, json};
 
-use crate::deliver::text::Shown;
+use crate::channel::text::Shown;
 
 /// What the buttons are, and how their data begins.
 const APPROVE: &str = "a:";

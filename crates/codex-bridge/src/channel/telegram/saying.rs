@@ -7,12 +7,11 @@ use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Attempt, Outcome};
 use serde_json::{Value, json};
 
+use super::api::{Chat, LIMIT, Place, outcome};
 use super::memory::{Asking, Told};
 use super::{Telegram, keyboard, update};
-use crate::config::notify::Chat;
-use crate::deliver::http::{self, Reply};
-use crate::deliver::telegram::{LIMIT, Place, outcome};
-use crate::deliver::text::{self, Part};
+use crate::channel::http::{self, Reply};
+use crate::channel::text::{self, Part};
 
 /// The longest answer to a tap, in characters.
 const TOAST_CHARS: usize = 190;
@@ -42,12 +41,27 @@ fn has_any(buttons: &Value) -> bool {
 }
 
 impl Telegram {
-    /// Says all of it, or as much as can be said now.
+    /// Says all of it, or as much as can be said now. A tap in a chat with a name could not be told from one elsewhere, so
+    /// there are no buttons there.
     pub(super) async fn say(&self, at: &str, attempt: &Attempt) -> Outcome {
-        let (chat, place) = match numbered(at) {
-            Ok(found) => found,
-            Err(why) => return Outcome::failed(Refusal::Never, why),
-        };
+        match self.place(at) {
+            Err(why) => Outcome::failed(Refusal::Never, why),
+            Ok(place) => match place.chat {
+                Chat::Number(chat) if !self.only_sends() => self.say_in_parts(chat, &place, attempt).await,
+                _ => self.say_plainly(&place, attempt).await,
+            },
+        }
+    }
+
+    async fn say_plainly(&self, place: &Place, attempt: &Attempt) -> Outcome {
+        let body = place.message(&text::text(&attempt.notice, attempt.may_be_duplicate, LIMIT));
+        match self.bot.call("sendMessage", &body).await {
+            Ok(reply) => outcome(&reply),
+            Err(error) => error.into(),
+        }
+    }
+
+    async fn say_in_parts(&self, chat: i64, place: &Place, attempt: &Attempt) -> Outcome {
         let answers = attempt.notice.in_reply_to();
         let mut answers = answers.and_then(|id| update::number_in(id, self.memory().now(chat)));
         let [parts, marked] = [false, true].map(|marks| text::parts(&attempt.notice, marks, LIMIT));
@@ -59,7 +73,7 @@ impl Telegram {
             let doubtful = Told { in_doubt: told.in_doubt.max(number + 1), ..told };
             // Before it is known what comes of it: an attempt that takes too long breaks off here.
             self.memory().note_told(&attempt.key, doubtful);
-            last = self.say_part(at, &place, part, answers.take()).await;
+            last = self.say_part(place, part, answers.take()).await;
             if let Outcome::Failed { in_doubt, .. } = &mut last {
                 self.memory().note_told(&attempt.key, if *in_doubt { doubtful } else { told });
                 // Another life does not know how far we came, and would say again what was said.
@@ -75,7 +89,7 @@ impl Telegram {
         last
     }
 
-    async fn say_part(&self, at: &str, place: &Place, part: &Part<'_>, answers: Option<i64>) -> Outcome {
+    async fn say_part(&self, place: &Place, part: &Part<'_>, answers: Option<i64>) -> Outcome {
         let buttons = keyboard::buttons(&part.decides);
         let reply = match self.post(place, &part.text, &buttons, answers).await {
             Ok(reply) => reply,
@@ -88,7 +102,7 @@ impl Telegram {
         {
             let requests = part.decides.iter().map(|shown| shown.asked.request_id.clone()).collect();
             let text = part.text.clone();
-            self.memory().ask(Asking { place: at.to_owned(), message_id, text, buttons, requests });
+            self.memory().ask(Asking { place: place.to_string(), message_id, text, buttons, requests });
         }
         outcome
     }

@@ -9,13 +9,13 @@ use codex_session::Decision;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::api::LIMIT;
 use super::memory::{Asking, Shown};
 use super::saying::{Edited, numbered};
 use super::{Telegram, keyboard};
 use crate::amount;
+use crate::channel::text;
 use crate::channel::{Progress, Tap};
-use crate::deliver::telegram::LIMIT;
-use crate::deliver::text;
 
 /// How often a turn is shown anew in a group.
 const GROUP_EDITS_EVERY: Duration = Duration::from_secs(6);

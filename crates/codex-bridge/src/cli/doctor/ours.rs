@@ -30,8 +30,11 @@ const LITTLE_BYTES: u64 = 1 << 30;
 /// With less than this, work has stopped.
 const TOO_LITTLE_BYTES: u64 = 50 << 20;
 
-pub fn config_file(paths: &Paths) -> Finding {
+pub fn config_file(paths: &Paths, hints: &[String]) -> Finding {
     let file = paths.config_file.display();
+    if !hints.is_empty() {
+        return Finding::warning("config", format!("{file} holds, in old words"), hints.join("; "));
+    }
     let message = if paths.config_file.exists() {
         format!("{file}")
     } else {

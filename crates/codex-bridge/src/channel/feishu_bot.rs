@@ -1,39 +1,61 @@
 //! A custom bot of one Feishu or Lark group: an address, and a signature if the group asks for one.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Attempt, Outcome};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use hmac::{Hmac, KeyInit, Mac};
+use serde::Deserialize;
 use serde_json::json;
 use sha2::Sha256;
 
-use super::http::{Post, Reply};
+use super::http::{Call, Reply};
+use super::secret::{Env, Secret, all_found, found, of_address};
+use super::settings::{Opening, Way};
 use super::text::{self, Limit};
-use super::{Env, found};
-use crate::config::notify;
+use super::{Channel, Platform};
 
 /// A request may have 20 KB, and the text is JSON in it.
 const LIMIT: Limit = Limit::JsonBytes(18_000);
 /// Too many messages.
 const THROTTLED: i64 = 11_232;
 
+/// A custom bot of one Feishu or Lark group.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The address that Feishu gave. Whoever knows it may write to the group.
+    pub url: Option<Secret>,
+    /// Signs each message, if the group asks for that.
+    pub secret: Option<Secret>,
+}
+
+impl Platform for Settings {
+    fn open(&self, opening: &Opening<'_>) -> Result<Way, String> {
+        let url = found(self.url.as_ref(), opening.around.env)?.ok_or("it has no url")?;
+        let secret = found(self.secret.as_ref(), opening.around.env)?;
+        Ok(Way::Sends(Arc::new(FeishuBot { url, secret })))
+    }
+
+    fn secrets(&self, env: Env<'_>) -> Vec<String> {
+        let address = all_found([&self.url], env).into_iter().flat_map(|url| of_address(&url));
+        address.chain(all_found([&self.secret], env)).collect()
+    }
+}
+
 /// A custom bot.
 #[derive(Debug)]
-pub struct FeishuBot {
+struct FeishuBot {
     url: String,
     secret: Option<String>,
 }
 
 impl FeishuBot {
-    /// As configured, or why it cannot be used.
-    pub fn new(settings: &notify::FeishuBot, env: Env<'_>) -> Result<Self, String> {
-        let url = found(settings.url.as_ref(), settings.url_env.as_deref(), env)?.ok_or("it has no url")?;
-        let secret = found(settings.secret.as_ref(), settings.secret_env.as_deref(), env)?;
-        Ok(Self { url, secret })
-    }
-
-    pub async fn send(&self, attempt: &Attempt) -> Outcome {
+    async fn post(&self, attempt: &Attempt) -> Outcome {
         let text = text::text(&attempt.notice, attempt.may_be_duplicate, LIMIT);
         let mut body = json!({ "msg_type": "text", "content": { "text": text } });
         if let Some(secret) = &self.secret {
@@ -41,10 +63,16 @@ impl FeishuBot {
             body["sign"] = signature(secret, &at).into();
             body["timestamp"] = at.into();
         }
-        match Post::json(self.url.as_str(), &body).send().await {
+        match Call::post(self.url.as_str(), &body).send().await {
             Ok(reply) => outcome(&reply),
             Err(error) => error.into(),
         }
+    }
+}
+
+impl Channel for FeishuBot {
+    fn send<'a>(&'a self, _place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
+        self.post(attempt).boxed()
     }
 }
 

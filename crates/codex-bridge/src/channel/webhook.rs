@@ -1,18 +1,24 @@
 //! A POST to the operator's own address: Standard Webhooks 1.0.0, signed, or a body that another service wants.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
+use codex_bridge_core::outbox::notice::NO_TASK;
+use codex_bridge_core::outbox::{Attempt, Notice, Outcome, Repeats};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use hmac::{Hmac, KeyInit, Mac};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::http::{MOST_PATIENCE_S, PATIENCE, Post};
+use super::http::{Call, MOST_PATIENCE_S, PATIENCE};
+use super::secret::{Env, Secret, all_found, found, of_address, told_by_name};
+use super::settings::{Opening, Way};
 use super::text::{self, Limit};
-use super::{Env, found};
-use crate::config::notify;
+use super::{Channel, Platform};
 
 /// How a secret is written.
 const PREFIX: &str = "whsec_";
@@ -22,8 +28,54 @@ const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 const TEXT_CHARS: usize = 4_000;
 
 /// An address that gets a POST for every notice.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Where to. For many services whoever knows it may write there, so it counts as a secret.
+    pub url: Option<Secret>,
+    /// Signs each notice, as Standard Webhooks have it: `whsec_…`.
+    pub secret: Option<Secret>,
+    /// Sent as a bearer token.
+    pub token: Option<Secret>,
+    /// What is sent instead of our own JSON: `{text}`, `{title}`, `{event}`, `{task_id}` and `{id}` are filled in.
+    pub body: Option<toml::Table>,
+    /// The longest `{text}`, in characters.
+    pub limit: Option<usize>,
+    /// How long an answer may take.
+    pub timeout_s: Option<u64>,
+}
+
+impl Platform for Settings {
+    fn open(&self, opening: &Opening<'_>) -> Result<Way, String> {
+        let url = found(self.url.as_ref(), opening.around.env)?.ok_or("it has no url")?;
+        if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
+            return Err("its url must begin with http:// or https://".to_owned());
+        }
+        if self.timeout_s.is_some_and(|seconds| !(1..=MOST_PATIENCE_S).contains(&seconds)) {
+            return Err(format!("its timeout_s can be 1 to {MOST_PATIENCE_S}"));
+        }
+        let secret = found(self.secret.as_ref(), opening.around.env)?;
+        Ok(Way::Sends(Arc::new(Webhook {
+            url,
+            key: secret.map(|secret| key(&secret)).transpose()?,
+            token: found(self.token.as_ref(), opening.around.env)?,
+            body: self.body.clone(),
+            limit: Limit::Chars(self.limit.unwrap_or(TEXT_CHARS)),
+            timeout: self.timeout_s.map_or(PATIENCE, Duration::from_secs),
+        })))
+    }
+
+    fn secrets(&self, env: Env<'_>) -> Vec<String> {
+        let address = all_found([&self.url], env).into_iter().flat_map(|url| of_address(&url));
+        let others = all_found([&self.secret, &self.token], env);
+        let of_body = self.body.iter().flat_map(|body| told_by_name(&json!(body)));
+        address.chain(others).chain(of_body).collect()
+    }
+}
+
+/// An address that gets a POST for every notice.
 #[derive(Debug)]
-pub struct Webhook {
+struct Webhook {
     url: String,
     key: Option<Vec<u8>>,
     token: Option<String>,
@@ -33,39 +85,14 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// As configured, or why it cannot be used.
-    pub fn new(settings: &notify::Webhook, env: Env<'_>) -> Result<Self, String> {
-        let url = found(settings.url.as_ref(), settings.url_env.as_deref(), env)?.ok_or("it has no url")?;
-        if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
-            return Err("its url must begin with http:// or https://".to_owned());
-        }
-        if settings.timeout_s.is_some_and(|seconds| !(1..=MOST_PATIENCE_S).contains(&seconds)) {
-            return Err(format!("its timeout_s can be 1 to {MOST_PATIENCE_S}"));
-        }
-        let secret = found(settings.secret.as_ref(), settings.secret_env.as_deref(), env)?;
-        Ok(Self {
-            url,
-            key: secret.map(|secret| key(&secret)).transpose()?,
-            token: found(settings.token.as_ref(), settings.token_env.as_deref(), env)?,
-            body: settings.body.clone(),
-            limit: Limit::Chars(settings.limit.unwrap_or(TEXT_CHARS)),
-            timeout: settings.timeout_s.map_or(PATIENCE, Duration::from_secs),
-        })
-    }
-
-    /// A receiver of Standard Webhooks knows the id of what it has; one that wants a body of its own does not.
-    pub fn repeats(&self) -> Repeats {
-        if self.body.is_some() { Repeats::MayDouble } else { Repeats::Idempotent { within: None } }
-    }
-
-    pub async fn send(&self, attempt: &Attempt) -> Outcome {
+    async fn post(&self, attempt: &Attempt) -> Outcome {
         let text = text::text(&attempt.notice, attempt.may_be_duplicate, self.limit);
         let body = match &self.body {
             Some(template) => filled(&toml::Value::Table(template.clone()), attempt, &text),
             None => standard(attempt, &text),
         };
-        let mut post = Post { timeout: self.timeout, ..Post::json(self.url.as_str(), &body) };
-        post.headers = self.headers(attempt.key.as_str(), now_s(), &post.body);
+        let mut post = Call { timeout: self.timeout, ..Call::post(self.url.as_str(), &body) };
+        post.headers = self.headers(attempt.key.as_str(), now_s(), post.body.as_deref().unwrap_or_default());
         match post.send().await {
             Ok(reply) if reply.is_success() => Outcome::delivered(None),
             Ok(reply) => reply.refusal(),
@@ -82,6 +109,17 @@ impl Webhook {
             headers.push(("authorization", format!("Bearer {token}")));
         }
         headers
+    }
+}
+
+impl Channel for Webhook {
+    /// A receiver of Standard Webhooks knows the id of what it has; one that wants a body of its own does not.
+    fn repeats(&self, _place: &str) -> Repeats {
+        if self.body.is_some() { Repeats::MayDouble } else { Repeats::Idempotent { within: None } }
+    }
+
+    fn send<'a>(&'a self, _place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
+        self.post(attempt).boxed()
     }
 }
 
@@ -115,10 +153,28 @@ fn mac(key: &[u8], id: &str, at: i64, body: &[u8]) -> Option<Hmac<Sha256>> {
     Some(mac)
 }
 
+/// A notice as programs read it: its JSON, with times as everywhere.
+pub fn data(attempt: &Attempt) -> Value {
+    let mut data = serde_json::to_value(&attempt.notice).unwrap_or_default();
+    data["delivery_id"] = attempt.key.as_str().into();
+    data["title"] = text::title(&attempt.notice).into();
+    data["at"] = crate::amount::rfc3339(attempt.notice.at).into();
+    for (shown, asked) in data["requests"].as_array_mut().into_iter().flatten().zip(attempt.notice.requests())
+    {
+        shown["expires_at"] = asked.expires_at.map(crate::amount::rfc3339).into();
+    }
+    data
+}
+
+/// The task that a notice is about, as programs read it.
+pub fn task_id(notice: &Notice) -> &str {
+    notice.task().map_or(NO_TASK, |task| task.id.as_str())
+}
+
 /// Our own body.
 fn standard(attempt: &Attempt, text: &str) -> Value {
     let notice = &attempt.notice;
-    let mut data = super::data(attempt);
+    let mut data = data(attempt);
     data["text"] = text.into();
     json!({
         "type": format!("task.{}", notice.occasion().as_str()),
@@ -149,7 +205,7 @@ fn fill(words: &str, attempt: &Attempt, text: &str) -> String {
         "text" => Some(text.to_owned()),
         "title" => Some(text::title(&attempt.notice)),
         "event" => Some(attempt.notice.occasion().as_str().to_owned()),
-        "task_id" => Some(super::task_id(&attempt.notice).to_owned()),
+        "task_id" => Some(task_id(&attempt.notice).to_owned()),
         "id" => Some(attempt.key.0.clone()),
         _ => None,
     };

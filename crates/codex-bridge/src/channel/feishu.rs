@@ -1,20 +1,25 @@
 //! A message by a Feishu or Lark app: `im/v1/messages`, with the delivery's id as `uuid`, under which Feishu takes a
 //! message once an hour.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::http::{Post, Reply};
+use super::http::{Call, Reply};
+use super::secret::{Env, Secret, all_found, found};
+use super::settings::{Opening, Way};
 use super::text::{self, Limit};
-use super::{Env, found};
-use crate::config::notify;
+use super::{Channel, Platform};
 
 /// Feishu's own server.
-pub const API: &str = "https://open.feishu.cn";
+const API: &str = "https://open.feishu.cn";
 /// Feishu takes about 150 KB of text; nobody reads that in a chat.
 const LIMIT: Limit = Limit::Bytes(20_000);
 /// How long a `uuid` is remembered. A little less than the hour, since both clocks run.
@@ -29,9 +34,50 @@ const BAD_TOKEN: [i64; 3] = [99_991_661, 99_991_663, 99_991_668];
 /// The bot is not in the chat, or the user cannot be reached by it.
 const NOBODY: [i64; 2] = [230_002, 230_013];
 
+/// An app of Feishu's or Lark's.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The app.
+    pub app_id: String,
+    /// Its secret.
+    pub app_secret: Option<Secret>,
+    /// The chat or user that `feishu` alone means: `oc_…`, `ou_…` or `on_…`.
+    pub chat: Option<String>,
+    /// Others that may be named.
+    pub chats: Vec<String>,
+    /// `https://open.larksuite.com` for Lark; Feishu's own by default.
+    pub api_base: Option<String>,
+}
+
+impl Platform for Settings {
+    fn open(&self, opening: &Opening<'_>) -> Result<Way, String> {
+        let secret = found(self.app_secret.as_ref(), opening.around.env)?;
+        if self.app_id.is_empty() {
+            return Err("it has no app_id".to_owned());
+        }
+        let chats: Vec<String> = self.chat.iter().chain(&self.chats).cloned().collect();
+        if let Some(chat) = chats.iter().find(|chat| id_type(chat).is_none()) {
+            return Err(format!("{chat} is no chat or user: it must begin with oc_, ou_ or on_"));
+        }
+        Ok(Way::Sends(Arc::new(Feishu {
+            base: self.api_base.as_deref().unwrap_or(API).trim_end_matches('/').to_owned(),
+            app_id: self.app_id.clone(),
+            app_secret: secret.ok_or("it has no app_secret")?,
+            home: self.chat.clone(),
+            chats,
+            token: Mutex::new(None),
+        })))
+    }
+
+    fn secrets(&self, env: Env<'_>) -> Vec<String> {
+        all_found([&self.app_secret], env)
+    }
+}
+
 /// An app.
 #[derive(Debug)]
-pub struct Feishu {
+struct Feishu {
     base: String,
     app_id: String,
     app_secret: String,
@@ -47,47 +93,21 @@ struct Token {
 }
 
 /// Where a message goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+struct Place {
     chat: String,
     /// The message that is replied to in its thread.
     thread: Option<String>,
 }
 
 impl Feishu {
-    /// As configured, or why it cannot be used.
-    pub fn new(settings: &notify::Feishu, env: Env<'_>) -> Result<Self, String> {
-        let secret = found(settings.app_secret.as_ref(), settings.app_secret_env.as_deref(), env)?;
-        if settings.app_id.is_empty() {
-            return Err("it has no app_id".to_owned());
-        }
-        let chats: Vec<String> = settings.chat.iter().chain(&settings.chats).cloned().collect();
-        if let Some(chat) = chats.iter().find(|chat| id_type(chat).is_none()) {
-            return Err(format!("{chat} is no chat or user: it must begin with oc_, ou_ or on_"));
-        }
-        Ok(Self {
-            base: settings.api_base.as_deref().unwrap_or(API).trim_end_matches('/').to_owned(),
-            app_id: settings.app_id.clone(),
-            app_secret: secret.ok_or("it has no app_secret")?,
-            home: settings.chat.clone(),
-            chats,
-            token: Mutex::new(None),
-        })
-    }
-
-    /// The targets that there are.
-    pub fn targets(&self) -> Vec<String> {
-        let home = self.home.is_some().then(|| "feishu".to_owned());
-        home.into_iter().chain(self.chats.iter().map(|chat| format!("feishu:{chat}"))).collect()
-    }
-
-    /// What stands behind `feishu`: nothing, `:CHAT` or `:CHAT:MESSAGE`. Only the operator's chats are known.
-    pub fn place(&self, rest: Option<&str>) -> Result<Place, String> {
-        let Some(rest) = rest else {
+    /// Nothing, `CHAT` or `CHAT:MESSAGE`. Only the operator's chats are known.
+    fn place(&self, place: &str) -> Result<Place, String> {
+        if place.is_empty() {
             let chat = self.home.clone().ok_or("no chat is set for it; name one")?;
             return Ok(Place { chat, thread: None });
-        };
-        let (chat, thread) = rest.split_once(':').map_or((rest, None), |(chat, thread)| (chat, Some(thread)));
+        }
+        let (chat, thread) =
+            place.split_once(':').map_or((place, None), |(chat, thread)| (chat, Some(thread)));
         if !self.chats.iter().any(|known| known == chat) {
             return Err("that chat is not one of the operator's".to_owned());
         }
@@ -101,17 +121,8 @@ impl Feishu {
         Ok(Place { chat: chat.to_owned(), thread: thread.map(str::to_owned) })
     }
 
-    pub fn repeats() -> Repeats {
-        Repeats::Idempotent { within: Some(REMEMBERED) }
-    }
-
-    pub async fn send(&self, place: &Place, attempt: &Attempt) -> Outcome {
-        match self.try_send(place, attempt).await {
-            Ok(outcome) | Err(outcome) => outcome,
-        }
-    }
-
-    async fn try_send(&self, place: &Place, attempt: &Attempt) -> Result<Outcome, Outcome> {
+    async fn try_send(&self, place: &str, attempt: &Attempt) -> Result<Outcome, Outcome> {
+        let place = self.place(place).map_err(|why| Outcome::failed(Refusal::Never, why))?;
         let text = text::text(&attempt.notice, attempt.may_be_duplicate, LIMIT);
         let content = json!({ "text": text }).to_string();
         let mut body = json!({ "msg_type": "text", "content": content, "uuid": attempt.key });
@@ -123,7 +134,7 @@ impl Feishu {
             body["receive_id"] = place.chat.as_str().into();
             format!("{}/open-apis/im/v1/messages?receive_id_type={id_type}", self.base)
         };
-        let mut post = Post::json(url, &body);
+        let mut post = Call::post(url, &body);
         post.headers.push(("authorization", format!("Bearer {}", self.token().await?)));
         let reply = post.send().await.map_err(Outcome::from)?;
         if reply.body["code"].as_i64().is_some_and(|code| BAD_TOKEN.contains(&code)) {
@@ -141,13 +152,31 @@ impl Feishu {
         let url = format!("{}/open-apis/auth/v3/tenant_access_token/internal", self.base);
         let body = json!({ "app_id": self.app_id, "app_secret": self.app_secret });
         // Nothing of the notice was sent: whatever happens here, nobody has it.
-        let reply = Post::json(url, &body).send().await.map_err(|error| without_doubt(error.into()))?;
+        let reply = Call::post(url, &body).send().await.map_err(|error| without_doubt(error.into()))?;
         let (text, seconds) = (&reply.body["tenant_access_token"], &reply.body["expire"]);
         let (Some(text), Some(seconds)) = (text.as_str(), seconds.as_u64()) else {
             return Err(without_doubt(outcome(&reply)));
         };
         *token = Some(Token { text: text.to_owned(), until: Instant::now() + Duration::from_secs(seconds) });
         Ok(text.to_owned())
+    }
+}
+
+impl Channel for Feishu {
+    fn places(&self) -> Vec<String> {
+        self.home.iter().map(|_| String::new()).chain(self.chats.iter().cloned()).collect()
+    }
+
+    fn check_place(&self, place: &str) -> Result<(), String> {
+        self.place(place).map(drop)
+    }
+
+    fn repeats(&self, _place: &str) -> Repeats {
+        Repeats::Idempotent { within: Some(REMEMBERED) }
+    }
+
+    fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
+        self.try_send(place, attempt).map(|tried| tried.unwrap_or_else(|failed| failed)).boxed()
     }
 }
 

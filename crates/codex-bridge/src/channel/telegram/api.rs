@@ -1,19 +1,19 @@
-//! Telegram's `sendMessage` (Bot API 10.3). Plain text: no parse mode, no previews of links.
-//!
-//! The API has no key against repetitions, so what is sent again is marked.
+//! Telegram's Bot API (10.3): a bot's methods, its chats, and what an answer to `sendMessage` means. Plain text: no parse
+//! mode, no previews of links.
 
-use codex_bridge_core::outbox::sender::Refusal;
-use codex_bridge_core::outbox::{Attempt, Outcome};
-use serde_json::{Value, json};
+use std::fmt;
 use std::time::Duration;
 
-use super::http::{self, Get, Post, Reply};
-use super::text::{self, Limit};
-use super::{Env, found};
-use crate::config::notify::{self, Chat};
+use codex_bridge_core::outbox::Outcome;
+use codex_bridge_core::outbox::sender::Refusal;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::channel::http::{self, Call, Reply};
+use crate::channel::text::Limit;
 
 /// Telegram's own server.
-const API: &str = "https://api.telegram.org";
+pub const API: &str = "https://api.telegram.org";
 /// The longest message.
 pub const LIMIT: Limit = Limit::Utf16(4096);
 
@@ -24,8 +24,8 @@ pub struct Bot {
     id: String,
 }
 
-impl std::fmt::Debug for Bot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Bot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bot").field("id", &self.id).finish_non_exhaustive()
     }
 }
@@ -49,21 +49,32 @@ impl Bot {
 
     /// Calls a method.
     pub async fn call(&self, method: &str, body: &Value) -> Result<Reply, http::Error> {
-        Post::json(format!("{}/{method}", self.base), body).send().await
+        Call::post(format!("{}/{method}", self.base), body).send().await
     }
 
     /// Asks for a list, which may be long in coming and in length.
     pub async fn list(&self, method_and_query: &str, timeout: Duration) -> Result<Reply, http::Error> {
-        Get { url: format!("{}/{method_and_query}", self.base), headers: Vec::new(), timeout }.send().await
+        Call { timeout, ..Call::get(format!("{}/{method_and_query}", self.base)) }.send().await
     }
 }
 
-/// A bot that tells the operator's chats something.
-#[derive(Debug)]
-pub struct Telegram {
-    bot: Bot,
-    home: Option<Chat>,
-    chats: Vec<Chat>,
+/// A chat of Telegram's: a number or an `@name`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Chat {
+    /// Its number.
+    Number(i64),
+    /// Its name.
+    Name(String),
+}
+
+impl fmt::Display for Chat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Name(name) => name.fmt(f),
+        }
+    }
 }
 
 /// A chat, and a topic of it.
@@ -73,6 +84,15 @@ pub struct Place {
     pub chat: Chat,
     /// The topic, if it is in one.
     pub topic: Option<i64>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.topic {
+            Some(topic) => write!(f, "{}:{topic}", self.chat),
+            None => self.chat.fmt(f),
+        }
+    }
 }
 
 impl Place {
@@ -98,47 +118,6 @@ impl Place {
             body["message_thread_id"] = topic.into();
         }
         body
-    }
-}
-
-impl Telegram {
-    /// As configured, or why it cannot be used.
-    pub fn new(settings: &notify::Telegram, env: Env<'_>) -> Result<Self, String> {
-        let token =
-            found(settings.token.as_ref(), settings.token_env.as_deref(), env)?.ok_or("it has no token")?;
-        let bot = Bot::new(&token, settings.api_base.as_deref())?;
-        let home = settings.chat.clone();
-        let chats = home.iter().chain(&settings.chats).cloned().collect();
-        Ok(Self { bot, home, chats })
-    }
-
-    /// The targets that there are.
-    pub fn targets(&self) -> Vec<String> {
-        let home = self.home.is_some().then(|| "telegram".to_owned());
-        home.into_iter().chain(self.chats.iter().map(|chat| format!("telegram:{chat}"))).collect()
-    }
-
-    /// What stands behind `telegram`: nothing, `:CHAT` or `:CHAT:THREAD`. Only the operator's chats are known.
-    pub fn place(&self, rest: Option<&str>) -> Result<Place, String> {
-        let Some(rest) = rest else {
-            let chat = self.home.clone().ok_or("no chat is set for it; name one")?;
-            return Ok(Place { chat, topic: None });
-        };
-        let place = Place::parse(rest);
-        let is_known =
-            |place: &Place| self.chats.iter().any(|known| known.to_string() == place.chat.to_string());
-        match place {
-            Ok(place) if !is_known(&place) => Err("that chat is not one of the operator's".to_owned()),
-            place => place,
-        }
-    }
-
-    pub async fn send(&self, place: &Place, attempt: &Attempt) -> Outcome {
-        let body = place.message(&text::text(&attempt.notice, attempt.may_be_duplicate, LIMIT));
-        match self.bot.call("sendMessage", &body).await {
-            Ok(reply) => outcome(&reply),
-            Err(error) => error.into(),
-        }
     }
 }
 

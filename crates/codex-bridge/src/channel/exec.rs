@@ -7,13 +7,18 @@ use std::time::Duration;
 
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Attempt, Outcome};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Deserialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, Command};
 
 use super::http::MOST_PATIENCE_S;
+use super::settings::{Opening, Way};
 use super::text::{self, Limit};
-use crate::config::notify;
+use super::webhook::{data, task_id};
+use super::{Channel, Platform};
 
 /// How long a program may take, unless told otherwise.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,52 +32,53 @@ const STDERR_BYTES: usize = 2_048;
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// A program of the operator's.
-#[derive(Debug)]
-pub struct Exec {
-    program: String,
-    args: Vec<String>,
-    limit: Limit,
-    timeout: Duration,
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The program and its arguments. No shell is involved.
+    pub argv: Vec<String>,
+    /// The longest message on its stdin, in characters.
+    pub limit: Option<usize>,
+    /// How long it may take.
+    pub timeout_s: Option<u64>,
 }
 
-impl Exec {
-    /// As configured, or why it cannot be used.
-    pub fn new(settings: &notify::Exec) -> Result<Self, String> {
-        let (program, args) = settings.argv.split_first().ok_or("its argv is empty")?;
-        if settings.timeout_s.is_some_and(|seconds| seconds > MOST_PATIENCE_S) {
+impl Platform for Settings {
+    fn open(&self, _opening: &Opening<'_>) -> Result<Way, String> {
+        if self.argv.is_empty() {
+            return Err("its argv is empty".to_owned());
+        }
+        if self.timeout_s.is_some_and(|seconds| seconds > MOST_PATIENCE_S) {
             return Err(format!("its timeout_s can be at most {MOST_PATIENCE_S}"));
         }
-        Ok(Self {
-            program: program.clone(),
-            args: args.to_vec(),
-            limit: Limit::Chars(settings.limit.unwrap_or(TEXT_CHARS)),
-            timeout: settings.timeout_s.map_or(PATIENCE, Duration::from_secs),
-        })
+        Ok(Way::Sends(Arc::new(self.clone())))
     }
+}
 
-    pub async fn send(&self, attempt: &Attempt) -> Outcome {
-        let message = text::text(&attempt.notice, attempt.may_be_duplicate, self.limit);
+impl Settings {
+    async fn run(&self, attempt: &Attempt) -> Outcome {
+        let limit = Limit::Chars(self.limit.unwrap_or(TEXT_CHARS));
+        let message = text::text(&attempt.notice, attempt.may_be_duplicate, limit);
         let mut child = match self.command(attempt).spawn() {
             Ok(child) => child,
             Err(error) => {
-                return Outcome::failed(Refusal::Later, format!("{} cannot be run: {error}", self.program));
+                return Outcome::failed(Refusal::Later, format!("{} cannot be run: {error}", self.argv[0]));
             }
         };
         let _group = Group::of(&child);
-        match tokio::time::timeout(self.timeout, run(&mut child, &message)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Outcome::in_doubt(format!("it took longer than {} s", self.timeout.as_secs())),
-        }
+        let timeout = self.timeout_s.map_or(PATIENCE, Duration::from_secs);
+        let finished = tokio::time::timeout(timeout, finish(&mut child, &message)).await;
+        finished.unwrap_or_else(|_| Outcome::in_doubt(format!("it took longer than {} s", timeout.as_secs())))
     }
 
     fn command(&self, attempt: &Attempt) -> Command {
         let notice = &attempt.notice;
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new(&self.argv[0]);
         command
-            .args(&self.args)
+            .args(&self.argv[1..])
             .current_dir("/")
             .env("CODEX_BRIDGE_DELIVERY_ID", attempt.key.as_str())
-            .env("CODEX_BRIDGE_TASK_ID", super::task_id(notice))
+            .env("CODEX_BRIDGE_TASK_ID", task_id(notice))
             .env("CODEX_BRIDGE_EVENT", notice.occasion().as_str())
             .env("CODEX_BRIDGE_TITLE", text::title(notice))
             .env("CODEX_BRIDGE_MAY_BE_DUPLICATE", if attempt.may_be_duplicate { "1" } else { "" })
@@ -81,7 +87,7 @@ impl Exec {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        let json = super::data(attempt).to_string();
+        let json = data(attempt).to_string();
         if json.len() <= JSON_BYTES {
             command.env("CODEX_BRIDGE_NOTICE", json);
         }
@@ -89,7 +95,13 @@ impl Exec {
     }
 }
 
-async fn run(child: &mut Child, message: &str) -> Outcome {
+impl Channel for Settings {
+    fn send<'a>(&'a self, _place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
+        self.run(attempt).boxed()
+    }
+}
+
+async fn finish(child: &mut Child, message: &str) -> Outcome {
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let complaint = Arc::new(Mutex::new(Vec::new()));
     let reader = stderr.map(|stderr| tokio::spawn(keep(stderr, Arc::clone(&complaint))));

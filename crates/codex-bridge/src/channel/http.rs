@@ -1,4 +1,4 @@
-//! One POST, on a thread of its own: what came back, or whether it may have arrived all the same.
+//! One call, on a thread of its own: what came back, or whether it may have arrived all the same.
 //!
 //! Nothing of the address is in what it says: for many services the address is the secret.
 
@@ -10,6 +10,7 @@ use codex_bridge_core::outbox::Outcome;
 use codex_bridge_core::outbox::sender::Refusal;
 use jiff::{Timestamp, fmt::rfc2822};
 use serde_json::Value;
+use ureq::http::Request;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Timeout};
 
@@ -61,42 +62,15 @@ impl From<Error> for Outcome {
     }
 }
 
-/// What is asked for.
+/// What is asked for, or sent.
 #[derive(Debug)]
-pub struct Get {
+pub struct Call {
     /// Where.
-    pub url: String,
-    /// Headers.
-    pub headers: Vec<(&'static str, String)>,
-    /// How long an answer may take.
-    pub timeout: Duration,
-}
-
-impl Get {
-    /// Asks.
-    pub async fn send(self) -> Result<Reply, Error> {
-        let asked = tokio::task::spawn_blocking(move || self.send_blocking()).await;
-        asked.unwrap_or_else(|_| Err(Error::InDoubt("the attempt broke off".to_owned())))
-    }
-
-    fn send_blocking(self) -> Result<Reply, Error> {
-        let mut request = AGENT.get(&self.url).config().timeout_global(Some(self.timeout)).build();
-        for (name, value) in &self.headers {
-            request = request.header(*name, value);
-        }
-        Ok(Reply::read(request.call().map_err(|error| broken(&error))?, LIST_BYTES))
-    }
-}
-
-/// What is sent.
-#[derive(Debug)]
-pub struct Post {
-    /// Where to.
     pub url: String,
     /// Beside the content type.
     pub headers: Vec<(&'static str, String)>,
-    /// JSON.
-    pub body: String,
+    /// The JSON of a POST; without it, it is a GET.
+    pub body: Option<String>,
     /// How long an answer may take.
     pub timeout: Duration,
 }
@@ -112,30 +86,38 @@ pub struct Reply {
     pub body: Value,
 }
 
-impl Post {
-    /// A POST of JSON.
-    pub fn json(url: impl Into<String>, body: &Value) -> Self {
-        Self { url: url.into(), headers: Vec::new(), body: body.to_string(), timeout: PATIENCE }
+impl Call {
+    /// Asks for something.
+    pub fn get(url: impl Into<String>) -> Self {
+        Self { url: url.into(), headers: Vec::new(), body: None, timeout: PATIENCE }
     }
 
-    /// Sends it.
+    /// A POST of JSON.
+    pub fn post(url: impl Into<String>, body: &Value) -> Self {
+        Self { body: Some(body.to_string()), ..Self::get(url) }
+    }
+
+    /// Makes it.
     pub async fn send(self) -> Result<Reply, Error> {
         let sent = tokio::task::spawn_blocking(move || self.send_blocking()).await;
         sent.unwrap_or_else(|_| Err(Error::InDoubt("the attempt broke off".to_owned())))
     }
 
     fn send_blocking(self) -> Result<Reply, Error> {
-        let mut request = AGENT
-            .post(&self.url)
-            .config()
-            .timeout_global(Some(self.timeout))
-            .build()
-            .header("content-type", "application/json");
+        let mut request = Request::builder().uri(&self.url);
         for (name, value) in &self.headers {
             request = request.header(*name, value);
         }
-        let response = request.send(self.body.as_str()).map_err(|error| broken(&error))?;
-        Ok(Reply::read(response, ANSWER_BYTES))
+        let (timeout, wrong) = (Some(self.timeout), |_| Error::Address);
+        let (called, limit) = if let Some(body) = self.body {
+            let post = request.method("POST").header("content-type", "application/json").body(body);
+            let post = AGENT.configure_request(post.map_err(wrong)?).timeout_global(timeout).build();
+            (AGENT.run(post), ANSWER_BYTES)
+        } else {
+            let get = AGENT.configure_request(request.body(()).map_err(wrong)?).timeout_global(timeout);
+            (AGENT.run(get.build()), LIST_BYTES)
+        };
+        Ok(Reply::read(called.map_err(|error| broken(&error))?, limit))
     }
 }
 
