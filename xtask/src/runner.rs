@@ -1,7 +1,6 @@
 //! Runs the tests on our terminal and notes which of them passed. Knows the output of nextest and of `cargo test`.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -47,11 +46,7 @@ impl Runner {
     /// All tests of the workspace. Random tests try the same cases each time, so that a change is judged by what it changes; new
     /// ones are tried by `prove`.
     pub fn tests(self) -> Tests {
-        let tests = self.all().env("PROPTEST_RNG_SEED", "1");
-        match self {
-            Self::Nextest if env::var_os("CI").is_some() => tests.args(&["--profile=ci"]),
-            _ => tests,
-        }
+        self.all().env("PROPTEST_RNG_SEED", "1")
     }
 
     fn all(self) -> Tests {
