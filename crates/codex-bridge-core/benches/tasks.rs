@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use codex_bridge_core::event::Line;
 use codex_bridge_core::{Bridge, News};
 use codex_session::{OwnCodex, Session, SessionConfig, SessionEvent, TurnOptions};
-use codex_wire::host::{KeeperCommand, keeper, proc};
+use codex_wire::host::{KeeperCommand, keeper};
+use codex_wire::os::process;
 use codex_wire::transport::stdio::Spawn;
 use scripted_model::Scenario;
 use testkit::rig;
@@ -166,9 +167,9 @@ async fn memory_of_own_processes(bench: &Workbench) -> u64 {
 
 /// Proportional set size of these processes and all below them: shared pages are counted once.
 fn pss_of_trees(heads: &BTreeSet<u32>) -> u64 {
-    let all = proc::all();
+    let all = process::all();
     let mut pids: BTreeSet<u32> =
-        proc::descendants_in(&all, heads).into_iter().map(|process| process.pid).collect();
+        process::descendants_in(&all, heads).into_iter().map(|process| process.pid).collect();
     pids.extend(heads);
     pids.into_iter().map(pss).sum()
 }

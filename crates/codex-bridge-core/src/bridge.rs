@@ -382,7 +382,7 @@ impl Bridge {
         let (reply, done) = oneshot::channel();
         if runner.send(runner::Command::Interrupt { reply }).await.is_ok() {
             // Answered when the turn has ended, whichever way.
-            let _ = done.await;
+            done.await.ok();
         }
         self.view(self.find(task.id.as_str()).await?).await
     }
@@ -466,7 +466,7 @@ impl Bridge {
     /// Comes back when nobody shall wait any longer.
     pub async fn until_closing(&self) {
         // An error would mean that the sender, which we hold, has gone.
-        let _ = self.inner.closing.subscribe().wait_for(|closes| *closes).await;
+        self.inner.closing.subscribe().wait_for(|closes| *closes).await.ok();
     }
 
     /// Lets go of everything as a crash would, except that it is tidy: changes that were begun are carried out, turns

@@ -20,7 +20,7 @@ pub fn arm(point: &str) {
         point.rsplit_once(':').map_or((point, 1), |(name, nth)| (name, nth.parse().unwrap_or(1)));
     let armed = Armed { name: name.to_owned(), skip: nth.max(1) - 1, hits: AtomicU64::new(0) };
     // A second arming is ignored: the first one stands.
-    let _ = ARMED.set(armed);
+    ARMED.set(armed).ok();
 }
 
 /// Dies here, as by `kill -9`, if this point is armed.
@@ -29,7 +29,7 @@ pub(crate) fn hit(name: &str) {
         && armed.name == name
         && armed.hits.fetch_add(1, Ordering::SeqCst) == armed.skip
     {
-        eprintln!("failpoint {name}: the program dies here, as it was told to");
+        tracing::error!("failpoint {name}: the program dies here, as it was told to");
         std::process::abort();
     }
 }

@@ -24,6 +24,7 @@ pub mod seal;
 pub mod skills;
 pub mod store;
 pub mod task;
+pub mod telemetry;
 pub mod token;
 pub mod trust;
 

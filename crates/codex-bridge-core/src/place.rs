@@ -6,6 +6,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use codex_wire::os::file::NAME_ONLY;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -49,7 +50,7 @@ impl Place {
     /// Where a real path leads now.
     pub fn of(path: &Path) -> Result<Self, Error> {
         let unusable = |source: std::io::Error| Error::Unusable { path: path.to_owned(), source };
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = NAME_ONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let real = path.canonicalize().map_err(unusable)?;
         if real != path {
             return Err(Error::Link { path: path.to_owned(), now: real });

@@ -11,11 +11,14 @@ use std::time::Duration;
 use codex_session::{Failure, FailureKind, Session, TurnOptions, TurnResult, WorkLimit};
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
+use tracing::field::Empty;
+use tracing::{Instrument, Span, error, error_span, info, warn};
 
 use crate::bridge::{Bridge, Inner};
 use crate::failpoint;
 use crate::store::{self, Write};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord};
+use crate::telemetry::TurnSpan;
 use crate::trust::Trust;
 
 mod ending;
@@ -77,6 +80,8 @@ struct Runner<'a> {
     was_interrupting: bool,
     /// How far the directory was trusted when the thread was opened: that holds for the whole turn.
     trust: Trust,
+    /// What a collector is told of the turn.
+    telemetry: TurnSpan,
 }
 
 /// Runs the task's open turn to its end. A store that fails leaves the task as it stands, to be set right at the next
@@ -89,14 +94,16 @@ pub(crate) async fn run(
 ) {
     let mut mailbox = Mailbox::new(Bridge { inner }, task_id, commands);
     loop {
-        let done = match Runner::load(&mut mailbox).await {
-            Ok(Some(mut runner)) => runner.drive(mode).await.is_ok(),
-            Ok(None) => true,
-            Err(_) => false,
+        let ran = match Runner::load(&mut mailbox).await {
+            Ok(Some(mut runner)) => {
+                let span = runner.span();
+                runner.drive(mode).instrument(span).await
+            }
+            Ok(None) => return,
+            Err(error) => Err(error),
         };
-        if done {
-            return;
-        }
+        let Err(error) = ran else { return };
+        error!(task = %mailbox.task_id, %error, "the store failed; the turn is taken up again in a moment");
         // The store failed. The turn goes on without us: it is taken up again when the store is back.
         mailbox.pause().await;
         mode = Mode::Recovered;
@@ -110,6 +117,7 @@ impl<'a> Runner<'a> {
         let turn = inner.store.turns(&mailbox.task_id).await?.pop();
         let open = turn.filter(|turn| turn.progress != TurnProgress::Ended);
         let Some((task, turn)) = task.zip(open) else { return Ok(None) };
+        let telemetry = TurnSpan::begin(&task, &turn);
         Ok(Some(Self {
             mailbox,
             began_at: turn.created_at,
@@ -128,7 +136,13 @@ impl<'a> Runner<'a> {
             host_was_lost: false,
             was_interrupting: false,
             trust: Trust::Hostile,
+            telemetry,
         }))
+    }
+
+    /// What every line of the log about this turn says. The host is not known before the thread is opened.
+    fn span(&self) -> Span {
+        error_span!("turn", task = %self.task.id, turn = self.turn.number, host = Empty)
     }
 
     async fn drive(&mut self, mode: Mode) -> Result<(), store::Error> {
@@ -140,6 +154,7 @@ impl<'a> Runner<'a> {
         let Some(prompt) = self.prompt() else { return self.end(unreadable()).await };
         self.settle_trust(mode);
         self.begin().await?;
+        info!(recovered = mode == Mode::Recovered, "the turn begins");
         let (journal, mut told) = mpsc::channel(JOURNAL);
         let opened = self.open(&mut told, journal, mode).await?;
         let Some(session) = opened else { return Ok(()) };
@@ -236,8 +251,11 @@ impl<'a> Runner<'a> {
     /// began and is not any more. Should it fail, the next turn opens the thread anew all the same.
     async fn unload_if_distrusted(&self) {
         let is_distrusted = self.inner.config.trust_of(&self.task.settings) != Trust::Trusted;
-        if self.trust == Trust::Trusted && is_distrusted {
-            let _ = self.inner.unload_thread(&self.task).await;
+        if self.trust == Trust::Trusted
+            && is_distrusted
+            && let Err(error) = self.inner.unload_thread(&self.task).await
+        {
+            warn!(%error, "the thread of a directory that is not trusted any more stays loaded for now");
         }
     }
 
@@ -306,5 +324,5 @@ fn unreadable() -> TurnResult {
 /// Stops the turn. Not waited for: the session waits for the journal, which the caller reads.
 fn stop(session: &Session) {
     let session = session.clone();
-    tokio::spawn(async move { session.interrupt().await });
+    tokio::spawn(async move { session.interrupt().await }.in_current_span());
 }

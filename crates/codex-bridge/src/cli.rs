@@ -37,7 +37,7 @@ mod lending;
 mod logs;
 mod man;
 mod mcp;
-mod output;
+pub mod output;
 mod prompt;
 mod ps;
 mod release;
@@ -232,8 +232,8 @@ pub fn run() -> ExitCode {
 fn told(failure: &Failure, as_json: bool) -> ExitCode {
     match failure.code {
         Code::ReaderGone => {}
-        _ if as_json => eprintln!("{}", failure.to_json()),
-        _ => eprintln!("error: {failure}"),
+        _ if as_json => output::note(failure.to_json()),
+        _ => output::note(format!("error: {failure}")),
     }
     ExitCode::from(failure.code.exit() as u8)
 }
@@ -244,7 +244,7 @@ fn misread(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args().any(|word| word == "--json");
     if !error.use_stderr() || !wants_json {
         // Nobody may be there to read it.
-        let _ = error.print();
+        error.print().ok();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
     }
     let sentence = error.to_string();

@@ -36,6 +36,7 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::calls::{self, DELEGATE_HEADER, HOME_HEADER, percent_encoded, query};
+use crate::cli::output;
 use crate::failure::{Code, Failure, Problem, Wrapped};
 use crate::paths::Paths;
 use crate::view;
@@ -362,7 +363,8 @@ fn warn_of_other_home(response: &Response<Body>, has_warned: &AtomicBool) {
     let Some(ours) = std::env::var_os("CODEX_HOME").filter(|home| !home.is_empty()) else { return };
     if ours.to_str() != Some(theirs) && !has_warned.swap(true, Ordering::Relaxed) {
         let theirs = if theirs.is_empty() { "~/.codex" } else { theirs };
-        eprintln!("warning: the daemon works with CODEX_HOME {theirs}, not with {}", ours.display());
+        let ours = ours.display();
+        output::note(format!("warning: the daemon works with CODEX_HOME {theirs}, not with {ours}"));
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use codex_binary::{Codex, Search, Support, find, pinned};
 
+use crate::cli::output;
 use crate::failure::{Code, Failure};
 use crate::tool_path;
 
@@ -28,7 +29,7 @@ fn install(data_dir: &Path, path: &OsString) -> Result<Codex, pinned::Error> {
     if let Some(codex) = pinned::installed(&into) {
         return Ok(codex);
     }
-    eprintln!("installing codex {} from npm into {} …", pinned::PINNED_VERSION, into.display());
+    output::note(format!("installing codex {} from npm into {} …", pinned::PINNED_VERSION, into.display()));
     pinned::install(&into, path)
 }
 

@@ -80,6 +80,8 @@ pub struct File {
     pub keep_events: u32,
     /// Whether an MCP server of ours may run below a Codex of ours.
     pub allow_nested_mcp: bool,
+    /// What is logged, and how.
+    pub log: crate::log::Settings,
     /// Where callers with a token are answered.
     pub http: Http,
     /// Where chats may have Codex work, by name.
@@ -119,6 +121,7 @@ impl Default for File {
             keep_days: 30,
             keep_events: 10_000,
             allow_nested_mcp: false,
+            log: crate::log::Settings::default(),
             http: Http::default(),
             workspaces: BTreeMap::new(),
             channels: BTreeMap::new(),
@@ -373,6 +376,9 @@ mod tests {
             ),
             ("[workspaces]\nsite = \"site\"", "line 2, \"site\": site must be a whole path"),
             ("[env]\npass = [\"A=B\"]", "line 2, \"pass\": \"A=B\" is not the name of a variable"),
+            ("[log]\nfilter = \"a=b=c\"", "line 2, \"filter\": \"a=b=c\" is not a filter"),
+            ("[log]\nformat = \"xml\"", "line 2, \"format\": unknown variant `xml`"),
+            ("[log]\notlp = \"localhost:4318\"", "line 2, \"otlp\": \"localhost:4318\" is not an address"),
             (
                 "allow_permanent_rules = true",
                 "line 1, \"allow_permanent_rules\": rules for good cannot be allowed",

@@ -35,6 +35,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tracing::{debug, info, warn};
 
 use crate::calls;
 use crate::channel::registry::Registry;
@@ -44,7 +45,7 @@ use crate::failure::{Code, Failure};
 use crate::http::{self, End};
 use crate::paths::{Paths, cannot, variable};
 use crate::peer::{self, Peer};
-use crate::{daemon_log, mcp, tool_path, view, web};
+use crate::{log, mcp, tool_path, view, web};
 use hosting::Hosting;
 use port::Port;
 use serving::Limits;
@@ -88,11 +89,12 @@ pub fn serve(paths: &Paths, orders: Orders) -> Result<(), Failure> {
     let start = orders.start;
     if start == Start::Detached {
         // Refused only to the leader of a process group, which a child of ours is not.
-        let _ = rustix::process::setsid();
+        rustix::process::setsid().ok();
     }
     raise_descriptor_limit();
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::internal)?;
-    let outcome = runtime.block_on(run(paths, orders));
+    let mut exporter = None;
+    let outcome = runtime.block_on(run(paths, orders, &mut exporter));
     if let Err(failure) = &outcome
         && start == Start::Detached
     {
@@ -100,6 +102,9 @@ pub fn serve(paths: &Paths, orders: Orders) -> Result<(), Failure> {
     }
     // Whatever drives a turn stops here: hosts go on by themselves, and the next daemon takes over.
     runtime.shutdown_timeout(LET_GO);
+    if let Some(exporter) = exporter {
+        exporter.finish();
+    }
     match outcome? {
         End::WithHosts => end_hosts(paths),
         End::LeaveHosts | End::Never => Ok(()),
@@ -114,11 +119,13 @@ pub(crate) fn raise_descriptor_limit() {
     if limit.current.is_some_and(|current| current < wanted) {
         limit.current = Some(wanted);
         // It works with fewer as well.
-        let _ = setrlimit(Resource::Nofile, limit);
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            debug!(%error, "the limit of descriptors stays as it is");
+        }
     }
 }
 
-async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
+async fn run(paths: &Paths, orders: Orders, exporter: &mut Option<log::Exporter>) -> Result<End, Failure> {
     if peer::is_below_a_host(std::process::id()) {
         let message = "a daemon cannot be started by what Codex runs";
         return Err(Failure::new(Code::PeerRefused, message).hint("start it from a shell of your own"));
@@ -129,12 +136,13 @@ async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     paths.prepare()?;
     let _held = lock::hold(paths)?;
     let mut file = config::load(paths)?;
+    let redactor = Redactor::knowing(file.secrets(&variable));
+    *exporter = log::start(&file.log, &redactor);
     let port = Port::open(&orders, &file.http).await?;
     let hosting = Hosting::of(paths, &mut file).await?;
     let codex = hosting.codex.clone();
     let codex_home = codex_home(&file);
     let about = about(paths, &hosting, codex_home.as_deref(), port.as_ref());
-    let redactor = Redactor::knowing(file.secrets(&variable));
     // Known before anything is sent: what is for a channel that is not served yet waits, and is not given up.
     let channels = Registry::new(&file.channels, &file.notify, file.around(&variable, None, &redactor));
     let channels = Arc::new(channels);
@@ -165,7 +173,10 @@ async fn run(paths: &Paths, orders: Orders) -> Result<End, Failure> {
     notify::tell("STOPPING=1");
     bridge.abandon().await;
     // The next daemon makes its own; a file without a listener only says less clearly that nobody is there.
-    let _ = fs::remove_file(paths.socket());
+    if let Err(error) = fs::remove_file(paths.socket()) {
+        warn!(%error, "the socket could not be removed");
+    }
+    info!("the daemon ends");
     if let Some(failure) = stopped.get() {
         return Err(failure.clone());
     }
@@ -183,8 +194,8 @@ async fn open_bridge(paths: &Paths, config: Config, channels: &Registry) -> Resu
 
 fn listen(paths: &Paths) -> Result<UnixListener, Failure> {
     let socket = paths.socket();
-    // What lies there is of a daemon that died: we hold the lock.
-    let _ = fs::remove_file(&socket);
+    // What lies there is of a daemon that died: we hold the lock. A file that stays is told of by `bind`.
+    fs::remove_file(&socket).ok();
     let listener = UnixListener::bind(&socket).map_err(|error| cannot("listen on", &socket, &error))?;
     let closed = fs::set_permissions(&socket, fs::Permissions::from_mode(0o600));
     closed.map_err(|error| cannot("close", &socket, &error))?;
@@ -199,14 +210,16 @@ fn end_on_signals(ending: Arc<watch::Sender<End>>) -> Result<(), Failure> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        let _ = ending.send(End::LeaveHosts);
+        // An error would mean that nobody is left who could end.
+        ending.send(End::LeaveHosts).ok();
     });
     Ok(())
 }
 
 /// Comes back when the end is told.
 async fn told(mut ended: watch::Receiver<End>) {
-    let _ = ended.wait_for(|end| *end != End::Never).await;
+    // Without a sender the daemon has ended.
+    ended.wait_for(|end| *end != End::Never).await.ok();
 }
 
 fn announce(start: Start, paths: &Paths, codex: &Codex, port: Option<&Port>, hints: &[String]) {
@@ -214,25 +227,23 @@ fn announce(start: Start, paths: &Paths, codex: &Codex, port: Option<&Port>, hin
         eprintln!("hint: {}: {hint}", paths.config_file.display());
     }
     if codex.version.support() == Support::Newer {
-        eprintln!(
-            "warning: codex {} is newer than what was tested ({})",
-            codex.version,
-            codex_binary::TESTED
-        );
+        warn!("codex {} is newer than what was tested ({})", codex.version, codex_binary::TESTED);
     }
-    eprintln!("codex-bridge {} listens on {}", env!("CARGO_PKG_VERSION"), paths.socket().display());
+    info!("codex-bridge {} listens on {}", env!("CARGO_PKG_VERSION"), paths.socket().display());
     if let Some(port) = port {
-        eprintln!("and on http://{}, for whoever has a token", port.address());
+        info!("and on http://{}, for whoever has a token", port.address());
         if let Some(page) = port.page() {
-            eprintln!("the page: {page}");
+            info!("the page: {page}");
         }
     }
-    eprintln!("codex {} at {}", codex.version, codex.executable.display());
+    info!("codex {} at {}", codex.version, codex.executable.display());
     if start == Start::Detached {
         report(&Report::Ready);
         // Nobody reads the pipe any more; what is written from here on belongs to the log.
-        let _ = rustix::stdio::dup2_stdout(std::io::stderr());
-        tokio::spawn(daemon_log::keep_short(paths.log()));
+        if let Err(error) = rustix::stdio::dup2_stdout(std::io::stderr()) {
+            warn!(%error, "stdout does not lead to the log");
+        }
+        tokio::spawn(log::file::keep_short(paths.log()));
     }
     notify::tell("READY=1");
 }
@@ -241,7 +252,7 @@ fn announce(start: Start, paths: &Paths, codex: &Codex, port: Option<&Port>, hin
 fn report(report: &Report) {
     let line = serde_json::to_string(report).unwrap_or_default();
     // A caller that has gone needs no report.
-    let _ = writeln!(std::io::stdout(), "{line}");
+    writeln!(std::io::stdout(), "{line}").ok();
 }
 
 /// The CODEX_HOME of tasks: the operator's, or that of the daemon's own environment.

@@ -13,6 +13,7 @@ use codex_bridge_core::task::TaskId;
 use codex_bridge_core::{Bridge, News};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tracing::info;
 
 use crate::failure::Failure;
 use crate::view::{Aside, Event, Live};
@@ -163,7 +164,8 @@ impl Follower {
             // The task may have finished, which ends a log that is followed to that point.
             Ok(News::Task(_)) if self.until == Until::Finished => self.read_on(),
             Ok(_) => {}
-            Err(RecvError::Lagged(_)) => {
+            Err(RecvError::Lagged(missed)) => {
+                info!(task = %self.task_id, missed, "a slow reader missed news; it reads on in the store");
                 (self.news, self.open) = self.bridge.join(&self.task_id);
                 self.read_on();
             }

@@ -31,10 +31,11 @@ mod tries;
 mod trust;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Json;
 use axum::Router;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::HeaderValue;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -43,10 +44,13 @@ use codex_bridge_core::desk::{Caller, Desk};
 use codex_bridge_core::token::Role;
 use codex_bridge_core::trust::TrustedRoots;
 use tokio::sync::{Mutex, watch};
+use tracing::level_filters::LevelFilter;
+use tracing::{debug, warn};
 
 use crate::calls::{DELEGATE_HEADER, HOME_HEADER};
 use crate::channel::registry::Registry;
 use crate::config::File;
+use crate::failure::Failure;
 use crate::paths::Paths;
 use crate::peer::{self, Peer, Standing};
 use crate::view;
@@ -138,7 +142,7 @@ impl App {
     /// Comes back when the daemon ends.
     pub async fn ended(&self) {
         // An error would mean that the sender, which we hold, has gone.
-        let _ = self.ending.subscribe().wait_for(|end| *end != End::Never).await;
+        self.ending.subscribe().wait_for(|end| *end != End::Never).await.ok();
     }
 }
 
@@ -153,7 +157,24 @@ pub fn router(app: App, pages: Router<App>) -> Router {
         .method_not_allowed_fallback(problem::wrong_method)
         .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
         .layer(middleware::map_response(problem::in_our_words))
+        .layer(middleware::from_fn(logged))
         .with_state(app)
+}
+
+/// Logs requests, at debug level. By their route: a path may hold a secret.
+async fn logged(request: Request, next: Next) -> Response {
+    // Not by `enabled!`: filters of layers take its answer for that to the next event, which is lost then.
+    if LevelFilter::current() < LevelFilter::DEBUG {
+        return next.run(request).await;
+    }
+    let (about, method) = (request.extensions(), request.method().clone());
+    let caller = about.get::<Caller>().map(|caller| caller.name.clone());
+    let route = about.get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let began = Instant::now();
+    let response = next.run(request).await;
+    let (status, ms) = (response.status().as_u16(), began.elapsed().as_millis());
+    debug!(%method, route, caller, status, ms, "a request was answered");
+    response
 }
 
 /// What a route gives back.
@@ -173,6 +194,11 @@ fn delegated(caller: Caller, request: &Request) -> Caller {
     words.iter().fold(caller, |caller, word| caller.delegate(role(word).unwrap_or(Role::Viewer)))
 }
 
+fn refused(failure: Failure) -> Response {
+    warn!(why = failure.message, "a process was refused at the socket");
+    Refusal::from(failure).into_response()
+}
+
 /// Lets in whom the socket is for, and says in every answer which home the tasks use.
 async fn only_people(
     State((app, shares)): State<(App, Arc<Shares>)>,
@@ -183,9 +209,9 @@ async fn only_people(
     let caller = match peer.standing() {
         Ok(Standing::Outside) => delegated(Caller::owner(), &request),
         Ok(Standing::BelowAHost) if app.file.allow_nested_mcp => delegated(Caller::nested(), &request),
-        Ok(Standing::BelowAHost) => return Refusal::from(peer::started_by_codex()).into_response(),
-        Ok(Standing::Unknown) => return Refusal::from(peer::of_unknown_origin()).into_response(),
-        Err(failure) => return Refusal::from(failure).into_response(),
+        Ok(Standing::BelowAHost) => return refused(peer::started_by_codex()),
+        Ok(Standing::Unknown) => return refused(peer::of_unknown_origin()),
+        Err(failure) => return refused(failure),
     };
     let answering = match shares.answering(&caller, &request) {
         Ok(answering) => answering,

@@ -9,8 +9,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use codex_wire::host::proc::random_id;
 use codex_wire::host::record::SOCKET_PATH_MAX_BYTES;
+use codex_wire::os::process::random_id;
 use rustix::process::geteuid;
 
 use crate::failure::{Code, Failure};
@@ -118,7 +118,7 @@ impl Paths {
         let dir = self.config_file.parent().filter(|dir| !self.is_config_named && !dir.exists());
         if let Some(dir) = dir {
             // What the daemon cannot make, its commands cannot make either.
-            let _ = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+            DirBuilder::new().recursive(true).mode(0o700).create(dir).ok();
         }
     }
 

@@ -5,21 +5,14 @@
 //! host's mark or lives in another pid namespace is refused; and while a host has lost its keeper, so that its orphans
 //! cannot be told from others, whoever may be one. What each sign proves stands in [`codex_wire::host::origin`].
 //!
-//! A connection is judged once, when it is accepted, by the process that made it. `SO_PEERPIDFD` (Linux 6.5) gives a handle
-//! on that very process: its number cannot have gone to somebody else while the handle says that it lives. Without it the
-//! number and the start time have to be the same before and after; a number that went to somebody else between the
-//! connect and the accept is not noticed then. Whoever the process gives the connection to speaks in its name.
-
-use std::fs;
-use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+//! A connection is judged once, when it is accepted, by the process that made it, which [`codex_wire::os::peer`] tells.
+//! Whoever the process gives the connection to speaks in its name.
 
 use codex_wire::host::lineage;
 use codex_wire::host::origin::{self, Origin, Suspect};
-use codex_wire::host::proc::{self, Process, Stat};
 use codex_wire::host::record::MARKER;
-use nix::errno::Errno;
-use nix::sys::socket::{getsockopt, sockopt};
+use codex_wire::os::peer as os;
+use codex_wire::os::process::{self, Stat};
 use rustix::process::geteuid;
 use tokio::net::UnixStream;
 
@@ -36,10 +29,10 @@ pub struct Peer(Result<Standing, Failure>);
 impl Peer {
     /// Who is at the other end of a connection, given by what the processes of the hosts are known now.
     pub fn of(stream: &UnixStream, origins: impl FnOnce() -> Vec<Origin>) -> Self {
-        let judged = Caller::behind(stream).and_then(|caller| {
-            let standing = caller.standing(origins)?;
+        let judged = os::Peer::of(stream).map_err(unknown).and_then(|peer| {
+            let standing = standing(&peer, origins)?;
             // What was read is about this caller only if it is still there.
-            if caller.is_still_there() { Ok(standing) } else { Err(gone()) }
+            if peer.is_still_there() { Ok(standing) } else { Err(unknown(os::Error::Gone)) }
         });
         Self(judged)
     }
@@ -62,70 +55,26 @@ pub fn of_unknown_origin() -> Failure {
         .hint("call from a shell that is older than that host; `codex-bridge doctor` tells more")
 }
 
-/// The process that has made a connection.
-struct Caller {
-    uid: u32,
-    process: Process,
-    /// None where the kernel has no such handles.
-    handle: Option<OwnedFd>,
-}
-
-impl Caller {
-    fn behind(stream: &UnixStream) -> Result<Self, Failure> {
-        let cannot_be_told = || refused("the calling process cannot be told");
-        let handle = match getsockopt(stream, sockopt::PeerPidfd) {
-            Ok(handle) => Some(handle),
-            Err(Errno::ENOPROTOOPT) => None,
-            Err(_) => return Err(gone()),
-        };
-        let cred = stream.peer_cred().map_err(|_| cannot_be_told())?;
-        let pid = cred.pid().and_then(|pid| u32::try_from(pid).ok()).ok_or_else(cannot_be_told)?;
-        Self::with(cred.uid(), pid, handle)
+fn standing(peer: &os::Peer, origins: impl FnOnce() -> Vec<Origin>) -> Result<Standing, Failure> {
+    if peer.user != geteuid().as_raw() {
+        return Err(refused("the daemon belongs to another user"));
     }
-
-    fn with(uid: u32, pid: u32, handle: Option<OwnedFd>) -> Result<Self, Failure> {
-        let process = Process::with_pid(pid).ok_or_else(gone)?;
-        // An older kernel gives a handle on whoever has the number now.
-        let handle = handle.or_else(|| process.handle().ok());
-        Ok(Self { uid, process, handle })
+    if !peer.is_in_our_namespace() {
+        return Err(refused(
+            "the calling process lives in another pid namespace, as in a sandbox or a container",
+        ));
     }
-
-    fn standing(&self, origins: impl FnOnce() -> Vec<Origin>) -> Result<Standing, Failure> {
-        if self.uid != geteuid().as_raw() {
-            return Err(refused("the daemon belongs to another user"));
-        }
-        let pid = self.process.pid;
-        let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/pid")).ok();
-        let theirs = namespace(&pid.to_string());
-        if theirs.is_none() || theirs != namespace("self") {
-            return Err(refused(
-                "the calling process lives in another pid namespace, as in a sandbox or a container",
-            ));
-        }
-        // Who is in doubt is refused. The order matters: first the family, then who of the hosts has a keeper.
-        let lineage = lineage::of(pid).ok_or_else(started_by_codex)?;
-        if lineage.iter().any(is_marked) {
-            return Ok(Standing::BelowAHost);
-        }
-        let suspect = Suspect { lineage: &lineage, audit_session: proc::audit_session(pid) };
-        match origin::standing(suspect, &origins()) {
-            Standing::Unknown => Err(of_unknown_origin()),
-            known => Ok(known),
-        }
+    let pid = peer.process.pid;
+    // Who is in doubt is refused. The order matters: first the family, then who of the hosts has a keeper.
+    let lineage = lineage::of(pid).ok_or_else(started_by_codex)?;
+    if lineage.iter().any(is_marked) {
+        return Ok(Standing::BelowAHost);
     }
-
-    fn is_still_there(&self) -> bool {
-        let by_handle =
-            self.handle.as_ref().is_none_or(|handle| pid_behind(handle).ok() == Some(self.process.pid));
-        by_handle && self.process.is_alive()
+    let suspect = Suspect { lineage: &lineage, audit_session: process::audit_session(pid) };
+    match origin::standing(suspect, &origins()) {
+        Standing::Unknown => Err(of_unknown_origin()),
+        known => Ok(known),
     }
-}
-
-/// The number of the process behind a handle; an error once it is nobody's.
-fn pid_behind(handle: &OwnedFd) -> io::Result<u32> {
-    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", handle.as_raw_fd()))?;
-    let number = text.lines().find_map(|line| line.strip_prefix("Pid:"));
-    number.and_then(|number| number.trim().parse().ok()).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// Whether a process or anyone above it carries the mark of a host. Orphans of a host are adopted by its keeper, which
@@ -135,14 +84,11 @@ pub fn is_below_a_host(pid: u32) -> bool {
 }
 
 fn is_marked(stat: &Stat) -> bool {
-    let environment = fs::read(format!("/proc/{}/environ", stat.process.pid)).unwrap_or_default();
-    let names_mark =
-        |entry: &[u8]| entry.strip_prefix(MARKER.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='));
-    environment.split(|byte| *byte == 0).any(names_mark)
+    process::has_variable(stat.process.pid, MARKER)
 }
 
-fn gone() -> Failure {
-    refused("the calling process has gone")
+fn unknown(error: os::Error) -> Failure {
+    refused(&error.to_string())
 }
 
 fn refused(why: &str) -> Failure {
@@ -153,6 +99,8 @@ fn refused(why: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};
+
+    use codex_wire::os::process::Process;
 
     use super::*;
 
@@ -170,7 +118,7 @@ mod tests {
             .unwrap();
         let child: u32 = line.trim().parse().unwrap();
         let found = (is_below_a_host(shell.id()), is_below_a_host(child));
-        proc::Process::with_pid(child).unwrap().signal(rustix::process::Signal::KILL).unwrap();
+        Process::with_pid(child).unwrap().signal(rustix::process::Signal::KILL).unwrap();
         shell.wait().unwrap();
         found
     }
@@ -185,7 +133,8 @@ mod tests {
     fn other_users_and_unknown_processes_are_refused() {
         let own = std::process::id();
         let standing = |uid, pid, origins: &[Origin]| {
-            Caller::with(uid, pid, None).and_then(|caller| caller.standing(|| origins.to_vec()))
+            let peer = os::Peer::with_pid(uid, pid, None).map_err(unknown)?;
+            super::standing(&peer, || origins.to_vec())
         };
         let uid = geteuid().as_raw();
         assert!(standing(uid + 1, own, &[]).is_err());
@@ -209,7 +158,7 @@ mod tests {
         child.args(["-c", script]).arg(dir.path().join("s")).stdin(Stdio::piped());
         let mut child = child.spawn().unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let caller = Caller::behind(&stream).unwrap();
+        let caller = os::Peer::of(&stream).unwrap();
         assert_eq!(caller.process.pid, child.id());
         assert!(caller.is_still_there());
         assert_eq!(Peer::of(&stream, Vec::new).standing(), Ok(Standing::Outside));
@@ -217,7 +166,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!caller.is_still_there());
-        assert_eq!(Peer::of(&stream, Vec::new).standing(), Err(gone()));
-        assert!(Caller::behind(&stream).is_err());
+        assert_eq!(Peer::of(&stream, Vec::new).standing(), Err(unknown(os::Error::Gone)));
+        assert!(os::Peer::of(&stream).is_err());
     }
 }

@@ -19,6 +19,7 @@ use codex_wire::{Epoch, ThreadId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::net::UnixStream;
+use tracing::warn;
 
 /// How long a process whose connection ended may take to be seen as ended.
 const EXIT_LIMIT: Duration = Duration::from_secs(1);
@@ -125,8 +126,10 @@ impl Dial for OwnCodex {
                 Ok(connection) => Ok(Link { connection, behind: Behind::Child(child) }),
                 Err(error) => {
                     let stderr_tail = last_words(&child).await;
-                    // It failed to start: nothing of it is worth a wait, and how it ends is no news.
-                    let _ = child.kill().await;
+                    // It failed to start: nothing of it is worth a wait.
+                    if let Err(error) = child.kill().await {
+                        warn!(error, "a Codex that failed to start could not be ended");
+                    }
                     Err(Error::Handshake { error, stderr_tail })
                 }
             };
@@ -144,7 +147,11 @@ impl Drop for KillIfDropped {
     fn drop(&mut self) {
         // Without a runtime its pipes are closing, and codex leaves at the end of its input.
         if let (Some(child), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(async move { child.kill().await });
+            runtime.spawn(async move {
+                if let Err(error) = child.kill().await {
+                    warn!(error, "a Codex whose start was given up could not be ended");
+                }
+            });
         }
     }
 }
@@ -156,7 +163,7 @@ fn codex_home(env: &BTreeMap<String, String>) -> Option<PathBuf> {
 
 /// A process that is about to end may still be writing its reason.
 async fn last_words(child: &StdioChild) -> Vec<String> {
-    let _ = child.wait(EXIT_LIMIT).await;
+    child.wait(EXIT_LIMIT).await;
     child.stderr_tail(host::STDERR_TAIL_LINES)
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use codex_wire::call::UserInput;
 use codex_wire::{Epoch, ThreadId, TurnId};
 use tokio::sync::{broadcast, mpsc, oneshot};
+use tracing::{Instrument, warn};
 
 use crate::approver::Approver;
 use crate::decision::{Decider, Decision, RequestKey};
@@ -99,7 +100,10 @@ impl Events {
     pub async fn next(&mut self) -> Option<SessionEvent> {
         match self.0.recv().await {
             Ok(event) => Some(event),
-            Err(broadcast::error::RecvError::Lagged(count)) => Some(SessionEvent::Missed { count }),
+            Err(broadcast::error::RecvError::Lagged(count)) => {
+                warn!(count, "a slow reader of a session missed events");
+                Some(SessionEvent::Missed { count })
+            }
             Err(broadcast::error::RecvError::Closed) => None,
         }
     }
@@ -146,7 +150,7 @@ impl Session {
         let (events, _) = broadcast::channel(EVENTS);
         let session = Self { commands, events, config, dial, approver };
         let actor = actor::Actor::new(&session, queue, source);
-        tokio::spawn(actor.run());
+        tokio::spawn(actor.run().in_current_span());
         session
     }
 
@@ -224,7 +228,7 @@ impl Session {
     /// Stops the running turn, also one that has not begun yet. The turn's result tells when it has stopped.
     pub async fn interrupt(&self) {
         // A session that is gone runs nothing.
-        let _ = self.commands.send(Command::Interrupt).await;
+        self.commands.send(Command::Interrupt).await.ok();
     }
 
     /// Branches the thread: a session of its own that knows everything up to now.

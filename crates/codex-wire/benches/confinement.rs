@@ -10,7 +10,7 @@ use codex_wire::Epoch;
 use codex_wire::call::{ThreadSettings, ThreadStart, TurnStart, UserInput};
 use codex_wire::confinement::{Access, Confinement, ProjectTrust};
 use codex_wire::connection::{Connection, Handshake};
-use codex_wire::host::proc;
+use codex_wire::os::process;
 use codex_wire::peer::{Delivery, Inbox, inbox};
 use codex_wire::transport::stdio::{self, Spawn, StdioChild};
 use scripted_model::{Scenario, ScriptedModel, ToolCall};
@@ -84,7 +84,7 @@ impl Side {
     }
 
     fn rss_bytes(&self) -> u64 {
-        proc::rss_bytes(self.child.pid()).unwrap()
+        process::rss_bytes(self.child.pid()).unwrap()
     }
 
     async fn end(self) {

@@ -4,7 +4,7 @@
 //! the processes named in it is all that is needed to find it again, so a [`Host`] is a plain value: any number of
 //! programs may hold one. Nothing here knows Codex's messages; the connection on top of [`Host::connect_stream`] does.
 //!
-//! Linux only: sessions, adoption of orphans, `/proc` and the pid of a socket's peer are used throughout.
+//! Sessions, adoption of orphans and the pid of a socket's peer are used throughout: [`crate::os`] has them.
 
 pub mod boot_lock;
 mod ending;
@@ -18,7 +18,6 @@ pub mod lineage;
 pub mod origin;
 pub mod placement;
 pub mod pool;
-pub mod proc;
 mod reach;
 pub mod record;
 pub mod retirement;
@@ -43,6 +42,7 @@ pub use record::{Exit, Record};
 pub use stop::{Stop, sweep, sweep_unfinished};
 
 use crate::Epoch;
+use crate::os::process;
 use record::{Files, SOCKET_PATH_MAX_BYTES, read_json};
 
 /// Lines of stderr that an error shows.
@@ -247,13 +247,13 @@ impl Host {
 
     /// Codex's resident memory; `None` when it does not run.
     pub fn rss_bytes(&self) -> Option<u64> {
-        if self.is_alive() { proc::rss_bytes(self.record.codex.pid) } else { None }
+        if self.is_alive() { process::rss_bytes(self.record.codex.pid) } else { None }
     }
 
     /// How long ago codex was started.
     pub fn age(&self) -> Duration {
         Duration::from_millis(
-            proc::uptime_ms().unwrap_or_default().saturating_sub(self.record.started_uptime_ms),
+            process::uptime_ms().unwrap_or_default().saturating_sub(self.record.started_uptime_ms),
         )
     }
 
@@ -294,7 +294,7 @@ impl Host {
         let refused = |error| io_error("no WebSocket on", &self.record.socket)(io::Error::other(error));
         let (mut socket, _) = client_async("ws://localhost/", stream).await.map_err(refused)?;
         // A courtesy; that it answered is all we wanted.
-        let _ = socket.close(None).await;
+        socket.close(None).await.ok();
         Ok(())
     }
 

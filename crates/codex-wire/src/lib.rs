@@ -24,6 +24,7 @@ pub mod event;
 pub mod host;
 mod id;
 pub mod item;
+pub mod os;
 pub mod peer;
 pub mod request;
 pub mod thread;

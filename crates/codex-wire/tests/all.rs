@@ -23,6 +23,8 @@ mod host_rig;
 mod host_stderr;
 #[path = "all/messages_real.rs"]
 mod messages_real;
+#[path = "all/one_system.rs"]
+mod one_system;
 #[path = "all/peer_calls.rs"]
 mod peer_calls;
 #[path = "all/peer_end.rs"]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tracing::{error, warn};
 
 use super::{Bridge, Error, Inner};
 use crate::task::{Task, TaskId};
@@ -33,7 +34,7 @@ impl Bridge {
         let change = change(self.clone());
         self.inner.changes.spawn(async move {
             // Nobody need still wait.
-            let _ = reply.send(change.await);
+            reply.send(change.await).ok();
         });
         outcome.await.unwrap_or(Err(Error::CutOff))
     }
@@ -83,7 +84,11 @@ impl Spawned {
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         if let Some(running) = self.running().as_mut() {
             // Those that ended are let go, so that the set does not grow.
-            while running.try_join_next().is_some() {}
+            while let Some(ended) = running.try_join_next() {
+                if let Err(error) = ended {
+                    error!(%error, "work of the bridge broke off");
+                }
+            }
             running.spawn(work);
         }
     }
@@ -101,7 +106,9 @@ impl Spawned {
         let running = self.running().take();
         if let Some(mut running) = running {
             let ended = async { while running.join_next().await.is_some() {} };
-            let _ = tokio::time::timeout(LAST_CHANGES, ended).await;
+            if tokio::time::timeout(LAST_CHANGES, ended).await.is_err() {
+                warn!("changes are cut off by the end of the daemon; the next one finds what they left");
+            }
             running.shutdown().await;
         }
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tracing::{error, info, warn};
 
 use super::{Bridge, Error, Inner};
 use crate::failpoint;
@@ -94,7 +95,9 @@ impl Outbox {
                 landed.await;
             }
         };
-        let _ = tokio::time::timeout(LAST_ATTEMPTS, all_landed).await;
+        if tokio::time::timeout(LAST_ATTEMPTS, all_landed).await.is_err() {
+            warn!("deliveries are cut off by the end of the daemon; they are taken up again, as in doubt");
+        }
     }
 }
 
@@ -117,10 +120,13 @@ pub(super) async fn run(bridge: Weak<Inner>) {
     let Some(wake) = bridge.upgrade().map(|inner| Arc::clone(&inner.outbox.wake)) else { return };
     loop {
         let Some(inner) = bridge.upgrade() else { return };
-        let pause = inner.begin_attempts().await.unwrap_or(LOOK_AGAIN);
+        let pause = inner.begin_attempts().await.unwrap_or_else(|error| {
+            error!(%error, "deliveries that are due could not be begun; it is tried again in a minute");
+            LOOK_AGAIN
+        });
         drop(inner);
         // Whichever comes first.
-        let _ = tokio::time::timeout(pause, wake.notified()).await;
+        tokio::time::timeout(pause, wake.notified()).await.ok();
     }
 }
 
@@ -213,7 +219,10 @@ impl Inner {
                 delivery.state = State::Withdrawn;
                 return self.save_delivery(delivery).await;
             }
-            Err(_) => return,
+            Err(error) => {
+                let (delivery, target) = (&delivery.id, &delivery.target);
+                return error!(%delivery, target, %error, "a delivery waits: the store failed");
+            }
         }
         failpoint::hit("delivery.before_send");
         let outcome = in_time(self.send(&delivery)).await;
@@ -314,7 +323,13 @@ impl Inner {
             since: Some(self.now() - TWINS_MS),
             ..DeliveryFilter::default()
         };
-        let Ok(delivered) = self.store.deliveries(&delivered).await else { return usize::MAX };
+        let delivered = match self.store.deliveries(&delivered).await {
+            Ok(delivered) => delivered,
+            Err(error) => {
+                error!(delivery = %delivery.id, %error, "twins of a delivery could not be looked up");
+                return usize::MAX;
+            }
+        };
         let own = delivery.notice.words();
         let is_twin = |one: &&Delivery| one.notice.words() == own;
         delivered.iter().filter(is_twin).count()
@@ -358,13 +373,20 @@ impl Inner {
     /// Keeps at it while the attempt holds the delivery: what was said is not said again because the disk was full for a
     /// moment. What cannot be saved by then is in doubt.
     async fn save_delivery(&self, mut delivery: Delivery) {
-        for _ in 0..SAVES {
+        let (id, target, state) = (delivery.id.clone(), delivery.target.clone(), delivery.state.as_str());
+        info!(delivery = %id, target, state, error = delivery.last_error, "an attempt ended");
+        for save in 1..=SAVES {
             delivery.updated_at = self.now();
-            if self.commit(vec![Write::SaveDelivery(Box::new(delivery.clone()))]).await.is_ok() {
-                return;
+            match self.commit(vec![Write::SaveDelivery(Box::new(delivery.clone()))]).await {
+                Ok(()) => return,
+                Err(error) if save == 1 => {
+                    error!(delivery = %id, target, %error, "what came of an attempt cannot be saved yet");
+                }
+                Err(_) => {}
             }
             tokio::time::sleep(SAVE_PAUSE).await;
         }
+        error!(delivery = %id, target, "what came of an attempt was not saved: the delivery is in doubt");
     }
 }
 

@@ -137,7 +137,7 @@ impl Newsroom {
     /// Tells that deliveries changed.
     pub(crate) fn tell_deliveries(&self) {
         // Nobody may be listening.
-        let _ = self.of_all.send(News::Deliveries);
+        self.of_all.send(News::Deliveries).ok();
     }
 
     /// Tells what is durable now.
@@ -179,7 +179,7 @@ impl Newsroom {
     fn tell(&self, rooms: &Rooms, task_id: &TaskId, news: News) {
         rooms.tell(task_id, news.clone());
         // Nobody may be listening.
-        let _ = self.of_all.send(news);
+        self.of_all.send(news).ok();
     }
 
     fn rooms(&self) -> MutexGuard<'_, Rooms> {
@@ -191,7 +191,7 @@ impl Rooms {
     fn tell(&self, task_id: &TaskId, news: News) {
         if let Some(listeners) = self.of_one.get(task_id) {
             // They may have gone.
-            let _ = listeners.send(news);
+            listeners.send(news).ok();
         }
     }
 }

@@ -4,6 +4,8 @@
 use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use tracing::error;
+
 use super::{Error, Inner, Watchdog};
 use crate::accounts::{Accounts, Limit, Pace};
 use crate::store::{TaskFilter, Write};
@@ -66,7 +68,13 @@ impl Inner {
 
     /// Its turn is over: if it was a probe, another one may try.
     pub(super) async fn probe_is_over(&self, task_id: &TaskId) {
-        let Ok(Some(task)) = self.store.task(task_id).await else { return };
+        let task = match self.store.task(task_id).await {
+            Ok(Some(task)) => task,
+            Ok(None) => return,
+            Err(error) => {
+                return error!(task = %task_id, %error, "who of its home goes on next is not known for now");
+            }
+        };
         let home = self.login_home(&task);
         if self.accounts().ended(&home, task_id) {
             self.resuming.notify_one();

@@ -144,7 +144,9 @@ impl Bridge {
             token.last_used_at = Some(now);
             bridge.inner.tokens.put(token.clone());
             // A full disk has more important things to hold.
-            let _ = bridge.inner.commit(vec![Write::SaveToken(Box::new(token))]).await;
+            if let Err(error) = bridge.inner.commit(vec![Write::SaveToken(Box::new(token))]).await {
+                tracing::warn!(token = name, %error, "when a token was last used is not saved");
+            }
         });
     }
 

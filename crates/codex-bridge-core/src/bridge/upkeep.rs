@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use codex_wire::host::pool::Change;
 use tokio::time::Instant;
+use tracing::{error, info};
 
 use super::{Bridge, Inner, Watchdog};
 use crate::login;
@@ -26,8 +27,10 @@ pub(super) async fn run(bridge: Weak<Inner>) {
     let mut next_look = Instant::now() + every;
     loop {
         let Some(inner) = bridge.upgrade() else { return };
-        // What fails now is tried again at the next look.
-        let due = inner.resume_due().await.unwrap_or_default();
+        let due = inner.resume_due().await.unwrap_or_else(|error| {
+            error!(%error, "paused tasks could not be looked after; it is tried again at the next look");
+            None
+        });
         if Instant::now() >= next_look {
             next_look = Instant::now() + every;
             looks += 1;
@@ -51,7 +54,10 @@ impl Inner {
             retiring.for_each(|_| self.tally.fire(Watchdog::Host));
         }
         if looks.is_multiple_of(PRUNE_EVERY) {
-            let _ = self.prune().await;
+            match self.prune().await {
+                Ok(tasks) => info!(tasks, "old tasks and events are forgotten"),
+                Err(error) => error!(%error, "old tasks and events could not be forgotten"),
+            }
         }
     }
 

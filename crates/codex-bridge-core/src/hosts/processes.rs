@@ -14,6 +14,7 @@ use codex_wire::host::{self, Host, Identity, Launch, Reach, Stop};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::Mutex;
+use tracing::{debug, error, warn};
 
 use crate::config::Config;
 use crate::host_rules::HostRules;
@@ -52,7 +53,9 @@ impl Processes {
         };
         // Their threads are taken up by hosts with the rules of today.
         for host in pool.hosts().iter().filter(|host| !rules.are_of(host)) {
-            let _ = host.stop(Stop::Now).await;
+            if let Err(error) = host.stop(Stop::Now).await {
+                warn!(host = host.id(), %error, "a host with other rules could not be stopped");
+            }
         }
         let template = Launch {
             keeper: config.keeper.clone(),
@@ -136,7 +139,13 @@ impl Hosts for Processes {
     }
 
     fn login<'a>(&'a self, home: &'a Path) -> BoxFuture<'a, Option<String>> {
-        async move { self.pool.reach().home(home).await.ok().map(|home| home.login.fingerprint) }.boxed()
+        async move {
+            let read = self.pool.reach().home(home).await;
+            let read = read
+                .inspect_err(|error| warn!(home = %home.display(), %error, "its login cannot be looked at"));
+            read.ok().map(|home| home.login.fingerprint)
+        }
+        .boxed()
     }
 
     fn thread_opened(&self, host: &str, thread_id: &str) {
@@ -179,6 +188,7 @@ impl Hosts for Processes {
             let mut failed = Vec::new();
             for host in self.all() {
                 if let Err(error) = host.stop(Stop::Now).await {
+                    error!(host = host.id(), %error, "a host could not be stopped");
                     failed.push(error.to_string());
                 }
             }
@@ -214,8 +224,13 @@ impl Dial for HostDial {
             let link = link::connect(host.clone(), initialize_limit).await?;
             if let Err(error) = self.hosts.rules.prove(&host, &link.connection).await {
                 // A host that lets its commands read everything serves nobody.
-                let _ = link.leave().await;
-                let _ = host.stop(Stop::Now).await;
+                error!(host = host.id(), %error, "a host does not keep its commands within bounds; it is stopped");
+                if let Err(error) = link.leave().await {
+                    debug!(host = host.id(), error, "its connection did not close");
+                }
+                if let Err(error) = host.stop(Stop::Now).await {
+                    error!(host = host.id(), %error, "the host could not be stopped");
+                }
                 return Err(error);
             }
             Ok(link)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use codex_session::{Failure, FailureKind, Session, TurnOutcome, TurnResult};
+use tracing::{error, info};
 
 use super::Runner;
 use crate::bridge::{GO_ON, LinedUp, Watchdog, append};
@@ -74,6 +75,7 @@ impl Runner<'_> {
         batch.extend(another.unwrap_or(letters));
         self.write_unwritten().await?;
         self.inner.commit(batch).await?;
+        self.tell_end(&result);
         if goes_on {
             self.inner.line_up_to_resume(&self.task);
         }
@@ -81,6 +83,15 @@ impl Runner<'_> {
             self.inner.redact_whole_changes(request).await?;
         }
         Ok(())
+    }
+
+    fn tell_end(&mut self, result: &TurnResult) {
+        let error = self.task.error.as_ref().map(|error| error.message.as_str());
+        info!(status = %self.task.status, work_ms = result.work_ms, error, "the turn ended");
+        if result.error.as_ref().is_some_and(|error| error.kind == FailureKind::Breach) {
+            error!("the thread left its bounds; `codex-bridge audit` has the record");
+        }
+        self.telemetry.ended(&self.task, result);
     }
 
     /// A thread that left its bounds is on the operator's record.

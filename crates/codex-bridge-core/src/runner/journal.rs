@@ -6,6 +6,7 @@ use codex_session::turn::Closing;
 use codex_session::{Ask, Decider, Decision, RequestKey, Session, SessionEvent};
 use codex_wire::TurnId;
 use codex_wire::thread::TokenUsage;
+use tracing::{Span, warn};
 
 use super::mailbox::give;
 use super::{Runner, stop};
@@ -93,7 +94,11 @@ impl Runner<'_> {
     /// Writes a line unless the log has it: a turn that is taken up tells its items again.
     async fn log_once(&mut self, line: Line) -> Result<(), store::Error> {
         let is_new = LoggedItem::of(&line).is_none_or(|item| !self.logged.contains(&item));
-        if is_new { self.log(line).await } else { Ok(()) }
+        if !is_new {
+            return Ok(());
+        }
+        self.telemetry.line(&line);
+        self.log(line).await
     }
 
     /// What was added to the turn is told with who said it, unless that was an earlier life of ours that died before it
@@ -131,7 +136,9 @@ impl Runner<'_> {
         self.task.epoch.clone_from(&standing.epoch);
         self.task.host.clone_from(&standing.host);
         self.save().await?;
+        self.telemetry.thread_opened(&self.task);
         if let (Some(host), Some(thread_id)) = (&self.task.host, &self.task.thread_id) {
+            Span::current().record("host", host);
             self.inner.hosts.thread_opened(host, thread_id.as_str());
         }
         let (thread_id, host) = (self.task.thread_id.clone(), self.task.host.clone());
@@ -274,7 +281,10 @@ impl Runner<'_> {
         }));
         match self.inner.commit(vec![write]).await {
             Ok(()) => Ok(Some(bytes)),
-            Err(store::Error::DiskFull { .. }) => Ok(None),
+            Err(error @ store::Error::DiskFull { .. }) => {
+                warn!(request = %request_id, bytes, %error, "the whole diff of a request is not kept");
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use codex_session::{Decider, Decision, RequestKey, Session, SteerOutcome};
 use tokio::sync::{mpsc, oneshot};
+use tracing::Instrument;
 
 use crate::bridge::{Bridge, Error, in_words};
 use crate::failpoint;
@@ -124,7 +125,7 @@ impl Mailbox {
             failpoint::hit("decision.given");
         }
         // Whoever decided may not wait for it.
-        let _ = reply.send(recorded);
+        reply.send(recorded).ok();
     }
 
     async fn record(&self, decide: &Decide) -> Result<Recorded, Error> {
@@ -172,5 +173,5 @@ impl Mailbox {
 pub(super) fn give(session: &Session, request: &RequestRecord, decision: Decision) {
     let (session, key, digest) = (session.clone(), request.key.clone(), request.digest.clone());
     let by = Decider::Person(request.decided_by.clone().unwrap_or_default());
-    tokio::spawn(async move { session.decide(key, digest, decision, by).await });
+    tokio::spawn(async move { session.decide(key, digest, decision, by).await }.in_current_span());
 }

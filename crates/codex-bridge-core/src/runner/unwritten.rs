@@ -1,5 +1,7 @@
 //! Lines of the log that found no space on the disk, kept for when there is some. Bounded: Codex has the items too.
 
+use tracing::warn;
+
 use super::Runner;
 use super::journal::LoggedItem;
 use crate::bridge::append;
@@ -29,6 +31,11 @@ impl Unwritten {
         let bytes = line.line.data().map_or(0, |data| data.len());
         if self.bytes + bytes > KEPT_BYTES {
             self.dropped += 1;
+            if self.dropped == 1 {
+                warn!(
+                    "lines of the task's log are dropped: the disk is full, and no more are kept in memory"
+                );
+            }
         } else {
             self.bytes += bytes;
             self.lines.push(line);

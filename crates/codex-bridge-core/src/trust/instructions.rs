@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
+use codex_wire::os::file::NAME_ONLY;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
@@ -48,7 +49,7 @@ struct Dir {
 /// Opens every directory from `/` down to this one. Each is opened below the one before it and none by a link: whoever
 /// renames directories meanwhile cannot lead us elsewhere.
 fn open_from_the_root(dir: &Path) -> io::Result<Vec<Dir>> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = NAME_ONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut path = PathBuf::from("/");
     let mut handle = openat(CWD, &path, flags, Mode::empty())?;
     let mut dirs = Vec::new();

@@ -13,6 +13,7 @@ use codex_bridge_core::task::Status;
 use codex_session::SteerOutcome;
 use futures_util::FutureExt;
 use scripted_model::Scenario;
+use tempfile::NamedTempFile;
 use tokio::sync::oneshot;
 
 use crate::outbox::{Stage, config, deliveries, until};
@@ -76,6 +77,38 @@ async fn what_is_added_while_the_store_fails_reaches_the_turn_when_it_is_taken_u
     steered.retain(|event| event.line.kind() == "steered");
     assert_eq!(steered.len(), 1, "{steered:?}");
     assert_eq!(json(&steered[0])["by"], "ada", "{steered:?}");
+    bench.tidy(bridge).await;
+}
+
+/// What is logged, of this thread, while what comes back is kept.
+fn logged() -> (NamedTempFile, tracing::subscriber::DefaultGuard) {
+    let file = NamedTempFile::new().unwrap();
+    let subscriber = tracing_subscriber::fmt().with_writer(Arc::new(file.reopen().unwrap())).finish();
+    (file, tracing::subscriber::set_default(subscriber))
+}
+
+#[tokio::test]
+async fn a_store_that_fails_is_told_with_the_task_that_it_concerns() {
+    let (file, _guard) = logged();
+    let bench = Workbench::new().await;
+    bench.model.script("talk", Scenario::new().stall("begin").say("one").stall("end"));
+    let (bridge, store) = Stubborn::open(&bench, bench.config()).await;
+    let id = bridge.start(bench.task("talk")).await.unwrap().task.id;
+    bench.model.wait_for_stall("begin").await;
+    store.is_read_only.store(true, Ordering::SeqCst);
+    bench.model.release("begin");
+    let log = || std::fs::read_to_string(file.path()).unwrap();
+    until(|| log().contains("the store failed")).await;
+    store.is_read_only.store(false, Ordering::SeqCst);
+    bench.model.release("end");
+    at_rest(&bridge, id.as_str()).await;
+    until(|| log().contains("the turn ended")).await;
+    let log = log();
+    let lines = |level: &str, words: &str| {
+        log.lines().any(|line| line.contains(level) && line.contains(words) && line.contains(id.as_str()))
+    };
+    assert!(lines("ERROR", "the store failed") && lines("ERROR", "read-only"), "{log}");
+    assert!(lines("INFO", "recovered=true") && lines("INFO", "status=completed"), "{log}");
     bench.tidy(bridge).await;
 }
 

@@ -151,14 +151,19 @@ impl Journal {
             is_new
         });
         if is_new {
-            self.say(name, &format!("{}: {sentence}", standing.as_str()));
+            let said = format!("{}: {sentence}", standing.as_str());
+            match standing {
+                Standing::Stopped => tracing::error!(channel = name, "{said}"),
+                Standing::Retrying => tracing::warn!(channel = name, "{said}"),
+                _ => tracing::info!(channel = name, "{said}"),
+            }
+            self.remember(name, &said);
         }
     }
 
-    /// One line, for people.
-    pub fn say(&self, name: &str, line: &str) {
+    /// Keeps a line for those who follow the channel.
+    fn remember(&self, name: &str, line: &str) {
         let line = format!("{:.0} channel {name} {line}", Timestamp::now());
-        eprintln!("{line}");
         let mut said = self.said();
         said.count += 1;
         said.lines.push_back(line);

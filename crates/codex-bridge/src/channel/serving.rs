@@ -51,7 +51,8 @@ pub async fn run(bridge: Bridge, service: Service, journal: Arc<Journal>) {
     let mut refusals = REFUSALS;
     loop {
         let began = tokio::time::Instant::now();
-        let trouble = work.serve().await;
+        let span = tracing::error_span!("channel", channel = name.as_str());
+        let trouble = tracing::Instrument::instrument(work.serve(), span).await;
         if work.was_read.swap(false, Ordering::Relaxed) {
             refusals = 0;
         }

@@ -190,7 +190,7 @@ fn serve(globals: &Globals, name: &str, allow: Vec<String>) -> Result<(), Failur
 #[tokio::main(flavor = "current_thread")]
 async fn ask_running(client: &Client, wanted: &RunChannel) -> Result<(), Failure> {
     client.run_channel(wanted).await?;
-    eprintln!("the daemon that runs serves {}; these are its words", wanted.name);
+    output::note(format!("the daemon that runs serves {}; these are its words", wanted.name));
     let mut count = 0;
     loop {
         let log = client.channel_log(&wanted.name, count).await?;

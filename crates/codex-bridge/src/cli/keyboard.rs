@@ -64,7 +64,7 @@ impl Keyboard {
     /// A question was shown: what was typed before it is forgotten.
     pub fn question_shown(&mut self) {
         // A terminal that cannot forget leaves it to the reading time.
-        let _ = tcflush(&self.terminal, QueueSelector::IFlush);
+        tcflush(&self.terminal, QueueSelector::IFlush).ok();
         while self.lines.try_recv().is_ok() {
             self.is_reading = false;
         }
@@ -76,7 +76,7 @@ impl Keyboard {
         loop {
             if !self.is_reading {
                 // The thread lives as long as we do.
-                let _ = self.ask.send(());
+                self.ask.send(()).ok();
                 self.is_reading = true;
             }
             let line = self.lines.recv().await.unwrap_or(Line::End);
@@ -104,7 +104,7 @@ impl Keyboard {
         // What cannot be hidden is still better answered than not.
         let Ok(mut modes) = tcgetattr(&self.terminal) else { return };
         modes.local_modes.set(LocalModes::ECHO, is_on);
-        let _ = tcsetattr(&self.terminal, OptionalActions::Now, &modes);
+        tcsetattr(&self.terminal, OptionalActions::Now, &modes).ok();
     }
 }
 

@@ -9,9 +9,11 @@ use std::time::Duration;
 use codex_wire::host::launcher::{Options, Service};
 use codex_wire::host::{Identity, KeeperCommand, Launch};
 use nix::unistd::User;
+use redact::Redactor;
 use rustix::process::geteuid;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::{info, warn};
 
 use super::Globals;
 use crate::config::hosts::{self, HostsFile};
@@ -20,7 +22,7 @@ use crate::daemon::{lock, notify, raise_descriptor_limit};
 use crate::failure::{Code, Failure};
 use crate::paths::variable;
 use crate::paths::{Paths, cannot};
-use crate::{codex, peer, services};
+use crate::{codex, log, peer, services};
 
 /// How long Codex may take to boot.
 const READY_LIMIT: Duration = Duration::from_secs(30);
@@ -54,11 +56,12 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     paths.prepare()?;
     let _held = lock::hold(&paths)?;
     let file = hosts::load(&paths)?;
+    log::start(&file.log, &Redactor::default());
     let service = Service::new(options(&paths, &file, &args.listen, serves)?);
     let listener = listen(&args.listen)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::internal)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::internal)?;
-    eprintln!("codex-bridge {} launches hosts on {}", env!("CARGO_PKG_VERSION"), args.listen.display());
+    info!("codex-bridge {} launches hosts on {}", env!("CARGO_PKG_VERSION"), args.listen.display());
     notify::tell("READY=1");
     tokio::select! {
         () = service.run(listener) => {}
@@ -67,7 +70,9 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     }
     notify::tell("STOPPING=1");
     // Hosts go on; the next launcher finds them.
-    let _ = fs::remove_file(&args.listen);
+    if let Err(error) = fs::remove_file(&args.listen) {
+        warn!(%error, "the socket could not be removed");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -136,8 +141,8 @@ fn listen(socket: &Path) -> Result<UnixListener, Failure> {
         return Err(Failure::new(Code::DirNotPrivate, message)
             .hint("systemd makes it so: RuntimeDirectory, mode 0750"));
     }
-    // What lies there is of a launcher that died: we hold the lock.
-    let _ = fs::remove_file(socket);
+    // What lies there is of a launcher that died: we hold the lock. A file that stays is told of by `bind`.
+    fs::remove_file(socket).ok();
     let listener = UnixListener::bind(socket).map_err(|error| cannot("listen on", socket, &error))?;
     let opened = fs::set_permissions(socket, fs::Permissions::from_mode(SOCKET_MODE));
     opened.map_err(|error| cannot("open", socket, &error))?;

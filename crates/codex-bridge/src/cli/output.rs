@@ -1,6 +1,9 @@
-//! What goes to stdout: lines for people, JSON for programs.
+//! What commands tell their user: lines for people and JSON for programs on stdout, what is beside the point on stderr.
+//!
+//! This is output and not a log: no filter hides it, and it has no time. What the daemon tells its operator is `crate::log`.
 
-use std::io::{self, ErrorKind, Write, stdout};
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write, stderr, stdout};
 
 use serde::Serialize;
 
@@ -16,6 +19,12 @@ pub fn lines(lines: &[String]) -> Result<(), Failure> {
 pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     let line = serde_json::to_string(value).map_err(Failure::internal)?;
     lines(&[line])
+}
+
+/// Tells the user something that is not the result.
+pub fn note(line: impl Display) {
+    // A user who is not there is told nothing.
+    writeln!(stderr(), "{line}").ok();
 }
 
 /// Why something could not be written.

@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, Read, stdin};
 
+use super::output;
 use crate::failure::{Code, Failure};
 
 /// The words; never empty.
@@ -15,7 +16,7 @@ pub fn read(given: &str) -> Result<String, Failure> {
 
 fn from_stdin() -> Result<String, Failure> {
     if stdin().is_terminal() {
-        eprintln!("type the prompt, then Ctrl-D:");
+        output::note("type the prompt, then Ctrl-D:");
     }
     let mut words = String::new();
     let read = stdin().read_to_string(&mut words);

@@ -28,9 +28,9 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         output::lines(&[plain(answer).into_owned()])?;
     }
     if let Some(error) = &task.error {
-        eprintln!("error: {}", plain(&error.message));
+        output::note(format!("error: {}", plain(&error.message)));
     } else if let Some(reason) = &task.reason {
-        eprintln!("{}: {}", task.status, plain(reason));
+        output::note(format!("{}: {}", task.status, plain(reason)));
     }
     Ok(exit::of(&task))
 }
@@ -42,6 +42,6 @@ fn unfinished(task: &Task) -> Result<ExitCode, Failure> {
     }
     let message = format!("task {} is {}: it has no result yet", task.task_id, task.status);
     let hint = format!("`codex-bridge wait {}` waits for its end", task.task_id);
-    eprintln!("error: {}", Failure::new(Code::WrongState, message).hint(hint));
+    output::note(format!("error: {}", Failure::new(Code::WrongState, message).hint(hint)));
     Ok(exit::of(task))
 }

@@ -66,8 +66,8 @@ pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     let is_detached = args.detach;
     let task = client.start(&start(args)?).await?;
     if let Some(narrowed) = task.narrowed.as_ref().filter(|_| !globals.json) {
-        eprintln!("note: {}", plain(narrowed));
-        eprintln!("      for a task that writes, name a directory of the project's own: -C DIR");
+        output::note(format!("note: {}", plain(narrowed)));
+        output::note("      for a task that writes, name a directory of the project's own: -C DIR");
     }
     match (is_detached, globals.json) {
         (true, true) => output::json(&begun(&task))?,

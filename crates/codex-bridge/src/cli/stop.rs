@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use codex_wire::host::proc::Process;
+use codex_wire::os::process::Process;
 use tokio::time::{Instant, sleep};
 
 use super::{Globals, output};

@@ -75,7 +75,7 @@ async fn create(globals: &Globals, new: NewToken) -> Result<(), Failure> {
         return output::json(&made);
     }
     // Alone on stdout, so that it can be put where it belongs without being seen.
-    eprintln!("keep it: it is not shown again");
+    output::note("keep it: it is not shown again");
     output::lines(&[made.token])
 }
 

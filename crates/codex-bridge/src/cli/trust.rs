@@ -142,7 +142,7 @@ async fn confirm(globals: &Globals, client: &Client, dir: &Path) -> Result<(), F
         )));
     };
     for line in meaning(&found) {
-        eprintln!("{line}");
+        output::note(line);
     }
     eprint!("Type yes to trust it: ");
     keyboard.question_shown();
@@ -150,7 +150,7 @@ async fn confirm(globals: &Globals, client: &Client, dir: &Path) -> Result<(), F
         Line::Typed(answer) if answer.trim().eq_ignore_ascii_case("yes") => Ok(()),
         Line::Typed(_) => Err(Failure::new(Code::NotConfirmed, "nothing was changed")),
         Line::End => {
-            eprintln!();
+            output::note("");
             Err(Failure::new(Code::NotConfirmed, "nothing was changed"))
         }
     }

@@ -37,7 +37,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         let terminal = Terminal::of_stdout();
         output::lines(&ending(&task, elapsed_ms(&task, now_ms()), terminal.paint, terminal.columns()))?;
         if !task.pending_requests.is_empty() {
-            eprintln!("{}", exit::needs_answer(&task.task_id));
+            output::note(exit::needs_answer(&task.task_id));
         }
     }
     Ok(exit::of(&task))

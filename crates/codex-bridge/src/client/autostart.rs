@@ -10,8 +10,8 @@ use tokio::net::UnixStream;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::daemon_log;
 use crate::failure::{Code, Failure};
+use crate::log;
 use crate::paths::{Paths, cannot};
 
 /// How long a daemon may take until it listens; copying Codex aside can take its time on a slow disk.
@@ -68,7 +68,7 @@ async fn connected(paths: &Paths) -> io::Result<UnixStream> {
 }
 
 async fn spawned(paths: &Paths) -> Result<(), Failure> {
-    let log = daemon_log::open(&paths.log()).map_err(|error| cannot("open", &paths.log(), &error))?;
+    let log = log::file::open(&paths.log()).map_err(|error| cannot("open", &paths.log(), &error))?;
     // What the caller's shell left open for us would otherwise stay open for as long as the daemon lives.
     close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     let mut command = Command::new(std::env::current_exe().map_err(Failure::internal)?);

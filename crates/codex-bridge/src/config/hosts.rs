@@ -31,6 +31,8 @@ pub struct HostsFile {
     pub other_homes: Vec<PathBuf>,
     /// What Codex and its commands see of the environment, beyond the built-in list.
     pub env: Env,
+    /// What the launcher logs, and how.
+    pub log: crate::log::Settings,
 }
 
 /// Reads the launcher's file. One that was named must be there.

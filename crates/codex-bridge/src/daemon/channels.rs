@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use tracing::{error, warn};
+
 use crate::calls::RunChannel;
 use crate::codex::data_dir;
 use crate::failure::{Code, Failure};
@@ -22,7 +24,7 @@ pub async fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLoc
         // No platform is reached here. A hook is ready when the first call is answered.
         if let Err(failure) = serve_configured(app, name).await {
             let why = app.bridge.redactor().redact(&failure.to_string()).into_owned();
-            eprintln!("warning: channel {name} is not served: {why}");
+            warn!(channel = name, why, "a channel is not served");
             app.channels.not_served(name, why);
         }
     }
@@ -31,9 +33,10 @@ pub async fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLoc
         let (ending, stopped) = (Arc::clone(&app.ending), Arc::clone(&stopped));
         tokio::spawn(async move {
             let why = journal.stopped().await;
+            error!(why, "the channel that the daemon was started for has stopped");
             // Told once, when the daemon has ended.
-            let _ = stopped.set(Failure::new(Code::ChannelStopped, why));
-            let _ = ending.send(End::LeaveHosts);
+            stopped.set(Failure::new(Code::ChannelStopped, why)).ok();
+            ending.send(End::LeaveHosts).ok();
         });
     }
     Ok(stopped)

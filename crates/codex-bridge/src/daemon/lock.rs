@@ -31,7 +31,8 @@ pub fn hold(paths: &Paths) -> Result<Held, Failure> {
 
 fn held_by(file: &mut File, paths: &Paths) -> Failure {
     let mut pid = String::new();
-    let _ = file.read_to_string(&mut pid);
+    // Without the number it is another daemon all the same.
+    file.read_to_string(&mut pid).ok();
     let who = match pid.trim() {
         "" => "another daemon".to_owned(),
         pid => format!("the daemon with pid {pid}"),

@@ -1,12 +1,12 @@
 //! The daemon's TCP port: opened before anything else is begun, so that an address that cannot be had stops a start.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 use axum::Router;
 use axum::serve::ListenerExt;
 use codex_bridge_core::Bridge;
+use codex_wire::os::socket::close_unread;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -71,18 +71,12 @@ impl Port {
         let router = Gate::new(bridge, names, self.front, web::BETWEEN).before(router);
         // Events are small and wanted at once.
         let listener = self.listener.tap_io(|stream| {
-            let _ = stream.set_nodelay(true);
-            close_unread(&*stream, UNREAD_LIMIT);
+            stream.set_nodelay(true).ok();
+            // A connection that cannot have it works as well.
+            close_unread(&*stream, UNREAD_LIMIT).ok();
         });
         serving::answer(listener, router, Limits::default(), |_, address| *address, ended).await;
     }
-}
-
-/// Has the kernel close a connection whose peer takes nothing for this long, be it gone or asleep.
-fn close_unread(stream: impl AsFd, limit: Duration) {
-    let limit = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
-    // A connection that cannot have it works as well.
-    let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, limit);
 }
 
 #[cfg(test)]
@@ -100,7 +94,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let idle = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut ours, _) = listener.accept().await.unwrap();
-        close_unread(&ours, Duration::from_secs(1));
+        close_unread(&ours, Duration::from_secs(1)).unwrap();
         let write = async {
             loop {
                 if let Err(error) = ours.write_all(&[0; 1 << 14]).await {

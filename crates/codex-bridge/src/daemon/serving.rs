@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Sleep;
 use tower::ServiceExt;
+use tracing::{debug, info};
 
 use super::{End, LAST_ANSWERS, told};
 use crate::http::problem::TooSlow;
@@ -76,7 +77,9 @@ pub async fn answer<L, W>(
     }
     drop((listener, lives));
     // Those who are being answered have a little time.
-    let _ = tokio::time::timeout(LAST_ANSWERS, all_gone.recv()).await;
+    if tokio::time::timeout(LAST_ANSWERS, all_gone.recv()).await.is_err() {
+        info!("callers that were still being answered are cut off");
+    }
 }
 
 /// One connection.
@@ -106,7 +109,12 @@ impl<W: Clone + Send + Sync + 'static> Connection<W> {
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         // How a connection ends is the business of whoever was at its other end.
         tokio::select! {
-            _ = connection.as_mut() => return,
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    debug!(%error, "a connection broke");
+                }
+                return;
+            }
             () = seat.given_away() => return,
             () = told(ended) => connection.as_mut().graceful_shutdown(),
         }

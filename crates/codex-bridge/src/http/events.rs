@@ -10,6 +10,7 @@ use bytes::Bytes;
 use codex_bridge_core::event::Seq;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tracing::warn;
 
 use super::stream::{Gone, Outlet, Shape, pipe};
 use super::{App, Path, Query, Refusal, news};
@@ -47,7 +48,7 @@ pub async fn read(
     let mut of_all = None;
     if let Some((first, lines)) = news {
         // The pipe is empty: nobody waits.
-        let _ = outlet.put(None, first).await;
+        outlet.put(None, first).await.ok();
         of_all = Some(lines);
     }
     let wanted = Wanted { after, limit: which.limit, until, live: which.live };
@@ -79,9 +80,10 @@ impl Teller {
             Ok(()) | Err(Stopped::Enough) => {}
             Err(Stopped::Stalled) => self.outlet.drop_reader(),
             Err(Stopped::Failed(error)) => {
+                warn!(%error, "the log of a task cannot be told any further");
                 let told = Wrapped { error };
                 // A reader that has gone needs no reason.
-                let _ = self.outlet.put(None, self.shape.piece(None, "failure", &told)).await;
+                self.outlet.put(None, self.shape.piece(None, "failure", &told)).await.ok();
             }
         }
     }

@@ -32,6 +32,7 @@ use super::seats::Shares;
 use super::tab;
 use super::tries::Tries;
 use crate::failure::{Code, Failure};
+use tracing::warn;
 
 /// Paths that need no token: whether we live, the way in, and what the page looks like.
 const OPEN: [&str; 4] = ["/healthz", "/readyz", "/login", "/logout"];
@@ -129,6 +130,7 @@ impl Gate {
     }
 
     fn bad_token(&self, address: IpAddr) -> Failure {
+        warn!(%address, "a request with an unknown token was refused");
         if self.tries.count(address, Instant::now()) {
             worthless()
         } else {
@@ -223,7 +225,7 @@ async fn while_let_in(
     let (bridge, mut revocations) = (bridge.clone(), bridge.revocations());
     let mut revoked = Box::pin(async move {
         // An error would mean that the bridge, which is held here, has gone.
-        let _ = revocations.wait_for(|()| !caller.is_let_in(&bridge)).await;
+        revocations.wait_for(|()| !caller.is_let_in(&bridge)).await.ok();
     });
     let response = tokio::select! {
         biased;

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::{Extension, Json};
 use codex_bridge_core::Caller;
+use tracing::error;
 
 use super::End;
 use super::{App, Body, Reply};
@@ -31,7 +32,9 @@ pub async fn stop(
 ) -> Reply<Stopping> {
     // A daemon whose store fails can be stopped all the same.
     let action = if stop.hosts { "stop with hosts" } else { "stop" };
-    let _ = app.bridge.note(&caller.name, action, None).await;
+    if let Err(error) = app.bridge.note(&caller.name, action, None).await {
+        error!(caller = caller.name, action, %error, "who stopped the daemon is not in the audit log");
+    }
     let stopping = tokio::spawn(end(app, stop)).await;
     Ok(Json(stopping.map_err(Failure::internal)?))
 }
@@ -44,6 +47,7 @@ async fn end(app: App, stop: calls::Stop) -> Stopping {
         (End::LeaveHosts, Vec::new())
     };
     let hosts_left = app.bridge.hosts().iter().filter(|host| host.is_alive()).count();
-    let _ = app.ending.send(end);
+    // An error would mean that nobody is left who could end.
+    app.ending.send(end).ok();
     Stopping { pid: app.about.pid, hosts_left, failed }
 }

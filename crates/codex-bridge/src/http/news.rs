@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::broadcast::{self, Receiver, Sender};
 use tokio::time::sleep;
+use tracing::{error, info};
 
 use super::metrics::Meter;
 use super::stream::{Gone, Outlet, Shape, pipe};
@@ -50,7 +51,7 @@ impl Digest {
 
     fn tell(&self, name: &str, told: &serde_json::Value) {
         // Nobody may be listening.
-        let _ = self.lines.send(Shape::Events.piece(None, name, told));
+        self.lines.send(Shape::Events.piece(None, name, told)).ok();
     }
 
     /// Tells that there is something new, and not what.
@@ -147,7 +148,11 @@ impl Observer {
 
     async fn under_way(&self) -> Vec<TaskView> {
         let statuses = Status::ALL.into_iter().filter(|status| !status.is_at_rest()).collect();
-        self.bridge.list(&TaskFilter { statuses, ..TaskFilter::default() }).await.unwrap_or_default()
+        let listed = self.bridge.list(&TaskFilter { statuses, ..TaskFilter::default() }).await;
+        listed.unwrap_or_else(|error| {
+            error!(%error, "the tasks that are under way could not be read, for those who list them");
+            Vec::new()
+        })
     }
 
     async fn follow(&mut self, mut news: Receiver<News>) {
@@ -155,7 +160,10 @@ impl Observer {
             let mut changes = Changes::default();
             match news.recv().await {
                 Ok(one) => changes.add(one),
-                Err(RecvError::Lagged(_)) => changes.are_not_all = true,
+                Err(RecvError::Lagged(missed)) => {
+                    info!(missed, "news came faster than lists are told; they are read anew");
+                    changes.are_not_all = true;
+                }
                 Err(RecvError::Closed) => return,
             }
             // All that has come meanwhile is looked at once.
@@ -262,7 +270,7 @@ async fn tell(app: App, outlet: Outlet, mut lines: Receiver<Bytes>, first: Bytes
             () = app.ended() => {
                 let why = Wrapped { error: Failure::stopping() };
                 // Whoever has gone needs no reason.
-                let _ = outlet.put(None, Shape::Events.piece(None, "failure", &why)).await;
+                outlet.put(None, Shape::Events.piece(None, "failure", &why)).await.ok();
                 return;
             }
         };

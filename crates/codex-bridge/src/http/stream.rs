@@ -19,6 +19,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use tracing::info;
 
 /// Pieces that wait for a slow reader.
 const PIECES: usize = 64;
@@ -110,6 +111,7 @@ impl Outlet {
 
     /// Throws away all that waits. A stalled reader that reads on at last is told of what it took before.
     pub fn drop_reader(&self) {
+        info!("a slow reader of a stream is dropped; it may come back with the number of its last event");
         let mut held = self.queue.held();
         let told =
             json!({ "last_id": held.last_id, "message": "too slow: come back with this as Last-Event-ID" });

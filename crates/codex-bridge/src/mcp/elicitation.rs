@@ -68,7 +68,7 @@ async fn answered(peer: &Peer<RoleServer>, request: &Request, taken_back: onesho
         },
         _ = taken_back => {
             // A client that does not hear of it answers into the void.
-            let _ = handle.cancel(Some("nobody waits for the answer any more".to_owned())).await;
+            handle.cancel(Some("nobody waits for the answer any more".to_owned())).await.ok();
             Answered::TooLate
         }
     }

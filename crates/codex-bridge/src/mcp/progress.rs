@@ -29,7 +29,7 @@ impl Progress {
         self.told += 1;
         let progress = ProgressNotificationParam::new(token.clone(), f64::from(self.told));
         // A client that has gone hears nothing; its task goes on.
-        let _ = peer.notify_progress(progress.with_message(sentence)).await;
+        peer.notify_progress(progress.with_message(sentence)).await.ok();
     }
 
     /// Tells an event, if it is worth it.

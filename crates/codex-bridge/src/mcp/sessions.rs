@@ -83,7 +83,9 @@ impl Sessions {
     async fn close(&self, ids: Vec<SessionId>) {
         for id in ids {
             // One that has ended by itself needs no end.
-            let _ = self.manager.close_session(&id).await;
+            if let Err(error) = self.manager.close_session(&id).await {
+                tracing::debug!(%error, "an MCP session did not close");
+            }
         }
     }
 }

@@ -29,7 +29,7 @@ async fn a_daemon_that_was_started_on_the_way_shares_nothing_with_its_caller() {
     let pid = shell.daemon().unwrap();
     let proc = |name: &str| format!("/proc/{pid}/{name}");
     assert_eq!(fs::read_link(proc("cwd")).unwrap().to_str(), Some("/"));
-    let stat = codex_wire::host::proc::stat(pid).unwrap();
+    let stat = codex_wire::os::process::stat(pid).unwrap();
     assert_eq!(stat.session, pid, "a session of its own");
     let leads_to = |fd: &str| fs::read_link(proc(&format!("fd/{fd}"))).unwrap();
     assert_eq!(leads_to("0").to_str(), Some("/dev/null"));

@@ -34,6 +34,7 @@ mod http_events;
 mod http_rig;
 mod http_schema;
 mod kills;
+mod logs;
 mod mcp_approvals;
 mod mcp_clients;
 mod mcp_cut_off;

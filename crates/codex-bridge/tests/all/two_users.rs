@@ -27,7 +27,7 @@ async fn a_command_that_was_approved_runs_as_the_hosts_user() {
     assert_eq!(fs::metadata(&file).unwrap().uid(), As::Hosts.uid());
     let hosts = users.hosts().await;
     let of_codex = hosts[0].record().codex;
-    assert_eq!(codex_wire::host::proc::users(of_codex.pid).unwrap()[0], As::Hosts.uid());
+    assert_eq!(codex_wire::os::process::users(of_codex.pid).unwrap()[0], As::Hosts.uid());
     // The daemon comes to it by a handle alone: nobody can look into its folder.
     let socket = hosts[0].record().socket.canonicalize().unwrap();
     assert_eq!(fs::metadata(socket.parent().unwrap()).unwrap().mode() & 0o077, 0);

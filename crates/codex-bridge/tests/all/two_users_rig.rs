@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use codex_wire::host::Host;
 use codex_wire::host::launcher::Client;
-use codex_wire::host::proc::{self, Process};
+use codex_wire::os::process::{self, Process};
 use nix::unistd::User;
 use rustix::process::{Signal, geteuid};
 use scripted_model::{CodexConfig, ScriptedModel};
@@ -334,7 +334,7 @@ impl TwoUsers {
     async fn assert_nothing_but(&self, pid: u32) {
         let dir = self.dir.path().to_str().unwrap().to_owned();
         let left = || {
-            let all = proc::all().into_iter().filter(proc::Stat::is_running);
+            let all = process::all().into_iter().filter(process::Stat::is_running);
             let ours = all
                 .map(|stat| stat.process.pid)
                 .filter(|other| *other != pid && *other != std::process::id());

@@ -22,6 +22,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
 
 use super::opening::{self, Opened, Source, UnderWay};
 use super::running::{Posted, Running};
@@ -164,7 +165,7 @@ impl Actor {
         self.close().await;
         if let Some(closer) = closer {
             // Whoever closed may not wait for it.
-            let _ = closer.send(());
+            closer.send(()).ok();
         }
     }
 
@@ -202,7 +203,7 @@ impl Actor {
                 let turn = self.running.as_ref().map(|running| &running.turn);
                 let outcome = turn.map_or(DecideOutcome::NotOpen, |turn| turn.outcome_of(&decide));
                 // Whoever decided may not wait for it.
-                let _ = reply.send(outcome);
+                reply.send(outcome).ok();
                 self.step(Input::Decide(decide)).await;
             }
             Command::Interrupt => self.on_interrupt().await,
@@ -214,7 +215,7 @@ impl Actor {
     fn on_open(&mut self, reply: oneshot::Sender<Result<ThreadId, Failure>>) {
         if let Some(thread_id) = self.live_thread() {
             // Whoever opened may not wait for it.
-            let _ = reply.send(Ok(thread_id));
+            reply.send(Ok(thread_id)).ok();
         } else {
             self.openers.push(reply);
             self.begin_opening();
@@ -275,7 +276,7 @@ impl Actor {
                     self.tell(SessionEvent::Warning { message }).await;
                 }
                 for opener in std::mem::take(&mut self.openers) {
-                    let _ = opener.send(Ok(opened.thread_id.clone()));
+                    opener.send(Ok(opened.thread_id.clone())).ok();
                 }
                 self.take_up(opened);
                 if let Some(waiting) = self.waiting.take() {
@@ -285,13 +286,13 @@ impl Actor {
             Err(mut failure) => {
                 failure.redact(&self.config.redactor);
                 for opener in std::mem::take(&mut self.openers) {
-                    let _ = opener.send(Err(failure.clone()));
+                    opener.send(Err(failure.clone())).ok();
                 }
                 if let Some(waiting) = self.waiting.take() {
                     let mut result = TurnResult::not_begun(TurnOutcome::Failed, Some(failure));
                     result.should_retire = true;
                     result.redact(&self.config.redactor);
-                    let _ = waiting.reply.send(result);
+                    waiting.reply.send(result).ok();
                 }
             }
         }
@@ -309,7 +310,7 @@ impl Actor {
         if self.running.is_some() || self.waiting.is_some() {
             let failure =
                 Failure::new(FailureKind::Configuration, "a turn is already running in this session");
-            let _ = waiting.reply.send(TurnResult::not_begun(TurnOutcome::Failed, Some(failure)));
+            waiting.reply.send(TurnResult::not_begun(TurnOutcome::Failed, Some(failure))).ok();
         } else if self.live_thread().is_some() {
             self.begin_turn(waiting).await;
         } else {
@@ -336,7 +337,7 @@ impl Actor {
         let plan = match plan {
             Ok(plan) => plan,
             Err(failure) => {
-                let _ = reply.send(TurnResult::not_begun(TurnOutcome::Failed, Some(failure)));
+                reply.send(TurnResult::not_begun(TurnOutcome::Failed, Some(failure))).ok();
                 return;
             }
         };
@@ -386,7 +387,7 @@ impl Actor {
     async fn on_interrupt(&mut self) {
         // A turn that has not begun need not begin.
         if let Some(waiting) = self.waiting.take() {
-            let _ = waiting.reply.send(TurnResult::not_begun(TurnOutcome::Interrupted, None));
+            waiting.reply.send(TurnResult::not_begun(TurnOutcome::Interrupted, None)).ok();
         }
         if self.running.is_none() {
             self.interrupt_unjoined().await;
@@ -450,8 +451,11 @@ impl Actor {
         if opened.running_turn.is_some() && self.held.len() < HELD_REQUESTS {
             return self.held.push(incoming);
         }
-        let _ =
-            opened.link.connection.peer.respond(&incoming.id, Answer::fail_closed(&incoming.request)).await;
+        let refusal = Answer::fail_closed(&incoming.request);
+        warn!(request = ?incoming.id, "a request is declined: no turn of this session runs");
+        if let Err(error) = opened.link.connection.peer.respond(&incoming.id, refusal).await {
+            warn!(request = ?incoming.id, %error, "the refusal could not be sent");
+        }
     }
 
     pub(super) async fn on_closed(&mut self, reason: &Closed) {
@@ -527,13 +531,17 @@ impl Actor {
             opened.running_turn = None;
         }
         // Whoever started the turn may not wait for it.
-        let _ = running.reply.send(result);
+        running.reply.send(result).ok();
     }
 
     /// Leaves the connection, and ends what is the session's own, beside everything else.
     pub(super) fn leave_link(&mut self) {
         if let Some(opened) = self.opened.take() {
-            self.farewells.spawn(async move { drop(opened.link.leave().await) });
+            self.farewells.spawn(async move {
+                if let Err(error) = opened.link.leave().await {
+                    warn!(error, "what the session ran on could not be left");
+                }
+            });
         }
     }
 
@@ -542,7 +550,7 @@ impl Actor {
         self.step(Input::Lost(Loss::ClosedByUs)).await;
         if let Some(waiting) = self.waiting.take() {
             let failure = Failure::new(FailureKind::Closed, "the session was closed before the turn began");
-            let _ = waiting.reply.send(TurnResult::not_begun(TurnOutcome::Failed, Some(failure)));
+            waiting.reply.send(TurnResult::not_begun(TurnOutcome::Failed, Some(failure))).ok();
         }
         if let Some(opening) = self.opening.take()
             && let Ok(opened) = opening.await
@@ -552,10 +560,14 @@ impl Actor {
         if let Some(opened) = self.opened.take() {
             if let Behind::Host(_) | Behind::Other(_) = opened.link.behind {
                 let unsubscribe = ThreadUnsubscribe { thread_id: opened.thread_id.clone() };
-                let _ =
-                    opened.link.connection.peer.call(&unsubscribe, self.config.call_limits.interrupt).await;
+                let limit = self.config.call_limits.interrupt;
+                if let Err(error) = opened.link.connection.peer.call(&unsubscribe, limit).await {
+                    debug!(%error, "the host still tells of a thread that was left");
+                }
             }
-            let _ = opened.link.leave().await;
+            if let Err(error) = opened.link.leave().await {
+                warn!(error, "what the session ran on could not be left");
+            }
         }
         while self.farewells.join_next().await.is_some() {}
     }

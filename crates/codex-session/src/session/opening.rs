@@ -15,6 +15,7 @@ use codex_wire::peer::{self, CallError, Inbox, InboxSender, Peer};
 use codex_wire::thread::{Turn, TurnStatus};
 use codex_wire::{ThreadId, TurnId};
 use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
 
 use super::watching::UsersFile;
 use crate::failure::{Failure, FailureKind, reads_as_network_withheld};
@@ -108,8 +109,10 @@ pub(super) async fn open(
         }
         Err(mut failure) => {
             failure.stderr_tail = link.connection.stderr_tail(config.stderr_tail_lines).await;
-            // The session reports why it could not begin; how its process ends is no news.
-            let _ = link.leave().await;
+            // The session reports why it could not begin.
+            if let Err(error) = link.leave().await {
+                warn!(error, "the connection of a session that could not begin did not end");
+            }
             Err(failure)
         }
     };
@@ -270,8 +273,14 @@ async fn unload(
     if opened.is_active() {
         let interrupt = TurnInterrupt { thread_id: thread_id.clone(), turn_id: String::new() };
         // Whatever comes of it, the thread is not used.
-        let _ = peer.call(&interrupt, limit).await;
-        let _ = peer.call(&CleanBackgroundTerminals { thread_id }, limit).await;
+        warn!(thread = %thread_id, "a thread works outside its bounds; its turn is interrupted");
+        if let Err(error) = peer.call(&interrupt, limit).await {
+            error!(thread = %thread_id, %error, "its turn could not be interrupted");
+        }
+        let clean = CleanBackgroundTerminals { thread_id: thread_id.clone() };
+        if let Err(error) = peer.call(&clean, limit).await {
+            error!(thread = %thread_id, %error, "its terminals could not be ended");
+        }
         return Err(());
     }
     let archived = peer.call(&ThreadArchive { thread_id: thread_id.clone() }, limit).await;

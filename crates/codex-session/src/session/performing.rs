@@ -10,6 +10,7 @@ use codex_wire::item::FileChange;
 use codex_wire::peer::{CallError, Closed};
 use codex_wire::request::ServerRequest;
 use futures_util::FutureExt;
+use tracing::{error, warn};
 
 use super::actor::Actor;
 use super::opening::{self, Source, list_turns};
@@ -48,7 +49,8 @@ impl Actor {
                 Effect::Steered { token, outcome } => {
                     let steer = self.running.as_mut().and_then(|running| running.steers.remove(&token));
                     if let Some(steer) = steer {
-                        let _ = steer.send(outcome.redacted(&self.config.redactor));
+                        // Whoever steered may not wait for it.
+                        steer.send(outcome.redacted(&self.config.redactor)).ok();
                     }
                 }
                 Effect::Tell(notice) => {
@@ -70,10 +72,10 @@ impl Actor {
     pub(super) async fn tell(&mut self, event: SessionEvent) {
         if let Some(journal) = &self.config.journal {
             // Its reader may be gone; then nobody needs to know.
-            let _ = journal.send(event.clone()).await;
+            journal.send(event.clone()).await.ok();
         }
         // Nobody may be listening.
-        let _ = self.events.send(event);
+        self.events.send(event).ok();
     }
 
     pub(super) async fn tell_all(&mut self, events: Vec<SessionEvent>) {
@@ -136,7 +138,10 @@ impl Actor {
         // Belt and braces: the machine never answers another epoch's question.
         if let Some(opened) = self.opened.as_ref().filter(|opened| opened.link.connection.epoch == key.epoch)
         {
-            let _ = opened.link.connection.peer.respond(&key.id, answer).await;
+            // A connection that has ended tells the machine by itself.
+            if let Err(error) = opened.link.connection.peer.respond(&key.id, answer).await {
+                warn!(request = ?key.id, %error, "an answer did not reach Codex");
+            }
         }
     }
 
@@ -242,7 +247,9 @@ impl Actor {
         self.farewells.spawn(async move {
             let link = Link { connection, behind };
             // When it cannot be ended the machine gives the turn up in a moment, and says so.
-            let _ = link.end_unless_shared(&thread_id).await;
+            if let Err(error) = link.end_unless_shared(&thread_id).await {
+                error!(thread = %thread_id, error, "a host that does not stop its turn could not be ended");
+            }
         });
     }
 }

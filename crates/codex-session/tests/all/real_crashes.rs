@@ -292,7 +292,7 @@ async fn the_death_of_a_codex_of_its_own_is_told_at_once_and_the_next_turn_has_a
     let pid = session.standing().await.child_pid.unwrap();
     let death = async {
         codex.model.wait_for_stall("never").await;
-        let child = codex_wire::host::proc::Process::with_pid(pid).unwrap();
+        let child = codex_wire::os::process::Process::with_pid(pid).unwrap();
         assert!(child.signal(rustix::process::Signal::KILL).unwrap());
     };
     let limit = Duration::from_secs(5);

@@ -9,15 +9,15 @@ use std::time::Duration;
 use codex_session::{
     Approver, Ask, Decision, Dial, Sandbox, Session, SessionConfig, TurnOptions, TurnOutcome, TurnResult,
 };
+use codex_wire::ThreadId;
 use codex_wire::answer::Answer;
 use codex_wire::call::{ThreadRead, ThreadTurnsList};
 use codex_wire::connection::Connection;
-use codex_wire::host::proc::Process;
 use codex_wire::host::{Found, Host, Stop, find};
 use codex_wire::item::Item;
+use codex_wire::os::process::Process;
 use codex_wire::request::DynamicToolCall;
 use codex_wire::thread::Turn;
-use codex_wire::{ThreadId, host};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rustix::process::Signal;
@@ -276,10 +276,10 @@ fn kill(process: Process) -> bool {
 
 /// Whether a process with these words in its command line runs.
 pub fn runs(words: &str) -> bool {
-    let stats = host::proc::all();
-    stats
-        .iter()
-        .any(|stat| host::proc::command_line(stat.process.pid).is_some_and(|command| command.contains(words)))
+    let stats = codex_wire::os::process::all();
+    stats.iter().any(|stat| {
+        codex_wire::os::process::command_line(stat.process.pid).is_some_and(|command| command.contains(words))
+    })
 }
 
 /// How often a prompt with this id is among the turns.

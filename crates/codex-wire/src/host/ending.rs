@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::proc::Process;
+use crate::os::process::Process;
 
 /// How often we look whether a process has ended. There is no event for processes that are not our children.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -80,7 +80,7 @@ fn signal_all(
 ) {
     for process in processes {
         // Whoever may not be signalled is still named by the next look, and comes back as not ended.
-        let _ = send(*process, signal);
+        send(*process, signal).ok();
     }
 }
 

@@ -9,7 +9,8 @@ use rustix::process::geteuid;
 use serde::de::DeserializeOwned;
 
 use super::record::{Exit, Files, Plan, Record, read_json};
-use super::{Error, Host, io_error, proc};
+use super::{Error, Host, io_error};
+use crate::os::process;
 
 /// What is in a host's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +90,7 @@ pub(crate) fn check_private(dir: &Path, found: &fs::Metadata) -> Result<(), Erro
 
 /// Whether the numbers in a record mean something now.
 pub(crate) fn is_this_boot(record: &Record) -> bool {
-    proc::boot_id().is_ok_and(|boot_id| boot_id == record.boot_id)
+    process::boot_id().is_ok_and(|boot_id| boot_id == record.boot_id)
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {

@@ -1,11 +1,10 @@
 //! Who keeps a thread from being written: names the process behind Codex's "already has an active writer".
 
-use std::fs;
 use std::path::Path;
 
 use redact::Redactor;
 
-use super::proc;
+use crate::os::process;
 
 /// How much of a command line is told.
 const COMMAND_MAX_BYTES: usize = 200;
@@ -24,17 +23,12 @@ pub fn holder_of(thread_id: &str) -> Option<Holder> {
     if thread_id.is_empty() {
         return None;
     }
-    let mut pids = proc::all().into_iter().filter(proc::Stat::is_running).map(|stat| stat.process.pid);
-    let pid = pids.find(|pid| has_thread_open(*pid, thread_id))?;
-    let command = proc::command_line(pid).unwrap_or_default();
+    let mut pids = process::all().into_iter().filter(process::Stat::is_running).map(|stat| stat.process.pid);
+    let pid = pids.find(|pid| process::open_files(*pid).any(|file| belongs_to(&file, thread_id)))?;
+    let command = process::command_line(pid).unwrap_or_default();
     let mut command = Redactor::default().redact(&command).to_string();
     command.truncate(command.floor_char_boundary(COMMAND_MAX_BYTES));
     Some(Holder { pid, command })
-}
-
-fn has_thread_open(pid: u32, thread_id: &str) -> bool {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    entries.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|path| belongs_to(&path, thread_id)))
 }
 
 /// codex 0.166: a loaded thread has `thread-writer-locks/<thread id>.lock` open and, from its first turn on,
@@ -49,12 +43,14 @@ fn belongs_to(path: &Path, thread_id: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
     fn the_process_with_the_file_open_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        let thread_id = proc::random_id().unwrap();
+        let thread_id = process::random_id().unwrap();
         let path = dir.path().join(format!("rollout-2026-11-15T19-29-23-{thread_id}.jsonl"));
         assert_eq!(holder_of(&thread_id), None);
         let file = fs::File::create(path).unwrap();

@@ -18,15 +18,16 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper, setsid, wait};
+use rustix::process::{Signal, WaitOptions, WaitStatus, setsid, wait};
 use serde::Serialize;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::time::{Instant, sleep_until};
+use tracing::warn;
 
 use super::ending::{Patience, end_all};
-use super::proc::{self, Process};
 use super::record::{Exit, Files, Plan, Record, epoch_of, now_ms, read_json, write_json};
 use super::stderr_log::Drain;
+use crate::os::process::{self, Process};
 
 /// How long Codex may take after it was asked to end quickly.
 const QUICK_END: Duration = Duration::from_secs(3);
@@ -97,7 +98,7 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), Error> {
 
 fn become_keeper() -> Result<tokio::runtime::Runtime, Error> {
     setsid().map_err(|error| Error::Setup(error.into()))?;
-    set_child_subreaper(Some(getpid())).map_err(|error| Error::Setup(error.into()))?;
+    process::adopt_orphans().map_err(Error::Setup)?;
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Setup)
 }
 
@@ -108,8 +109,8 @@ async fn keep(plan: &Plan) -> Result<Exit, Error> {
     let (codex, drain) = start_codex(plan)?;
     let recorded = recorded(plan, codex).and_then(|record| write(&files.record(), &record));
     if recorded.is_err() {
-        // A host that nobody can find again must not run.
-        let _ = codex.signal(Signal::KILL);
+        // A host that nobody can find again must not run. Why is told with the error.
+        codex.signal(Signal::KILL).ok();
     }
     let mut exit = until_codex_ends(codex, &mut signals).await;
     // Whoever reads how it ended looks for its last words at once.
@@ -130,7 +131,7 @@ async fn keep(plan: &Plan) -> Result<Exit, Error> {
 /// Those below us that still run; the ones that ended are taken note of, which lets the kernel forget them.
 fn adopted(own_pid: u32) -> BTreeSet<Process> {
     reap();
-    proc::descendants(own_pid)
+    process::descendants(own_pid)
 }
 
 fn start_codex(plan: &Plan) -> Result<(Process, Drain), Error> {
@@ -144,16 +145,15 @@ fn start_codex(plan: &Plan) -> Result<(Process, Drain), Error> {
         .spawn()
         .map_err(failed)?;
     watched(&mut child, Files(&plan.dir).stderr()).map_err(|source| {
-        // Not to be left behind by a keeper that cannot watch it.
-        let _ = child.kill();
-        let _ = child.wait();
+        // Not to be left behind by a keeper that cannot watch it, and that has no log.
+        child.kill().and_then(|()| child.wait()).ok();
         failed(source)
     })
 }
 
 fn watched(child: &mut Child, log: PathBuf) -> io::Result<(Process, Drain)> {
     // Not yet waited for, so the number is still its own.
-    let codex = proc::stat(child.id()).ok_or(io::ErrorKind::NotFound)?.process;
+    let codex = process::stat(child.id()).ok_or(io::ErrorKind::NotFound)?.process;
     let stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
     Ok((codex, Drain::start(stderr, log)?))
 }
@@ -168,7 +168,7 @@ fn codex_arguments(plan: &Plan) -> Vec<String> {
 
 fn recorded(plan: &Plan, codex: Process) -> Result<Record, Error> {
     let failed = |source| Error::Write { path: Files(&plan.dir).record(), source };
-    let boot_id = proc::boot_id().map_err(failed)?;
+    let boot_id = process::boot_id().map_err(failed)?;
     let keeper =
         Process::with_pid(std::process::id()).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
     Ok(Record {
@@ -183,9 +183,9 @@ fn recorded(plan: &Plan, codex: Process) -> Result<Record, Error> {
         codex_home: plan.codex_home.clone(),
         identity: plan.identity.clone(),
         started_at_ms: now_ms(),
-        started_uptime_ms: proc::uptime_ms().unwrap_or_default(),
+        started_uptime_ms: process::uptime_ms().unwrap_or_default(),
         adopters: plan.adopters.clone(),
-        audit_session: proc::audit_session(keeper.pid),
+        audit_session: process::audit_session(keeper.pid),
     })
 }
 
@@ -226,7 +226,7 @@ async fn until_codex_ends(codex: Process, signals: &mut Signals) -> Exit {
             () = sleep_until(next_step_at.unwrap_or_else(Instant::now)), if next_step_at.is_some() => {
                 for signal in ladder.due(Instant::now()) {
                     // Gone already, then the next look finds it; not ours to signal cannot be, it is our child.
-                    let _ = codex.signal(signal);
+                    codex.signal(signal).ok();
                 }
             }
         }
@@ -292,9 +292,17 @@ pub(crate) fn remove_socket(link: &Path) {
     if let Ok(target) = fs::read_link(link)
         && fs::metadata(&target).is_ok_and(|found| found.file_type().is_socket())
     {
-        let _ = fs::remove_file(target);
+        remove(&target);
     }
-    let _ = fs::remove_file(link);
+    remove(link);
+}
+
+fn remove(file: &Path) {
+    if let Err(error) = fs::remove_file(file)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        warn!(file = %file.display(), %error, "the socket of a host that has ended could not be removed");
+    }
 }
 
 #[cfg(test)]

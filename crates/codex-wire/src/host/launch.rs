@@ -21,9 +21,9 @@ use super::environment::{EnvPolicy, HostVariables, child_env, names_in_config};
 use super::find::{Found, check_private, find};
 use super::keeper::{QUICK_END_IN_ALL, remove_socket};
 use super::placement::Identity;
-use super::proc::Process;
 use super::record::{Exit, Files, Plan, Record, SOCKET_PATH_MAX_BYTES, read_json, write_json};
-use super::{Error, Host, STDERR_TAIL_LINES, in_thread, io_error, lineage, proc, stderr_log, stop};
+use super::{Error, Host, STDERR_TAIL_LINES, in_thread, io_error, lineage, stderr_log, stop};
+use crate::os::process::{self, Process};
 
 /// How often we look whether codex answers; it takes 50 to 400 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -85,7 +85,7 @@ pub(crate) struct BootOwner<'a> {
 
 impl BootOwner<'_> {
     async fn gives_up(&mut self) {
-        let _ = self.given_up.wait_for(|given_up| *given_up).await;
+        self.given_up.wait_for(|given_up| *given_up).await.ok();
     }
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn launch_for(mut owner: BootOwner<'_>, launch: &Launch) -> Res
     let prepare = move || prepare_dir(&dir).map(|()| lineage::adopters());
     let adopters = in_thread("cannot prepare", &launch.dir, prepare).await?;
     let plan = Plan {
-        id: proc::random_id().map_err(io_error("cannot make an id from", Path::new("/proc")))?,
+        id: process::random_id().map_err(io_error("cannot make an id for", &launch.dir))?,
         dir: launch.dir.clone(),
         codex: launch.codex.clone(),
         version: launch.version.clone(),
@@ -247,8 +247,9 @@ async fn until_ready(launch: &Launch, keeper: &mut Child) -> Result<Host, Unread
 /// Ends whatever a failed start has left and says what happened.
 async fn given_up(plan: &Plan, mut keeper: Child, why: Unready) -> Error {
     if let Some(process) = keeper.id().and_then(Process::with_pid) {
-        let _ = process.signal(Signal::INT);
-        let _ = timeout(QUICK_END_IN_ALL, keeper.wait()).await;
+        // What does not end by this is swept away below.
+        process.signal(Signal::INT).ok();
+        timeout(QUICK_END_IN_ALL, keeper.wait()).await.ok();
     }
     let (dir, id) = (plan.dir.clone(), plan.id.clone());
     let swept = in_thread("cannot sweep", &plan.dir, move || match find(&dir)? {

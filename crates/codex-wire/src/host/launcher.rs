@@ -16,7 +16,7 @@ mod service;
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
@@ -31,12 +31,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::keeper::QUICK_END_IN_ALL;
 use super::placement::Identity;
-use super::proc::Process;
 use super::record::{Exit, Record};
 use super::{Error, Host, Reach, Stop, io_error};
 use crate::Epoch;
 use crate::codex_home::CodexHome;
 use crate::escalation::Escalation;
+use crate::os::file;
+use crate::os::process::{self, Process};
 
 pub use service::{Options, Service};
 
@@ -313,7 +314,7 @@ impl Client {
         self.read_answer::<()>(&exchanged.text)?;
         let (_, handle) = &exchanged.rest;
         let handle = handle.as_ref().ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))?;
-        let stream = UnixStream::connect(format!("/proc/self/fd/{}", handle.as_raw_fd())).await;
+        let stream = UnixStream::connect(file::path_of(handle)).await;
         let stream = stream.map_err(&failed)?;
         host.check_peer(&stream, exchanged.user)?;
         aside::relayed(stream).map_err(failed)
@@ -445,9 +446,7 @@ impl Client {
         // By what else would we know whether its hosts live?
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
         if pid.and_then(Process::with_pid).is_none() {
-            let message = "its process cannot be seen: /proc must show the processes of other users (no hidepid), in the \
-                same pid namespace";
-            return Err(io::Error::other(message));
+            return Err(io::Error::other(format!("its process cannot be seen: {}", process::SEEING_OTHERS)));
         }
         Ok(peer.uid())
     }

@@ -1,6 +1,6 @@
 //! Who is above a process, and who would be if its parent died.
 //!
-//! Knows `/proc` and the kernel's rules of adoption, and nothing of hosts. An orphan goes to the nearest living ancestor
+//! Knows the kernel's rules of adoption, and nothing of hosts. An orphan goes to the nearest living ancestor
 //! that has asked for orphans (`PR_SET_CHILD_SUBREAPER`), else to the first process of the pid namespace. So only those
 //! who were above a process when it was started can ever adopt it or what it leaves.
 
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use rustix::process::Signal;
 
-use super::proc::{self, Process, Stat};
+use crate::os::process::{self, Process, Stat};
 
 /// More generations than this are not a family but a mistake.
 const MAX_GENERATIONS: usize = 64;
@@ -36,11 +36,11 @@ pub fn of(pid: u32) -> Option<Vec<Stat>> {
 }
 
 fn climb(pid: u32) -> Option<Vec<Stat>> {
-    let mut lineage = vec![proc::stat(pid)?];
+    let mut lineage = vec![process::stat(pid)?];
     while let Some(child) = lineage.last()
         && child.parent > INIT
     {
-        let parent = proc::stat(child.parent)?;
+        let parent = process::stat(child.parent)?;
         // Nobody is younger than their child: the number has gone to somebody else since.
         if parent.process.start_ticks > child.process.start_ticks || lineage.len() >= MAX_GENERATIONS {
             return None;
@@ -97,9 +97,9 @@ fn adopter_of_an_orphan() -> Option<u32> {
     let input = shell.stdin.take();
     // When this is back the shell has ended, and its child has been adopted.
     let said = shell.wait_with_output().ok()?;
-    let orphan = proc::stat(String::from_utf8(said.stdout).ok()?.trim().parse().ok()?)?;
+    let orphan = process::stat(String::from_utf8(said.stdout).ok()?.trim().parse().ok()?)?;
     // It ends by itself when its input does.
-    let _ = orphan.process.signal(Signal::KILL);
+    orphan.process.signal(Signal::KILL).ok();
     drop(input);
     Some(orphan.parent)
 }
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(own[0].process.pid, std::process::id());
         assert_eq!(own[1].process.pid, std::os::unix::process::parent_id());
         assert!(own.last().unwrap().parent <= INIT);
-        assert!(is_same(&in_picture(&proc::all(), std::process::id()), &own));
+        assert!(is_same(&in_picture(&process::all(), std::process::id()), &own));
         assert!(of(u32::MAX / 2).is_none() && in_picture(&[], 7).is_empty());
     }
 

@@ -18,8 +18,8 @@ use std::path::PathBuf;
 use rustix::process::geteuid;
 
 use super::lineage::{INIT, in_picture};
-use super::proc::{self, Process, Stat};
 use super::record::{Exit, Files, Record, read_json};
+use crate::os::process::{self, Process, Stat};
 
 /// How often all processes are looked at before a host counts as gone for good.
 const LOOKS: usize = 3;
@@ -115,19 +115,19 @@ impl Origin {
     /// Whether anyone of this user may still be left of this host, which has lost its keeper. Looks several times: a
     /// process that hands over to its child just then may be missed by one look.
     pub(crate) fn may_have_left_anyone(&self, kept: &[Origin]) -> bool {
-        (0..LOOKS).any(|_| self.may_be_left(&proc::all(), kept))
+        (0..LOOKS).any(|_| self.may_be_left(&process::all(), kept))
     }
 
     /// What is below the hosts that are kept, and we ourselves with what we have started, is known.
     fn may_be_left(&self, all: &[Stat], kept: &[Origin]) -> bool {
         let (own_user, own_pid) = (geteuid().as_raw(), std::process::id());
-        let is_ours = |pid: u32| proc::users(pid).is_none_or(|users| users.contains(&own_user));
+        let is_ours = |pid: u32| process::users(pid).is_none_or(|users| users.contains(&own_user));
         all.iter().filter(|stat| stat.is_running()).any(|stat| {
             let pid = stat.process.pid;
             let lineage = in_picture(all, pid);
             let is_known = lineage.iter().any(|stat| stat.process.pid == own_pid)
                 || kept.iter().any(|origin| origin.is_above(&lineage));
-            let suspect = Suspect { lineage: &lineage, audit_session: proc::audit_session(pid) };
+            let suspect = Suspect { lineage: &lineage, audit_session: process::audit_session(pid) };
             pid > INIT && !is_known && self.may_have_left(suspect) && is_ours(pid)
         })
     }

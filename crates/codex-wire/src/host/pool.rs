@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
+use tracing::{error, info, warn};
 
 use super::launcher::Client;
 use super::origin::Origin;
@@ -67,6 +68,22 @@ pub enum Change {
     /// Something could not be done. It is tried again: for a living host at the next [`Pool::maintain`], for what a
     /// dead one left at the next [`Pool::attach`].
     Failed(Error),
+}
+
+impl Change {
+    fn tell(&self) {
+        match self {
+            Self::Died { record, exit } => {
+                let (code, signal) = exit.as_ref().map(|exit| (exit.code, exit.signal)).unwrap_or_default();
+                let why = exit.as_ref().and_then(|exit| exit.error.as_deref());
+                let orphaned = exit.as_ref().map_or(&[][..], |exit| &exit.orphaned);
+                warn!(host = record.id, code, signal, why, ?orphaned, "a host has ended");
+            }
+            Self::Retiring { id, reason } => info!(host = id, ?reason, "a host takes no new threads"),
+            Self::Retired { id } => info!(host = id, "a retired host has ended"),
+            Self::Failed(error) => error!(%error, "hosts could not be looked after"),
+        }
+    }
 }
 
 /// The hosts under one root directory. Cheap to clone; all clones are the same pool.
@@ -174,6 +191,7 @@ impl Pool {
         for host in hosts {
             pool.watch_keeper(host);
         }
+        found.changes.iter().for_each(Change::tell);
         (pool, found.changes)
     }
 
@@ -260,7 +278,7 @@ impl Shared {
 
 impl State {
     fn note(&mut self, changes: impl IntoIterator<Item = Change>) {
-        self.changes.extend(changes);
+        self.changes.extend(changes.into_iter().inspect(Change::tell));
         let surplus = self.changes.len().saturating_sub(MOST_CHANGES);
         self.changes.drain(..surplus);
     }

@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::placement::Identity;
-use super::proc::Process;
 use crate::Epoch;
+use crate::os::process::Process;
 
 /// The longest path that fits in a socket address (108 bytes with the closing zero).
 pub const SOCKET_PATH_MAX_BYTES: usize = 107;

@@ -8,12 +8,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use redact::Redactor;
+use tracing::warn;
 
 /// More of one line is not read into memory.
 const LINE_MAX_BYTES: usize = 64 * 1024;
@@ -46,14 +47,16 @@ impl Drain {
         thread::Builder::new().name("stderr-write".into()).spawn(move || {
             write_lines(&backlog, &path);
             // Nobody waits any more when this fails.
-            let _ = done.send(());
+            done.send(()).ok();
         })?;
         Ok(Drain { written })
     }
 
     /// Waits until all is written. The limit is for a process that could not be ended and holds the stream open.
     pub(crate) fn finish(&self, limit: Duration) {
-        let _ = self.written.recv_timeout(limit);
+        if self.written.recv_timeout(limit).is_err_and(|error| error == RecvTimeoutError::Timeout) {
+            warn!("the last lines of a host's stderr are not written yet");
+        }
     }
 }
 
@@ -68,7 +71,7 @@ pub(crate) fn tail(path: &Path, count: usize) -> Vec<String> {
     let (newer, older) = files(path);
     for part in [older, newer] {
         // No file yet, or one that was moved away under us, is no line.
-        let _ = File::open(part).and_then(|mut file| file.read_to_end(&mut text));
+        File::open(part).and_then(|mut file| file.read_to_end(&mut text)).ok();
     }
     let text = String::from_utf8_lossy(&text);
     let mut lines: Vec<String> = text.lines().rev().take(count).map(str::to_owned).collect();

@@ -12,9 +12,9 @@ use tokio::time::{Instant, sleep};
 use super::ending::{LOOK_EVERY, Patience, end_all};
 use super::find::is_this_boot;
 use super::keeper::{QUICK_END_IN_ALL, remove_socket};
-use super::proc::{self, Process, Stat};
 use super::record::{Files, MARKER, Record};
 use super::{Error, Host, in_thread};
+use crate::os::process::{self, Process, Stat};
 
 /// What has lost its keeper: a moment to end by itself, then it is killed.
 const SWEEP: Patience =
@@ -80,7 +80,7 @@ fn end_members(
     // Whoever was seen once counts to the end: a child whose parent was killed has lost what it was known by.
     let mut seen = BTreeSet::new();
     let mut who = || {
-        seen.extend(family(&proc::all(), members));
+        seen.extend(family(&process::all(), members));
         seen.iter().copied().filter(|process: &Process| process.is_alive()).collect()
     };
     end_all(&mut who, patience).map_err(|left| Error::Orphaned {
@@ -92,7 +92,7 @@ fn end_members(
 /// The members that run and all below them, without ourselves.
 fn family(all: &[Stat], members: &mut dyn FnMut(&[Stat]) -> BTreeSet<u32>) -> BTreeSet<Process> {
     let heads = members(all);
-    let mut family = proc::descendants_in(all, &heads);
+    let mut family = process::descendants_in(all, &heads);
     let running = all.iter().filter(|stat| stat.is_running() && heads.contains(&stat.process.pid));
     family.extend(running.map(|stat| stat.process));
     family.retain(|process| process.pid != std::process::id());
@@ -118,7 +118,7 @@ fn members(all: &[Stat], record: &Record) -> BTreeSet<u32> {
 fn marked(all: &[Stat], id: &str) -> BTreeSet<u32> {
     let mark = format!("{MARKER}={id}");
     let pids = all.iter().map(|stat| stat.process.pid);
-    pids.filter(|pid| proc::has_environment_entry(*pid, &mark)).collect()
+    pids.filter(|pid| process::has_environment_entry(*pid, &mark)).collect()
 }
 
 /// A second SIGTERM means hurry, so only the first of all that drain a host, also over a restart of ours, sends one.
@@ -130,7 +130,7 @@ fn is_first_to_drain(host: &Host) -> bool {
 fn signal(host: &Host, process: Process, signal: Signal) {
     if is_this_boot(&host.record) {
         // Whoever cannot be signalled is ended, or named as orphaned, by the sweep that follows.
-        let _ = process.signal(signal);
+        process.signal(signal).ok();
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
+use tracing::{debug, warn};
 
 use super::{
     CallError, Closed, Delivery, EARLY_NOTIFICATIONS, INBOUND_BYTES, InboxSender, IncomingRequest,
@@ -64,7 +65,9 @@ pub(super) async fn write(shared: Arc<Shared>, mut sink: Outgoing, mut queue: mp
         // The end of its input asks a stdio server to go.
         sink.close().await
     };
-    let _ = tokio::time::timeout(FAREWELL_LIMIT, farewell).await;
+    if let Ok(Err(error)) = tokio::time::timeout(FAREWELL_LIMIT, farewell).await {
+        debug!(%error, "the last lines of a connection were not written");
+    }
 }
 
 async fn farewell_is_over(shared: &Shared) {
@@ -104,7 +107,8 @@ async fn hear_last_words(shared: &Arc<Shared>, incoming: &mut Incoming) {
             receive_line(shared, line).await;
         }
     };
-    let _ = tokio::time::timeout(LAST_WORDS_LIMIT, last_words).await;
+    // Silence is as good as an end.
+    tokio::time::timeout(LAST_WORDS_LIMIT, last_words).await.ok();
 }
 
 /// Fails every pending call, then says goodbye to every inbox; none waits for another.
@@ -135,7 +139,7 @@ async fn tell_everyone(shared: &Shared) {
         async move {
             for delivery in last {
                 // An owner that is gone needs no goodbye.
-                let _ = inbox.send(delivery).await;
+                inbox.send(delivery).await.ok();
             }
         }
     });
@@ -195,6 +199,7 @@ fn keep_stray(shared: &Shared, line: &[u8]) {
     // Redacted before it is cut: a cut could leave half a secret that no rule knows.
     let head = String::from_utf8_lossy(&line[..line.len().min(8 * STRAY_LINE_CHARS)]);
     let text: String = shared.redactor.redact(&head).chars().take(STRAY_LINE_CHARS).collect();
+    warn!(bytes = line.len(), "a line from Codex is no message");
     let mut state = shared.state();
     state.stray_count += 1;
     if state.stray.len() == STRAY_LINES {
@@ -229,6 +234,8 @@ fn keep_early(shared: &Shared, note: Notification) {
         state.early.clear();
     } else if state.early.len() < EARLY_NOTIFICATIONS {
         state.early.push(note);
+    } else {
+        warn!(method = note.method, "a notification is dropped: too many came before their thread was open");
     }
 }
 
@@ -262,7 +269,10 @@ fn remember_parents(shared: &Shared, note: &Notification) {
 fn tell_all_threads(shared: &Shared, note: &Notification) {
     let inboxes: Vec<_> = shared.state().threads.values().cloned().collect();
     for inbox in inboxes {
-        let _ = inbox.try_send(Delivery::Notification(note.clone()));
+        if let Err(mpsc::error::TrySendError::Full(_)) = inbox.try_send(Delivery::Notification(note.clone()))
+        {
+            warn!(method = note.method, "a thread misses a notification: it is too slow to take more");
+        }
     }
 }
 
@@ -281,7 +291,10 @@ async fn deliver_request(shared: &Shared, thread: Option<ThreadId>, request: Inc
     };
     // Nobody here can answer it; silence would hang the turn for ever.
     let answer = Answer::fail_closed(&unclaimed.request);
-    let _ = shared.respond(&unclaimed.id, answer).await;
+    warn!(id = ?unclaimed.id, "a request of Codex is declined: no thread of ours is concerned");
+    if let Err(error) = shared.respond(&unclaimed.id, answer).await {
+        warn!(%error, "the refusal could not be sent");
+    }
 }
 
 async fn deliver_reply(shared: &Arc<Shared>, id: i64, result: Result<Box<RawValue>, RpcError>) {
@@ -297,7 +310,8 @@ async fn deliver_reply(shared: &Arc<Shared>, id: i64, result: Result<Box<RawValu
             {
                 let early = shared.state().opened(&thread, &inbox);
                 for note in early {
-                    let _ = inbox.send(Delivery::Notification(note)).await;
+                    // An owner that is gone misses nothing.
+                    inbox.send(Delivery::Notification(note)).await.ok();
                 }
             }
             pending.finish(Ok(result)).await;

@@ -18,6 +18,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::watch;
 use tokio_util::codec::FramedRead;
+use tracing::error;
 
 use self::family::{Family, Send};
 use self::input::Input;
@@ -28,7 +29,7 @@ use futures_util::future::{BoxFuture, ready};
 
 use crate::backing::Backing;
 use crate::host::environment::NO_GIT;
-use crate::host::proc::{self, Process};
+use crate::os::process::{self, Process};
 
 /// Lines of stderr that are kept.
 const STDERR_LINES: usize = 500;
@@ -96,10 +97,12 @@ pub fn spawn(spawn: &Spawn) -> Result<(Transport, Arc<StdioChild>), Error> {
     else {
         return Err(failed(std::io::Error::other("no pipes")));
     };
-    let Some(process) = child.id().and_then(proc::stat).map(|stat| stat.process) else {
+    let Some(process) = child.id().and_then(process::stat).map(|stat| stat.process) else {
         // Nobody would know whom to end.
-        let _ = child.start_kill();
-        return Err(failed(std::io::Error::other("it cannot be seen in /proc")));
+        if let Err(error) = child.start_kill() {
+            error!(%error, "a Codex that nobody can watch could not be ended");
+        }
+        return Err(failed(std::io::Error::other("its process cannot be seen")));
     };
     let family = Arc::new(Family::of(process));
     let lines = Arc::new(Mutex::new(VecDeque::new()));
@@ -116,7 +119,7 @@ pub fn spawn(spawn: &Spawn) -> Result<(Transport, Arc<StdioChild>), Error> {
 async fn watch_exit(mut child: Child, exit: watch::Sender<Option<ExitStatus>>) {
     let status = child.wait().await.unwrap_or_default();
     // Whoever watched may be gone.
-    let _ = exit.send(Some(status));
+    exit.send(Some(status)).ok();
 }
 
 /// An unread stderr pipe freezes codex once it is full, so it is always drained (seen on 0.166).
@@ -163,7 +166,7 @@ impl StdioChild {
         if self.wait(grace).await.is_none() {
             self.family.remember();
             // Fails only when the child is gone, which is what is wanted.
-            let _ = send(self.family.child(), Signal::TERM);
+            send(self.family.child(), Signal::TERM).ok();
             self.wait(grace).await;
         }
         if !self.is_alive() {

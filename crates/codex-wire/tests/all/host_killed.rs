@@ -5,9 +5,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use codex_wire::host::proc::Process;
 use codex_wire::host::record::{Plan, write_json};
 use codex_wire::host::{Error, Found, Host, Identity, Stop, find, sweep, sweep_unfinished};
+use codex_wire::os::process::Process;
 use rustix::process::Signal;
 use serde_json::json;
 use testkit::wait_until;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use codex_wire::host::holder::{Holder, holder_of};
-use codex_wire::host::proc::{self, Process};
 use codex_wire::host::{Error, Found, Host, Launch, Stop, find, find_all};
+use codex_wire::os::process::{self, Process};
 use futures_util::FutureExt;
 use rustix::process::Signal;
 use scripted_model::{Scenario, ScriptedModel};
@@ -34,13 +34,13 @@ async fn a_launched_host_answers_and_is_all_that_its_record_says() {
     assert!(host.is_healthy(LONG).await);
     Client::connect(&host).await;
 
-    let codex = proc::stat(record.codex.pid).unwrap();
+    let codex = process::stat(record.codex.pid).unwrap();
     assert_eq!(
         (codex.process, codex.parent, codex.session),
         (record.codex, record.keeper.pid, record.keeper.pid)
     );
-    assert_ne!(proc::stat(our_pid).unwrap().session, record.keeper.pid);
-    assert_eq!(record.boot_id, proc::boot_id().unwrap());
+    assert_ne!(process::stat(our_pid).unwrap().session, record.keeper.pid);
+    assert_eq!(record.boot_id, process::boot_id().unwrap());
     assert_eq!(
         host.epoch().0,
         format!("{}:{}:{}", record.boot_id, record.codex.pid, record.codex.start_ticks)
@@ -61,7 +61,7 @@ async fn a_launched_host_answers_and_is_all_that_its_record_says() {
     assert!(!host.is_healthy(LONG).await);
     home.assert_no_processes().await;
     let keeper = record.keeper;
-    let forgotten = || proc::stat(keeper.pid).is_none_or(|stat| stat.process != keeper);
+    let forgotten = || process::stat(keeper.pid).is_none_or(|stat| stat.process != keeper);
     wait_until(LONG, "the keeper to be no zombie of ours", forgotten).await;
     host.stop(Stop::Now).await.unwrap();
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use codex_wire::host::boot_lock::FILE_NAME;
 use codex_wire::host::pool::{Change, Placed, Pool};
-use codex_wire::host::proc::{self, Process};
 use codex_wire::host::record::{Files, write_json};
 use codex_wire::host::retirement::{Limits, Reason};
 use codex_wire::host::{Host, Identity, Launch};
+use codex_wire::os::process::{self, Process};
 use rustix::process::Signal;
 use serde_json::json;
 use testkit::rig::Home;
@@ -208,7 +208,7 @@ async fn a_host_of_which_something_may_be_left_is_remembered_until_nothing_can_b
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::set_permissions(&dir, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
         let record = json!({
-            "id": "killed", "epoch": "e", "boot_id": proc::boot_id().unwrap(), "socket": dir.join("s"),
+            "id": "killed", "epoch": "e", "boot_id": process::boot_id().unwrap(), "socket": dir.join("s"),
             "keeper": Process { pid: 4_190_001, start_ticks },
             "codex": Process { pid: 4_190_002, start_ticks },
         });

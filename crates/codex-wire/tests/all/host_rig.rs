@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use codex_wire::host::proc::{self, Process};
 use codex_wire::host::{EnvPolicy, Host, Identity, KeeperCommand, Launch};
+use codex_wire::os::process::{self, Process};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use testkit::rig::{Home, codex};
@@ -152,10 +152,10 @@ pub async fn start_children(host: &Host, home: &Home) -> Children {
     client.send("command/exec", command).await;
     let keeper = host.record().keeper.pid;
     let below = |text: &str, in_session: bool| {
-        let mut all = proc::descendants(host.record().codex.pid).into_iter();
+        let mut all = process::descendants(host.record().codex.pid).into_iter();
         all.find(|process| {
-            let stat = proc::stat(process.pid);
-            let line = proc::command_line(process.pid);
+            let stat = process::stat(process.pid);
+            let line = process::command_line(process.pid);
             line.is_some_and(|line| line.contains(text))
                 && stat.is_some_and(|stat| (stat.session == keeper) == in_session)
         })

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use codex_wire::RequestId;
 use codex_wire::answer::{Answer, Verdict};
 use codex_wire::call::ThreadLoadedList;
-use codex_wire::host::proc;
+use codex_wire::os::process;
 use codex_wire::peer::{CallError, Closed, Delivery, Peer, inbox};
 use codex_wire::transport::stdio::{self, Spawn};
 use codex_wire::transport::{Error as TransportError, Transport};
@@ -269,7 +269,7 @@ async fn close_ends_the_process_and_all_tasks_of_the_connection() {
             let pid = wired.child().pid();
             wired.child().wait(LONG).await.expect("the server follows the end of its input");
             // Not even a zombie is left.
-            assert_eq!(proc::stat(pid), None);
+            assert_eq!(process::stat(pid), None);
         }
         wait_until(LONG, "the end of all tasks", || tasks() == before).await;
         wired.end().await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use codex_wire::answer::{Answer, CommandDecision, Verdict};
 use codex_wire::call::TurnStart;
-use codex_wire::host::proc;
+use codex_wire::os::process;
 use codex_wire::peer::{Delivery, INBOX_MESSAGES, Inbox, Peer, inbox, read_reply};
 use codex_wire::{RequestId, ThreadId};
 use serde_json::{Value, json};
@@ -269,7 +269,7 @@ async fn an_inbox_that_nobody_reads_costs_bounded_memory_and_loses_nothing() {
 }
 
 fn rss() -> u64 {
-    proc::rss_bytes(std::process::id()).unwrap()
+    process::rss_bytes(std::process::id()).unwrap()
 }
 
 #[tokio::test]

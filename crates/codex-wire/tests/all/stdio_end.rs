@@ -6,7 +6,7 @@ use codex_wire::Epoch;
 use codex_wire::backing::Backing;
 use codex_wire::call::ThreadStart;
 use codex_wire::connection::{Connection, Handshake};
-use codex_wire::host::proc::{self, Process};
+use codex_wire::os::process::{self, Process};
 use codex_wire::peer::inbox;
 use codex_wire::transport::stdio::{self, Spawn, StdioChild};
 use scripted_model::CodexConfig;
@@ -28,7 +28,7 @@ async fn a_polite_child_follows_the_end_of_its_input_without_a_signal() {
     child.end().await.unwrap();
     assert_eq!((child.is_alive(), child.exit().as_deref()), (false, Some("exit status: 0")));
     assert!(!wired.server.entries().contains(&Entry::Terminated));
-    assert_eq!(proc::stat(child.pid()), None);
+    assert_eq!(process::stat(child.pid()), None);
     wired.end().await;
 }
 
@@ -41,7 +41,7 @@ async fn a_stubborn_child_is_asked_then_killed() {
     child.end().await.unwrap();
     assert!(wired.server.entries().contains(&Entry::Terminated));
     assert_eq!(child.exit().as_deref(), Some("signal: 9 (SIGKILL)"));
-    assert_eq!(proc::stat(child.pid()), None);
+    assert_eq!(process::stat(child.pid()), None);
     // Ending what has ended is nothing.
     child.end().await.unwrap();
     child.kill().await.unwrap();
@@ -66,8 +66,8 @@ async fn codex_with_stubborn_mcp_server(home: &Home) -> (Connection, Arc<StdioCh
     let thread = ThreadStart::default();
     connection.peer.open_thread(&thread, LONG, inbox().0).await.unwrap();
     let server = || {
-        let mut below = proc::descendants(child.pid()).into_iter();
-        below.find(|it| proc::command_line(it.pid).is_some_and(|line| line.contains("--ignore-eof")))
+        let mut below = process::descendants(child.pid()).into_iter();
+        below.find(|it| process::command_line(it.pid).is_some_and(|line| line.contains("--ignore-eof")))
     };
     wait_until(LONG, "the MCP server", || server().is_some()).await;
     let server = server().unwrap();

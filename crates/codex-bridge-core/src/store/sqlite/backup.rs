@@ -7,6 +7,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
+use tracing::warn;
 
 use super::fault::Place;
 use super::{check, file};
@@ -24,8 +25,13 @@ pub fn write(source: &Place, target: &Path) -> Result<(), Error> {
     });
     if outcome.is_err() {
         // Nothing that looks like a backup and is none may stay.
-        let _ = fs::remove_file(&partial);
-        let _ = fs::remove_file(target);
+        for file in [&partial, target] {
+            if let Err(error) = fs::remove_file(file)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                warn!(file = %file.display(), %error, "what a failed backup left could not be removed");
+            }
+        }
     }
     outcome
 }
@@ -43,8 +49,8 @@ fn reserve(to: &Place, file: &Path) -> Result<(), Error> {
 
 fn copy(source: &Place, partial: &Path) -> Result<(), Error> {
     let to = Place::new(partial);
-    // What an earlier attempt left when it was killed.
-    let _ = fs::remove_file(partial);
+    // What an earlier attempt left when it was killed. A file that stays is told of by the next line.
+    fs::remove_file(partial).ok();
     reserve(&to, partial)?;
     let from = file::open_reader(source).map_err(|error| source.sql(&error))?;
     let mut copy = Connection::open(partial).map_err(|error| to.sql(&error))?;

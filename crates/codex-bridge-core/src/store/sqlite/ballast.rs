@@ -7,6 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use tracing::{error, warn};
+
 use super::file::folder_of;
 
 /// Room for thousands of state changes.
@@ -49,8 +51,11 @@ impl Ballast {
     pub fn spend(&mut self) -> bool {
         let was_held = !self.is_spent();
         // Whatever the outcome, there is nothing left to give up.
-        let _ = fs::remove_file(&self.file);
+        fs::remove_file(&self.file).ok();
         self.state = State::Spent { retry_at: Instant::now() };
+        if was_held {
+            error!(file = %self.file.display(), "the disk is full: the space kept for work that has begun is used");
+        }
         was_held
     }
 
@@ -60,11 +65,13 @@ impl Ballast {
         if Instant::now() < retry_at || !has_room_for(&self.file, 2 * BYTES as u64) {
             return;
         }
-        self.state = if fill(&self.file).is_ok() {
-            State::Held
-        } else {
-            let _ = fs::remove_file(&self.file);
-            State::Spent { retry_at: Instant::now() + PATIENCE }
+        self.state = match fill(&self.file) {
+            Ok(()) => State::Held,
+            Err(error) => {
+                warn!(file = %self.file.display(), %error, "no space can be kept for work that has begun");
+                fs::remove_file(&self.file).ok();
+                State::Spent { retry_at: Instant::now() + PATIENCE }
+            }
         };
     }
 }

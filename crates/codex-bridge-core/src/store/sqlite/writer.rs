@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tracing::{debug, error, warn};
 
 use super::ballast::Ballast;
 use super::fault::Place;
@@ -114,8 +115,8 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there has been shown, and left its callers without an answer.
-            let _ = thread.join();
+            // A panic there has been logged, and left its callers without an answer.
+            thread.join().ok();
         }
     }
 }
@@ -129,7 +130,7 @@ impl Job {
     fn answer(self, outcome: Result<Vec<Seq>, Error>) {
         let Self { writes, reply, .. } = self;
         // Nobody need still wait.
-        let _ = reply.send(outcome.map(|first_seqs| Done { writes, first_seqs }));
+        reply.send(outcome.map(|first_seqs| Done { writes, first_seqs })).ok();
     }
 }
 
@@ -231,14 +232,20 @@ impl Owner {
         self.ballast.restore();
         match self.commit(&group) {
             Ok(outcomes) => group.into_iter().zip(outcomes).for_each(|(job, outcome)| job.answer(outcome)),
-            Err(Error::DiskFull { .. }) => {
+            Err(error @ Error::DiskFull { .. }) => {
+                debug!(%error, "batches are written one by one");
                 self.ballast.spend();
                 self.tidy_log();
                 for job in group {
                     self.serve_alone(job);
                 }
             }
-            Err(error) => group.into_iter().for_each(|job| job.answer(Err(error.clone()))),
+            Err(error) => {
+                error!(%error, batches = group.len(), "nothing could be written to the store");
+                for job in group {
+                    job.answer(Err(error.clone()));
+                }
+            }
         }
     }
 
@@ -267,7 +274,9 @@ impl Owner {
     /// Moves what is in the log into the database, so that the log is used from its beginning again. Nothing is lost if
     /// it cannot be: the next commit tries too.
     fn tidy_log(&self) {
-        let _ = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        if let Err(error) = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
+            warn!(%error, "the store's write-ahead log could not be moved into the database");
+        }
     }
 
     /// One slice, so that those who write in the meantime are not held up.

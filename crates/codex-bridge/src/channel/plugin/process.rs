@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use redact::Redactor;
 use redact::plain::plain;
 use serde_json::{Value, json};
@@ -174,7 +173,7 @@ impl Log {
     pub fn say(&self, line: &str) {
         let line = self.redactor.redact(line);
         let line: String = plain(&line).chars().take(COMPLAINT_CHARS).collect();
-        eprintln!("{:.0} channel {} plugin: {}", Timestamp::now(), self.name, line.trim_end());
+        tracing::info!(channel = self.name, "plugin: {}", line.trim_end());
     }
 }
 

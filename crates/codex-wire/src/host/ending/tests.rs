@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use super::*;
-use crate::host::proc;
+use crate::os::process;
 
 const SHORT: Patience =
     Patience { after_term: Duration::from_millis(50), after_kill: Duration::from_millis(200) };
@@ -41,7 +41,7 @@ fn a_process_that_ignores_term_and_keeps_making_children_is_ended_with_them() {
         Command::new("sh").args(["-c", script]).stdin(Stdio::null()).process_group(0).spawn().unwrap();
     let root = Process::with_pid(child.id()).unwrap();
     let family = || {
-        let mut all = proc::descendants(root.pid);
+        let mut all = process::descendants(root.pid);
         all.extend(Some(root).filter(|root| root.is_alive()));
         all
     };

@@ -74,7 +74,9 @@ pub(super) fn relayed(stream: UnixStream) -> io::Result<StdUnixStream> {
     let (mut theirs, mut stream) = (UnixStream::from_std(theirs)?, UnixStream::from_std(stream.into_std()?)?);
     relays.spawn(async move {
         // Whichever end breaks, the other one is closed with it.
-        let _ = copy_bidirectional(&mut theirs, &mut stream).await;
+        if let Err(error) = copy_bidirectional(&mut theirs, &mut stream).await {
+            tracing::debug!(%error, "a connection to a host broke");
+        }
     });
     Ok(ours)
 }

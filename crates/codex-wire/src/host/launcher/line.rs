@@ -5,11 +5,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, SendAncillaryBuffer, SendAncillaryMessage, recvmsg, sendmsg,
 };
 use tokio::io::Interest;
 use tokio::net::UnixStream;
+
+use crate::os::socket;
 
 /// How much is read at once.
 const CHUNK_BYTES: usize = 8 * 1024;
@@ -38,7 +39,7 @@ fn send(stream: &UnixStream, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -
     if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    Ok(sendmsg(stream.as_fd(), &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?)
+    Ok(sendmsg(stream.as_fd(), &[IoSlice::new(bytes)], &mut ancillary, socket::SEND)?)
 }
 
 /// Reads a line without its end, of at most `limit` bytes; what follows it is not read. Descriptors beyond the first one
@@ -70,12 +71,8 @@ fn receive(stream: &UnixStream) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
     let mut bytes = vec![0; CHUNK_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = recvmsg(
-        stream.as_fd(),
-        &mut [IoSliceMut::new(&mut bytes)],
-        &mut ancillary,
-        RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
-    )?;
+    let received =
+        recvmsg(stream.as_fd(), &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, socket::RECEIVE)?;
     let mut descriptors = ancillary.drain().flat_map(|message| match message {
         RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
         _ => Vec::new(),

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{RwLock, Semaphore, watch};
 use tokio::time::{sleep, timeout};
+use tracing::{debug, error, warn};
 
 use super::{
     About, Answer, CALL_MAX_BYTES, Call, Died, LastWords, MOST_HOSTS, Named, Report, Sighted, Why, is_name,
@@ -26,6 +26,7 @@ use crate::host::launch::{BootOwner, Launch, launch_for};
 use crate::host::placement::Identity;
 use crate::host::pool::{Change, clear_away, take_over};
 use crate::host::{Error, Host, Stop, in_thread, io_error};
+use crate::os::file;
 
 /// How long a caller may take to say what it wants, and to take the answer.
 const LINE_LIMIT: Duration = Duration::from_secs(5);
@@ -87,20 +88,32 @@ impl Service {
     pub async fn run(&self, listener: UnixListener) {
         let seats = Arc::new(Semaphore::new(MOST_CALLS));
         loop {
-            let Ok((stream, _)) = listener.accept().await else {
-                sleep(ACCEPT_PAUSE).await;
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    error!(%error, "no call can be taken");
+                    sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let user = stream.peer_cred().map(|peer| peer.uid()).ok();
+            // Whoever is not served gets no word, whatever they say.
+            if !user.is_some_and(|user| self.serves(user)) {
+                warn!(user, "a caller that this launcher does not serve was refused");
+                continue;
+            }
+            let Ok(seat) = Arc::clone(&seats).try_acquire_owned() else {
+                warn!("a call was refused: too many are under way");
                 continue;
             };
-            let is_served = stream.peer_cred().is_ok_and(|peer| self.serves(peer.uid()));
-            // Whoever is not served gets no word, whatever they say.
-            if is_served && let Ok(seat) = Arc::clone(&seats).try_acquire_owned() {
-                let service = self.clone();
-                tokio::spawn(async move {
-                    // A caller that is late, or has gone, is told nothing.
-                    let _ = service.answer(&stream).await;
-                    drop(seat);
-                });
-            }
+            let service = self.clone();
+            tokio::spawn(async move {
+                // A caller that is late, or has gone, is told nothing.
+                if let Err(error) = service.answer(&stream).await {
+                    debug!(%error, "a call was not answered");
+                }
+                drop(seat);
+            });
         }
     }
 
@@ -227,10 +240,9 @@ impl Service {
         let socket = host.record().socket.clone();
         let failed = io_error("cannot open", &socket);
         let real = socket.canonicalize().map_err(&failed)?;
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let handle = rustix::fs::open(real, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
-        let by_handle = format!("/proc/self/fd/{}", handle.as_raw_fd());
-        fs::set_permissions(by_handle, fs::Permissions::from_mode(SOCKET_MODE)).map_err(failed)?;
+        let handle = file::socket_handle(&real).map_err(&failed)?;
+        let mode = fs::Permissions::from_mode(SOCKET_MODE);
+        fs::set_permissions(file::path_of(&handle), mode).map_err(failed)?;
         Ok(handle)
     }
 
@@ -313,7 +325,7 @@ fn real(path: &Path) -> PathBuf {
 
 /// Comes back when a caller has nothing more to say. One that says more than its one line has gone too.
 async fn hung_up(caller: &UnixStream) {
-    let _ = line::read(caller, 0).await;
+    line::read(caller, 0).await.ok();
 }
 
 fn refused(message: impl Into<String>) -> Error {

@@ -9,7 +9,8 @@ use super::{Member, Placed, Pool, Shared, State};
 use crate::host::launch::{BootOwner, launch_for};
 use crate::host::origin::Origin;
 use crate::host::placement::{HostFacts, Identity, Placement, place};
-use crate::host::{Error, Host, Launch, Reach, io_error, proc};
+use crate::host::{Error, Host, Launch, Reach, io_error};
+use crate::os::process;
 
 /// How a boot ended; nothing while it goes on.
 type Outcome = Option<Result<Host, Arc<Error>>>;
@@ -68,7 +69,8 @@ impl Pool {
         self.shared.given_up.send_replace(true);
         let outcomes: Vec<_> = self.state().booting.iter().map(|booting| booting.outcome.clone()).collect();
         for mut outcome in outcomes {
-            let _ = outcome.wait_for(Option::is_some).await;
+            // A boot that was dropped with its runtime has ended too.
+            outcome.wait_for(Option::is_some).await.ok();
         }
     }
 
@@ -108,7 +110,8 @@ impl Pool {
 
     /// Short, since a socket's path has to fit in its address.
     fn new_dir(&self) -> Result<PathBuf, Error> {
-        let id = proc::random_id().map_err(io_error("cannot make an id from", Path::new("/proc")))?;
+        let id =
+            process::random_id().map_err(io_error("cannot make an id for a host in", &self.shared.root))?;
         Ok(self.shared.root.join(id.get(..8).unwrap_or(&id)))
     }
 }

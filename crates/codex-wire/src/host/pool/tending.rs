@@ -9,16 +9,17 @@ use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tracing::warn;
 
 use super::{Change, Lost, Member, Pool, Shared};
 use crate::host::find::{Found, find_all, is_this_boot};
 use crate::host::launcher::{Client, Findings, MOST_HOSTS};
 use crate::host::origin::Origin;
-use crate::host::proc::Process;
 use crate::host::record::{Exit, Files, now_ms, write_json};
 use crate::host::retirement::{Facts, Limits, retire_reason};
 use crate::host::stop::{sweep_at_once, sweep_unfinished};
 use crate::host::{Error, Host, Reach, Stop, in_thread, io_error};
+use crate::os::process::Process;
 
 /// A quiet host has no turn to finish.
 const QUIET_GRACE: Duration = Duration::from_secs(2);
@@ -122,7 +123,9 @@ fn note_why(host: &Host) {
         ..Exit::default()
     };
     // Without it they are told less.
-    let _ = write_json(&Files(host.dir()).exit(), &why);
+    if let Err(error) = write_json(&Files(host.dir()).exit(), &why) {
+        warn!(host = host.id(), %error, "why it was ended could not be written down");
+    }
 }
 
 fn remove(dir: &Path) -> Result<(), Error> {
@@ -263,7 +266,11 @@ impl Pool {
         }
         let gone_for_good =
             move || Ok(lost.into_iter().filter(|lost| !lost.may_have_left_anyone(&kept)).collect::<Vec<_>>());
-        let gone = in_thread("cannot look for", &self.shared.root, gone_for_good).await.unwrap_or_default();
+        let gone =
+            in_thread("cannot look for", &self.shared.root, gone_for_good).await.unwrap_or_else(|error| {
+                warn!(%error, "whether anything is left of lost hosts is not known");
+                Vec::new()
+            });
         let mut state = self.state();
         let (forgotten, left) =
             std::mem::take(&mut state.lost).into_iter().partition(|lost: &Lost| gone.contains(&lost.origin));

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use crate::host::proc::{self, Process};
+use crate::os::process::{self, Process};
 
 /// There is no event for the end of processes that are not our children.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -44,12 +44,12 @@ impl Family {
 
     /// Whoever is known and still runs, and what those have started meanwhile.
     fn living(&self) -> BTreeSet<Process> {
-        let all = proc::all();
+        let all = process::all();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let running = all.iter().filter(|stat| stat.is_running() && known.contains(&stat.process));
         let mut living: BTreeSet<Process> = running.map(|stat| stat.process).collect();
         let numbers = living.iter().map(|process| process.pid).collect();
-        living.extend(proc::descendants_in(&all, &numbers));
+        living.extend(process::descendants_in(&all, &numbers));
         known.extend(&living);
         living
     }
@@ -95,6 +95,6 @@ impl Family {
 fn signal_all(processes: &BTreeSet<Process>, signal: Signal, send: Send) {
     for process in processes {
         // Whoever cannot be signalled is seen by the next look.
-        let _ = send(*process, signal);
+        send(*process, signal).ok();
     }
 }

@@ -50,7 +50,7 @@ async fn what_a_child_started_in_a_group_of_its_own_ends_with_it() {
     let (transport, child) =
         shell("set -m; (trap '' HUP TERM INT; sleep 600; sleep 600) & echo started >&2; cat");
     let grandchildren = loop {
-        let below = proc::descendants(child.pid());
+        let below = process::descendants(child.pid());
         if below.len() >= 3 {
             break below;
         }

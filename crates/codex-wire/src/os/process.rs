@@ -10,8 +10,14 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal, set_child_subreaper,
+};
 use serde::{Deserialize, Serialize};
+
+/// What it takes to see the processes of other users.
+pub(crate) const SEEING_OTHERS: &str =
+    "/proc must show the processes of other users (no hidepid), in the same pid namespace";
 
 /// One process, for as long as the machine runs: the number and when it was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -169,6 +175,24 @@ pub fn descendants(pid: u32) -> BTreeSet<Process> {
 pub fn has_environment_entry(pid: u32, entry: &str) -> bool {
     fs::read(of(pid, "environ"))
         .is_ok_and(|text| text.split(|byte| *byte == 0).any(|one| one == entry.as_bytes()))
+}
+
+/// Whether the process was started with a variable of this name. `false` where we may not look.
+pub fn has_variable(pid: u32, name: &str) -> bool {
+    let names_it =
+        |entry: &[u8]| entry.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='));
+    fs::read(of(pid, "environ")).is_ok_and(|text| text.split(|byte| *byte == 0).any(names_it))
+}
+
+/// The files that a process has open, as far as we may look.
+pub fn open_files(pid: u32) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(of(pid, "fd")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| fs::read_link(entry.path()).ok())
+}
+
+/// From here on this process adopts whoever below it loses their parent.
+pub fn adopt_orphans() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
 }
 
 /// The command line, arguments parted by spaces.

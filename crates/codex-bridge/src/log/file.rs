@@ -1,7 +1,7 @@
 //! The log of a daemon that was started on the way: its stderr, kept in two files of bounded size.
 //!
-//! The daemon writes to its descriptors directly, panics included, so there is no line to count: the file is looked at now
-//! and then, and when it is too long the descriptors are led to a new one. Knows nothing of what is written.
+//! The daemon writes to its descriptors directly, so there is no line to count: the file is looked at now and then, and when it
+//! is too long the descriptors are led to a new one. Knows nothing of what is written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -29,11 +29,14 @@ pub fn open(log: &Path) -> io::Result<File> {
 pub async fn keep_short(log: PathBuf) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        // What fails now (a full disk) is tried again at the next look; until then the old file is written to.
-        let _ = turn_over(&log, FILE_MAX_BYTES, |file| {
+        let turned = turn_over(&log, FILE_MAX_BYTES, |file| {
             rustix::stdio::dup2_stdout(file)?;
             Ok(rustix::stdio::dup2_stderr(file)?)
         });
+        // What fails now (a full disk) is tried again at the next look; until then the old file is written to.
+        if let Err(error) = turned {
+            tracing::warn!(%error, "the log could not be rotated");
+        }
     }
 }
 

@@ -1,0 +1,72 @@
+//! Writes lines of the log without secrets. A line is redacted whole, after it was formatted, so that no field can be forgotten.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use redact::Redactor;
+use redact::plain::plain;
+use serde_json::Value;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::Format;
+
+/// Makes a writer for each line; `open` opens where it is written to.
+pub struct Lines<W> {
+    format: Format,
+    redactor: Redactor,
+    open: W,
+}
+
+impl<W> Lines<W> {
+    pub fn new(format: Format, redactor: Redactor, open: W) -> Self {
+        Self { format, redactor, open }
+    }
+
+    /// The line as it may be read: without secrets, and in one line whatever its fields contain.
+    fn shown(&self, line: &str) -> String {
+        let line = line.trim_end_matches('\n');
+        let parsed =
+            (self.format == Format::Json).then(|| serde_json::from_str::<Value>(line).ok()).flatten();
+        let shown = match parsed {
+            Some(mut value) => {
+                self.redactor.redact_json(&mut value);
+                value.to_string()
+            }
+            None => one_line(&plain(&self.redactor.redact(line))).into_owned(),
+        };
+        shown + "\n"
+    }
+}
+
+/// A line break within a line could pass for the beginning of another event.
+fn one_line(text: &str) -> Cow<'_, str> {
+    if text.contains('\n') { text.replace('\n', "\\n").into() } else { text.into() }
+}
+
+impl<'a, W, O> MakeWriter<'a> for Lines<W>
+where
+    W: Fn() -> O + 'a,
+    O: Write,
+{
+    type Writer = Line<'a, W>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Line(self)
+    }
+}
+
+/// One line. The formatter hands it over whole.
+pub struct Line<'a, W>(&'a Lines<W>);
+
+impl<W: Fn() -> O, O: Write> Write for Line<'_, W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let shown = self.0.shown(&String::from_utf8_lossy(line));
+        // A log that cannot be written has nowhere to be told.
+        (self.0.open)().write_all(shown.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (self.0.open)().flush()
+    }
+}

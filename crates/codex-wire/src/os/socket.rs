@@ -1,0 +1,25 @@
+//! What Linux adds to sockets.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::SocketAddr;
+use std::time::Duration;
+
+use rustix::net::{RecvFlags, SendFlags};
+
+/// A peer that has gone is an error and no signal.
+pub const SEND: SendFlags = SendFlags::NOSIGNAL;
+/// Waits for nothing, and no descriptor that comes is inherited by a process that is started meanwhile.
+pub const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC.union(RecvFlags::DONTWAIT);
+
+/// The address of a socket that has a name and no file.
+pub fn abstract_address(name: &[u8]) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(name)
+}
+
+/// Has the kernel close a TCP connection whose peer takes nothing for this long, be it gone or asleep.
+pub fn close_unread(stream: impl AsFd, limit: Duration) -> io::Result<()> {
+    let limit = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+    Ok(rustix::net::sockopt::set_tcp_user_timeout(stream, limit)?)
+}
