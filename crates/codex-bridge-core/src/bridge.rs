@@ -16,6 +16,7 @@ use crate::desk;
 use crate::event::{Line, NewEvent, Seq, StateChanged};
 use crate::host_rules::HostRules;
 use crate::hosts::{Hosts, Processes};
+pub use crate::inbox::strangers::Knock;
 use crate::outbox;
 use crate::outbox::notice::TurnFacts;
 use crate::queue::{Queue, Ticket};
@@ -29,13 +30,17 @@ use crate::trust::Trust;
 
 mod answering;
 mod changing;
+mod channel_records;
 mod counting;
 mod delivering;
 mod forking;
 mod handing;
+mod inbox_effects;
+mod inbox_facts;
+mod inbox_loop;
 mod looking;
+mod message_intake;
 mod news;
-mod receiving;
 mod recovery;
 mod releasing;
 mod resuming;
@@ -48,16 +53,16 @@ mod upkeep;
 
 use changing::Spawned;
 use delivering::Outbox;
+use inbox_loop::Inbox;
 use news::Newsroom;
-use receiving::Inbox;
 
-pub(crate) use answering::in_words;
 pub use answering::{DecisionOutcome, DecisionReport, Which};
+pub(crate) use answering::{in_words, is_no, is_yes};
 pub use counting::{Standing, Tally, Watchdog};
 pub use forking::NewBranch;
 pub use handing::Giver;
+pub use inbox_effects::{Button, Choice, Pending, Verdict};
 pub use news::{LiveKind, News, OpenText};
-pub use receiving::{Button, Choice, Knock, Pending, Verdict};
 pub(crate) use resuming::GO_ON;
 pub use telling::{Telling, TellingOutcome, Told};
 pub(crate) use turning::LinedUp;
@@ -148,14 +153,9 @@ pub struct TaskView {
 }
 
 impl TaskView {
-    /// Where the task stands, as people see it: a turn with open requests waits for them.
+    /// Where the task stands, as people see it.
     pub fn status(&self) -> ShownStatus {
-        let status = self.task.status;
-        if self.open_requests.is_empty() || !matches!(status, Status::Working | Status::Starting) {
-            return ShownStatus::Stored(status);
-        }
-        let only_questions = self.open_requests.iter().all(|request| request.ask.is_question());
-        if only_questions { ShownStatus::WaitingForUserInput } else { ShownStatus::WaitingForApproval }
+        ShownStatus::of(self.task.status, &self.open_requests)
     }
 }
 
@@ -318,7 +318,7 @@ impl Bridge {
         bridge.inner.recover_outbox().await?;
         bridge.inner.tasks.spawn(upkeep::run(Arc::downgrade(&bridge.inner)));
         bridge.inner.tasks.spawn(delivering::run(Arc::downgrade(&bridge.inner)));
-        bridge.inner.tasks.spawn(receiving::run(Arc::downgrade(&bridge.inner)));
+        bridge.inner.tasks.spawn(inbox_loop::run(Arc::downgrade(&bridge.inner)));
         Ok(bridge)
     }
 
@@ -328,7 +328,7 @@ impl Bridge {
     }
 
     /// The same, under a name by which it is found in the log.
-    async fn steer_as(
+    pub(crate) async fn steer_as(
         &self,
         id: &str,
         text: &str,

@@ -22,6 +22,7 @@ use futures_util::future::BoxFuture;
 use redact::Redactor;
 
 use crate::bridge::{Bridge, Continued, DecisionReport, Error, NewBranch, TaskView, Telling, Told, Which};
+use crate::inbox::machine::ChatTurn;
 use crate::outbox::Delivery;
 use crate::request::{OpenedChanges, RequestName, RequestRecord};
 use crate::store::TaskFilter;
@@ -116,6 +117,19 @@ impl Desk {
 
     /// Adds to the turn that runs. A turn is trusted as the caller who asked for it, so others cannot add to the owner's.
     pub async fn steer(&self, caller: &Caller, id: &str, text: &str) -> Result<Steered, Error> {
+        let outcome =
+            self.steer_as(caller, id, text, format!("steer-{}", self.bridge.inner.random_hex(12))).await?;
+        Ok(Steered { outcome, task: self.show(caller, id).await? })
+    }
+
+    /// The same, under a name by which the words are found in the log.
+    pub(crate) async fn steer_as(
+        &self,
+        caller: &Caller,
+        id: &str,
+        text: &str,
+        client_id: String,
+    ) -> Result<SteerOutcome, Error> {
         caller.may(Verb::Steer)?;
         let task = self.bridge.find(id).await?;
         self.within_reach(caller, &task)?;
@@ -129,8 +143,15 @@ impl Desk {
             .into());
         }
         self.note(caller, "steer", &task).await?;
-        let outcome = self.bridge.steer(id, text, &caller.giver()).await?;
-        Ok(Steered { outcome, task: self.show(caller, id).await? })
+        self.bridge.steer_as(id, text, &caller.giver(), client_id).await
+    }
+
+    /// Gives a message of a chat its turn, in one transaction with the message: the next turn of its conversation's task, or
+    /// the first of a new one. Its settings are the operator's rules of the channel, so nothing else has to admit them.
+    pub(crate) async fn take_message(&self, caller: &Caller, turn: ChatTurn) -> Result<(), Error> {
+        let is_known = turn.conversation.task_id.is_some();
+        caller.may(if is_known { Verb::Continue } else { Verb::Start })?;
+        self.bridge.begin_chat_turn(turn, caller.giver()).await
     }
 
     /// Stops a task, or only this turn of it. Returns when Codex has confirmed it.
@@ -285,7 +306,8 @@ impl Desk {
     /// it cannot. An approver can, as with a yes to whatever it asks for, but not in a directory where only the owner has
     /// tasks work.
     fn within_reach(&self, caller: &Caller, task: &Task) -> Result<(), Refusal> {
-        if caller.is_owner() {
+        // A chat reaches only the task of its conversation, with the settings of the operator's rules for it.
+        if caller.is_owner() || caller.is_in_chat() {
             return Ok(());
         }
         let door = caller.door(Door::Agent);

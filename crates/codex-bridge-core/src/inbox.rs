@@ -7,11 +7,15 @@
 
 pub mod answer;
 pub mod command;
+pub(crate) mod deferred;
 mod form;
 pub mod hops;
+pub(crate) mod intake;
+pub(crate) mod machine;
 pub mod reply;
 pub mod rounds;
 pub mod rules;
+pub(crate) mod strangers;
 
 use std::time::Duration;
 

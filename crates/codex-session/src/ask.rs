@@ -47,6 +47,9 @@ pub struct Ask {
     pub escalation: Option<Escalation>,
     /// What the decision covers, in order. What needs care comes first.
     pub details: Vec<Detail>,
+    /// How many of the details, from the first on, say what needs care.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cautions: usize,
     /// The files that would change, for [`Kind::FileChange`]; none if Codex did not say which.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ShownChange>,
@@ -276,6 +279,12 @@ pub struct Context<'a> {
     pub allow_permanent_rules: bool,
 }
 
+// The shape that serde asks for.
+#[expect(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 impl Ask {
     /// What a person is asked; none for a request that is no person's business.
     pub fn new(request: &ServerRequest, context: &Context<'_>, redactor: &Redactor) -> Option<Self> {
@@ -329,6 +338,11 @@ impl Ask {
     /// Whether a diff of its changes is not whole.
     pub fn has_cut_diff(&self) -> bool {
         self.changes.iter().any(|change| change.cut_bytes > 0)
+    }
+
+    /// What it is about: the first fact that is no caution. Where there is no other, the caution.
+    pub fn subject(&self) -> Option<&Detail> {
+        self.details.get(self.cautions).or(self.details.first())
     }
 
     /// The fact with this label.

@@ -284,11 +284,11 @@ pub(crate) fn in_words(decision: &Decision) -> &'static str {
 }
 
 /// Whether this lets nothing happen.
-pub(super) fn is_no(decision: &Decision) -> bool {
+pub(crate) fn is_no(decision: &Decision) -> bool {
     matches!(decision, Decision::Decline | Decision::Cancel)
 }
 
 /// Whether this is a yes without a word.
-pub(super) fn is_yes(decision: &Decision) -> bool {
+pub(crate) fn is_yes(decision: &Decision) -> bool {
     matches!(decision, Decision::Accept | Decision::AcceptForSession | Decision::AcceptAlways)
 }

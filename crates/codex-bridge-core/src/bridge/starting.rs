@@ -1,11 +1,13 @@
 //! Work that is taken, and gone on with: once, whatever a caller repeats under the same name.
 
 use super::handing::Opens;
-use super::{Bridge, Continued, Error, Giver, NewTask, TaskView};
+use super::{Bridge, Continued, Error, Giver, LinedUp, NewTask, TaskView};
 use crate::failpoint;
-use crate::outbox::Subscription;
-use crate::store::TaskFilter;
-use crate::task::Task;
+use crate::inbox::machine::ChatTurn;
+use crate::inbox::reply;
+use crate::outbox::{DeliveryId, Subscription};
+use crate::store::{TaskFilter, Write};
+use crate::task::{Limits, Settings, Task, Waived};
 
 impl Bridge {
     /// Takes work. It is durable when this returns; the same `client_request_id` gives back the same task, and is
@@ -110,5 +112,58 @@ impl Bridge {
         let turn = task.used.turns + 1;
         inner.requeue_as(&mut task, prompt, name, by).await?;
         Ok(Continued { view: self.view(task).await?, turn, after })
+    }
+
+    /// Gives a message of a chat its turn, in one transaction with the message: the next turn of its conversation's task, or the
+    /// first of a new one.
+    pub(crate) async fn begin_chat_turn(&self, turn: ChatTurn, by: Giver) -> Result<(), Error> {
+        let ChatTurn { mut message, mut conversation, prompt, settings, limit, asks_in, is_forgotten } = turn;
+        let (inner, now) = (&self.inner, message.updated_at);
+        inner.check_prompt(&prompt)?;
+        let _changing = inner.changing.lock().await;
+        let before = match &conversation.task_id {
+            Some(task_id) => inner.store.task(task_id).await?,
+            None => None,
+        };
+        let turn_ms = limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+        let limits = |used_ms: u64| Limits {
+            work_ms: turn_ms.map(|turn_ms| used_ms.saturating_add(turn_ms)),
+            ..Limits::default()
+        };
+        let author = by.name.clone();
+        let (task, mut batch) = match before {
+            Some(task) if !task.status.is_at_rest() => {
+                let message = "it is still under way";
+                return Err(Error::WrongState { task_id: task.id, status: task.status, message });
+            }
+            Some(mut task) => {
+                task.settings = Settings { turn_given_by: by.kind, ..settings };
+                // Its end is told as a reply, not as a notice.
+                (task.notify_target, task.asks_in, task.token) = (None, asks_in, by.token);
+                (task.used.waived, task.limits) = (Waived::default(), limits(task.used.work_ms));
+                let batch = inner.another_turn(&mut task, &prompt, LinedUp::ByCaller, now)?;
+                (task, batch)
+            }
+            None => {
+                let (client_request_id, notify_target) = (None, None);
+                let limits = limits(0);
+                let new = NewTask { prompt, settings, limits, client_request_id, notify_target, by };
+                inner.first_turn(&new, asks_in, now)?
+            }
+        };
+        if is_forgotten {
+            let id = DeliveryId(format!("{}-forgotten", message.own_reply_id()));
+            batch.push(reply::row(&message, id, Some(&task), reply::FORGOTTEN, now));
+        }
+        batch.push(self.inner.audit(&author, "message", Some(&task.id), message.id.as_str()));
+        (conversation.task_id, message.task_id) = (Some(task.id.clone()), Some(task.id.clone()));
+        batch.push(Write::SaveConversation(Box::new(conversation)));
+        batch.push(Write::SaveMessage(Box::new(message)));
+        failpoint::hit("inbox.before_turn");
+        inner.commit(batch).await?;
+        failpoint::hit("inbox.turn_recorded");
+        inner.line_up(&task);
+        inner.begin_next();
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::calls::Door;
 use crate::bridge::{Bridge, Giver};
+use crate::inbox::Party;
 use crate::task::GiverKind;
 use crate::token::{Role, Token};
 
@@ -135,8 +136,8 @@ impl Caller {
     }
 
     /// The author of a message in a chat.
-    pub(crate) fn in_chat(author: String, role: Role) -> Self {
-        Self { name: author, role, origin: Origin::Chat, is_agent: false }
+    pub(crate) fn in_chat(author: String, role: Role, party: Party) -> Self {
+        Self { name: author, role, origin: Origin::Chat, is_agent: party == Party::Agent }
     }
 
     /// Somebody who acts for this caller, with no more than this role. They are never the owner.
@@ -164,6 +165,11 @@ impl Caller {
     /// Whether this is the owner, or somebody on this machine who acts for the owner.
     pub fn is_local(&self) -> bool {
         matches!(self.origin, Origin::Owner | Origin::Delegate)
+    }
+
+    /// Whether the caller writes in a chat, and so reaches only the task of their conversation.
+    pub fn is_in_chat(&self) -> bool {
+        self.origin == Origin::Chat
     }
 
     /// Whether a person may be behind this caller: not one who uses the tool, and no agent that acts for somebody.

@@ -1,6 +1,10 @@
 //! What somebody gets who wrote to us, in words. Pure; everything in it is redacted already.
 
+use super::{Message, Party, hops};
+use crate::outbox::notice::{Content, Reply};
+use crate::outbox::{Delivery, DeliveryId, Notice};
 use crate::request::RequestRecord;
+use crate::store::Write;
 use crate::task::{Parked, Status, Task, TimeMs};
 
 /// The most that is told of what went wrong, in bytes.
@@ -10,10 +14,21 @@ const TAIL_BYTES: usize = 2 * 1024;
 pub const FORGOTTEN: &str =
     "What was said here before was too long ago, and has been forgotten: this begins a new thread.";
 
+/// The delivery of this name that answers a message. What another agent is told ends with how far it has come.
+pub(crate) fn row(message: &Message, id: DeliveryId, task: Option<&Task>, text: &str, now: TimeMs) -> Write {
+    let is_for_agent = message.party == Party::Agent;
+    let content = Content::Reply(Reply {
+        closing: is_for_agent.then(|| hops::mark(&message.external_id, message.hops)),
+        in_reply_to: Some(message.external_id.clone()),
+        ..Reply::new(task, text)
+    });
+    Write::AddDelivery(Box::new(Delivery::new(id, &message.reply_to, Notice { at: now, content }, now)))
+}
+
 /// How a turn ended, for whoever asked for it.
-pub fn of_rest(task: &Task, declined: &[RequestRecord]) -> String {
+pub fn of_rest<'a>(task: &Task, declined: impl IntoIterator<Item = &'a RequestRecord>) -> String {
     let mut parts = vec![ending(task)];
-    parts.extend(declined.iter().map(|request| {
+    parts.extend(declined.into_iter().map(|request| {
         let what = &request.ask.title;
         format!("Declined, since nobody here may decide: {what}{}", shown(request))
     }));
@@ -80,10 +95,7 @@ fn moment(at: TimeMs, now: TimeMs) -> String {
 
 /// What a request is about, on a line of its own.
 fn shown(request: &RequestRecord) -> String {
-    let details = &request.ask.details;
-    // What needs care stands before what it is about.
-    let about = details.iter().find(|detail| !matches!(detail.label.as_ref(), "Careful" | "Not shown"));
-    let shown = about.or(details.first());
+    let shown = request.ask.subject();
     shown.map(|detail| format!("\n  {}", shortened(&detail.text))).unwrap_or_default()
 }
 
@@ -139,11 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_could_decide_is_shown() {
+    fn what_nobody_could_decide_is_shown_without_its_cautions() {
         let mut request =
             samples::request(1, codex_wire::RequestId::Number(0), crate::request::RequestState::Resolved);
         request.ask.ask.title = "Let Codex run a command?".to_owned();
-        request.ask.ask.details = vec![Detail { label: "Command".into(), text: "rm x".to_owned() }];
+        let detail = |label: &'static str, text: &str| Detail { label: label.into(), text: text.to_owned() };
+        request.ask.ask.details = vec![detail("Careful", "it may write anywhere"), detail("Command", "rm x")];
+        request.ask.ask.cautions = 1;
         let text = of_rest(&task(Status::Completed, Some("I could not.")), &[request]);
         assert!(text.contains("nobody here may decide: Let Codex run a command?\n  rm x"), "{text}");
     }

@@ -113,6 +113,13 @@ impl Allowed {
     }
 }
 
+impl Default for Rules {
+    /// Nobody may write, and Codex works nowhere.
+    fn default() -> Self {
+        Self::new("", Vec::new(), BTreeMap::new())
+    }
+}
+
 impl Rules {
     /// Rules with the defaults: read-only, asking when Codex wants to, ten minutes a turn.
     pub fn new(channel: &str, allow: Vec<Allowed>, workspaces: BTreeMap<String, PathBuf>) -> Self {

@@ -516,3 +516,24 @@ async fn what_is_taken_up_after_days_has_all_its_attempts() {
     assert_eq!((all[0].state, all[0].attempts), (outbox::State::Pending, 1), "{all:#?}");
     bench.tidy(bridge).await;
 }
+
+#[tokio::test]
+async fn whoever_may_write_no_more_hears_so_and_nothing_is_tried_again() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    bench.model.script("first", Scenario::new().stall("gate").say("First."));
+    let bridge = serving(&bench, &stage).await;
+    receive(&bridge, [from("bob", "m-1", "first")]).await;
+    bench.model.wait_for_stall("gate").await;
+    receive(&bridge, [from("bob", "m-2", "second [play] say Second.")]).await;
+    let mut without = rules(&bench);
+    without.allow.remove(1);
+    bridge.open_channel(without).await.unwrap();
+    bench.model.release("gate");
+    let all = messages(&bridge, |all| all.iter().all(is_over)).await;
+    assert_eq!((all[1].state, all[1].attempts), (State::Answered, 0), "{all:#?}");
+    until(|| said(&stage).len() == 2).await;
+    let told = said(&stage).remove(1);
+    assert!(told.starts_with("Not allowed: chat:bob is a viewer: this needs operator;"), "{told}");
+    assert_eq!(bridge.list(&TaskFilter::default()).await.unwrap()[0].task.used.turns, 1);
+    bench.tidy(bridge).await;
+}

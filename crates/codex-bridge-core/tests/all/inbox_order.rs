@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use codex_bridge_core::Bridge;
+use codex_bridge_core::desk::calls::Prompt;
 use codex_bridge_core::inbox::{Arrival, Message, MessageKind, Rules, State, WhileRunning};
 use codex_bridge_core::outbox::Outcome;
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::store::{TaskFilter, Write};
 use codex_bridge_core::task::Status;
+use codex_bridge_core::{Bridge, Caller, Desk};
 use futures_util::FutureExt;
 use scripted_model::Scenario;
 
@@ -193,5 +194,35 @@ async fn what_was_added_before_a_death_is_found_and_not_said_again() {
     assert_eq!(times_told(&bench, "added"), 1);
     let task = bridge.list(&TaskFilter::default()).await.unwrap().remove(0).task;
     assert_eq!((task.status, task.used.turns), (Status::Completed, 1), "{task:#?}");
+    bench.tidy(bridge).await;
+}
+
+#[tokio::test]
+async fn only_approvers_in_a_chat_speak_into_a_turn_of_the_owner() {
+    let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
+    let bridge = serving(&bench, &stage, WhileRunning::Queue).await;
+    bench.model.script("mine", Scenario::new().stall("gate").say("Mine."));
+    let room = |who, id, text| Arrival { conversation: "room".into(), ..from(who, id, text) };
+    receive(&bridge, [room("bob", "m-1", "first [play] say First.")]).await;
+    until(|| said(&stage) == ["First."]).await;
+    let id = bridge.list(&TaskFilter::default()).await.unwrap()[0].task.id.clone();
+    let mine = Prompt { prompt: "mine".to_owned(), client_request_id: None };
+    Desk::new(bridge.clone()).continue_task(&Caller::owner(), id.as_str(), mine).await.unwrap();
+    bench.model.wait_for_stall("gate").await;
+    receive(&bridge, [room("bob", "m-2", "/steer of Bob [play] say For Bob.")]).await;
+    until(|| said(&stage).len() == 2).await;
+    let told = said(&stage).remove(1);
+    assert!(told.contains("nobody else adds to it: this waits its turn instead"), "{told}");
+    receive(&bridge, [room("ada", "m-3", "/steer of Ada [play] say For Ada.")]).await;
+    messages(&bridge, |all| all.len() == 3 && all[2].sealed_text.is_none()).await;
+    bench.model.release("gate");
+    let all = messages(&bridge, |all| all.iter().all(|one| one.state == State::Answered)).await;
+    assert_eq!((all[1].kind, all[2].kind), (MessageKind::Prompt, MessageKind::Steer), "{all:#?}");
+    until(|| said(&stage).len() == 3).await;
+    assert_eq!(said(&stage)[2], "For Bob.");
+    let log = bridge.audit_log(Some(id.as_str()), None, 100).await.unwrap();
+    let steers: Vec<&str> =
+        log.iter().filter(|line| line.action == "steer").map(|line| line.actor.as_str()).collect();
+    assert_eq!(steers, ["chat:ada"], "what is refused is not recorded as done");
     bench.tidy(bridge).await;
 }

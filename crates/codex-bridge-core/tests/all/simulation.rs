@@ -3,7 +3,7 @@
 //!
 //! `CODEX_BRIDGE_TEST_SEEDS=1000` runs so many seeds, `CODEX_BRIDGE_TEST_SEED=17` runs that one and prints all of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,17 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use codex_bridge_core::config::{DEVELOPER_INSTRUCTIONS, PROMPT_LIMIT_BYTES};
-use codex_bridge_core::outbox;
 use codex_bridge_core::place::Grounds;
 use codex_bridge_core::random::Random;
-use codex_bridge_core::request::RequestState;
 use codex_bridge_core::seal::Key;
 use codex_bridge_core::skills::SkillPlaces;
 use codex_bridge_core::store::memory::Memory;
-use codex_bridge_core::store::{DeliveryFilter, MessageFilter, RequestFilter, Store, TaskFilter};
-use codex_bridge_core::task::TurnProgress;
 use codex_bridge_core::trust::TrustedRoots;
-use codex_bridge_core::{Bridge, Config, OnHostLoss, inbox};
+use codex_bridge_core::{Bridge, Config, OnHostLoss};
 use codex_session::{ApprovalPolicy, Escalations};
 use codex_wire::host::{EnvPolicy, KeeperCommand, Reach};
 use redact::Redactor;
@@ -31,12 +27,14 @@ use tokio::task::{JoinSet, LocalSet};
 mod codex;
 mod hosts;
 mod people;
+mod promises;
 mod store;
 mod world;
 
 use codex::Codex;
 use hosts::Simulated;
 use people::Stage;
+use promises::Rows;
 use store::Gated;
 use world::{Ledger, Life, World};
 
@@ -122,7 +120,8 @@ fn run(seed: u64, ground: &Ground) -> Run {
             Ok(()) => Vec::new(),
             Err(_) => vec![format!("somebody still waits after {LONGEST:?}")],
         };
-        violations.extend(broken(&world, &rows).await);
+        let rows = Rows::of(&rows).await;
+        violations.extend(promises::broken(&world.ledger(), &rows));
         let ledger = std::mem::take(&mut *world.ledger());
         Run { violations, trace: world.trace(), ledger }
     })
@@ -154,7 +153,7 @@ async fn live(world: &Arc<World>, codex: &Arc<Codex>, rows: &Arc<Memory>, ground
             std::panic::resume_unwind(panicked.into_panic());
         }
     }
-    while !is_quiet(rows).await {
+    while !Rows::of(rows).await.are_quiet() {
         tokio::time::sleep(Duration::from_secs(30)).await;
     }
     approvers.shutdown().await;
@@ -221,140 +220,6 @@ async fn faults(world: &Arc<World>, codex: &Arc<Codex>) {
             }
         }
     }
-}
-
-/// Whether nothing is under way any more.
-async fn is_quiet(rows: &Memory) -> bool {
-    let tasks = rows.tasks(&TaskFilter::default()).await.unwrap();
-    let unsent = rows.next_deliveries().await.unwrap();
-    let open = MessageFilter {
-        states: vec![inbox::State::Received, inbox::State::Running],
-        ..MessageFilter::default()
-    };
-    tasks.iter().all(|task| task.status.is_at_rest() && task.parked.is_none())
-        && unsent.is_empty()
-        && rows.messages(&open).await.unwrap().is_empty()
-}
-
-/// The promises that were broken.
-async fn broken(world: &World, rows: &Memory) -> Vec<String> {
-    let mut broken = Vec::new();
-    let mut check = |holds: bool, what: String| {
-        if !holds {
-            broken.push(what);
-        }
-    };
-    let ledger = world.ledger();
-    let tasks = rows.tasks(&TaskFilter::default()).await.unwrap();
-
-    // Nothing that was acknowledged is lost.
-    for (id, prompt) in &ledger.started {
-        check(
-            tasks.iter().any(|task| task.id == *id),
-            format!("{id} ({prompt}) was acknowledged and is lost"),
-        );
-    }
-    for (id, number, prompt) in &ledger.continued {
-        let turns = rows.turns(id).await.unwrap();
-        let turn = turns.iter().find(|turn| turn.number == *number);
-        check(turn.is_some(), format!("turn {number} of {id} ({prompt}) was acknowledged and is lost"));
-    }
-    for task in &tasks {
-        check(task.status.is_at_rest(), format!("{} is {} for ever", task.id, task.status));
-        for turn in rows.turns(&task.id).await.unwrap() {
-            let name = format!("turn {} of {}", turn.number, task.id);
-            check(turn.progress == TurnProgress::Ended, format!("{name} never ends"));
-        }
-        let events = rows.events(&task.id, 0, u32::MAX).await.unwrap();
-        let is_numbered = events.iter().zip(1..).all(|(event, seq)| event.seq == seq);
-        check(is_numbered, format!("the log of {} has a gap", task.id));
-    }
-    // No prompt twice, neither by its id nor by what it says; nor what was added to a turn.
-    for id in twice(ledger.prompts.iter().map(|(id, _)| id).collect()) {
-        check(false, format!("Codex got the prompt with the id {id} twice"));
-    }
-    let said = ledger.prompts.iter().map(|(_, text)| text).chain(&ledger.steers);
-    for text in twice(said.filter(|text| is_ours(text)).collect()) {
-        check(false, format!("Codex was told {text:?} twice"));
-    }
-    // No command twice, and none that was declined.
-    for command in twice(ledger.ran.iter().collect()) {
-        check(false, format!("Codex ran {command:?} twice"));
-    }
-    for command in &ledger.ran {
-        check(command.ends_with('0'), format!("Codex ran {command:?}, which everybody declines"));
-    }
-    for (question, answers) in &ledger.answers {
-        let expected = format!("re {question}");
-        for answer in answers {
-            check(
-                *answer == expected || answer == "nothing",
-                format!("{question:?} was answered {answer:?}"),
-            );
-        }
-    }
-    // What was said to be taken was taken.
-    for (asked, is_yes) in &ledger.decided {
-        let has_run = ledger.ran.contains(asked);
-        let is_question = ledger.answers.contains_key(asked);
-        check(
-            !*is_yes || has_run || is_question,
-            format!("the yes to {asked:?} counted, and it did not run"),
-        );
-    }
-    for forgotten in &ledger.forgotten {
-        check(false, forgotten.clone());
-    }
-    // Every request ends, and says what became of it.
-    for request in rows.requests(&RequestFilter::default()).await.unwrap() {
-        let is_over = !matches!(request.state, RequestState::Open | RequestState::Decided);
-        check(is_over, format!("{} is {:?} for ever", request.request_id, request.state));
-        if let Some(told) = ledger.deciders.get(&request.request_id) {
-            let recorded = request.decided_by.as_deref();
-            check(
-                recorded == Some(told),
-                format!("{told} decided on {}, not {recorded:?}", request.request_id),
-            );
-        }
-    }
-    // Every message is answered once, or marked.
-    let messages = rows.messages(&MessageFilter::default()).await.unwrap();
-    let deliveries = rows.deliveries(&DeliveryFilter::default()).await.unwrap();
-    for name in &ledger.taken {
-        let found = messages.iter().filter(|message| message.external_id == *name).count();
-        check(found == 1, format!("the message {name} is there {found} times"));
-    }
-    for message in &messages {
-        let is_over =
-            matches!(message.state, inbox::State::Answered | inbox::State::Acknowledged | inbox::State::Dead);
-        check(is_over, format!("the message {} is {} for ever", message.external_id, message.state.as_str()));
-        if let Some(reply) = &message.reply_id {
-            let arrived = ledger.received.contains_key(reply.as_str());
-            let is_marked = deliveries.iter().any(|one| one.id == *reply && one.state == outbox::State::Dead);
-            check(arrived || is_marked, format!("the reply to {} never arrived", message.external_id));
-        } else {
-            check(
-                message.error.is_some(),
-                format!("the message {} has no answer and no reason", message.external_id),
-            );
-        }
-    }
-    // A target that was told is told once; what is to be said is said, or given up.
-    for delivery in &deliveries {
-        let is_over = !outbox::State::UNFINISHED.contains(&delivery.state);
-        check(is_over, format!("the delivery {} is {} for ever", delivery.id, delivery.state.as_str()));
-    }
-    broken
-}
-
-/// Whether a prompt is one of a caller or a chat, who never say the same twice.
-fn is_ours(prompt: &str) -> bool {
-    ["start ", "continue ", "write "].iter().any(|word| prompt.starts_with(word))
-}
-
-fn twice(mut all: Vec<&String>) -> BTreeSet<&String> {
-    all.sort();
-    all.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect()
 }
 
 fn number_in(variable: &str) -> Option<u64> {

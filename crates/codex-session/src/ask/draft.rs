@@ -81,6 +81,7 @@ impl<'a> Draft<'a> {
         if self.cleaner.exposed_secrets() > 0 {
             self.own("Note", EXPOSED);
         }
+        let cautions = usize::from(needs_reveal) + usize::from(self.care.is_some());
         if needs_reveal {
             self.details.insert(0, Detail { label: "Not shown".into(), text: NEEDS_REVEAL.to_owned() });
         }
@@ -99,6 +100,7 @@ impl<'a> Draft<'a> {
             call_id: None,
             escalation: None,
             details: self.details,
+            cautions,
             changes: Vec::new(),
             questions: Vec::new(),
             fields: Vec::new(),

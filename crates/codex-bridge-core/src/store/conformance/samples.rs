@@ -187,6 +187,7 @@ fn asked() -> StoredAsk {
         call_id: Some("call-1".into()),
         escalation: Some(Escalation::Asked),
         details: vec![Detail { label: "Directory".into(), text: "/work".into() }],
+        cautions: 1,
         changes: vec![change],
         questions: vec![question],
         fields: vec![field],

@@ -278,7 +278,7 @@ impl Codex {
         match method {
             "thread/resume" => state.ask_again(host, client, &thread),
             "turn/interrupt" if reply.get("result").is_some() => {
-                self.end(&mut state, host, &thread, "interrupted")
+                self.end(&mut state, host, &thread, "interrupted");
             }
             _ => {}
         }
@@ -344,17 +344,12 @@ impl Codex {
                     }));
                     let answer =
                         self.ask(host, &thread, "item/commandExecution/requestApproval", params).await;
-                    let status = match answer["decision"].as_str() {
-                        Some("accept") => {
-                            self.world.note(format!("Codex runs {command:?}"));
-                            self.world.ledger().ran.push(command.clone());
-                            "completed"
-                        }
-                        _ => {
-                            self.world.ledger().declined.insert(command.clone());
-                            "declined"
-                        }
-                    };
+                    let is_accepted = answer["decision"] == "accept";
+                    if is_accepted {
+                        self.world.note(format!("Codex runs {command:?}"));
+                        self.world.ledger().ran.push(command.clone());
+                    }
+                    let status = if is_accepted { "completed" } else { "declined" };
                     self.keep(&thread, &item(status));
                     self.tell(host, &thread, "item/completed", &of_turn(json!({ "item": item(status) })));
                 }

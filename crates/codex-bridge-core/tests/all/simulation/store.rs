@@ -65,13 +65,11 @@ impl Gated {
             let of_name =
                 RequestFilter { request_id: Some(new.request_id.clone()), ..RequestFilter::default() };
             let Some(old) = self.rows.requests(&of_name).await.unwrap().pop() else { continue };
-            if old.decided_by.is_some() && old.key == new.key && old.decided_by != new.decided_by {
-                let (one, other) = (old.decided_by.unwrap(), &new.decided_by);
-                self.world.note(format!("{}: {one} had decided, and now {other:?} has", new.request_id));
-                self.world
-                    .ledger()
-                    .forgotten
-                    .push(format!("{}: {one} had decided, and it is forgotten", new.request_id));
+            let is_forgotten = old.key == new.key && old.decided_by != new.decided_by;
+            if let Some(decider) = old.decided_by.filter(|_| is_forgotten) {
+                let what = format!("{}: {decider} had decided, and it is forgotten", new.request_id);
+                self.world.note(&what);
+                self.world.ledger().forgotten.push(what);
             }
         }
     }

@@ -42,8 +42,6 @@ pub struct Ledger {
     pub prompts: Vec<(String, String)>,
     /// The commands that Codex ran.
     pub ran: Vec<String>,
-    /// The commands that Codex was told not to run.
-    pub declined: BTreeSet<String>,
     /// Answers to questions, by question.
     pub answers: BTreeMap<String, Vec<String>>,
     /// The starts that were acknowledged, with their prompts.

@@ -1,10 +1,12 @@
-//! Messages for which there was no room, and which their source offers again: until one is taken, nothing that was written
-//! after it in its conversation is. Pure; what is not offered again in time is forgotten, so that nothing waits for it.
+//! Messages for which there was no room. Their source offers them again, and until one is taken, nothing is taken that was
+//! written after it in its conversation. One that is not offered again in time is forgotten, so that nothing waits for it. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::inbox::{ChannelName, ConversationKey};
+use tokio::time::Instant;
+
+use super::{ChannelName, ConversationKey};
 
 /// What is not offered again within this time is waited for no longer.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -13,24 +15,24 @@ const MOST_IN_LINE: usize = 256;
 const MOST_LINES: usize = 1024;
 
 /// A channel and the key of a conversation.
-pub(super) type Line = (ChannelName, ConversationKey);
+pub type Line = (ChannelName, ConversationKey);
 
 /// What was put off, by conversation: the source's names, the first one first, and when each was offered last.
 #[derive(Debug, Default)]
-pub(super) struct PutOff {
+pub struct Deferred {
     lines: BTreeMap<Line, VecDeque<(String, Instant)>>,
 }
 
-impl PutOff {
+impl Deferred {
     /// Whether nothing that was put off stands before this one.
-    pub(super) fn is_next(&mut self, line: &Line, external_id: &str, now: Instant) -> bool {
+    pub fn is_next(&mut self, line: &Line, external_id: &str, now: Instant) -> bool {
         let Some(waiting) = self.lines.get_mut(line) else { return true };
         waiting.retain(|(_, offered)| now.duration_since(*offered) < PATIENCE);
         waiting.front().is_none_or(|(first, _)| first == external_id)
     }
 
     /// There is no room for it now.
-    pub(super) fn put_off(&mut self, line: &Line, external_id: &str, now: Instant) {
+    pub fn defer(&mut self, line: &Line, external_id: &str, now: Instant) {
         if self.lines.len() >= MOST_LINES {
             self.lines.retain(|_, waiting| {
                 waiting.back().is_some_and(|(_, offered)| now.duration_since(*offered) < PATIENCE)
@@ -48,7 +50,7 @@ impl PutOff {
     }
 
     /// It is taken.
-    pub(super) fn take(&mut self, line: &Line, external_id: &str) {
+    pub fn take(&mut self, line: &Line, external_id: &str) {
         if let Some(waiting) = self.lines.get_mut(line) {
             waiting.retain(|(known, _)| known != external_id);
             if waiting.is_empty() {
@@ -64,31 +66,31 @@ mod tests {
 
     #[test]
     fn what_was_put_off_is_taken_in_its_order_and_holds_up_no_other_conversation() {
-        let (mut put_off, now) = (PutOff::default(), Instant::now());
+        let (mut deferred, now) = (Deferred::default(), Instant::now());
         let line = |key: &str| ("chat".into(), key.into());
         for id in ["1", "2", "3"] {
-            put_off.put_off(&line("a"), id, now);
+            deferred.defer(&line("a"), id, now);
         }
-        assert!(put_off.is_next(&line("b"), "9", now) && !put_off.is_next(&line("a"), "2", now));
-        assert!(put_off.is_next(&line("a"), "1", now) && !put_off.is_next(&line("a"), "new", now));
-        put_off.take(&line("a"), "1");
-        assert!(put_off.is_next(&line("a"), "2", now) && !put_off.is_next(&line("a"), "3", now));
+        assert!(deferred.is_next(&line("b"), "9", now) && !deferred.is_next(&line("a"), "2", now));
+        assert!(deferred.is_next(&line("a"), "1", now) && !deferred.is_next(&line("a"), "new", now));
+        deferred.take(&line("a"), "1");
+        assert!(deferred.is_next(&line("a"), "2", now) && !deferred.is_next(&line("a"), "3", now));
         // Offered again, it keeps its place, and one that is not is waited for no longer.
         let later = now + PATIENCE / 2;
-        put_off.put_off(&line("a"), "3", later);
-        assert!(put_off.is_next(&line("a"), "3", now + PATIENCE) && put_off.lines.len() == 1);
-        put_off.take(&line("a"), "3");
-        assert!(put_off.lines.is_empty());
+        deferred.defer(&line("a"), "3", later);
+        assert!(deferred.is_next(&line("a"), "3", now + PATIENCE) && deferred.lines.len() == 1);
+        deferred.take(&line("a"), "3");
+        assert!(deferred.lines.is_empty());
     }
 
     #[test]
     fn no_more_is_remembered_than_may_be() {
-        let (mut put_off, now) = (PutOff::default(), Instant::now());
+        let (mut deferred, now) = (Deferred::default(), Instant::now());
         for key in 0..2 * MOST_LINES {
-            put_off.put_off(&("chat".into(), ConversationKey(key.to_string())), "1", now);
+            deferred.defer(&("chat".into(), ConversationKey(key.to_string())), "1", now);
         }
         let one = ("chat".into(), "0".into());
-        (0..2 * MOST_IN_LINE).for_each(|id| put_off.put_off(&one, &id.to_string(), now));
-        assert_eq!((put_off.lines.len(), put_off.lines[&one].len()), (MOST_LINES, MOST_IN_LINE));
+        (0..2 * MOST_IN_LINE).for_each(|id| deferred.defer(&one, &id.to_string(), now));
+        assert_eq!((deferred.lines.len(), deferred.lines[&one].len()), (MOST_LINES, MOST_IN_LINE));
     }
 }

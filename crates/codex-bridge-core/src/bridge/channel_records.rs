@@ -1,89 +1,18 @@
-//! What is kept of channels, and how a source learns what is done with.
+//! The records of channels, and how a source learns which of its messages are done with.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::super::{Bridge, Error, audit};
-use super::Inbox;
+use super::{Bridge, Error};
 use crate::failpoint;
 use crate::inbox::{
     ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId, Rules, State,
 };
+use crate::outbox::DeliveryId;
+use crate::outbox::notice::{Content, MOST_REQUESTS, Reminder};
 use crate::store::{MessageFilter, Write};
-use crate::task::TimeMs;
-
-/// Somebody who knocks again within this time is not noted anew.
-const NOTED_MS: TimeMs = 60 * 60 * 1000;
-/// So many are remembered.
-const KNOCKS: usize = 100;
-/// So many of one channel have a line of their own in the audit log within this time. Strangers cost nothing, and must
-/// not push out what people decided.
-const LINES: u32 = 20;
-
-/// Somebody who wrote without being allowed to. Nothing of what they wrote is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Knock {
-    /// Where.
-    pub channel: ChannelName,
-    /// Who, as they would be allowed.
-    pub sender_id: String,
-    /// As people call them.
-    pub sender_name: String,
-    /// In which conversation.
-    pub conversation: ConversationKey,
-    /// How often.
-    pub count: u64,
-    /// When last.
-    pub last_at: TimeMs,
-}
-
-/// Who wrote without being allowed to, and how much of it was noted.
-#[derive(Debug, Default)]
-pub(super) struct Knocks {
-    /// The last ones.
-    last: Vec<Knock>,
-    /// Of each channel, since when its lines are counted, and how many there are.
-    lines: BTreeMap<ChannelName, (TimeMs, u32)>,
-}
-
-impl Knocks {
-    /// The line of the audit log that somebody is worth who knocks now: their own, one for all that follow, or none.
-    fn line(&mut self, channel: &ChannelName, who: &str, how: &str, now: TimeMs) -> Option<Write> {
-        let (since, count) = self.lines.entry(channel.clone()).or_insert((now, 0));
-        if *since + NOTED_MS < now {
-            (*since, *count) = (now, 0);
-        }
-        *count = count.saturating_add(1);
-        match (*count).cmp(&(LINES + 1)) {
-            Ordering::Less => Some(audit(now, &format!("{channel}:{who}"), "knock", None, how)),
-            Ordering::Equal => {
-                Some(audit(now, channel.as_str(), "knock", None, "and others, who are not noted for an hour"))
-            }
-            Ordering::Greater => None,
-        }
-    }
-}
-
-impl Inbox {
-    /// Notes somebody who may not write, and how they tried; gives the line that is to be written, if that is news.
-    pub(super) fn knock(&self, knock: Knock, how: &str) -> Option<Write> {
-        let mut all = self.knocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let knocks = &mut all.last;
-        let (channel, who, now) = (knock.channel.clone(), knock.sender_id.clone(), knock.last_at);
-        let known = knocks
-            .iter()
-            .position(|one| (&one.channel, &one.sender_id) == (&knock.channel, &knock.sender_id));
-        let known = known.map(|at| knocks.remove(at));
-        let is_news = known.as_ref().is_none_or(|known| known.last_at + NOTED_MS < knock.last_at);
-        let count = known.map_or(1, |known| known.count + 1);
-        knocks.push(Knock { count, ..knock });
-        let surplus = knocks.len().saturating_sub(KNOCKS);
-        knocks.drain(..surplus);
-        if is_news { all.line(&channel, &who, how, now) } else { None }
-    }
-}
 
 impl Bridge {
     /// Serves a channel from here on, under these rules; or under others, if it is served already.
@@ -93,7 +22,7 @@ impl Bridge {
 
     async fn begin_to_serve(&self, rules: Rules) -> Result<(), Error> {
         let name = rules.channel.clone();
-        let before = self.inner.inbox.channels().insert(name.clone(), std::sync::Arc::new(rules));
+        let before = self.inner.inbox.channels().insert(name.clone(), Arc::new(rules));
         if before.is_none() {
             // Once in our life: a connection that comes and goes must not ask people again and again.
             self.remind(&name).await?;
@@ -124,28 +53,42 @@ impl Bridge {
         by: &str,
     ) -> Result<ChannelRecord, Error> {
         let action = if is_paused { "pause channel" } else { "wake channel" };
-        let noted = vec![self.inner.audit(by, action, None, name.as_str())];
-        self.change_channel(name, move |record| record.is_paused = is_paused, noted).await
-    }
-
-    async fn change_channel(
-        &self,
-        name: &ChannelName,
-        change: impl FnOnce(&mut ChannelRecord) + Send + 'static,
-        mut batch: Vec<Write>,
-    ) -> Result<ChannelRecord, Error> {
-        let name = name.clone();
+        let (name, noted) = (name.clone(), self.inner.audit(by, action, None, name.as_str()));
         self.to_its_end(|bridge| async move {
-            // Whoever takes messages in changes it too.
+            // Whoever takes messages in changes the record too.
             let _taking = bridge.inner.inbox.taking.lock().await;
-            let mut record = bridge.channel(&name).await?;
-            change(&mut record);
-            record.updated_at = bridge.inner.now();
-            batch.push(Write::SaveChannel(Box::new(record.clone())));
-            bridge.inner.commit(batch).await?;
+            let record = bridge.channel(&name).await?;
+            let record = ChannelRecord { is_paused, updated_at: bridge.inner.now(), ..record };
+            bridge.inner.commit(vec![noted, Write::SaveChannel(Box::new(record.clone()))]).await?;
             Ok(record)
         })
         .await
+    }
+
+    /// Puts what is still open before people again: what they saw may be far up, or its buttons dead.
+    async fn remind(&self, channel: &ChannelName) -> Result<(), Error> {
+        let now = self.inner.now();
+        let running = MessageFilter {
+            channel: Some(channel.clone()),
+            states: vec![State::Running],
+            ..MessageFilter::default()
+        };
+        for message in self.inner.store.messages(&running).await? {
+            let Some(task_id) = &message.task_id else { continue };
+            let Some(task) = self.inner.store.task(task_id).await? else { continue };
+            let mut open = Vec::new();
+            for request in self.open_requests(Some(task_id.clone())).await? {
+                if self.was_told(task_id, &request.request_id).await? {
+                    open.push(request);
+                }
+            }
+            for (number, some) in open.chunks(MOST_REQUESTS).enumerate() {
+                let id = DeliveryId(format!("{}-again-{now}-{number}", message.own_reply_id()));
+                let content = Content::Reminder(Reminder::new(&task, some));
+                self.say_once(id, &message.reply_to, content, now).await?;
+            }
+        }
+        Ok(())
     }
 
     /// A conversation of a channel.
@@ -160,11 +103,6 @@ impl Bridge {
     /// Messages that came in, the newest first.
     pub async fn messages(&self, filter: &MessageFilter) -> Result<Vec<Message>, Error> {
         Ok(self.inner.store.messages(filter).await?)
-    }
-
-    /// Who wrote without being allowed to, the last one last. Since the start of this bridge; the audit log has more.
-    pub fn knocks(&self) -> Vec<Knock> {
-        self.inner.inbox.knocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).last.clone()
     }
 
     /// Changes whenever a reply has been sent or given up, so that sources may have to be told.
@@ -220,8 +158,7 @@ impl Bridge {
 
     async fn take_up_message(&self, id: &str, by: &str) -> Result<Message, Error> {
         let _taking = self.inner.inbox.taking.lock().await;
-        let filter = MessageFilter { id: Some(id.into()), ..MessageFilter::default() };
-        let found = self.inner.store.messages(&filter).await?.into_iter().next();
+        let found = self.message(&id.into()).await?;
         let mut message = found.ok_or_else(|| Error::UnknownMessage(id.to_owned()))?;
         if message.state != State::Dead || message.sealed_text.is_none() {
             let state = message.state.as_str();

@@ -1,0 +1,217 @@
+//! What the machine of the inbox says is performed here: rows are written, and what a chat asks for goes by the desk.
+
+use codex_session::Decision;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
+
+use super::inbox_loop::{InHand, Piece};
+use super::{Bridge, Error, Inner, Which, is_no};
+use crate::desk::{Caller, Desk, Verb};
+use crate::failpoint;
+use crate::inbox::machine::decisions::{self, MAY_NOT};
+use crate::inbox::machine::{Effect, Failure, NOBODY_MAY, Outcome, Reply};
+use crate::inbox::{ChannelName, ConversationKey, Message, Party, Rules, reply};
+use crate::outbox::notice::{self, Content};
+use crate::outbox::{Delivery, DeliveryId, Notice};
+use crate::request::RequestRecord;
+use crate::store::{DeliveryFilter, Write};
+use crate::task::TimeMs;
+use crate::token::Role;
+
+pub use decisions::{Button, Choice, Verdict};
+
+/// A choice that is recorded, if it counts: what came of it is still to come.
+pub type Pending = BoxFuture<'static, Result<Verdict, Error>>;
+
+impl Error {
+    /// Whether nothing else would do better now.
+    pub(super) fn is_of_all(&self) -> bool {
+        matches!(self, Self::Store(error) if error.is_of_all())
+    }
+}
+
+impl Inner {
+    /// What an error means for the message that it is about.
+    pub(super) fn failure(&self, error: &Error) -> Failure {
+        let why = self.shown_error(&error.to_string());
+        match error {
+            Error::Forbidden(forbidden) => {
+                Failure::Refused(format!("Not allowed: {why}; {}.", forbidden.hint))
+            }
+            Error::NotAdmitted(refusal) => Failure::Refused(format!("Not allowed: {why}; {}.", refusal.hint)),
+            Error::UnknownRequest(_)
+            | Error::IsQuestion(_)
+            | Error::NotShown(_)
+            | Error::NeedsReveal(_)
+            | Error::NotOpened(_)
+            | Error::AnotherRequest(_)
+            | Error::BadAnswers(_) => Failure::Refused(format!("{why}.")),
+            // What is refused today is refused tomorrow.
+            Error::Refused(_) | Error::EmptyPrompt | Error::PromptTooLong { .. } => Failure::Permanent(why),
+            _ => Failure::Transient(why),
+        }
+    }
+}
+
+impl Bridge {
+    /// Performs an effect. Gives what came of it, if the machine has to know.
+    pub(super) async fn perform(
+        &self,
+        rules: &Rules,
+        message: &Message,
+        effect: Effect,
+        now: TimeMs,
+    ) -> Result<Option<Outcome>, Error> {
+        let role = rules.role(&message.sender_id, message.party).unwrap_or(Role::Viewer);
+        let caller = Caller::in_chat(message.author(), role, message.party);
+        let desk = Desk::new(self.clone());
+        match effect {
+            // The loop waits.
+            Effect::Wait(_) => {}
+            Effect::Await(task_id) => self.inner.inbox.await_task(task_id),
+            Effect::Save(message) => {
+                self.inner.commit(vec![Write::SaveMessage(message)]).await?;
+                self.inner.inbox.look();
+            }
+            Effect::Reply(reply) => self.reply(*reply, now).await?,
+            Effect::Tell(id, task, text) => {
+                let content = Content::Reply(notice::Reply::new(Some(&task), &text));
+                self.say_once(id, &message.reply_to, content, now).await?;
+            }
+            Effect::Begin(turn) => match desk.take_message(&caller, *turn).await {
+                // Somebody at another door was first.
+                Err(Error::WrongState { task_id, .. }) => self.inner.inbox.await_task(task_id),
+                taken => taken?,
+            },
+            Effect::Steer(message, text) => return self.steer_once(&desk, &caller, *message, &text).await,
+            Effect::Stop(task_id) => {
+                return match desk.interrupt(&caller, task_id.as_str(), None).await {
+                    Ok(view) => Ok(Some(Outcome::Stopped(Some(Box::new(view.task))))),
+                    Err(Error::WrongState { .. }) => Ok(Some(Outcome::Stopped(None))),
+                    Err(error) => Err(error),
+                };
+            }
+            Effect::Decide(request, decision) => {
+                let verdict = self.decide_as(&caller, *request, decision).await?.await?;
+                return Ok(Some(Outcome::Decided(verdict.text().to_owned())));
+            }
+            Effect::Decline(request) => self.decline(*request),
+        }
+        Ok(None)
+    }
+
+    /// Writes a reply, in one transaction with the messages that it answers.
+    async fn reply(&self, reply: Reply, now: TimeMs) -> Result<(), Error> {
+        let Reply { message, task, text, added, conversation } = reply;
+        let id = message.reply_id.clone().unwrap_or_else(|| message.own_reply_id());
+        let text = self.inner.config.redactor.redact(&text);
+        let mut batch = vec![reply::row(&message, id, task.as_ref(), &text, now)];
+        batch.extend([message].into_iter().chain(added).map(|one| Write::SaveMessage(Box::new(one))));
+        batch.extend(conversation.map(|one| Write::SaveConversation(Box::new(one))));
+        failpoint::hit("inbox.before_reply");
+        self.inner.commit(batch).await?;
+        failpoint::hit("inbox.reply_recorded");
+        self.inner.inbox.look();
+        Ok(())
+    }
+
+    /// Writes a message of our own, once under its name.
+    pub(super) async fn say_once(
+        &self,
+        id: DeliveryId,
+        target: &str,
+        content: Content,
+        now: TimeMs,
+    ) -> Result<(), Error> {
+        let known = DeliveryFilter { id: Some(id.clone()), ..DeliveryFilter::default() };
+        if !self.inner.store.deliveries(&known).await?.is_empty() {
+            return Ok(());
+        }
+        let delivery = Delivery::new(id, target, Notice { at: now, content }, now);
+        self.inner.commit(vec![Write::AddDelivery(Box::new(delivery))]).await?;
+        Ok(())
+    }
+
+    /// Gives words to the running turn, under the name of their message. That is recorded first.
+    async fn steer_once(
+        &self,
+        desk: &Desk,
+        caller: &Caller,
+        message: Message,
+        text: &str,
+    ) -> Result<Option<Outcome>, Error> {
+        let (id, task_id) = (message.id.0.clone(), message.task_id.clone());
+        let Some(task_id) = task_id else { return Ok(None) };
+        failpoint::hit("steer.before_record");
+        self.inner.commit(vec![Write::SaveMessage(Box::new(message))]).await?;
+        failpoint::hit("steer.recorded");
+        let outcome = desk.steer_as(caller, task_id.as_str(), text, id).await;
+        failpoint::hit("steer.given");
+        match outcome {
+            Ok(outcome) => Ok(Some(Outcome::Steered(outcome))),
+            Err(Error::NotAdmitted(refusal)) => Ok(Some(Outcome::NotAddable(refusal.message))),
+            Err(error @ (Error::Forbidden(_) | Error::EmptyPrompt | Error::PromptTooLong { .. })) => {
+                Err(error)
+            }
+            // The turn may have got it: that is known once it is over.
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Where nobody may decide, the answer is no, at once.
+    fn decline(&self, request: RequestRecord) {
+        let piece = Piece::Request(request.request_id.clone());
+        let Some(in_hand) = InHand::take(&self.inner, piece) else { return };
+        let bridge = self.clone();
+        self.inner.tasks.spawn(async move {
+            let which = Which::Named(request.request_id.as_str());
+            // A request that has gone meanwhile needs no answer.
+            let _ = bridge.decide(request.task_id.as_str(), which, Decision::Decline, NOBODY_MAY).await;
+            drop(in_hand);
+        });
+    }
+
+    /// Decides on a request that was put before a conversation, with what stands below it. Only Codex's word makes it
+    /// count: what this gives, once the choice is recorded, waits for that.
+    pub async fn decide_in_chat(
+        &self,
+        channel: &ChannelName,
+        conversation: &ConversationKey,
+        sender_id: &str,
+        button: Button,
+        choice: Choice,
+    ) -> Result<Pending, Error> {
+        let rules = self.inner.inbox.rules(channel);
+        let Some(role) = rules.and_then(|rules| rules.role(sender_id, Party::Person)) else {
+            self.note_tap(channel, conversation, sender_id, sender_id).await?;
+            return Ok(at_once(Verdict::Unheard));
+        };
+        let caller = Caller::in_chat(format!("{channel}:{sender_id}"), role, Party::Person);
+        if caller.may(Verb::Decide).is_err() {
+            return Ok(at_once(Verdict::Forbidden { text: MAY_NOT.to_owned() }));
+        }
+        let found = self.request_of(channel, conversation, &button.request_id).await?;
+        match decisions::by_button(found.as_ref(), &button, choice) {
+            Ok((request, decision)) => self.decide_as(&caller, request, decision).await,
+            Err(text) => Ok(at_once(Verdict::Forbidden { text })),
+        }
+    }
+
+    async fn decide_as(
+        &self,
+        caller: &Caller,
+        request: RequestRecord,
+        decision: Decision,
+    ) -> Result<Pending, Error> {
+        let request_id = request.request_id.as_str();
+        let shown = Which::Shown { request_id, digest: &request.digest };
+        let which = if is_no(&decision) { Which::Named(request_id) } else { shown };
+        let desk = Desk::new(self.clone());
+        let pending = desk.begin_to_decide(caller, request.task_id.as_str(), which, decision).await?;
+        Ok(async move { Ok(Verdict::of(&request, &pending.await?)) }.boxed())
+    }
+}
+
+fn at_once(verdict: Verdict) -> Pending {
+    ready(Ok(verdict)).boxed()
+}

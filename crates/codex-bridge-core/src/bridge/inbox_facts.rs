@@ -1,0 +1,215 @@
+//! What the machine of the inbox has to know of a message is gathered here, from the store and the file system. Changes nothing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Bridge, Error, Inner};
+use crate::event::{Diff, Line};
+use crate::inbox::machine::decisions::{Button, Sight, bare};
+use crate::inbox::machine::{self, Facts, Failure, Outcome};
+use crate::inbox::{
+    ChannelName, Command, Conversation, ConversationKey, Message, Rules, State, WhileRunning,
+};
+use crate::outbox::{self, Delivery};
+use crate::place::Place;
+use crate::request::{RequestName, RequestRecord, RequestState};
+use crate::store::{DeliveryFilter, MessageFilter, RequestFilter};
+use crate::task::{Task, TaskId};
+
+impl Inner {
+    /// What a message says, if that is still kept and the key opens it.
+    fn text(&self, message: &Message) -> Option<String> {
+        let opened = self.key.open(message.sealed_text.as_deref()?, message.id.as_str()).ok()?;
+        String::from_utf8(opened).ok()
+    }
+}
+
+impl Bridge {
+    /// What the machine has to know of a message in its state.
+    pub(super) async fn facts(
+        &self,
+        rules: &Arc<Rules>,
+        message: &Message,
+        outcome: Option<Outcome>,
+    ) -> Result<Facts, Error> {
+        let (inner, store) = (&self.inner, &self.inner.store);
+        let (rules, keep_tasks) = (Arc::clone(rules), inner.config.keep_tasks);
+        let text = inner.text(message);
+        let mut facts = Facts { rules, keep_tasks, text, outcome, ..Facts::default() };
+        if matches!(facts.outcome, Some(Outcome::Failed(_) | Outcome::Stopped(_) | Outcome::Decided(_))) {
+            return Ok(facts);
+        }
+        let state = machine::State::of(message, facts.text.as_deref());
+        if message.state == State::Received {
+            facts.conversation = self.conversation(&message.channel, &message.conversation).await?;
+            facts.task =
+                self.task_of(facts.conversation.as_ref().and_then(|one| one.task_id.as_ref())).await?;
+        } else {
+            facts.task = self.task_of(message.task_id.as_ref()).await?;
+        }
+        facts.is_driven = facts.task.as_ref().is_some_and(|task| inner.runner(&task.id).is_some());
+        let is_over = facts.task.as_ref().is_some_and(|task| task.status.is_at_rest());
+        match state {
+            machine::State::Prompt(_) => {
+                facts.workspace = Some(workspace(&facts.rules, facts.conversation.as_ref()));
+            }
+            machine::State::Command(command) => self.add_for_command(&mut facts, message, &command).await?,
+            machine::State::Running(task_id) => self.add_for_turn(&mut facts, message, task_id).await?,
+            machine::State::InDoubt(task_id) if is_over => {
+                facts.was_steered = store.was_steered(&task_id, message.id.as_str()).await?;
+            }
+            machine::State::Added(task_id) if is_over => {
+                facts.of_task = self.running_messages(&task_id).await?;
+                let of_task = MessageFilter { task_id: Some(task_id), ..MessageFilter::default() };
+                facts.reply_id = store.messages(&of_task).await?.into_iter().find_map(|one| one.reply_id);
+            }
+            _ => {}
+        }
+        Ok(facts)
+    }
+
+    async fn task_of(&self, task_id: Option<&TaskId>) -> Result<Option<Task>, Error> {
+        match task_id {
+            Some(task_id) => Ok(self.inner.store.task(task_id).await?),
+            None => Ok(None),
+        }
+    }
+
+    async fn add_for_turn(&self, facts: &mut Facts, message: &Message, task_id: TaskId) -> Result<(), Error> {
+        facts.of_task = self.running_messages(&task_id).await?;
+        facts.requests = self.requests(task_id.clone()).await?;
+        let is_closed = |request: &&RequestRecord| {
+            matches!(request.state, RequestState::Orphaned | RequestState::Expired)
+                && request.created_at >= message.updated_at
+        };
+        for request in facts.requests.iter().filter(is_closed) {
+            if self.was_told(&task_id, &request.request_id).await? {
+                facts.told.push(request.request_id.clone());
+            }
+        }
+        if facts.is_driven && facts.rules.while_running == WhileRunning::Steer {
+            facts.waiting = self.waiting(message).await?;
+            let next = machine::next_in_line(&facts.waiting);
+            facts.next_text = next.and_then(|next| self.inner.text(next));
+        }
+        Ok(())
+    }
+
+    async fn add_for_command(
+        &self,
+        facts: &mut Facts,
+        message: &Message,
+        command: &Command,
+    ) -> Result<(), Error> {
+        let task_id = facts.task.as_ref().map(|task| task.id.clone());
+        if matches!(command, Command::Status | Command::Queue) {
+            facts.waiting = self.waiting(message).await?;
+        }
+        if let (Command::Diff, Some(task_id)) = (command, &task_id) {
+            let last = self.inner.store.last_diff(task_id).await?;
+            facts.diff = last.and_then(|event| match event.line {
+                Line::Diff(Diff { diff }) => Some(diff),
+                _ => None,
+            });
+        }
+        let decides = matches!(command, Command::Approve(_) | Command::Deny(_));
+        if let Some(task_id) = task_id.filter(|_| decides || *command == Command::Status) {
+            facts.requests = self.open_requests(Some(task_id)).await?;
+        }
+        let named = match command {
+            Command::Approve(Some(name)) | Command::Deny(Some(name)) => Some(Button::named(name).request_id),
+            Command::Answer { request_id, .. } => Some(request_id.clone()),
+            _ => None,
+        };
+        if let Some(request_id) = named {
+            facts.named = self.request_of(&message.channel, &message.conversation, &request_id).await?;
+        }
+        if matches!(command, Command::Approve(_)) {
+            for request in facts.requests.iter().chain(&facts.named) {
+                let told = self.told_of(&request.task_id, &request.request_id, None).await?;
+                facts.sights.insert(request.request_id.clone(), Sight::of(&told, request, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// What was received in the conversation of a message, the oldest first.
+    async fn waiting(&self, message: &Message) -> Result<Vec<Message>, Error> {
+        let waiting = MessageFilter {
+            channel: Some(message.channel.clone()),
+            conversation: Some(message.conversation.clone()),
+            states: vec![State::Received],
+            ..MessageFilter::default()
+        };
+        let mut waiting = self.inner.store.messages(&waiting).await?;
+        waiting.reverse();
+        Ok(waiting)
+    }
+
+    /// A request of this conversation and of no other.
+    pub(super) async fn request_of(
+        &self,
+        channel: &ChannelName,
+        key: &ConversationKey,
+        request_id: &RequestName,
+    ) -> Result<Option<RequestRecord>, Error> {
+        let named = RequestFilter { request_id: Some(request_id.clone()), ..RequestFilter::default() };
+        let found = self.inner.store.requests(&named).await?.into_iter().next();
+        let Some(request) = found else { return Ok(None) };
+        let of_task = MessageFilter {
+            channel: Some(channel.clone()),
+            task_id: Some(request.task_id.clone()),
+            ..MessageFilter::default()
+        };
+        // A conversation may be a part of what people see as one place.
+        let is_here = |one: &Message| {
+            let rest = one.conversation.as_str().strip_prefix(key.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if self.inner.store.messages(&of_task).await?.iter().any(is_here) {
+            return Ok(Some(request));
+        }
+        // Somebody may have had it told to this place, though its task does not belong there.
+        let of_task = DeliveryFilter { task_ids: vec![request.task_id.clone()], ..DeliveryFilter::default() };
+        let place = format!("{channel}:{key}");
+        let told = |one: &Delivery| bare(&one.target) == place && one.notice.tells_of(request_id);
+        let was_told = self.inner.store.deliveries(&of_task).await?.iter().any(told);
+        Ok(Some(request).filter(|_| was_told))
+    }
+
+    /// Whether a request was put before people.
+    pub(super) async fn was_told(&self, task_id: &TaskId, request_id: &RequestName) -> Result<bool, Error> {
+        Ok(!self.told_of(task_id, request_id, Some(1)).await?.is_empty())
+    }
+
+    /// Deliveries that reached their target and tell of a request.
+    async fn told_of(
+        &self,
+        task_id: &TaskId,
+        request_id: &RequestName,
+        limit: Option<u32>,
+    ) -> Result<Vec<Delivery>, Error> {
+        let told = DeliveryFilter {
+            task_ids: vec![task_id.clone()],
+            states: vec![outbox::State::Delivered],
+            request_id: Some(request_id.clone()),
+            limit,
+            ..DeliveryFilter::default()
+        };
+        Ok(self.inner.store.deliveries(&told).await?)
+    }
+}
+
+/// Where a conversation works.
+fn workspace(rules: &Rules, conversation: Option<&Conversation>) -> Result<(PathBuf, Place), Failure> {
+    let name = conversation.and_then(|one| one.workspace.as_ref()).unwrap_or(&rules.workspace);
+    let missing = || Failure::Permanent(format!("there is no workspace {name:?}; /project lists them"));
+    let cwd = rules.workspaces.get(name).ok_or_else(missing)?;
+    if !cwd.is_dir() {
+        // It may not be mounted yet.
+        return Err(Failure::Transient(format!("workspace {name} is not there")));
+    }
+    let cwd = cwd.canonicalize().map_err(|error| Failure::Transient(format!("workspace {name}: {error}")))?;
+    let place = Place::of(&cwd).map_err(|error| Failure::Transient(error.to_string()))?;
+    Ok((cwd, place))
+}

@@ -1,0 +1,279 @@
+//! Messages come in: one transaction for all that is new and for how far the source was read. Whether a message is taken is
+//! [`intake`]'s rule.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Bridge, Error};
+use crate::failpoint;
+use crate::inbox::deferred::Deferred;
+use crate::inbox::intake::{self, Admission, HOUR_MS, Standing, TEXT_BYTES};
+use crate::inbox::strangers::Knock;
+use crate::inbox::{
+    Arrival, ChannelName, ChannelRecord, ConversationKey, Message, MessageId, Party, Receipt, Received,
+    Rules, State, WhenFull, machine, reply, rounds,
+};
+use crate::store::{MessageFilter, Write};
+use crate::task::TimeMs;
+
+/// A source that has to wait for room is read on after so long in any case.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+/// How often it is looked whether there is room, beside when a reply went out.
+const COUNT_AGAIN: Duration = Duration::from_secs(2);
+
+impl Bridge {
+    /// Takes messages in. Those that may be here are durable when this returns, and so is the cursor, if there is one:
+    /// now the source may be told.
+    pub async fn receive(
+        &self,
+        channel: &ChannelName,
+        arrivals: Vec<Arrival>,
+        cursor: Option<String>,
+    ) -> Result<Vec<Receipt>, Error> {
+        let channel = channel.clone();
+        self.to_its_end(|bridge| async move { bridge.take_in(&channel, arrivals, cursor).await }).await
+    }
+
+    async fn take_in(
+        &self,
+        channel: &ChannelName,
+        arrivals: Vec<Arrival>,
+        cursor: Option<String>,
+    ) -> Result<Vec<Receipt>, Error> {
+        let inner = &self.inner;
+        let rules = inner.inbox.rules(channel);
+        let rules = rules.ok_or_else(|| Error::Refused(format!("channel {channel} is not served")))?;
+        let mut deferred = inner.inbox.taking.lock().await;
+        let mut batch = Batch {
+            bridge: self,
+            deferred: &mut deferred,
+            rules: &rules,
+            now: self.inner.now(),
+            known: self.known(channel, &arrivals).await?,
+            taken: Vec::new(),
+            others: Vec::new(),
+        };
+        let mut receipts = Vec::new();
+        for arrival in arrivals {
+            let external_id = arrival.external_id.clone();
+            receipts.push(Receipt { external_id, receipt: batch.take(arrival).await? });
+        }
+        let Batch { taken, others: mut writes, now, .. } = batch;
+        let places: Vec<String> = taken.iter().map(|message| message.reply_to.clone()).collect();
+        writes.extend(taken.into_iter().map(|message| Write::AddMessage(Box::new(message))));
+        // What was put off is not read: the next life has to be offered it.
+        let is_read = receipts.iter().all(|one| one.receipt != Received::NoRoom);
+        if let Some(cursor) = cursor.filter(|_| is_read) {
+            let record = self.channel(channel).await?;
+            if record.cursor.as_ref() != Some(&cursor) {
+                let record = ChannelRecord { cursor: Some(cursor), updated_at: now, ..record };
+                writes.push(Write::SaveChannel(Box::new(record)));
+            }
+        }
+        if !writes.is_empty() {
+            failpoint::hit("inbox.before_record");
+            self.commit_from(&places, writes).await?;
+            failpoint::hit("inbox.recorded");
+            inner.inbox.look();
+        }
+        Ok(receipts)
+    }
+
+    /// Waits until a channel has room for more, before its source is read on: what is not read stays there. A minute at
+    /// most, so that decisions and commands come in even if it is they that everything waits for.
+    pub async fn until_room(&self, channel: &ChannelName) -> Result<(), Error> {
+        let rules = self.inner.inbox.rules(channel).filter(|rules| rules.when_full == WhenFull::ReadLater);
+        let Some(rules) = rules else { return Ok(()) };
+        let waiting = waiting_in(channel);
+        let mut replies = self.replies();
+        let give_up = tokio::time::Instant::now() + LONGEST_WAIT;
+        while self.inner.store.message_count(&waiting).await? >= u64::from(rules.most_waiting_in_all) {
+            if tokio::time::Instant::now() >= give_up {
+                break;
+            }
+            // Whichever comes first.
+            let _ = tokio::time::timeout(COUNT_AGAIN, replies.changed()).await;
+        }
+        Ok(())
+    }
+
+    /// What of these is here already: our names by the source's.
+    async fn known(
+        &self,
+        channel: &ChannelName,
+        arrivals: &[Arrival],
+    ) -> Result<HashMap<String, MessageId>, Error> {
+        let external_ids: Vec<String> = arrivals.iter().map(|arrival| arrival.external_id.clone()).collect();
+        let mut known = HashMap::new();
+        for some in external_ids.chunks(500) {
+            let filter = MessageFilter {
+                channel: Some(channel.clone()),
+                external_ids: some.to_vec(),
+                ..MessageFilter::default()
+            };
+            let found = self.inner.store.messages(&filter).await?;
+            known.extend(found.into_iter().map(|message| (message.external_id, message.id)));
+        }
+        Ok(known)
+    }
+
+    /// Who wrote without being allowed to, the last one last. Since the start of this bridge; the audit log has more.
+    pub fn knocks(&self) -> Vec<Knock> {
+        self.inner.inbox.strangers().last().to_vec()
+    }
+
+    /// Somebody who may not even write tapped on a button.
+    pub async fn note_tap(
+        &self,
+        channel: &ChannelName,
+        conversation: &ConversationKey,
+        sender_id: &str,
+        sender_name: &str,
+    ) -> Result<(), Error> {
+        let sender = (sender_id, sender_name);
+        if let Some(note) = self.knock(channel, conversation, sender, Some("a button"), self.inner.now()) {
+            self.to_its_end(|bridge| async move { Ok(bridge.inner.commit(vec![note]).await?) }).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes somebody who may not write, by how they tried or else by their name.
+    fn knock(
+        &self,
+        channel: &ChannelName,
+        conversation: &ConversationKey,
+        (sender_id, sender_name): (&str, &str),
+        how: Option<&str>,
+        now: TimeMs,
+    ) -> Option<Write> {
+        let sender_name = self.inner.summary(sender_name);
+        let how = how.unwrap_or(&sender_name).to_owned();
+        let (channel, conversation) = (channel.clone(), conversation.clone());
+        let sender_id = sender_id.to_owned();
+        let knock = Knock { channel, sender_id, sender_name, conversation, count: 1, last_at: now };
+        let line = self.inner.inbox.strangers().knock(knock, &how)?;
+        Some(self.inner.audit(&line.actor, "knock", None, &line.detail))
+    }
+}
+
+/// What waits in a channel.
+fn waiting_in(channel: &ChannelName) -> MessageFilter {
+    let channel = Some(channel.clone());
+    MessageFilter { channel, states: vec![State::Received], ..MessageFilter::default() }
+}
+
+/// Messages that are being taken in.
+struct Batch<'a> {
+    bridge: &'a Bridge,
+    deferred: &'a mut Deferred,
+    rules: &'a Rules,
+    now: TimeMs,
+    /// What is here already, by the source's names.
+    known: HashMap<String, MessageId>,
+    /// What is new, the oldest first.
+    taken: Vec<Message>,
+    /// What else is to be written.
+    others: Vec<Write>,
+}
+
+impl Batch<'_> {
+    async fn take(&mut self, arrival: Arrival) -> Result<Received, Error> {
+        let line = (self.rules.channel.clone(), arrival.conversation.clone());
+        let external_id = arrival.external_id.clone();
+        let received = self.receive(arrival).await?;
+        if received == Received::NoRoom {
+            self.deferred.defer(&line, &external_id, Instant::now());
+        } else {
+            // Whatever becomes of it, nothing waits for it any more.
+            self.deferred.take(&line, &external_id);
+        }
+        Ok(received)
+    }
+
+    async fn receive(&mut self, arrival: Arrival) -> Result<Received, Error> {
+        if let Some(id) = self.known.get(&arrival.external_id) {
+            return Ok(Received::Known { id: id.clone() });
+        }
+        let sender = (arrival.sender.id.as_str(), arrival.sender.name.as_str());
+        if self.rules.role(sender.0, arrival.sender.party).is_none() {
+            let (channel, conversation) = (&self.rules.channel, &arrival.conversation);
+            self.others.extend(self.bridge.knock(channel, conversation, sender, None, self.now));
+            return Ok(Received::Refused);
+        }
+        let mut message = self.message(&arrival)?;
+        let standing = self.standing(&message).await?;
+        match intake::admit(&message, arrival.text.len(), self.rules, &standing, self.now) {
+            Admission::Take => {}
+            Admission::Refuse { why, said, keeps_text } => {
+                (message.state, message.error) = (State::Dead, Some(why));
+                message.sealed_text = message.sealed_text.filter(|_| keeps_text);
+                if let Some(said) = said {
+                    message = machine::answered(&message, self.now);
+                    let id = message.own_reply_id();
+                    self.others.push(reply::row(&message, id, None, &said, self.now));
+                }
+            }
+            Admission::Defer => return Ok(Received::NoRoom),
+        }
+        let id = message.id.clone();
+        self.known.insert(arrival.external_id, id.clone());
+        self.taken.push(message);
+        Ok(Received::Taken { id })
+    }
+
+    fn message(&self, arrival: &Arrival) -> Result<Message, Error> {
+        let inner = &self.bridge.inner;
+        let id = MessageId(format!("in-{}", inner.random_hex(12)));
+        let sealed = inner.key.seal(intake::beginning(&arrival.text).as_bytes(), id.as_str());
+        let sealed = sealed.map_err(|error| Error::Refused(error.to_string()))?;
+        Ok(intake::message(id, self.rules, arrival, sealed, |text| inner.summary(text), self.now))
+    }
+
+    /// What the rules have to know: what is stored, and what came before it in this batch.
+    async fn standing(&mut self, message: &Message) -> Result<Standing, Error> {
+        let store = &self.bridge.inner.store;
+        let mut standing = Standing {
+            limit_bytes: TEXT_BYTES.min(self.bridge.inner.config.prompt_limit_bytes),
+            ..Standing::default()
+        };
+        let is_here = |one: &&Message| one.conversation == message.conversation;
+        if message.party == Party::Agent {
+            let in_channel =
+                MessageFilter { channel: Some(message.channel.clone()), ..MessageFilter::default() };
+            let here =
+                MessageFilter { conversation: Some(message.conversation.clone()), ..in_channel.clone() };
+            let worked_on: Vec<State> =
+                State::ALL.into_iter().filter(|state| *state != State::Dead).collect();
+            let of_agent = MessageFilter {
+                sender_id: Some(message.sender_id.clone()),
+                since: Some(self.now - HOUR_MS),
+                states: worked_on.clone(),
+                ..in_channel
+            };
+            let is_same = |one: &&Message| one.sender_id == message.sender_id && one.state != State::Dead;
+            let taken = self.taken.iter().filter(is_same).count() as u64;
+            standing.of_agent_lately = store.message_count(&of_agent).await? + taken;
+            let limit = Some(self.rules.agent_turns_in_a_row);
+            let stored = store.messages(&MessageFilter { states: worked_on, limit, ..here.clone() }).await?;
+            let row = self.taken.iter().rev().filter(is_here).chain(&stored);
+            standing.of_agents_in_a_row = rounds::in_a_row(row, self.now);
+            let stored = store.messages(&MessageFilter { limit: Some(1), ..here }).await?;
+            let last = self.taken.iter().rev().find(is_here).or(stored.first());
+            standing.last_error = last.and_then(|last| last.error.clone());
+        }
+        if intake::may_be_deferred(message, self.rules) {
+            let line = (message.channel.clone(), message.conversation.clone());
+            standing.is_behind = !self.deferred.is_next(&line, &message.external_id, Instant::now());
+            let waiting: Vec<&Message> =
+                self.taken.iter().filter(|one| one.state == State::Received).collect();
+            let in_channel = waiting_in(&message.channel);
+            let here = MessageFilter { conversation: Some(line.1), ..in_channel.clone() };
+            let taken_here = waiting.iter().copied().filter(is_here).count() as u64;
+            standing.waiting_in_all = store.message_count(&in_channel).await? + waiting.len() as u64;
+            standing.waiting_here = store.message_count(&here).await? + taken_here;
+        }
+        Ok(standing)
+    }
+}

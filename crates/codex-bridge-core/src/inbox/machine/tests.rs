@@ -1,0 +1,364 @@
+//! The rules of the inbox as a table: a message, what is known, and what is done in short words.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codex_session::Ask;
+
+use super::decisions::Sight;
+use super::*;
+use crate::inbox::{Allowed, Room, WhileRunning};
+use crate::place::Place;
+use crate::request::StoredAsk;
+use crate::store::conformance::samples;
+use crate::task::Parked;
+
+const NOW: TimeMs = 1_700_000_150_000;
+
+/// A message of Ada's, who may decide, in a chat of her own; nothing was done with it.
+fn message(kind: MessageKind) -> Message {
+    Message {
+        party: Party::Person,
+        room: Room::Direct,
+        kind,
+        attempts: 0,
+        error: None,
+        reply_id: None,
+        sent_at: NOW,
+        received_at: NOW,
+        updated_at: NOW,
+        ..samples::message(1, "room")
+    }
+}
+
+fn prompt() -> Message {
+    message(MessageKind::Prompt)
+}
+
+/// A message that was given to the task's turn.
+fn given(kind: MessageKind, sealed_text: Option<Vec<u8>>) -> Message {
+    let updated_at = NOW - 1_000_000;
+    let task_id = Some(samples::task_id(1));
+    Message { state: Stored::Running, task_id, sealed_text, updated_at, ..message(kind) }
+}
+
+fn running() -> Message {
+    given(MessageKind::Prompt, None)
+}
+
+fn in_doubt() -> Message {
+    given(MessageKind::Steer, Some(vec![1]))
+}
+
+fn rules() -> Rules {
+    let allow = ["ada:approver", "bob"].map(|text| Allowed::parse(text).unwrap());
+    let workspaces = [("home".to_owned(), "/srv/home".into()), ("web".to_owned(), "/srv/web".into())];
+    Rules::new("chat", allow.into(), workspaces.into())
+}
+
+fn task(status: Status) -> Task {
+    Task { status, final_text: Some("Done.".to_owned()), ..samples::new_task(1) }
+}
+
+/// What is known of a message that says this, in a conversation whose task stands so.
+fn facts(text: &str, status: impl Into<Option<Status>>) -> Facts {
+    let task = status.into().map(task);
+    let conversation = Conversation { workspace: None, ..samples::conversation("room") };
+    let task_id = task.as_ref().map(|task| task.id.clone());
+    Facts {
+        text: Some(text.to_owned()),
+        conversation: Some(Conversation { task_id, updated_at: NOW, ..conversation }),
+        is_driven: task.as_ref().is_some_and(|task| !task.status.is_at_rest()),
+        task,
+        workspace: Some(Ok(("/srv/home".into(), Place { device: 1, inode: 2 }))),
+        keep_tasks: Duration::MAX,
+        rules: Arc::new(rules()),
+        ..Facts::default()
+    }
+}
+
+fn request(state: RequestState) -> RequestRecord {
+    let mut request = samples::request(1, codex_wire::RequestId::Number(7), state);
+    let ask = Ask { title: "Let Codex run a command?".to_owned(), ..Ask::default() };
+    request.ask = StoredAsk { ask, ..StoredAsk::default() };
+    request
+}
+
+/// An effect in short words.
+fn brief(effect: &Effect) -> String {
+    let row = |one: &Message| {
+        let text = if one.sealed_text.is_some() { ", sealed" } else { "" };
+        let task = if one.task_id.is_some() { ", of task" } else { "" };
+        format!("{:?} {}{text}{task}", one.kind, one.state.as_str())
+    };
+    match effect {
+        Effect::Wait(until) => format!("wait {}", until - NOW),
+        Effect::Await(task_id) => format!("await {task_id}"),
+        Effect::Save(message) => format!("save {}", row(message)),
+        Effect::Reply(reply) => {
+            let (row, added) = (row(&reply.message), reply.added.len());
+            format!("reply {row}, {added} added: {}", reply.text)
+        }
+        Effect::Tell(id, _, text) => format!("tell {id}: {text}"),
+        Effect::Begin(turn) => {
+            format!("begin {:?}, asks in {:?}, forgotten: {}", turn.prompt, turn.asks_in, turn.is_forgotten)
+        }
+        Effect::Steer(message, text) => format!("steer {}: {text}", row(message)),
+        Effect::Stop(task_id) => format!("stop {task_id}"),
+        Effect::Decide(request, decision) => format!("decide {}: {decision:?}", request.request_id),
+        Effect::Decline(request) => format!("decline {}", request.request_id),
+    }
+}
+
+/// Each effect begins with these words, and there is no other.
+#[track_caller]
+fn check(message: &Message, facts: &Facts, expected: &[&str]) {
+    let done: Vec<String> = step(message, facts, NOW).iter().map(brief).collect();
+    let is_so =
+        done.len() == expected.len() && done.iter().zip(expected).all(|(one, so)| one.starts_with(so));
+    assert!(is_so, "{done:#?} instead of {expected:#?}");
+}
+
+#[test]
+fn a_prompt_begins_a_turn_unless_its_task_is_under_way() {
+    check(
+        &prompt(),
+        &facts("look", None),
+        &["begin \"look\", asks in Some(\"chat:room\"), forgotten: false"],
+    );
+    check(&prompt(), &facts("/queue look", Status::Completed), &["begin \"look\", asks in Some"]);
+    check(&prompt(), &facts("look", Status::Working), &["await codex-"]);
+    let bob = Message { sender_id: "bob".to_owned(), ..prompt() };
+    check(&bob, &facts("look", None), &["begin \"look\", asks in None"]);
+    let agent = Message { party: Party::Agent, ..prompt() };
+    check(&agent, &facts("/queue look", None), &["begin \"/queue look\", asks in None"]);
+    let Effect::Begin(turn) = step(&agent, &facts("look", None), NOW).remove(0) else { panic!() };
+    assert!(turn.settings.developer_instructions.unwrap().contains("another agent"));
+    assert_eq!((turn.message.state, turn.message.sealed_text), (Stored::Running, None));
+}
+
+#[test]
+fn a_conversation_that_outlived_its_task_says_so_with_its_next_turn() {
+    let mut old = facts("look", None);
+    (old.conversation.as_mut().unwrap().updated_at, old.keep_tasks) = (0, Duration::from_secs(1));
+    check(&prompt(), &old, &["begin \"look\", asks in Some(\"chat:room\"), forgotten: true"]);
+}
+
+#[test]
+fn what_fails_for_now_is_tried_again_and_given_up_in_the_end() {
+    let missing = |failure| Facts { workspace: Some(Err(failure)), ..facts("look", None) };
+    let later = missing(Failure::Transient("it is away".to_owned()));
+    check(&prompt(), &later, &["save Prompt received, sealed", "wait 2000"]);
+    let last = Message { attempts: 4, ..prompt() };
+    check(
+        &last,
+        &later,
+        &["reply Prompt dead, sealed, 0 added: Nothing could be done with this message: it is away"],
+    );
+    let never = missing(Failure::Permanent("there is none".to_owned()));
+    check(&prompt(), &never, &["reply Prompt dead, sealed, 0 added: Nothing could be done"]);
+    check(&prompt(), &Facts { text: None, ..facts("", None) }, &["reply Prompt dead, sealed"]);
+    let pauses = [1, 2, 3, 9, 10, u32::MAX].map(pause_ms);
+    assert_eq!(pauses, [2_000, 4_000, 8_000, 512_000, 512_000, 512_000]);
+}
+
+#[test]
+fn what_the_desk_refuses_is_answered_and_never_tried_again() {
+    let refused = Failure::Refused("Not allowed.".to_owned());
+    let refused = Facts { outcome: Some(Outcome::Failed(refused)), ..facts("look", None) };
+    check(&prompt(), &refused, &["reply Prompt answered, 0 added: Not allowed."]);
+    check(&in_doubt(), &refused, &["reply Steer answered, of task, 0 added: Not allowed."]);
+    check(&Message { state: Stored::Answered, ..prompt() }, &refused, &[]);
+}
+
+#[test]
+fn words_are_recorded_before_they_are_given_to_the_running_turn() {
+    let steer = message(MessageKind::Steer);
+    check(&steer, &facts("/steer look", Status::Working), &["steer Steer running, sealed, of task: look"]);
+    check(&steer, &facts("/steer look", Status::Completed), &["save Prompt received, sealed"]);
+    check(&steer, &facts("/steer look", None), &["save Prompt received, sealed"]);
+    let late = Message { sent_at: NOW - MOMENT_MS - 1, ..steer };
+    check(
+        &late,
+        &facts("/steer look", Status::Working),
+        &["reply Steer answered, 0 added: That was said too long ago"],
+    );
+    check(&late, &facts("look", Status::Working), &["steer Steer running, sealed, of task: look"]);
+}
+
+#[test]
+fn what_codex_says_of_words_decides_and_else_its_log_once_the_turn_is_over() {
+    let said = |outcome| Facts { outcome: Some(Outcome::Steered(outcome)), ..facts("look", Status::Working) };
+    check(&in_doubt(), &said(SteerOutcome::Accepted), &["save Steer running, of task"]);
+    let refused =
+        ["tell dlv-in-000000000001-queued: Codex takes nothing", "save Prompt received, sealed, of task"];
+    check(&in_doubt(), &said(SteerOutcome::NotSteerable), &refused);
+    let of_agent = Message { party: Party::Agent, ..in_doubt() };
+    check(&of_agent, &said(SteerOutcome::NotSteerable), &refused[1..]);
+    let not_allowed = Some(Outcome::NotAddable("the owner's".to_owned()));
+    let not_allowed = Facts { outcome: not_allowed, ..facts("look", Status::Working) };
+    check(
+        &in_doubt(),
+        &not_allowed,
+        &["tell dlv-in-000000000001-queued: the owner's: this waits", refused[1]],
+    );
+    check(&in_doubt(), &said(SteerOutcome::NoActiveTurn), &["await codex-"]);
+    check(&in_doubt(), &facts("look", Status::Completed), &["save Prompt received, sealed"]);
+    check(
+        &in_doubt(),
+        &facts("look", Status::Lost),
+        &["reply Steer answered, of task, 0 added: It is not known"],
+    );
+    check(&in_doubt(), &facts("look", None), &["save Prompt received, sealed"]);
+    for status in [Status::Completed, Status::Failed] {
+        let found = Facts { was_steered: true, ..facts("look", status) };
+        check(&in_doubt(), &found, &["save Steer running, of task"]);
+    }
+}
+
+#[test]
+fn the_end_of_a_turn_answers_its_message_and_all_that_was_added() {
+    let added = given(MessageKind::Steer, None);
+    let of_task = vec![added.clone(), in_doubt(), running()];
+    let over = Facts { of_task, ..facts("", Status::Completed) };
+    check(&running(), &over, &["reply Prompt answered, of task, 1 added: Done."]);
+    check(&added, &over, &[]);
+    let answered = Facts { reply_id: Some(DeliveryId("dlv-1".to_owned())), ..facts("", Status::Completed) };
+    check(&added, &answered, &["save Steer answered, of task"]);
+    check(&added, &facts("", Status::Working), &[]);
+    check(&running(), &facts("", Status::Working), &[]);
+    let mut parked = facts("", Status::Paused);
+    parked.task.as_mut().unwrap().parked = Some(Parked::Login { seen: String::new(), carries_notice: false });
+    let waits = ["tell dlv-in-000000000001-waits: This waits"];
+    check(&running(), &parked, &waits);
+    check(&added, &parked, &[]);
+}
+
+#[test]
+fn where_nobody_may_decide_all_is_declined_and_else_people_hear_what_is_closed() {
+    let asked = |state| {
+        let mut facts = facts("", Status::Working);
+        facts.requests = vec![request(state)];
+        facts.told = vec![facts.requests[0].request_id.clone()];
+        facts
+    };
+    let asking = |state| {
+        let mut facts = asked(state);
+        facts.task.as_mut().unwrap().asks_in = Some("chat:room".to_owned());
+        facts
+    };
+    let (ada, bob) = (running(), Message { sender_id: "bob".to_owned(), ..running() });
+    check(&ada, &asked(RequestState::Open), &["decline request-7"]);
+    check(&bob, &asking(RequestState::Open), &["decline request-7"]);
+    check(&ada, &asking(RequestState::Open), &[]);
+    check(&ada, &asking(RequestState::Expired), &["tell dlv-request-7-closed: No longer open"]);
+    check(&ada, &Facts { told: Vec::new(), ..asking(RequestState::Expired) }, &[]);
+    let later = Message { updated_at: NOW, ..ada.clone() };
+    check(&later, &asking(RequestState::Orphaned), &[]);
+    let mut declined = asked(RequestState::Resolved);
+    declined.requests[0].decided_by = Some(NOBODY_MAY.to_owned());
+    declined.task.as_mut().unwrap().status = Status::Completed;
+    let told = "reply Prompt answered, of task, 0 added: Done.\n\nDeclined, since nobody here may decide";
+    check(&ada, &declined, &[told]);
+}
+
+#[test]
+fn only_the_very_next_message_is_added_to_a_turn_and_never_one_that_is_to_wait() {
+    let behind = |next: Message, text: &str| {
+        let rules = Arc::new(Rules { while_running: WhileRunning::Steer, ..rules() });
+        let waiting = vec![message(MessageKind::UrgentCommand), next, prompt()];
+        Facts { rules, waiting, next_text: Some(text.to_owned()), ..facts("", Status::Working) }
+    };
+    check(&running(), &behind(prompt(), "and this"), &["save Steer received, sealed"]);
+    check(&running(), &behind(prompt(), "/queue and this"), &[]);
+    check(&running(), &behind(message(MessageKind::Command), "/new"), &[]);
+    check(&Message { updated_at: NOW, ..running() }, &behind(prompt(), "it was there before"), &[]);
+    check(&running(), &behind(Message { task_id: Some(samples::task_id(1)), ..prompt() }, "and this"), &[]);
+    check(&running(), &Facts { next_text: None, ..behind(prompt(), "") }, &[]);
+    check(&running(), &Facts { is_driven: false, ..behind(prompt(), "and this") }, &[]);
+    check(&running(), &Facts { rules: Arc::new(rules()), ..behind(prompt(), "and this") }, &[]);
+}
+
+#[test]
+fn commands_are_answered_and_change_the_conversation_with_their_reply() {
+    let urgent = message(MessageKind::UrgentCommand);
+    let said = |text: &str| format!("reply UrgentCommand answered, 0 added: {text}");
+    let check = |text: &str, status: Option<Status>, expected: &str| {
+        super::tests::check(&urgent, &facts(text, status), &[expected]);
+    };
+    check("/help", None, &said("Write what Codex shall do."));
+    check("/stauts", None, &said("There is no command /stauts."));
+    check("/status", None, &said("Codex has done nothing here yet."));
+    check("/queue", None, &said("Nothing waits."));
+    check("/project", None, &said("Codex can work in: home (here), web"));
+    check("/usage", Some(Status::Completed), &said("0 turns, 0 s of work, 0 tokens"));
+    check("/diff", Some(Status::Completed), &said("The last turn changed nothing."));
+    check("/stop", None, &said("Codex has done nothing here yet."));
+    check("/stop", Some(Status::Working), "stop codex-");
+    for (command, workspace) in [("/new", None), ("/project web", Some("web"))] {
+        let effects = step(&message(MessageKind::Command), &facts(command, Status::Completed), NOW);
+        let [Effect::Reply(reply)] = effects.as_slice() else { panic!("{effects:?}") };
+        let changed = reply.conversation.as_ref().unwrap();
+        assert_eq!((changed.task_id.as_ref(), changed.workspace.as_deref()), (None, workspace), "{command}");
+    }
+}
+
+#[test]
+fn what_came_of_a_command_is_worded_and_an_old_one_is_not_carried_out() {
+    let urgent = message(MessageKind::UrgentCommand);
+    let after = |text: &str, outcome| Facts { outcome: Some(outcome), ..facts(text, Status::Working) };
+    let stopped = |status| Outcome::Stopped(Some(Box::new(task(status))));
+    let is = format!("reply UrgentCommand answered, 0 added: {} is cancelled.", samples::task_id(1));
+    check(&urgent, &after("/stop", stopped(Status::Cancelled)), &[&is]);
+    let begins =
+        format!("reply UrgentCommand answered, 0 added: {} was stopped; what waited", samples::task_id(1));
+    check(&urgent, &after("/stop", stopped(Status::Queued)), &[&begins]);
+    let nothing = "reply UrgentCommand answered, 0 added: Nothing runs.";
+    check(&urgent, &after("/stop", Outcome::Stopped(None)), &[nothing]);
+    let late = Message { sent_at: NOW - MOMENT_MS - 1, ..urgent };
+    let too_late = "reply UrgentCommand answered, 0 added: That was said too long ago";
+    for text in ["/stop", "/approve", "/deny", "/answer req-1 blue"] {
+        check(&late, &facts(text, Status::Working), &[too_late]);
+    }
+    check(&late, &facts("/status", None), &["reply UrgentCommand answered, 0 added: Codex has done nothing"]);
+}
+
+#[test]
+fn a_yes_in_words_needs_an_approver_and_that_the_request_was_shown_whole() {
+    let urgent = message(MessageKind::UrgentCommand);
+    let asked = |text: &str, sight: Option<Sight>| {
+        let mut facts = facts(text, Status::Working);
+        let open = request(RequestState::Open);
+        facts.sights.extend(sight.map(|sight| (open.request_id.clone(), sight)));
+        (facts.named, facts.requests) = (Some(open.clone()), vec![open]);
+        facts
+    };
+    let said = |text: &str| format!("reply UrgentCommand answered, 0 added: {text}");
+    for yes in ["/approve", "/approve request-7", "/approve request-7.0123456789abcdef"] {
+        check(&urgent, &asked(yes, Some(Sight::Whole)), &["decide request-7: Accept"]);
+        check(&urgent, &asked(yes, Some(Sight::After)), &[&said("request-7 was shown here only after")]);
+        check(
+            &urgent,
+            &asked(yes, Some(Sight::Part)),
+            &[&said("request-7 is not approved: it could not be")],
+        );
+        check(&urgent, &asked(yes, None), &[&said("request-7 is not approved: it has not been shown here")]);
+    }
+    check(&urgent, &asked("/deny", None), &["decide request-7: Decline"]);
+    let other = "/approve request-7.fedcba9876543210";
+    check(
+        &urgent,
+        &asked(other, Some(Sight::Whole)),
+        &[&said("request-7 is not approved: this does not belong")],
+    );
+    let bob = Message { sender_id: "bob".to_owned(), ..urgent.clone() };
+    check(&bob, &asked("/approve", Some(Sight::Whole)), &[&said(decisions::MAY_NOT)]);
+    let unknown = Facts { named: None, ..asked("/approve request-9", Some(Sight::Whole)) };
+    check(&urgent, &unknown, &[&said("There is no request request-9 in this conversation.")]);
+    let none = Facts { requests: Vec::new(), ..asked("/approve", None) };
+    check(&urgent, &none, &[&said("Nothing is asked here.")]);
+    let mut two = asked("/deny", None);
+    two.requests.push(request(RequestState::Open));
+    check(&urgent, &two, &[&said("Several requests are open, say which one: request-7, request-7")]);
+    check(&urgent, &asked("/answer request-7 blue", None), &[&said("request-7 is no question.")]);
+}

@@ -1,0 +1,114 @@
+//! Who wrote without being allowed to. Strangers cost nothing, so little of them is kept: the last ones in memory, and a few
+//! lines in the audit log. Nothing of what they wrote is kept. Pure.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use super::{ChannelName, ConversationKey};
+use crate::task::TimeMs;
+
+/// Somebody who knocks again within this time is not noted anew.
+const NOTED_MS: TimeMs = 60 * 60 * 1000;
+/// So many are remembered.
+const KNOCKS: usize = 100;
+/// So many of one channel have a line of their own in the audit log within [`NOTED_MS`]: strangers must not push out what
+/// people decided.
+const LINES: u32 = 20;
+
+/// Somebody who wrote without being allowed to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Knock {
+    /// Where.
+    pub channel: ChannelName,
+    /// Who, as they would be allowed.
+    pub sender_id: String,
+    /// As people call them.
+    pub sender_name: String,
+    /// In which conversation.
+    pub conversation: ConversationKey,
+    /// How often.
+    pub count: u64,
+    /// When last.
+    pub last_at: TimeMs,
+}
+
+/// A line of the audit log that a knock is worth.
+#[derive(Debug, PartialEq, Eq)]
+pub struct KnockLine {
+    /// Who.
+    pub actor: String,
+    /// How they tried.
+    pub detail: String,
+}
+
+/// Who wrote without being allowed to, and how much of it was noted.
+#[derive(Debug, Default)]
+pub struct Strangers {
+    /// The last ones.
+    last: Vec<Knock>,
+    /// Of each channel, since when its lines are counted, and how many there are.
+    lines: BTreeMap<ChannelName, (TimeMs, u32)>,
+}
+
+impl Strangers {
+    /// The last ones, the newest last.
+    pub fn last(&self) -> &[Knock] {
+        &self.last
+    }
+
+    /// Notes somebody who may not write, and how they tried. Gives the line that is to be written, if it is news.
+    pub fn knock(&mut self, knock: Knock, how: &str) -> Option<KnockLine> {
+        let is_same = |one: &Knock| (&one.channel, &one.sender_id) == (&knock.channel, &knock.sender_id);
+        let known = self.last.iter().position(is_same).map(|at| self.last.remove(at));
+        let is_news = known.as_ref().is_none_or(|known| known.last_at + NOTED_MS < knock.last_at);
+        let line = if is_news { self.line(&knock, how) } else { None };
+        self.last.push(Knock { count: known.map_or(1, |known| known.count + 1), ..knock });
+        let surplus = self.last.len().saturating_sub(KNOCKS);
+        self.last.drain(..surplus);
+        line
+    }
+
+    /// A line of their own, one for all that follow, or none.
+    fn line(&mut self, knock: &Knock, how: &str) -> Option<KnockLine> {
+        let Knock { channel, sender_id, last_at: now, .. } = knock;
+        let (since, count) = self.lines.entry(channel.clone()).or_insert((*now, 0));
+        if *since + NOTED_MS < *now {
+            (*since, *count) = (*now, 0);
+        }
+        *count = count.saturating_add(1);
+        let (actor, detail) = match (*count).cmp(&(LINES + 1)) {
+            Ordering::Less => (format!("{channel}:{sender_id}"), how.to_owned()),
+            Ordering::Equal => (channel.to_string(), "and others, who are not noted for an hour".to_owned()),
+            Ordering::Greater => return None,
+        };
+        Some(KnockLine { actor, detail })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_has_few_lines_and_each_hour_begins_anew() {
+        let mut strangers = Strangers::default();
+        let mut knock = |who: u32, at: TimeMs| {
+            let knock = Knock {
+                channel: "chat".into(),
+                sender_id: who.to_string(),
+                sender_name: "Eve".to_owned(),
+                conversation: "room".into(),
+                count: 1,
+                last_at: at,
+            };
+            strangers.knock(knock, "a button").map(|line| line.actor)
+        };
+        assert_eq!((knock(0, 0), knock(0, 1)), (Some("chat:0".to_owned()), None), "one line an hour");
+        let lines: Vec<_> = (1..50).filter_map(|who| knock(who, 2)).collect();
+        assert_eq!((lines.len(), lines.last().unwrap().as_str()), (20, "chat"), "the last is for all others");
+        assert_eq!(knock(0, NOTED_MS + 2), Some("chat:0".to_owned()));
+        (0..200).for_each(|who| drop(knock(who, NOTED_MS + 3)));
+        let last = strangers.last();
+        assert_eq!((last.len(), last[99].sender_id.as_str(), last[99].count), (KNOCKS, "199", 1));
+    }
+}

@@ -1,0 +1,172 @@
+//! What must hold after every run, whatever failed in it.
+
+use std::collections::BTreeSet;
+
+use codex_bridge_core::event::Event;
+use codex_bridge_core::inbox::{self, Message};
+use codex_bridge_core::outbox::{self, Delivery};
+use codex_bridge_core::request::{RequestRecord, RequestState};
+use codex_bridge_core::store::memory::Memory;
+use codex_bridge_core::store::{DeliveryFilter, MessageFilter, RequestFilter, Store, TaskFilter};
+use codex_bridge_core::task::{Task, TurnProgress, TurnRecord};
+
+use super::world::Ledger;
+
+/// What is in the store when a run is over.
+pub struct Rows {
+    tasks: Vec<(Task, Vec<TurnRecord>, Vec<Event>)>,
+    requests: Vec<RequestRecord>,
+    messages: Vec<Message>,
+    deliveries: Vec<Delivery>,
+}
+
+impl Rows {
+    pub async fn of(store: &Memory) -> Self {
+        let mut tasks = Vec::new();
+        for task in store.tasks(&TaskFilter::default()).await.unwrap() {
+            let turns = store.turns(&task.id).await.unwrap();
+            let events = store.events(&task.id, 0, u32::MAX).await.unwrap();
+            tasks.push((task, turns, events));
+        }
+        Self {
+            tasks,
+            requests: store.requests(&RequestFilter::default()).await.unwrap(),
+            messages: store.messages(&MessageFilter::default()).await.unwrap(),
+            deliveries: store.deliveries(&DeliveryFilter::default()).await.unwrap(),
+        }
+    }
+
+    /// Whether nothing is under way any more.
+    pub fn are_quiet(&self) -> bool {
+        let is_at_rest = |task: &Task| task.status.is_at_rest() && task.parked.is_none();
+        self.tasks.iter().all(|(task, ..)| is_at_rest(task))
+            && self.deliveries.iter().all(|one| !outbox::State::UNFINISHED.contains(&one.state))
+            && self.messages.iter().all(is_over)
+    }
+}
+
+/// The promises that were broken.
+pub fn broken(ledger: &Ledger, rows: &Rows) -> Vec<String> {
+    let mut broken = Broken(Vec::new());
+    nothing_is_lost(ledger, rows, &mut broken);
+    nothing_happens_twice(ledger, &mut broken);
+    decisions_count(ledger, rows, &mut broken);
+    messages_are_answered(ledger, rows, &mut broken);
+    broken.0
+}
+
+struct Broken(Vec<String>);
+
+impl Broken {
+    fn unless(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.0.push(what());
+        }
+    }
+}
+
+/// What was acknowledged is there, and every turn ends.
+fn nothing_is_lost(ledger: &Ledger, rows: &Rows, broken: &mut Broken) {
+    for (id, prompt) in &ledger.started {
+        let is_there = rows.tasks.iter().any(|(task, ..)| task.id == *id);
+        broken.unless(is_there, || format!("{id} ({prompt}) was acknowledged and is lost"));
+    }
+    for (id, number, prompt) in &ledger.continued {
+        let turns = rows.tasks.iter().filter(|(task, ..)| task.id == *id).flat_map(|(_, turns, _)| turns);
+        let is_there = turns.into_iter().any(|turn| turn.number == *number);
+        broken.unless(is_there, || format!("turn {number} of {id} ({prompt}) was acknowledged and is lost"));
+    }
+    for (task, turns, events) in &rows.tasks {
+        broken.unless(task.status.is_at_rest(), || format!("{} is {} for ever", task.id, task.status));
+        for turn in turns {
+            let has_ended = turn.progress == TurnProgress::Ended;
+            broken.unless(has_ended, || format!("turn {} of {} never ends", turn.number, task.id));
+        }
+        let is_numbered = events.iter().zip(1..).all(|(event, seq)| event.seq == seq);
+        broken.unless(is_numbered, || format!("the log of {} has a gap", task.id));
+    }
+}
+
+/// No prompt twice, neither by its id nor by what it says; nothing added to a turn twice; no command twice.
+fn nothing_happens_twice(ledger: &Ledger, broken: &mut Broken) {
+    for id in twice(ledger.prompts.iter().map(|(id, _)| id).collect()) {
+        broken.unless(false, || format!("Codex got the prompt with the id {id} twice"));
+    }
+    let said = ledger.prompts.iter().map(|(_, text)| text).chain(&ledger.steers);
+    for text in twice(said.filter(|text| is_ours(text)).collect()) {
+        broken.unless(false, || format!("Codex was told {text:?} twice"));
+    }
+    for command in twice(ledger.ran.iter().collect()) {
+        broken.unless(false, || format!("Codex ran {command:?} twice"));
+    }
+}
+
+/// What people decide is what Codex is told, for the request that they saw; and every request ends.
+fn decisions_count(ledger: &Ledger, rows: &Rows, broken: &mut Broken) {
+    for command in &ledger.ran {
+        broken.unless(command.ends_with('0'), || format!("Codex ran {command:?}, which everybody declines"));
+    }
+    for (question, answers) in &ledger.answers {
+        let expected = format!("re {question}");
+        for answer in answers {
+            let is_meant = *answer == expected || answer == "nothing";
+            broken.unless(is_meant, || format!("{question:?} was answered {answer:?}"));
+        }
+    }
+    for (asked, is_yes) in &ledger.decided {
+        let was_done = ledger.ran.contains(asked) || ledger.answers.contains_key(asked);
+        broken.unless(!*is_yes || was_done, || format!("the yes to {asked:?} counted, and it did not run"));
+    }
+    broken.0.extend(ledger.forgotten.iter().cloned());
+    for request in &rows.requests {
+        let (name, state) = (&request.request_id, request.state);
+        let is_over = !matches!(state, RequestState::Open | RequestState::Decided);
+        broken.unless(is_over, || format!("{name} is {state:?} for ever"));
+        if let Some(told) = ledger.deciders.get(name) {
+            let recorded = request.decided_by.as_deref();
+            broken.unless(recorded == Some(told), || format!("{told} decided on {name}, not {recorded:?}"));
+        }
+    }
+}
+
+/// Every message is there once, and answered or marked; everything that is to be said is said or given up.
+fn messages_are_answered(ledger: &Ledger, rows: &Rows, broken: &mut Broken) {
+    for name in &ledger.taken {
+        let found = rows.messages.iter().filter(|message| message.external_id == *name).count();
+        broken.unless(found == 1, || format!("the message {name} is there {found} times"));
+    }
+    for message in &rows.messages {
+        let name = &message.external_id;
+        broken.unless(is_over(message), || {
+            format!("the message {name} is {} for ever", message.state.as_str())
+        });
+        let Some(reply) = &message.reply_id else {
+            broken.unless(message.error.is_some(), || {
+                format!("the message {name} has no answer and no reason")
+            });
+            continue;
+        };
+        let is_given_up = |one: &Delivery| one.id == *reply && one.state == outbox::State::Dead;
+        let is_marked = rows.deliveries.iter().any(is_given_up);
+        let has_arrived = ledger.received.contains_key(reply.as_str());
+        broken.unless(has_arrived || is_marked, || format!("the reply to {name} never arrived"));
+    }
+    for delivery in &rows.deliveries {
+        let is_over = !outbox::State::UNFINISHED.contains(&delivery.state);
+        broken.unless(is_over, || format!("{} is {} for ever", delivery.id, delivery.state.as_str()));
+    }
+}
+
+fn is_over(message: &Message) -> bool {
+    matches!(message.state, inbox::State::Answered | inbox::State::Acknowledged | inbox::State::Dead)
+}
+
+/// Whether a text is one of a caller or a chat, who never say the same twice.
+fn is_ours(text: &str) -> bool {
+    ["start ", "continue ", "write "].iter().any(|word| text.starts_with(word))
+}
+
+fn twice(mut all: Vec<&String>) -> BTreeSet<&String> {
+    all.sort();
+    all.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect()
+}
