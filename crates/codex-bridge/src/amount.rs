@@ -3,6 +3,11 @@
 use codex_bridge_core::task::TimeMs;
 use jiff::Timestamp;
 
+/// Milliseconds since 1970, now.
+pub fn now_ms() -> TimeMs {
+    Timestamp::now().as_millisecond()
+}
+
 /// A duration: `0.4 s`, `12 s`, `3 min 05 s`, `2 h 10 min`.
 pub fn duration(ms: u64) -> String {
     let seconds = ms / 1000;

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use super::render::task::table;
-use super::terminal::{Terminal, now_ms};
+use super::terminal::Terminal;
 use super::{Globals, output};
+use crate::amount::now_ms;
 use crate::calls::List;
 use crate::failure::Failure;
 

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use super::render::task::task as render;
-use super::terminal::{Terminal, now_ms};
+use super::terminal::Terminal;
 use super::{Globals, output};
+use crate::amount::now_ms;
 use crate::failure::Failure;
 use crate::view::Task;
 

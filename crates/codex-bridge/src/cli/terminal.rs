@@ -1,7 +1,6 @@
 //! What is at the other end of our stdin and stdout: a person at a terminal, or a program.
 
 use std::io::IsTerminal;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::termios::tcgetwinsize;
 
@@ -39,10 +38,4 @@ impl Terminal {
         let columns = tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_col));
         if columns == 0 { 80 } else { columns.max(LEAST_COLUMNS) }
     }
-}
-
-/// Milliseconds since 1970.
-pub fn now_ms() -> i64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::render::task::{elapsed_ms, ending};
-use super::terminal::{Terminal, now_ms};
+use super::terminal::Terminal;
 use super::{Globals, exit, output};
+use crate::amount::now_ms;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::view::Task;

@@ -14,6 +14,7 @@ use codex_bridge_core::task::TimeMs;
 use codex_bridge_core::token::Token;
 use serde::{Deserialize, Serialize};
 
+use crate::amount::now_ms;
 use crate::failure::Failure;
 
 const NAME: &str = "codex_bridge_session";
@@ -39,7 +40,7 @@ pub enum Transport {
 
 /// The header that gives a browser its cookie, for the secret of a token that was recognised by it.
 pub fn give(bridge: &Bridge, secret: &str, transport: Transport) -> Result<String, Failure> {
-    let expires_at = now() + LIFE_S * 1000;
+    let expires_at = now_ms() + LIFE_S * 1000;
     let note = Note { secret: secret.to_owned(), expires_at };
     let note = serde_json::to_vec(&note).map_err(Failure::internal)?;
     let sealed = bridge.seal_key().seal(&note, PURPOSE).map_err(Failure::internal)?;
@@ -56,7 +57,7 @@ pub fn token(bridge: &Bridge, headers: &HeaderMap) -> Option<Token> {
     let sealed = URL_SAFE_NO_PAD.decode(value(headers)?).ok()?;
     let note = bridge.seal_key().open(&sealed, PURPOSE).ok()?;
     let note: Note = serde_json::from_slice(&note).ok()?;
-    let is_fresh = now() < note.expires_at;
+    let is_fresh = now_ms() < note.expires_at;
     bridge.recognise(&note.secret).filter(|_| is_fresh)
 }
 
@@ -70,9 +71,4 @@ fn value(headers: &HeaderMap) -> Option<&str> {
 fn header(value: &str, life_s: i64, transport: Transport) -> String {
     let secure = if transport == Transport::Tls { "; Secure" } else { "" };
     format!("{NAME}={value}; Path=/; Max-Age={life_s}; HttpOnly; SameSite=Strict{secure}")
-}
-
-/// Now.
-pub fn now() -> TimeMs {
-    jiff::Timestamp::now().as_millisecond()
 }

@@ -18,6 +18,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::{App, Refusal};
+use crate::amount::now_ms;
 use crate::failure::Failure;
 
 /// As OpenMetrics names it.
@@ -203,10 +204,6 @@ fn hosts(bridge: &Bridge, registry: &mut Registry) {
 
 fn whole(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-fn now_ms() -> TimeMs {
-    jiff::Timestamp::now().as_millisecond()
 }
 
 fn gauge(registry: &mut Registry, name: &str, help: &str, value: i64) {

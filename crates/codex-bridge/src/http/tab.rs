@@ -19,9 +19,9 @@ use codex_bridge_core::task::TimeMs;
 use codex_bridge_core::token::Token;
 use serde::{Deserialize, Serialize};
 
-use super::cookie;
 use super::problem::{self, Refusal};
 use super::{BODY_MAX_BYTES, cookie::LIFE_S};
+use crate::amount::now_ms;
 use crate::failure::{Code, Failure};
 
 /// How a script shows it.
@@ -46,7 +46,7 @@ struct Note {
 
 /// A secret for a tab that has just shown this token.
 pub fn give(bridge: &Bridge, token: &Token, headers: &HeaderMap) -> Result<String, Failure> {
-    let note = Note { token: of(token), host: host(headers), expires_at: cookie::now() + LIFE_S * 1000 };
+    let note = Note { token: of(token), host: host(headers), expires_at: now_ms() + LIFE_S * 1000 };
     let note = serde_json::to_vec(&note).map_err(Failure::internal)?;
     let sealed = bridge.seal_key().seal(&note, PURPOSE).map_err(Failure::internal)?;
     Ok(URL_SAFE_NO_PAD.encode(sealed))
@@ -59,7 +59,7 @@ fn is_shown(bridge: &Bridge, given: &str, token: &Token, headers: &HeaderMap) ->
         serde_json::from_slice(&bridge.seal_key().open(&sealed, PURPOSE).ok()?).ok()
     };
     open().is_some_and(|note| {
-        note.token == of(token) && note.host == host(headers) && cookie::now() < note.expires_at
+        note.token == of(token) && note.host == host(headers) && now_ms() < note.expires_at
     })
 }
 

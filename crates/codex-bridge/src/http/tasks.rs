@@ -13,6 +13,7 @@ use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::{ShownStatus, Status, TaskId};
 
 use super::{App, Body, Path, Query, Refusal, Reply, page};
+use crate::amount;
 use crate::calls;
 use crate::failure::{Code, Failure};
 use crate::view::{self, Diff, Outcome, ShortTask, Task, TaskResult, Turn};
@@ -65,7 +66,7 @@ pub async fn list(
         limit: Some(limit),
         cwd: list.cwd.clone().filter(|cwd| !cwd.as_os_str().is_empty()),
         text: list.q.clone().filter(|text| !text.is_empty()),
-        active_since: (!everything).then(|| jiff::Timestamp::now().as_millisecond() - RECENT_MS),
+        active_since: (!everything).then(|| amount::now_ms() - RECENT_MS),
         before: list.before.clone().map(TaskId),
         ..stored(status)
     };

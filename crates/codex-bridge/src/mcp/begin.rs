@@ -10,6 +10,7 @@ use super::arguments::{Asked, Begin};
 use super::asking::FASTEST;
 use super::call::RECONNECT_AFTER;
 use super::turn::TurnRef;
+use crate::amount::now_ms;
 use crate::calls::Prompt;
 use crate::failure::{Code, Failure};
 use crate::view::{AskedTurn, Task};
@@ -48,11 +49,6 @@ impl State {
         serde_json::from_str(text)
             .map_err(|_| Failure::new(Code::BadCall, "this requestState is not one of ours"))
     }
-}
-
-/// Milliseconds since 1970.
-pub fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
 }
 
 /// Work that is under way.

@@ -23,12 +23,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::access::{Access, Log};
 use super::arguments;
 use super::asking::{self, Manner};
-use super::begin::{self, Begun, State, begin, take_up};
+use super::begin::{Begun, State, begin, take_up};
 use super::elicitation::{Outcome, elicit};
 use super::progress::Progress;
 use super::result::{self, About};
 use super::turn::{Finished, TurnRef};
 use super::{tasks, tools};
+use crate::amount;
 use crate::failure::{Code, Failure};
 use crate::view::{Event, Request, Task};
 
@@ -172,7 +173,7 @@ impl Call {
             task: self.turn.name(),
             name: self.client_request_id.clone(),
             told: self.told,
-            asked_at: begin::now_ms(),
+            asked_at: amount::now_ms(),
         };
         let state = state.write();
         InputRequiredResult::new(Some(asking::input_requests(&self.askable(task))), Some(state))

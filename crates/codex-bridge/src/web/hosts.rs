@@ -11,6 +11,7 @@ use axum::response::Response;
 use super::frame::{Frame, page};
 use super::wrong::Wrong;
 use super::{cut, words};
+use crate::amount;
 use crate::http::App;
 use crate::view::{About, Host};
 use codex_bridge_core::Caller;
@@ -31,7 +32,7 @@ struct Shown {
 
 pub async fn show(State(app): State<App>, Extension(caller): Extension<Caller>) -> Result<Response, Wrong> {
     let frame = Frame::new(&app, &caller, "hosts", "Hosts").await?;
-    let now = words::now_ms();
+    let now = amount::now_ms();
     let hosts = app.bridge.hosts();
     let shown = hosts.iter().filter(|host| host.is_alive()).map(|host| Shown {
         since: words::ago(i64::try_from(host.record().started_at_ms).unwrap_or_default(), now),

@@ -95,7 +95,7 @@ impl Head {
     fn new(view: &TaskView, running_since: Option<i64>) -> Self {
         let task = &view.task;
         let is_at_rest = task.status.is_at_rest();
-        let now = words::now_ms();
+        let now = amount::now_ms();
         Self {
             id: task.id.0.clone(),
             state: words::badge(view.status()),

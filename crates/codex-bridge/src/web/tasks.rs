@@ -181,7 +181,7 @@ async fn tasks_page(
         form.cwd = form.places.first().cloned().unwrap_or_default();
     }
     let tab = |it: &Shelf| Tab { name: it.name, words: it.words, is_current: it.name == shelf.name };
-    let now = words::now_ms();
+    let now = amount::now_ms();
     let mut rows = Vec::new();
     for view in found {
         let running_since = running_since(app, &view.task).await?;

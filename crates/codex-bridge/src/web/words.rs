@@ -49,11 +49,6 @@ pub fn elapsed_ms(from: TimeMs, to: TimeMs) -> u64 {
     u64::try_from(to.saturating_sub(from)).unwrap_or_default()
 }
 
-/// Now.
-pub fn now_ms() -> TimeMs {
-    Timestamp::now().as_millisecond()
-}
-
 /// The button of a decision: its words, what it means, and its look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Button {
