@@ -5,6 +5,7 @@ mod audit;
 mod bench;
 mod measure;
 mod ordinary_user;
+mod plant;
 mod program;
 mod promises;
 mod prove;
@@ -27,6 +28,7 @@ usage: cargo xtask COMMAND
   bench NAME     run a benchmark, further arguments go to it; without a name: list them
   prove          run all tests at full length (hours, not minutes)
   measure        lines, module cycles, crates: figures to compare from one change to the next
+  plant          put old faults back, one at a time, and show that the simulation finds each
   audit          check licences, sources and advisories with cargo-deny
   schema         write crates/codex-wire/schema/ anew from the pinned codex and say what changed
   help           print this";
@@ -59,6 +61,7 @@ fn dispatch(arguments: &[String]) -> Result<(), String> {
         "bench" => bench::run(rest),
         "prove" => prove::run(),
         "measure" => measure::run(),
+        "plant" => plant::run(),
         "audit" => audit::run(),
         "schema" => schema::run(),
         "help" | "--help" | "-h" => {

@@ -1,5 +1,6 @@
 //! `prove`: the tests that are seeded and short in `test`, at full length.
 
+use crate::plant;
 use crate::runner::Runner;
 use crate::setup;
 use crate::steps::Steps;
@@ -16,6 +17,7 @@ pub fn run() -> Result<(), String> {
     steps.step("setup of schemathesis", "cargo xtask prove", setup::schemathesis::install)?;
     let tests = Runner::installed().proof().env(PROVE, "1").env("PROPTEST_CASES", PROPTEST_CASES);
     let passed = steps.step("full-length tests", &tests.to_string(), || tests.run())?;
+    steps.step("planted faults", plant::ALONE, plant::run)?;
     println!("\nall steps passed:\n{}{} tests passed at full length", steps.summary(), passed.len());
     Ok(())
 }
