@@ -1,6 +1,6 @@
 //! Where the threads of tasks run: a connection to the right host, started if need be.
 //!
-//! [`Processes`] is what runs in earnest. A simulation brings hosts that are not processes.
+//! The real ones are processes (`hosts/processes`). A simulation brings its own.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use codex_bridge_core::event::{Event, Seq};
 use codex_bridge_core::inbox::{ChannelName, ChannelRecord, Conversation, ConversationKey, Message};
 use codex_bridge_core::outbox::Delivery;
-use codex_bridge_core::request::{RequestName, RequestRecord, WholeChanges};
+use codex_bridge_core::request::{RequestName, RequestRecord, RequestState, WholeChanges};
 use codex_bridge_core::store::memory::Memory;
 use codex_bridge_core::store::{
     AuditFilter, AuditLine, Counts, DeliveryFilter, Error, MessageFilter, Prune, RequestFilter, Store,
@@ -62,6 +62,10 @@ impl Gated {
     async fn watch_requests(&self, batch: &[Write]) {
         for write in batch {
             let Write::SaveRequest(new) = write else { continue };
+            // Between this and the end of the turn is where a crash hurts, and where chance rarely hits.
+            if new.state == RequestState::Orphaned && self.world.fails(30) {
+                self.world.die_after(1 + self.world.below(3));
+            }
             let of_name =
                 RequestFilter { request_id: Some(new.request_id.clone()), ..RequestFilter::default() };
             let Some(old) = self.rows.requests(&of_name).await.unwrap().pop() else { continue };
