@@ -150,7 +150,12 @@ impl Codex {
         let (host, client) = all[usize::try_from(self.world.below(all.len() as u64)).unwrap()];
         state.hosts[host].hang_up(client);
         if self.world.happens(30) {
-            let deaf_ms = self.world.below(60_000);
+            // A session waits for half a minute before it gives a turn up: around that time it matters most.
+            let deaf_ms = if self.world.happens(50) {
+                self.world.below(60_000)
+            } else {
+                29_000 + self.world.below(4_000)
+            };
             self.world.note(format!("host {host} takes no connection for {deaf_ms} ms"));
             state.hosts[host].deaf_until = Some(Instant::now() + Duration::from_millis(deaf_ms));
         }
