@@ -178,7 +178,10 @@ impl<'a> Runner<'a> {
             if let Some(result) = ended.take() {
                 break result;
             }
-            // Commands first: a flood of events does not keep a caller waiting.
+            // One command and one event in turn: a flood of either does not keep the other waiting.
+            if let Ok(event) = told.try_recv() {
+                self.record(event, &session).await?;
+            }
             tokio::select! {
                 biased;
                 Some(command) = self.mailbox.commands.recv() => self.on_command(command, &session).await?,

@@ -263,7 +263,11 @@ impl Inner {
         let of_task = DeliveryFilter { task_ids: vec![task_id], target, ..DeliveryFilter::default() };
         let mut others = self.store.deliveries(&of_task).await?;
         others.retain(|other| other.id != delivery.id);
-        open.retain(|request| !others.iter().any(|other| other.notice.tells_of(&request.request_id)));
+        // What was told of a request that was given up since, and is open again, does not count.
+        let tells_of = |other: &Delivery, request: &RequestRecord| {
+            other.created_at >= request.created_at && other.notice.tells_of(&request.request_id)
+        };
+        open.retain(|request| !others.iter().any(|other| tells_of(other, request)));
         if was_tried {
             // What joined it before a death, and was never told.
             self.commit(self.another_notice(delivery, &open).into_iter().collect()).await?;

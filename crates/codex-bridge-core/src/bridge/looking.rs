@@ -154,9 +154,9 @@ impl Bridge {
             }
             tokio::select! {
                 biased;
-                () = watch.changed() => {}
-                () = tokio::time::sleep_until(deadline) => return self.show(id.as_str()).await,
                 () = self.until_closing() => return Err(Error::Closing),
+                () = tokio::time::sleep_until(deadline) => return self.show(id.as_str()).await,
+                () = watch.changed() => {}
             }
         }
     }

@@ -209,6 +209,7 @@ impl Runner<'_> {
             }
             known => known,
         };
+        let was_given_up = known.as_ref().is_some_and(|known| known.digest == ask.digest);
         let request_id = known.map_or_else(
             || RequestName(format!("req-{}", self.inner.random_hex(8))),
             |known| known.request_id,
@@ -237,7 +238,7 @@ impl Runner<'_> {
             closed_at: None,
         };
         failpoint::hit("request.before_record");
-        self.put_to_people(record, false).await?;
+        self.put_to_people(record, was_given_up).await?;
         failpoint::hit("request.recorded");
         Ok(())
     }

@@ -3,11 +3,12 @@
 //!
 //! `CODEX_BRIDGE_TEST_SEEDS=1000` runs so many seeds, `CODEX_BRIDGE_TEST_SEED=17` runs that one and prints all of it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use codex_bridge_core::config::{DEVELOPER_INSTRUCTIONS, PROMPT_LIMIT_BYTES};
@@ -107,8 +108,26 @@ fn config(world: &Arc<World>, life: &Arc<Life>, cwd: &Path, on_host_loss: OnHost
     }
 }
 
+thread_local! {
+    /// Panics in this thread. Tokio catches those of tasks, and nobody would hear of them.
+    static PANICS: Cell<u32> = const { Cell::new(0) };
+}
+
+fn count_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.set(PANICS.get() + 1);
+            usual(panic);
+        }));
+    });
+}
+
 /// One run, from its seed alone.
 fn run(seed: u64, ground: &Ground) -> Run {
+    count_panics();
+    let before = PANICS.get();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     LocalSet::new().block_on(&runtime, async {
@@ -122,6 +141,9 @@ fn run(seed: u64, ground: &Ground) -> Run {
         };
         let rows = Rows::of(&rows).await;
         violations.extend(promises::broken(&world.ledger(), &rows));
+        if PANICS.get() > before {
+            violations.push("something panicked".to_owned());
+        }
         let ledger = std::mem::take(&mut *world.ledger());
         Run { violations, trace: world.trace(), ledger }
     })
@@ -146,6 +168,8 @@ async fn live(world: &Arc<World>, codex: &Arc<Codex>, rows: &Arc<Memory>, ground
     }
     busy.spawn_local(people::writer(Arc::clone(world), "ada"));
     busy.spawn_local(people::writer(Arc::clone(world), "bob"));
+    busy.spawn_local(people::writer(Arc::clone(world), "cat"));
+    approvers.spawn_local(people::chat_approver(Arc::clone(world), "cat"));
     faults(world, codex).await;
     world.calm_down();
     while let Some(done) = busy.join_next().await {

@@ -172,21 +172,21 @@ impl Actor {
     async fn next_wake(&mut self) -> Wake {
         let deadline = self.running.as_ref().and_then(|running| running.turn.next_deadline(self.now()));
         let wake_at = self.origin + Duration::from_millis(deadline.unwrap_or_default());
-        // In this order, always: a flood of messages keeps neither a deadline nor a command waiting, and a run with the same
-        // events is the same run.
+        // Messages of Codex come last: a flood of them keeps nothing else waiting. Of all others there are few at a time. The order
+        // is fixed, so that a run with the same events is the same run.
         tokio::select! {
             biased;
             () = tokio::time::sleep_until(wake_at), if deadline.is_some() => Wake::Time,
             command = self.commands.recv() => Wake::Command(command),
+            Some(now) = poll_optional(&mut self.look) => Wake::Looked(now),
+            Some(result) = poll_optional(&mut self.opening) => Wake::Opened(result),
+            Some(result) = poll_optional(&mut self.reconnecting) => Wake::Reconnected(result),
+            Some(answered) = self.answers.join_next() => Wake::Answered(answered),
             delivery = async { self.opened.as_mut()?.inbox.recv().await },
                 if self.opened.is_some() && self.held_end.is_none() =>
             {
                 Wake::Delivery(delivery)
             }
-            Some(now) = poll_optional(&mut self.look) => Wake::Looked(now),
-            Some(result) = poll_optional(&mut self.opening) => Wake::Opened(result),
-            Some(result) = poll_optional(&mut self.reconnecting) => Wake::Reconnected(result),
-            Some(answered) = self.answers.join_next() => Wake::Answered(answered),
         }
     }
 

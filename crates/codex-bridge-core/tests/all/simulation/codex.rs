@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::promises;
 use super::world::{Life, World};
 
 /// All hosts of a run, and the disk below them.
@@ -195,16 +196,18 @@ impl Codex {
         mut from_client: mpsc::UnboundedReceiver<Bytes>,
         life: Arc<Life>,
     ) {
+        let on_its_way = Mutex::new(None);
         let serving = async {
             while let Some(line) = from_client.recv().await {
                 let message: Value = serde_json::from_slice(&line).unwrap();
                 let what = message["method"].as_str().unwrap_or("an answer").to_owned();
+                *on_its_way.lock().unwrap() = Some(message.clone());
                 self.world.effect(&life, &format!("{what} on its way")).await;
                 self.world.pause(5).await;
                 if !self.state().hosts[host].clients.contains_key(&client) {
                     break;
                 }
-                self.world.note(format!("host {host} hears {what} {}", message["id"]));
+                *on_its_way.lock().unwrap() = None;
                 self.hear(host, client, &message);
                 self.world.effect(&life, &format!("{what}, which arrived")).await;
             }
@@ -214,11 +217,25 @@ impl Codex {
             () = life.until_dead() => {}
             () = serving => {}
         }
+        // What was written before a client went may still arrive: all of it, some of it, or nothing.
+        let mut late = on_its_way.into_inner().unwrap();
+        while let Some(message) = late
+            && self.world.happens(60)
+        {
+            self.world.pause(60).await;
+            self.hear(host, client, &message);
+            late = from_client.try_recv().ok().map(|line| serde_json::from_slice(&line).unwrap());
+        }
         self.state().hosts[host].hang_up(client);
     }
 
     fn hear(self: &Arc<Self>, host: usize, client: u64, message: &Value) {
         let mut state = self.state();
+        if !state.hosts[host].is_alive {
+            return;
+        }
+        let what = message["method"].as_str().unwrap_or("an answer");
+        self.world.note(format!("host {host} hears {what} {}", message["id"]));
         let Some(method) = message["method"].as_str() else {
             let request = message["id"].as_i64().and_then(|id| state.hosts[host].open.remove(&id));
             if let Some(request) = request {
@@ -287,22 +304,27 @@ impl Codex {
             }
             _ => {}
         }
-        if let Some(turn) = begins {
-            let text = params["input"][0]["text"].as_str().unwrap_or_default().to_owned();
+        let text = params["input"][0]["text"].as_str().unwrap_or_default().to_owned();
+        if method == "turn/start" && reply.get("result").is_some() {
             let id = params["clientUserMessageId"].as_str().unwrap_or_default().to_owned();
             self.world.note(format!("Codex takes {text:?}"));
-            self.world.ledger().prompts.push((id, text));
-            let play = tokio::spawn(Arc::clone(self).play(host, thread.clone(), turn));
+            self.world.ledger().prompts.push((id, text.clone()));
+        }
+        if let Some(turn) = begins {
+            let play = tokio::spawn(Arc::clone(self).play(host, thread.clone(), turn, text));
             let loaded = state.hosts[host].loaded.get_mut(&thread).unwrap();
             loaded.play = Some(play.abort_handle());
         }
     }
 
     /// What a turn does: drawn when it begins.
-    fn plan(&self, turn: &str) -> Vec<Step> {
+    fn plan(&self, turn: &str, prompt: &str) -> Vec<Step> {
         let mut steps = vec![Step::Work(self.world.below(2_000))];
+        // After the prompt, so that a prompt that is worked on twice runs the same command twice. What the bridge says by itself,
+        // to have a turn go on, is the same each time.
+        let subject = if promises::is_ours(prompt) { prompt.replace(' ', "-") } else { turn.to_owned() };
         for number in 0..self.world.below(4) {
-            let name = format!("{turn}-{number}-{}", self.world.below(2));
+            let name = format!("{subject}-{number}-{}", self.world.below(2));
             steps.push(match self.world.below(4) {
                 0 => Step::Say(format!("so far {name}")),
                 1 => Step::Ask(name),
@@ -314,7 +336,7 @@ impl Codex {
         steps
     }
 
-    async fn play(self: Arc<Self>, host: usize, thread: String, turn: String) {
+    async fn play(self: Arc<Self>, host: usize, thread: String, turn: String, prompt: String) {
         let of_turn = |more: Value| {
             let mut params = json!({ "threadId": thread, "turnId": turn });
             params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -328,9 +350,9 @@ impl Codex {
         );
         let started = json!({ "id": turn, "items": [], "status": "inProgress", "error": null });
         self.tell(host, &thread, "turn/started", &json!({ "threadId": thread, "turn": started }));
-        let prompt = self.state().disk[&thread].last().unwrap()["items"][0].clone();
-        self.tell(host, &thread, "item/completed", &of_turn(json!({ "item": prompt })));
-        for step in self.plan(&turn) {
+        let said = self.state().disk[&thread].last().unwrap()["items"][0].clone();
+        self.tell(host, &thread, "item/completed", &of_turn(json!({ "item": said })));
+        for step in self.plan(&turn, &prompt) {
             self.world.pause(20).await;
             match step {
                 Step::Work(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
@@ -405,17 +427,6 @@ impl Codex {
         if let Some(play) = loaded.play.take() {
             play.abort();
         }
-        let over: Vec<i64> = state.hosts[host]
-            .open
-            .iter()
-            .filter(|(_, open)| open.thread == thread)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in over {
-            state.hosts[host].open.remove(&id);
-            let resolved = json!({ "method": "serverRequest/resolved", "params": { "threadId": thread, "requestId": id } });
-            state.hosts[host].tell_all(thread, &resolved);
-        }
         let kept = state.disk.get_mut(thread).and_then(|turns| turns.last_mut()).unwrap();
         kept["status"] = json!(status);
         if status == "failed" {
@@ -429,6 +440,18 @@ impl Codex {
         state.hosts[host].tell_all(thread, &idle);
         let completed = json!({ "method": "turn/completed", "params": { "threadId": thread, "turn": told } });
         state.hosts[host].tell_all(thread, &completed);
+        // In this order: what is resolved after the end was not answered.
+        let over: Vec<i64> = state.hosts[host]
+            .open
+            .iter()
+            .filter(|(_, open)| open.thread == thread)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in over {
+            state.hosts[host].open.remove(&id);
+            let resolved = json!({ "method": "serverRequest/resolved", "params": { "threadId": thread, "requestId": id } });
+            state.hosts[host].tell_all(thread, &resolved);
+        }
     }
 
     fn keep(&self, thread: &str, item: &Value) {
@@ -540,8 +563,13 @@ impl State {
         let Some(loaded) = self.hosts[host].loaded.get_mut(thread) else {
             return Err(format!("thread not found: {thread}"));
         };
-        if let Some(turn) = &loaded.turn {
-            return Ok((json!({ "turn": { "id": turn, "items": [], "status": "inProgress" } }), false));
+        if loaded.turn.is_some() {
+            // What comes while a turn runs is added to it.
+            let steered = self.steer(host, thread, params)?;
+            return Ok((
+                json!({ "turn": { "id": steered["turnId"], "items": [], "status": "inProgress" } }),
+                false,
+            ));
         }
         self.turns += 1;
         let turn = format!("turn-{}", self.turns);

@@ -11,9 +11,8 @@ use codex_bridge_core::inbox::{
 };
 use codex_bridge_core::outbox::sender::{Refusal, Unknown};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats, Sender};
-use codex_bridge_core::request::RequestRecord;
 use codex_bridge_core::task::{Limits, Settings, TaskId};
-use codex_session::Decision;
+use codex_session::{Ask, Decision};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -104,12 +103,12 @@ async fn wait(world: &World, id: &TaskId) {
 }
 
 /// What everybody decides about a request: it is written in it, so that an answer to another one shows.
-fn decision(request: &RequestRecord) -> (String, Decision, bool) {
-    if let Some(question) = request.ask.ask.questions.first() {
+fn decision(ask: &Ask) -> (String, Decision, bool) {
+    if let Some(question) = ask.questions.first() {
         let answers = [(question.id.clone(), vec![format!("re {}", question.id)])].into();
         return (question.id.clone(), Decision::Answers(answers), true);
     }
-    let shown = serde_json::to_string(&request.ask).unwrap();
+    let shown = serde_json::to_string(ask).unwrap();
     let from = shown.find("make ").unwrap_or_else(|| panic!("no command is shown: {shown}"));
     let is_of_name = |char: char| char.is_ascii_alphanumeric() || char == '-' || char == ' ';
     let asked = shown[from..].split(|char| !is_of_name(char)).next().unwrap_or_default().to_owned();
@@ -124,7 +123,7 @@ pub async fn approver(world: Arc<World>, name: String) {
         let open = insist(&world, async |bridge| bridge.open_requests(None).await).await.unwrap();
         world.pause(if world.happens(10) { 60_000 } else { 500 }).await;
         for request in open {
-            let (asked, decision, is_yes) = decision(&request);
+            let (asked, decision, is_yes) = decision(&request.ask.ask);
             let which = Which::Shown { request_id: request.request_id.as_str(), digest: &request.digest };
             let report = world
                 .call(async |bridge| bridge.decide(request.task_id.as_str(), which, decision, &name).await)
@@ -141,11 +140,16 @@ pub async fn approver(world: Arc<World>, name: String) {
     }
 }
 
-/// The channels: in the second one a message is added to the turn that runs.
-pub fn channels(cwd: &Path) -> [Rules; 2] {
-    [("ada", WhileRunning::Queue), ("bob", WhileRunning::Steer)].map(|(who, while_running)| {
+/// The channels: in the second one a message is added to the turn that runs, in the third one people decide.
+pub fn channels(cwd: &Path) -> [Rules; 3] {
+    let all = [
+        ("ada", "ada", WhileRunning::Queue),
+        ("bob", "bob", WhileRunning::Steer),
+        ("cat", "cat:approver", WhileRunning::Queue),
+    ];
+    all.map(|(name, who, while_running)| {
         let allow = vec![Allowed::parse(who).unwrap()];
-        let rules = Rules::new(who, allow, [("home".to_owned(), cwd.to_owned())].into());
+        let rules = Rules::new(name, allow, [("home".to_owned(), cwd.to_owned())].into());
         Rules { turn_limit: None, while_running, ..rules }
     })
 }
@@ -159,29 +163,54 @@ pub async fn writer(world: Arc<World>, who: &'static str) {
             1 => "/stop".to_owned(),
             _ => format!("write {who}-{number}"),
         };
-        let arrival = Arrival {
-            external_id: format!("{who}-{number}"),
-            conversation: who.into(),
-            sender: Author { id: who.to_owned(), name: who.to_owned(), party: Party::Person },
-            room: Room::Direct,
-            text,
-            reply_to: format!("stage:{who}"),
-            position: None,
-            sent_at: world.now(),
+        send(&world, who, &format!("{who}-{number}"), text).await;
+    }
+}
+
+/// Decides in the chat on what was shown there.
+pub async fn chat_approver(world: Arc<World>, who: &'static str) {
+    for number in 0.. {
+        world.pause(2_000).await;
+        let shown = world.ledger().shown.pop();
+        let Some((_, request, ask)) = shown.filter(|(target, ..)| *target == format!("stage:{who}")) else {
+            continue;
         };
-        for _ in 0..=world.below(2) {
-            let taken = loop {
-                let offered =
-                    world.call(async |bridge| bridge.receive(&who.into(), vec![arrival.clone()], None).await);
-                match offered.await {
-                    Some(Ok(receipts)) => break receipts,
-                    // Not served yet by a bridge that has just come up, or not taken.
-                    Some(Err(_)) | None => world.pause(AGAIN_MS).await,
-                }
-            };
-            assert!(matches!(taken[0].receipt, Received::Taken { .. } | Received::Known { .. }), "{taken:?}");
-            world.ledger().taken.insert(arrival.external_id.clone());
-        }
+        let (_, decision, is_yes) = decision(&ask);
+        let text = match decision {
+            Decision::Answers(answers) => {
+                format!("/answer {request} {}", answers.values().next().unwrap()[0])
+            }
+            _ if is_yes => format!("/approve {request}"),
+            _ => format!("/deny {request}"),
+        };
+        send(&world, who, &format!("{who}-decides-{number}"), text).await;
+    }
+}
+
+/// Offers a message until it is taken, and sometimes once more.
+async fn send(world: &World, who: &'static str, name: &str, text: String) {
+    let arrival = Arrival {
+        external_id: name.to_owned(),
+        conversation: who.into(),
+        sender: Author { id: who.to_owned(), name: who.to_owned(), party: Party::Person },
+        room: Room::Direct,
+        text,
+        reply_to: format!("stage:{who}"),
+        position: None,
+        sent_at: world.now(),
+    };
+    for _ in 0..=world.below(2) {
+        let taken = loop {
+            let offered =
+                world.call(async |bridge| bridge.receive(&who.into(), vec![arrival.clone()], None).await);
+            match offered.await {
+                Some(Ok(receipts)) => break receipts,
+                // Not served yet by a bridge that has just come up, or not taken.
+                Some(Err(_)) | None => world.pause(AGAIN_MS).await,
+            }
+        };
+        assert!(matches!(taken[0].receipt, Received::Taken { .. } | Received::Known { .. }), "{taken:?}");
+        world.ledger().taken.insert(arrival.external_id.clone());
     }
 }
 
@@ -219,15 +248,24 @@ impl Sender for Stage {
             let known = self.world.ledger().received.insert(attempt.key.to_string(), text.clone());
             self.world.note(format!("{} arrives", attempt.key));
             if let Some(known) = known {
-                assert_eq!(known, text, "{} is said again in other words", attempt.key);
-                let is_marked = attempt.may_be_duplicate || knows_keys(&attempt.target);
-                assert!(is_marked, "{} is said twice, and nobody is told", attempt.key);
+                let (key, mut ledger) = (&attempt.key, self.world.ledger());
+                if known != text {
+                    ledger.broken.push(format!("{key} is said again in other words"));
+                }
+                if !attempt.may_be_duplicate && !knows_keys(&attempt.target) {
+                    ledger.broken.push(format!("{key} is said twice, and nobody is told"));
+                }
             }
             self.world.effect(&self.life, &format!("{}, which arrived", attempt.key)).await;
             if self.world.fails(10) {
                 return Outcome::in_doubt("the answer was lost");
             }
-            let shown = attempt.notice.requests().iter().map(|asked| asked.request_id.clone()).collect();
+            let asked = attempt.notice.requests();
+            let told = asked
+                .iter()
+                .map(|asked| (attempt.target.clone(), asked.request_id.clone(), asked.ask.clone()));
+            self.world.ledger().shown.extend(told);
+            let shown = asked.iter().map(|asked| asked.request_id.clone()).collect();
             Outcome::Delivered { message_id: None, shown }
         }
         .boxed()

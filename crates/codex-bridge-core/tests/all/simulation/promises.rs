@@ -47,7 +47,7 @@ impl Rows {
 
 /// The promises that were broken.
 pub fn broken(ledger: &Ledger, rows: &Rows) -> Vec<String> {
-    let mut broken = Broken(Vec::new());
+    let mut broken = Broken(ledger.broken.clone());
     nothing_is_lost(ledger, rows, &mut broken);
     nothing_happens_twice(ledger, &mut broken);
     decisions_count(ledger, rows, &mut broken);
@@ -117,7 +117,6 @@ fn decisions_count(ledger: &Ledger, rows: &Rows, broken: &mut Broken) {
         let was_done = ledger.ran.contains(asked) || ledger.answers.contains_key(asked);
         broken.unless(!*is_yes || was_done, || format!("the yes to {asked:?} counted, and it did not run"));
     }
-    broken.0.extend(ledger.forgotten.iter().cloned());
     for request in &rows.requests {
         let (name, state) = (&request.request_id, request.state);
         let is_over = !matches!(state, RequestState::Open | RequestState::Decided);
@@ -140,6 +139,10 @@ fn messages_are_answered(ledger: &Ledger, rows: &Rows, broken: &mut Broken) {
         broken.unless(is_over(message), || {
             format!("the message {name} is {} for ever", message.state.as_str())
         });
+        let own = message.own_reply_id().to_string();
+        let is_answer = |key: &&String| **key == own || **key == format!("{own}-again");
+        let answers = ledger.received.keys().filter(is_answer).count();
+        broken.unless(answers <= 1, || format!("the message {name} is answered {answers} times"));
         let Some(reply) = &message.reply_id else {
             broken.unless(message.error.is_some(), || {
                 format!("the message {name} has no answer and no reason")
@@ -162,7 +165,7 @@ fn is_over(message: &Message) -> bool {
 }
 
 /// Whether a text is one of a caller or a chat, who never say the same twice.
-fn is_ours(text: &str) -> bool {
+pub fn is_ours(text: &str) -> bool {
     ["start ", "continue ", "write "].iter().any(|word| text.starts_with(word))
 }
 

@@ -69,11 +69,13 @@ impl Gated {
             let of_name =
                 RequestFilter { request_id: Some(new.request_id.clone()), ..RequestFilter::default() };
             let Some(old) = self.rows.requests(&of_name).await.unwrap().pop() else { continue };
-            let is_forgotten = old.key == new.key && old.decided_by != new.decided_by;
+            // One that was given up with its turn and is asked again is decided anew.
+            let is_same = old.key == new.key && old.state != RequestState::Orphaned;
+            let is_forgotten = is_same && old.decided_by != new.decided_by;
             if let Some(decider) = old.decided_by.filter(|_| is_forgotten) {
                 let what = format!("{}: {decider} had decided, and it is forgotten", new.request_id);
                 self.world.note(&what);
-                self.world.ledger().forgotten.push(what);
+                self.world.ledger().broken.push(what);
             }
         }
     }

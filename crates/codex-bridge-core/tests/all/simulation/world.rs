@@ -9,6 +9,7 @@ use codex_bridge_core::Bridge;
 use codex_bridge_core::clock::Clock;
 use codex_bridge_core::request::RequestName;
 use codex_bridge_core::task::{TaskId, TimeMs};
+use codex_session::Ask;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::sync::Notify;
@@ -56,8 +57,10 @@ pub struct Ledger {
     pub steers: Vec<String>,
     /// Decisions that were acknowledged as taken by Codex: what was asked, and whether it was a yes.
     pub decided: BTreeMap<String, bool>,
-    /// Decisions that were on the record once, and are not any more.
-    pub forgotten: Vec<String>,
+    /// Promises that were seen to be broken while the run went on.
+    pub broken: Vec<String>,
+    /// Requests that were shown in a chat, whole.
+    pub shown: Vec<(String, RequestName, Ask)>,
     /// Who was told that their decision on a request is the one that counts.
     pub deciders: BTreeMap<RequestName, String>,
     /// What went wrong, so that no run in which nothing did is taken for a proof.
