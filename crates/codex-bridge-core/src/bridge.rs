@@ -56,8 +56,9 @@ use delivering::Outbox;
 use inbox_loop::Inbox;
 use news::Newsroom;
 
-pub use answering::{DecisionOutcome, DecisionReport, Which};
-pub(crate) use answering::{in_words, is_no, is_yes};
+pub(crate) use crate::decision::in_words;
+pub use crate::decision::{DecisionOutcome, DecisionReport};
+pub use answering::Which;
 pub use counting::{Standing, Tally, Watchdog};
 pub use forking::NewBranch;
 pub use handing::Giver;

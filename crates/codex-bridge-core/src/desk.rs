@@ -306,7 +306,8 @@ impl Desk {
     /// it cannot. An approver can, as with a yes to whatever it asks for, but not in a directory where only the owner has
     /// tasks work.
     fn within_reach(&self, caller: &Caller, task: &Task) -> Result<(), Refusal> {
-        // A chat reaches only the task of its conversation, with the settings of the operator's rules for it.
+        // A chat continues and steers only the task of its conversation, with the settings of the operator's rules for it. This
+        // does not hold for decisions, which do not come here: a chat also decides on requests of other tasks that were told to it.
         if caller.is_owner() || caller.is_in_chat() {
             return Ok(());
         }

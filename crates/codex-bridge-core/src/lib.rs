@@ -6,6 +6,7 @@ mod accounts;
 pub mod bridge;
 pub mod clock;
 pub mod config;
+mod decision;
 pub mod desk;
 pub mod diff;
 pub mod event;

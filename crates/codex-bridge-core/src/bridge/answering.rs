@@ -5,16 +5,16 @@ use std::time::Duration;
 use codex_session::Decision;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
-use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Bridge, Error};
+use crate::decision::{DecisionOutcome, DecisionReport, is_no, is_yes};
 use crate::inbox::answer;
-use crate::request::{RequestName, RequestRecord, RequestState};
+use crate::request::{RequestRecord, RequestState};
 use crate::runner::{Command, Decide, Recorded};
 use crate::store::RequestFilter;
-use crate::task::{TaskId, TimeMs};
+use crate::task::TaskId;
 
 /// How long Codex may take to take an answer before the caller is told that it is on its way.
 const TAKEN_LIMIT: Duration = Duration::from_secs(30);
@@ -40,39 +40,6 @@ pub enum Which<'a> {
     Named(&'a str),
     /// The only one of the task that is open, whatever it asks: to say no.
     Only,
-}
-
-/// What came of a decision.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct DecisionReport {
-    /// Whose.
-    pub task_id: TaskId,
-    /// Which request.
-    pub request_id: RequestName,
-    /// What was decided, by whoever was first.
-    pub decision: Option<String>,
-    /// What came of it.
-    pub outcome: DecisionOutcome,
-    /// Who was first.
-    pub decided_by: Option<String>,
-    /// When.
-    pub decided_at: Option<TimeMs>,
-}
-
-/// What came of a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DecisionOutcome {
-    /// Codex took it.
-    Resolved,
-    /// It is recorded and on its way to Codex.
-    Sent,
-    /// Somebody was first.
-    AlreadyResolved,
-    /// The time to answer was over.
-    Expired,
-    /// The turn or the host ended before Codex took it.
-    Orphaned,
 }
 
 impl Bridge {
@@ -267,28 +234,4 @@ fn late_outcome(state: RequestState) -> DecisionOutcome {
         RequestState::Open | RequestState::Orphaned => DecisionOutcome::Orphaned,
         _ => DecisionOutcome::AlreadyResolved,
     }
-}
-
-/// A decision in one word, without what it may hold.
-pub(crate) fn in_words(decision: &Decision) -> &'static str {
-    match decision {
-        Decision::Accept => "accept",
-        Decision::AcceptForSession => "acceptForSession",
-        Decision::AcceptAlways => "acceptAlways",
-        Decision::Decline => "decline",
-        Decision::Cancel => "cancel",
-        Decision::Grant { .. } => "grant",
-        Decision::Answers(_) => "answers",
-        Decision::Form(_) => "form",
-    }
-}
-
-/// Whether this lets nothing happen.
-pub(crate) fn is_no(decision: &Decision) -> bool {
-    matches!(decision, Decision::Decline | Decision::Cancel)
-}
-
-/// Whether this is a yes without a word.
-pub(crate) fn is_yes(decision: &Decision) -> bool {
-    matches!(decision, Decision::Accept | Decision::AcceptForSession | Decision::AcceptAlways)
 }

@@ -4,8 +4,11 @@ use codex_session::Decision;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 
+use tracing::warn;
+
 use super::inbox_loop::{InHand, Piece};
-use super::{Bridge, Error, Inner, Which, is_no};
+use super::{Bridge, Error, Inner, Which};
+use crate::decision::is_no;
 use crate::desk::{Caller, Desk, Verb};
 use crate::failpoint;
 use crate::inbox::machine::decisions::{self, MAY_NOT};
@@ -95,7 +98,7 @@ impl Bridge {
                 let verdict = self.decide_as(&caller, *request, decision).await?.await?;
                 return Ok(Some(Outcome::Decided(verdict.text().to_owned())));
             }
-            Effect::Decline(request) => self.decline(*request),
+            Effect::Decline(request) => self.decline(message, *request),
         }
         Ok(None)
     }
@@ -105,7 +108,8 @@ impl Bridge {
         let Reply { message, task, text, added, conversation } = reply;
         let id = message.reply_id.clone().unwrap_or_else(|| message.own_reply_id());
         let text = self.inner.config.redactor.redact(&text);
-        let mut batch = vec![reply::row(&message, id, task.as_ref(), &text, now)];
+        let delivery = reply::delivery(&message, id, task.as_ref(), &text, now);
+        let mut batch = vec![Write::AddDelivery(Box::new(delivery))];
         batch.extend([message].into_iter().chain(added).map(|one| Write::SaveMessage(Box::new(one))));
         batch.extend(conversation.map(|one| Write::SaveConversation(Box::new(one))));
         failpoint::hit("inbox.before_reply");
@@ -140,12 +144,12 @@ impl Bridge {
         message: Message,
         text: &str,
     ) -> Result<Option<Outcome>, Error> {
-        let (id, task_id) = (message.id.0.clone(), message.task_id.clone());
+        let (id, channel, task_id) = (message.id.clone(), message.channel.clone(), message.task_id.clone());
         let Some(task_id) = task_id else { return Ok(None) };
         failpoint::hit("steer.before_record");
         self.inner.commit(vec![Write::SaveMessage(Box::new(message))]).await?;
         failpoint::hit("steer.recorded");
-        let outcome = desk.steer_as(caller, task_id.as_str(), text, id).await;
+        let outcome = desk.steer_as(caller, task_id.as_str(), text, id.0.clone()).await;
         failpoint::hit("steer.given");
         match outcome {
             Ok(outcome) => Ok(Some(Outcome::Steered(outcome))),
@@ -154,19 +158,24 @@ impl Bridge {
                 Err(error)
             }
             // The turn may have got it: that is known once it is over.
-            Err(_) => Ok(None),
+            Err(error) => {
+                warn!(%channel, message_id = %id, task = %task_id, %error, "whether Codex took a message is not known yet");
+                Ok(None)
+            }
         }
     }
 
     /// Where nobody may decide, the answer is no, at once.
-    fn decline(&self, request: RequestRecord) {
+    fn decline(&self, message: &Message, request: RequestRecord) {
         let piece = Piece::Request(request.request_id.clone());
         let Some(in_hand) = InHand::take(&self.inner, piece) else { return };
-        let bridge = self.clone();
+        let (bridge, channel, message_id) = (self.clone(), message.channel.clone(), message.id.clone());
         self.inner.tasks.spawn(async move {
-            let which = Which::Named(request.request_id.as_str());
-            // A request that has gone meanwhile needs no answer.
-            let _ = bridge.decide(request.task_id.as_str(), which, Decision::Decline, NOBODY_MAY).await;
+            let RequestRecord { request_id, task_id, .. } = &request;
+            let which = Which::Named(request_id.as_str());
+            if let Err(error) = bridge.decide(task_id.as_str(), which, Decision::Decline, NOBODY_MAY).await {
+                warn!(%channel, %message_id, task = %task_id, request = %request_id, %error, "a request is not declined yet");
+            }
             drop(in_hand);
         });
     }

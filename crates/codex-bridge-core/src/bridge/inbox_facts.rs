@@ -14,7 +14,7 @@ use crate::outbox::{self, Delivery};
 use crate::place::Place;
 use crate::request::{RequestName, RequestRecord, RequestState};
 use crate::store::{DeliveryFilter, MessageFilter, RequestFilter};
-use crate::task::{Task, TaskId};
+use crate::task::{Task, TaskId, TimeMs, TurnRecord};
 
 impl Inner {
     /// What a message says, if that is still kept and the key opens it.
@@ -78,9 +78,15 @@ impl Bridge {
     async fn add_for_turn(&self, facts: &mut Facts, message: &Message, task_id: TaskId) -> Result<(), Error> {
         facts.of_task = self.running_messages(&task_id).await?;
         facts.requests = self.requests(task_id.clone()).await?;
+        // Only a failure changes a message between the beginning of its turn and the reply.
+        if message.attempts > 0 {
+            let turns = self.inner.store.turns(&task_id).await?;
+            facts.begun_at = begun_at(&turns, message);
+        }
+        let begun_at = facts.begun_at(message);
         let is_closed = |request: &&RequestRecord| {
             matches!(request.state, RequestState::Orphaned | RequestState::Expired)
-                && request.created_at >= message.updated_at
+                && request.created_at >= begun_at
         };
         for request in facts.requests.iter().filter(is_closed) {
             if self.was_told(&task_id, &request.request_id).await? {
@@ -200,6 +206,13 @@ impl Bridge {
     }
 }
 
+/// When the turn of a message began. A turn with which the bridge went on by itself belongs to the one before.
+fn begun_at(turns: &[TurnRecord], message: &Message) -> Option<TimeMs> {
+    let is_asked_for = |turn: &&TurnRecord| turn.before.as_ref().is_none_or(|before| !before.resumes);
+    let mut began = turns.iter().filter(is_asked_for).map(|turn| turn.created_at);
+    began.rfind(|created_at| *created_at <= message.updated_at)
+}
+
 /// Where a conversation works.
 fn workspace(rules: &Rules, conversation: Option<&Conversation>) -> Result<(PathBuf, Place), Failure> {
     let name = conversation.and_then(|one| one.workspace.as_ref()).unwrap_or(&rules.workspace);
@@ -212,4 +225,23 @@ fn workspace(rules: &Rules, conversation: Option<&Conversation>) -> Result<(Path
     let cwd = cwd.canonicalize().map_err(|error| Failure::Transient(format!("workspace {name}: {error}")))?;
     let place = Place::of(&cwd).map_err(|error| Failure::Transient(error.to_string()))?;
     Ok((cwd, place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::conformance::samples;
+
+    #[test]
+    fn a_turn_begins_where_it_was_asked_for_and_not_where_it_was_taken_up_again() {
+        let turn = |number, created_at, resumes| {
+            let mut turn = TurnRecord { created_at, ..samples::turn(1, number) };
+            turn.before.as_mut().unwrap().resumes = resumes;
+            turn
+        };
+        let turns = [turn(1, 10, false), turn(2, 20, false), turn(3, 30, true), turn(4, 40, false)];
+        let failed_at = |updated_at| Message { updated_at, ..samples::message(1, "room") };
+        assert_eq!(begun_at(&turns, &failed_at(35)), Some(20));
+        assert_eq!(begun_at(&turns, &failed_at(5)), None, "the clock was put back");
+    }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::broadcast::error::TryRecvError;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
+use tracing::error;
 
 use super::{Bridge, Error, Inner, News};
 use crate::inbox::deferred::Deferred;
@@ -21,7 +22,7 @@ use crate::inbox::{
     ChannelName, ConversationKey, Message, MessageId, MessageKind, Rules, State, WhileRunning,
 };
 use crate::request::RequestName;
-use crate::store::MessageFilter;
+use crate::store::{self, MessageFilter, Store};
 use crate::task::TaskId;
 
 /// With nothing to wait for, the loop looks again after so long.
@@ -94,7 +95,9 @@ impl Inbox {
         self.sent.send_modify(|count| *count += 1);
     }
 
-    fn set_aside(&self, id: &MessageId) {
+    fn set_aside(&self, message: &Message, error: &Error) {
+        let Message { id, channel, .. } = message;
+        error!(%channel, message_id = %id, %error, "a message waits: its failure could not be saved");
         let mut aside = locked(&self.aside);
         let now = Instant::now();
         aside.retain(|_, until| *until > now);
@@ -178,10 +181,14 @@ pub(super) async fn run(bridge: Weak<Inner>) {
     loop {
         let Some(inner) = bridge.upgrade() else { return };
         changed.all |= inner.inbox.look_at_all.swap(false, Ordering::SeqCst);
-        let Ok(looked) = (Bridge { inner }).look_at_inbox(&changed).await else {
-            tokio::time::sleep(STORE_PAUSE).await;
-            changed = Changed { all: true, ..Changed::default() };
-            continue;
+        let looked = match (Bridge { inner }).look_at_inbox(&changed).await {
+            Ok(looked) => looked,
+            Err(error) => {
+                error!(%error, "messages wait: the store failed");
+                tokio::time::sleep(STORE_PAUSE).await;
+                changed = Changed { all: true, ..Changed::default() };
+                continue;
+            }
         };
         let now = Instant::now();
         if changed.all {
@@ -254,7 +261,7 @@ impl Bridge {
         if self.is_being_added(main) {
             return Ok(LOOK_AGAIN);
         }
-        self.drive(&rules, main.clone()).await
+        self.drive(&rules, main).await
     }
 
     /// The messages that a task works on, the newest first.
@@ -293,7 +300,7 @@ impl Bridge {
             // Its change is heard of, unless something may have been missed, or its end could not be written, or what waits
             // behind it may be added to it.
             (MessageKind::Prompt, true) if !at_all && message.attempts == 0 && !is_steer => {}
-            _ => return self.drive(rules, message).await,
+            _ => return self.drive(rules, &message).await,
         }
         Ok(LOOK_AGAIN)
     }
@@ -306,48 +313,47 @@ impl Bridge {
     /// Steps on with a message outside of the loop. The loop is woken when this is over, and must find nothing to do at once.
     fn drive_beside(&self, rules: &Arc<Rules>, message: &Message, piece: Piece) {
         let Some(in_hand) = InHand::take(&self.inner, piece) else { return };
-        let (bridge, rules, before) = (self.clone(), Arc::clone(rules), message.clone());
+        let (bridge, rules, message) = (self.clone(), Arc::clone(rules), message.clone());
         self.inner.tasks.spawn(async move {
-            let driven = async {
-                // Unless it was done between the loop's look and ours.
-                match bridge.message(&before.id).await? {
-                    Some(now) if (now.state, now.kind) == (before.state, before.kind) => {
-                        bridge.drive(&rules, now).await.map(drop)
-                    }
-                    _ => Ok(()),
-                }
-            };
-            if driven.await.is_err() {
-                bridge.inner.inbox.set_aside(&before.id);
+            if let Err(error) = bridge.drive(&rules, &message).await {
+                bridge.inner.inbox.set_aside(&message, &error);
             }
             drop(in_hand);
         });
     }
 
     pub(super) async fn message(&self, id: &MessageId) -> Result<Option<Message>, Error> {
-        let named = MessageFilter { id: Some(id.clone()), ..MessageFilter::default() };
-        Ok(self.inner.store.messages(&named).await?.into_iter().next())
+        Ok(stored(&*self.inner.store, id).await?)
     }
 
     /// Steps on with a message as far as it goes now, whatever goes wrong with it; says after how long to look at it again. Only
     /// an error of the store as a whole is one.
-    async fn drive(&self, rules: &Arc<Rules>, message: Message) -> Result<Duration, Error> {
-        let id = message.id.clone();
-        let error = match self.take_steps(rules, message, None).await {
+    async fn drive(&self, rules: &Arc<Rules>, seen: &Message) -> Result<Duration, Error> {
+        let id = &seen.id;
+        let driven = async {
+            match as_seen(&*self.inner.store, seen).await? {
+                Some(message) => self.take_steps(rules, message, None).await,
+                None => Ok(LOOK_AGAIN),
+            }
+        };
+        let error = match driven.await {
             Err(error) if !error.is_of_all() => error,
             taken => return taken,
         };
+        if matches!(error, Error::Store(_)) {
+            error!(channel = %seen.channel, message_id = %id, %error, "a step of a message failed in the store");
+        }
         let failed = Outcome::Failed(self.inner.failure(&error));
         let noted = async {
             // As it stands: some of what was to be done may have been.
-            match self.message(&id).await? {
+            match self.message(id).await? {
                 Some(message) => self.take_steps(rules, message, Some(failed)).await,
                 None => Ok(LOOK_AGAIN),
             }
         };
         match noted.await {
             Err(error) if !error.is_of_all() => {
-                self.inner.inbox.set_aside(&id);
+                self.inner.inbox.set_aside(seen, &error);
                 Ok(SET_ASIDE)
             }
             noted => noted,
@@ -382,12 +388,59 @@ fn additions(message: &Message) -> Piece {
     Piece::Additions(message.channel.clone(), message.conversation.clone())
 }
 
+async fn stored(store: &dyn Store, id: &MessageId) -> Result<Option<Message>, store::Error> {
+    let named = MessageFilter { id: Some(id.clone()), ..MessageFilter::default() };
+    Ok(store.messages(&named).await?.into_iter().next())
+}
+
+/// A message, unless its row changed since it was read. What to do with it was chosen by the old row, so that the message is
+/// left alone; whoever changed it wakes the loop.
+async fn as_seen(store: &dyn Store, seen: &Message) -> Result<Option<Message>, store::Error> {
+    Ok(stored(store, &seen.id).await?.filter(|now| now == seen))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Error;
+    use super::*;
+    use crate::store::Write;
+    use crate::store::conformance::samples;
+    use crate::store::memory::Memory;
 
     #[test]
     fn what_breaks_one_change_off_is_not_of_all() {
         assert!(!Error::CutOff.is_of_all());
+    }
+
+    #[test]
+    fn a_message_that_is_set_aside_is_told_with_its_channel_and_the_error() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let writer = Arc::new(file.reopen().unwrap());
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+        let message = samples::message(1, "room");
+        let inbox = Inbox::default();
+        tracing::subscriber::with_default(subscriber, || inbox.set_aside(&message, &Error::CutOff));
+        assert!(inbox.is_aside_for(&message.id).is_some());
+        let log = std::fs::read_to_string(file.path()).unwrap();
+        let told = [format!("channel=chat message_id={}", message.id), format!("error={}", Error::CutOff)];
+        assert!(log.contains("ERROR") && told.iter().all(|one| log.contains(one)), "{log}");
+    }
+
+    #[tokio::test]
+    async fn a_message_that_changed_since_it_was_read_is_left_alone() {
+        let in_doubt =
+            Message { state: State::Running, kind: MessageKind::Steer, ..samples::message(1, "room") };
+        let store = Memory::default();
+        assert_eq!(as_seen(&store, &in_doubt).await.unwrap(), None);
+        store.commit(vec![Write::AddMessage(Box::new(in_doubt.clone()))]).await.unwrap();
+        assert_eq!(as_seen(&store, &in_doubt).await.unwrap().as_ref(), Some(&in_doubt));
+        // Codex refused the words, somebody answered them, or Codex took them: the last within the same millisecond.
+        let refused =
+            Message { state: State::Received, kind: MessageKind::Prompt, updated_at: 1, ..in_doubt.clone() };
+        let answered = Message { state: State::Answered, updated_at: 2, ..in_doubt.clone() };
+        let taken = Message { sealed_text: None, ..in_doubt.clone() };
+        for changed in [refused, answered, taken] {
+            store.commit(vec![Write::SaveMessage(Box::new(changed))]).await.unwrap();
+            assert_eq!(as_seen(&store, &in_doubt).await.unwrap(), None);
+        }
     }
 }

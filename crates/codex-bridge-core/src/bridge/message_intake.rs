@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::error;
 
 use super::{Bridge, Error};
 use crate::failpoint;
@@ -33,7 +34,11 @@ impl Bridge {
         cursor: Option<String>,
     ) -> Result<Vec<Receipt>, Error> {
         let channel = channel.clone();
-        self.to_its_end(|bridge| async move { bridge.take_in(&channel, arrivals, cursor).await }).await
+        self.to_its_end(|bridge| async move {
+            let taken = bridge.take_in(&channel, arrivals, cursor).await;
+            taken.inspect_err(|error| error!(%channel, %error, "messages were not taken in"))
+        })
+        .await
     }
 
     async fn take_in(
@@ -94,7 +99,7 @@ impl Bridge {
                 break;
             }
             // Whichever comes first.
-            let _ = tokio::time::timeout(COUNT_AGAIN, replies.changed()).await;
+            tokio::time::timeout(COUNT_AGAIN, replies.changed()).await.ok();
         }
         Ok(())
     }
@@ -212,7 +217,8 @@ impl Batch<'_> {
                 if let Some(said) = said {
                     message = machine::answered(&message, self.now);
                     let id = message.own_reply_id();
-                    self.others.push(reply::row(&message, id, None, &said, self.now));
+                    let delivery = reply::delivery(&message, id, None, &said, self.now);
+                    self.others.push(Write::AddDelivery(Box::new(delivery)));
                 }
             }
             Admission::Defer => return Ok(Received::NoRoom),

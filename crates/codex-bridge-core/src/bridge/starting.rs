@@ -153,7 +153,8 @@ impl Bridge {
         };
         if is_forgotten {
             let id = DeliveryId(format!("{}-forgotten", message.own_reply_id()));
-            batch.push(reply::row(&message, id, Some(&task), reply::FORGOTTEN, now));
+            let delivery = reply::delivery(&message, id, Some(&task), reply::FORGOTTEN, now);
+            batch.push(Write::AddDelivery(Box::new(delivery)));
         }
         batch.push(self.inner.audit(&author, "message", Some(&task.id), message.id.as_str()));
         (conversation.task_id, message.task_id) = (Some(task.id.clone()), Some(task.id.clone()));

@@ -4,7 +4,6 @@ use super::{Message, Party, hops};
 use crate::outbox::notice::{Content, Reply};
 use crate::outbox::{Delivery, DeliveryId, Notice};
 use crate::request::RequestRecord;
-use crate::store::Write;
 use crate::task::{Parked, Status, Task, TimeMs};
 
 /// The most that is told of what went wrong, in bytes.
@@ -15,14 +14,20 @@ pub const FORGOTTEN: &str =
     "What was said here before was too long ago, and has been forgotten: this begins a new thread.";
 
 /// The delivery of this name that answers a message. What another agent is told ends with how far it has come.
-pub(crate) fn row(message: &Message, id: DeliveryId, task: Option<&Task>, text: &str, now: TimeMs) -> Write {
+pub(crate) fn delivery(
+    message: &Message,
+    id: DeliveryId,
+    task: Option<&Task>,
+    text: &str,
+    now: TimeMs,
+) -> Delivery {
     let is_for_agent = message.party == Party::Agent;
     let content = Content::Reply(Reply {
         closing: is_for_agent.then(|| hops::mark(&message.external_id, message.hops)),
         in_reply_to: Some(message.external_id.clone()),
         ..Reply::new(task, text)
     });
-    Write::AddDelivery(Box::new(Delivery::new(id, &message.reply_to, Notice { at: now, content }, now)))
+    Delivery::new(id, &message.reply_to, Notice { at: now, content }, now)
 }
 
 /// How a turn ended, for whoever asked for it.

@@ -4,7 +4,7 @@
 use codex_session::Decision;
 
 use super::Facts;
-use crate::bridge::{DecisionOutcome, DecisionReport, is_no, is_yes};
+use crate::decision::{DecisionOutcome, DecisionReport, is_no, is_yes};
 use crate::inbox::{Message, answer};
 use crate::outbox::{self, Asked, Delivery};
 use crate::request::{RequestName, RequestRecord, RequestState};

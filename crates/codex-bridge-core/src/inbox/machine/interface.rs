@@ -31,6 +31,8 @@ pub struct Facts {
     pub task: Option<Task>,
     /// Whether a turn of that task runs.
     pub is_driven: bool,
+    /// When the turn of a running message began, where a failure has changed `updated_at` since.
+    pub begun_at: Option<TimeMs>,
     /// Where the conversation works.
     pub workspace: Option<Result<(PathBuf, Place), Failure>>,
     /// Running: all requests of the task. A command: the open ones.
@@ -56,6 +58,11 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// When the turn of a running message began.
+    pub(crate) fn begun_at(&self, message: &Message) -> TimeMs {
+        self.begun_at.unwrap_or(message.updated_at)
+    }
+
     pub(super) fn conversation_of(&self, message: &Message, now: TimeMs) -> Conversation {
         let new = || Conversation::new(&message.channel, &message.conversation, now);
         self.conversation.clone().unwrap_or_else(new)

@@ -158,6 +158,9 @@ fn what_fails_for_now_is_tried_again_and_given_up_in_the_end() {
     let never = missing(Failure::Permanent("there is none".to_owned()));
     check(&prompt(), &never, &["reply Prompt dead, sealed, 0 added: Nothing could be done"]);
     check(&prompt(), &Facts { text: None, ..facts("", None) }, &["reply Prompt dead, sealed"]);
+    let nowhere = Facts { workspace: None, ..facts("look", None) };
+    check(&prompt(), &nowhere, &["save Prompt received, sealed", "wait 2000"]);
+    check(&last, &nowhere, &["reply Prompt dead, sealed, 0 added: Nothing could be done"]);
     let pauses = [1, 2, 3, 9, 10, u32::MAX].map(pause_ms);
     assert_eq!(pauses, [2_000, 4_000, 8_000, 512_000, 512_000, 512_000]);
 }
@@ -209,10 +212,26 @@ fn what_codex_says_of_words_decides_and_else_its_log_once_the_turn_is_over() {
         &facts("look", Status::Lost),
         &["reply Steer answered, of task, 0 added: It is not known"],
     );
-    check(&in_doubt(), &facts("look", None), &["save Prompt received, sealed"]);
     for status in [Status::Completed, Status::Failed] {
         let found = Facts { was_steered: true, ..facts("look", status) };
         check(&in_doubt(), &found, &["save Steer running, of task"]);
+    }
+}
+
+#[test]
+fn a_running_message_whose_task_was_removed_is_given_up() {
+    let forgotten =
+        |row: &str| format!("reply {row}, 0 added: Nothing could be done with this message: its task");
+    let rows = [
+        (running(), "Prompt dead"),
+        (given(MessageKind::Steer, None), "Steer dead"),
+        (in_doubt(), "Steer dead, sealed"),
+    ];
+    for (message, row) in rows {
+        // The store takes the name of a task away from its messages when it removes the task.
+        let nameless = Message { task_id: None, ..message.clone() };
+        check(&nameless, &facts("look", None), &[&forgotten(row)]);
+        check(&message, &facts("look", None), &[&forgotten(&format!("{row}, of task"))]);
     }
 }
 
@@ -255,6 +274,8 @@ fn where_nobody_may_decide_all_is_declined_and_else_people_hear_what_is_closed()
     check(&ada, &Facts { told: Vec::new(), ..asking(RequestState::Expired) }, &[]);
     let later = Message { updated_at: NOW, ..ada.clone() };
     check(&later, &asking(RequestState::Orphaned), &[]);
+    let failed_since = Facts { begun_at: Some(0), ..asking(RequestState::Orphaned) };
+    check(&later, &failed_since, &["tell dlv-request-7-closed: No longer open"]);
     let mut declined = asked(RequestState::Resolved);
     declined.requests[0].decided_by = Some(NOBODY_MAY.to_owned());
     declined.task.as_mut().unwrap().status = Status::Completed;
@@ -272,7 +293,10 @@ fn only_the_very_next_message_is_added_to_a_turn_and_never_one_that_is_to_wait()
     check(&running(), &behind(prompt(), "and this"), &["save Steer received, sealed"]);
     check(&running(), &behind(prompt(), "/queue and this"), &[]);
     check(&running(), &behind(message(MessageKind::Command), "/new"), &[]);
-    check(&Message { updated_at: NOW, ..running() }, &behind(prompt(), "it was there before"), &[]);
+    let just_changed = Message { updated_at: NOW, ..running() };
+    check(&just_changed, &behind(prompt(), "it was there before"), &[]);
+    let failed_since = Facts { begun_at: Some(NOW - 1), ..behind(prompt(), "and this") };
+    check(&just_changed, &failed_since, &["save Steer received, sealed"]);
     check(&running(), &behind(Message { task_id: Some(samples::task_id(1)), ..prompt() }, "and this"), &[]);
     check(&running(), &Facts { next_text: None, ..behind(prompt(), "") }, &[]);
     check(&running(), &Facts { is_driven: false, ..behind(prompt(), "and this") }, &[]);
