@@ -55,14 +55,14 @@ use settings::{Kind, Opening, Way};
 
 /// The kinds of channels: what stands as `type` in the configuration.
 pub const KINDS: &[Kind] = &[
-    Kind::of::<exec::Settings>("exec"),
-    Kind::of::<feishu::Settings>("feishu"),
-    Kind::of::<feishu_bot::Settings>("feishu-bot"),
+    Kind::of::<exec::Settings>("exec").only_sending(),
+    Kind::of::<feishu::Settings>("feishu").only_sending(),
+    Kind::of::<feishu_bot::Settings>("feishu-bot").only_sending(),
     Kind::of::<hook::Settings>("hook"),
     Kind::of::<molecule::Settings>("molecule").reading(&molecule::VARIABLES),
     Kind::of::<plugin::Settings>("plugin"),
     Kind::of::<telegram::Settings>("telegram").reading(&telegram::VARIABLES),
-    Kind::of::<webhook::Settings>("webhook"),
+    Kind::of::<webhook::Settings>("webhook").only_sending(),
 ];
 
 /// What the operator says about a channel of one kind.

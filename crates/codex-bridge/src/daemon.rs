@@ -92,9 +92,10 @@ pub fn serve(paths: &Paths, orders: Orders) -> Result<(), Failure> {
         rustix::process::setsid().ok();
     }
     raise_descriptor_limit();
+    // Dropped last: whatever ends below may still have something to tell.
+    let mut log = None;
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::internal)?;
-    let mut exporter = None;
-    let outcome = runtime.block_on(run(paths, orders, &mut exporter));
+    let outcome = runtime.block_on(run(paths, orders, &mut log));
     if let Err(failure) = &outcome
         && start == Start::Detached
     {
@@ -102,9 +103,6 @@ pub fn serve(paths: &Paths, orders: Orders) -> Result<(), Failure> {
     }
     // Whatever drives a turn stops here: hosts go on by themselves, and the next daemon takes over.
     runtime.shutdown_timeout(LET_GO);
-    if let Some(exporter) = exporter {
-        exporter.finish();
-    }
     match outcome? {
         End::WithHosts => end_hosts(paths),
         End::LeaveHosts | End::Never => Ok(()),
@@ -125,7 +123,7 @@ pub(crate) fn raise_descriptor_limit() {
     }
 }
 
-async fn run(paths: &Paths, orders: Orders, exporter: &mut Option<log::Exporter>) -> Result<End, Failure> {
+async fn run(paths: &Paths, orders: Orders, log: &mut Option<log::Log>) -> Result<End, Failure> {
     if peer::is_below_a_host(std::process::id()) {
         let message = "a daemon cannot be started by what Codex runs";
         return Err(Failure::new(Code::PeerRefused, message).hint("start it from a shell of your own"));
@@ -137,7 +135,7 @@ async fn run(paths: &Paths, orders: Orders, exporter: &mut Option<log::Exporter>
     let _held = lock::hold(paths)?;
     let mut file = config::load(paths)?;
     let redactor = Redactor::knowing(file.secrets(&variable));
-    *exporter = log::start(&file.log, &redactor);
+    *log = Some(log::start(&file.log, &redactor));
     let port = Port::open(&orders, &file.http).await?;
     let hosting = Hosting::of(paths, &mut file).await?;
     let codex = hosting.codex.clone();
@@ -224,7 +222,7 @@ async fn told(mut ended: watch::Receiver<End>) {
 
 fn announce(start: Start, paths: &Paths, codex: &Codex, port: Option<&Port>, hints: &[String]) {
     for hint in hints {
-        eprintln!("hint: {}: {hint}", paths.config_file.display());
+        warn!("{}: {hint}", paths.config_file.display());
     }
     if codex.version.support() == Support::Newer {
         warn!("codex {} is newer than what was tested ({})", codex.version, codex_binary::TESTED);

@@ -108,7 +108,7 @@ async fn finish(child: &mut Child, message: &str) -> Outcome {
     let write = async {
         if let Some(mut stdin) = stdin {
             // A program need not read what it is given.
-            let _ = stdin.write_all(message.as_bytes()).await;
+            stdin.write_all(message.as_bytes()).await.ok();
         }
     };
     let ((), status) = tokio::join!(write, child.wait());
@@ -158,7 +158,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
             // Nobody left is what we want.
-            let _ = kill_process_group(group, Signal::KILL);
+            kill_process_group(group, Signal::KILL).ok();
         }
     }
 }

@@ -38,7 +38,8 @@ pub fn hold(dir: &Path, identity: &str, holder: &str) -> Result<Held, Failure> {
 
 fn held_by(file: &mut File, identity: &str) -> Failure {
     let mut holder = String::new();
-    let _ = file.read_to_string(&mut holder);
+    // Without the name of its holder, it is held all the same.
+    file.read_to_string(&mut holder).ok();
     let who = if holder.trim().is_empty() { "another daemon" } else { holder.trim() };
     Failure::new(Code::ChannelHeld, format!("{identity} is served by {who}: both would answer every message"))
         .hint("stop that one, or use it as it is")

@@ -426,7 +426,11 @@ impl Receiving for Molecule {
             self.asked.forget(&tap.button.request_id);
             if !matches!(verdict, Verdict::Taken { .. } | Verdict::Unheard) {
                 // Best effort: the request itself says what became of it elsewhere too.
-                let _ = self.api.notify(verdict.text()).await;
+                let told = self.api.notify(verdict.text()).await;
+                if !matches!(told, Outcome::Delivered { .. }) {
+                    let request = tap.button.request_id.as_str();
+                    tracing::warn!(channel = self.name, request, outcome = ?told, "what came of a decision could not be told");
+                }
             }
         }
         .boxed()

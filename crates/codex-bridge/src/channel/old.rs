@@ -37,12 +37,16 @@ pub fn read(notify: Spanned<DeValue<'_>>) -> Result<BTreeMap<String, Settings>, 
     Ok(all)
 }
 
-/// The variable that names another server held only for chats.
+/// The variables of Telegram's held only for chats.
 fn as_before(kind: &str, own: &mut DeTable<'_>) {
-    if kind == "telegram" && !own.contains_key("api_base") {
-        let server = Spanned::new(0..0, DeValue::String(telegram::API.into()));
-        own.insert(Spanned::new(0..0, "api_base".into()), server);
-    }
+    let mut unless = |keys: [&str; 2], value: &'static str| {
+        if kind == "telegram" && !keys.iter().any(|key| own.contains_key(*key)) {
+            let key = Spanned::new(0..0, keys[0].to_owned().into());
+            own.insert(key, Spanned::new(0..0, DeValue::String(value.into())));
+        }
+    };
+    unless(["api_base", "api_base_env"], telegram::API);
+    unless(["token", "token_env"], "");
 }
 
 /// Where a target of `[notify]` stands: its table, its kind and the name that a channel in its place would have.
@@ -88,5 +92,11 @@ pub fn hints(notify: &BTreeMap<String, Settings>, channels: &BTreeMap<String, Se
             "[channels.{name}.{table}] is an old spelling: write its settings into [channels.{name}], with type = {kind:?}"
         ))
     });
-    of_notify.chain(of_channels).collect()
+    let unused = channels.iter().flat_map(|(name, channel)| {
+        let table = move |table| {
+            format!("[channels.{name}.{table}] is not used: a channel has one platform; take it out")
+        };
+        channel.unused_tables.iter().map(table)
+    });
+    of_notify.chain(of_channels).chain(unused).collect()
 }

@@ -30,10 +30,15 @@ const WIDTH: usize = 120;
 
 /// Shows what runs, for as long as the bridge does.
 pub async fn show(bridge: &Bridge, name: &ChannelName, channel: &dyn Receiving) {
+    let mut is_failing = false;
     loop {
         let mut news = bridge.news();
-        // A store that fails is the business of others.
-        let _ = show_all(bridge, name, channel).await;
+        let shown = show_all(bridge, name, channel).await;
+        // Told once, however often it is tried again.
+        if let Some(error) = shown.as_ref().err().filter(|_| !is_failing) {
+            tracing::warn!(channel = name.as_str(), %error, "what runs cannot be shown; it is tried again");
+        }
+        is_failing = shown.is_err();
         // What is missed is looked up with the rest; what could not be shown is tried again without news.
         let patience = if channel.in_progress().is_empty() { Duration::MAX } else { TRY_AGAIN };
         let told = tokio::time::timeout(patience, news.recv()).await;

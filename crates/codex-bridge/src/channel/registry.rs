@@ -17,9 +17,9 @@ use tokio::task::AbortHandle;
 use super::hook::{Hook, Posted};
 use super::keep;
 use super::serving;
-use super::settings::{Mark, Service, Settings, Surroundings, Way};
+use super::settings::{Kind, Mark, Service, Settings, Surroundings, Way};
 use super::targets::{Candidate, place_in};
-use super::{Channel, Receiving};
+use super::{Channel, KINDS, Receiving};
 use crate::failure::{Code, Failure};
 
 /// Lines that are remembered of a channel.
@@ -41,22 +41,43 @@ pub struct Registry {
 
 /// A channel as it is configured. One that receives is never served as such: it tells what places there are.
 struct Known {
-    kind: Option<&'static str>,
+    kind: Option<&'static Kind>,
     channel: Result<Arc<dyn Channel>, String>,
     receives: bool,
+    /// Whether it was served once, by this daemon or an earlier one.
+    was_served: bool,
+    /// Whether the settings of its platform stand in a table of their own, the old spelling.
+    has_own_table: bool,
 }
 
 impl Known {
-    fn new(kind: Option<&'static str>, opened: &Result<Way, Failure>) -> Self {
-        let receives = !matches!(opened, Ok(Way::Sends(_)));
+    fn new(settings: &Settings, opened: &Result<Way, Failure>) -> Self {
+        let kind = settings.kind().and_then(Kind::named);
+        let receives = match opened {
+            Ok(way) => matches!(way, Way::Receives(_)),
+            // Once it is put right, it may receive, unless its kind never does.
+            Err(_) => kind.is_none_or(|kind| kind.receives),
+        };
         let channel = opened.as_ref().map(Way::channel).map_err(ToString::to_string);
-        Self { kind, channel, receives }
+        Self { kind, channel, receives, was_served: false, has_own_table: settings.has_own_table }
     }
 
-    /// The place of a target here, if it is one of this channel.
+    /// One of which the channels of the file say nothing.
+    fn of_no_kind(channel: Result<Arc<dyn Channel>, String>, receives: bool) -> Self {
+        Self { kind: None, channel, receives, was_served: false, has_own_table: false }
+    }
+
+    /// The place of a target here, if it is one of this channel. A place of any channel can be named as a plugin's.
     fn place<'a>(&self, name: &str, target: &'a str) -> Option<&'a str> {
-        let of_kind = || place_in(target.strip_prefix(self.kind?)?.strip_prefix(':')?, name);
-        of_kind().or_else(|| place_in(target, name))
+        let of_kind = |kind: &Kind| {
+            let is_named = match self.kind {
+                Some(own) => kind.name == own.name || kind.name == "plugin",
+                // Of what kind it was is not known; `[notify]` has its kinds in its targets.
+                None => self.was_served,
+            };
+            place_in(target.strip_prefix(kind.name).filter(|_| is_named)?.strip_prefix(':')?, name)
+        };
+        KINDS.iter().find_map(of_kind).or_else(|| place_in(target, name))
     }
 }
 
@@ -181,7 +202,7 @@ impl Journal {
     pub async fn stopped(&self) -> String {
         let mut standing = self.standing.subscribe();
         // An error would mean that the sender, which we hold, has gone.
-        let _ = standing.wait_for(|(standing, _)| *standing == Standing::Stopped).await;
+        standing.wait_for(|(standing, _)| *standing == Standing::Stopped).await.ok();
         self.standing().1
     }
 
@@ -205,12 +226,12 @@ impl Registry {
         let cwd = std::env::current_dir().ok();
         let open = |(name, settings): (&String, &Settings)| {
             let around = Surroundings { cwd: cwd.as_ref().filter(|_| settings.common.manual), ..around };
-            (name.clone(), Known::new(settings.kind(), &settings.open(name, around)))
+            (name.clone(), Known::new(settings, &settings.open(name, around)))
         };
         let old = notify.iter().map(|(target, settings)| {
             let channel = settings.way(target, around).map(|way| way.channel());
             // One that cannot be used is given up, as ever, and not waited for.
-            (target.clone(), Known { kind: None, channel, receives: false })
+            (target.clone(), Known::of_no_kind(channel, false))
         });
         Self {
             begun: Instant::now(),
@@ -226,8 +247,8 @@ impl Registry {
     /// From here on channels can be served.
     pub fn ready(&self, bridge: Bridge, locks: PathBuf) {
         // The first one stands.
-        let _ = self.bridge.set(bridge);
-        let _ = self.locks.set(locks);
+        self.bridge.set(bridge).ok();
+        self.locks.set(locks).ok();
     }
 
     /// For how long there have been channels here.
@@ -267,11 +288,15 @@ impl Registry {
         let known = self.known();
         let candidate = |(name, known): (&String, &Known)| {
             let place = known.place(name, target)?;
+            let can_receive = known.kind.is_some_and(|kind| kind.receives);
             Some(Candidate {
                 name: name.clone(),
                 place,
                 channel: known.channel.clone(),
                 receives: known.receives,
+                was_served: known.was_served && can_receive,
+                can_receive,
+                has_own_table: known.has_own_table,
             })
         };
         let mut all: Vec<_> = known.iter().chain(&self.old).filter_map(candidate).collect();
@@ -316,17 +341,17 @@ impl Registry {
     }
 
     /// The operator has configured a channel of this name anew.
-    pub fn configured(&self, name: &str, kind: Option<&'static str>, way: Way) {
-        self.known().insert(name.to_owned(), Known::new(kind, &Ok(way)));
+    pub fn configured(&self, name: &str, settings: &Settings, way: Way) {
+        self.known().insert(name.to_owned(), Known::new(settings, &Ok(way)));
     }
 
-    /// There is or was a channel of this name, configured or not: what is to be said there waits for it.
+    /// A channel of this name is or was served, configured or not: what is to be said there waits for it.
     pub fn know(&self, name: &str) {
         let unknown = || {
             let why = format!("channel {name} is not configured, and not served now");
-            Known { kind: None, channel: Err(why), receives: true }
+            Known::of_no_kind(Err(why), true)
         };
-        self.known().entry(name.to_owned()).or_insert_with(unknown);
+        self.known().entry(name.to_owned()).or_insert_with(unknown).was_served = true;
     }
 
     /// How a channel is, and the last sentence about it: of one that is not served, why it cannot be, if that is known.

@@ -184,17 +184,29 @@ impl Work {
     /// Tells the source what is done with, whenever something is.
     async fn acknowledge(&self, doing: &watch::Sender<Doing>) -> Trouble {
         let mut replies = self.bridge.replies();
+        // Each reason is told once, however often it is tried again.
+        let mut told = None;
         loop {
             match self.acknowledge_once(doing).await {
-                Ok(()) => {}
+                Ok(()) => told = None,
                 // Only the telling waits: messages go on coming in.
-                Err(Trouble::Again { after, .. }) => {
+                Err(Trouble::Again { after, why }) => {
+                    if told.as_ref() != Some(&why) {
+                        let channel = self.name().as_str();
+                        tracing::warn!(
+                            channel,
+                            why,
+                            "the source cannot be told what is done with; it is tried again"
+                        );
+                        told = Some(why);
+                    }
                     tokio::time::sleep(after.unwrap_or(ACKNOWLEDGE_AGAIN)).await;
                     continue;
                 }
                 Err(trouble) => return trouble,
             }
-            let _ = tokio::time::timeout(LOOK_AGAIN, replies.changed()).await;
+            // Without news it is looked all the same.
+            tokio::time::timeout(LOOK_AGAIN, replies.changed()).await.ok();
             tokio::time::sleep(GATHER).await;
         }
     }

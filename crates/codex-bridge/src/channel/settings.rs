@@ -31,18 +31,25 @@ pub struct Kind {
     pub name: &'static str,
     /// What it reads from the environment where its settings say nothing.
     pub variables: &'static [&'static str],
+    /// Whether people and agents can write to a channel of it.
+    pub receives: bool,
     read: fn(ValueDeserializer<'_>) -> Result<Arc<dyn Platform>, Error>,
 }
 
 impl Kind {
     /// The kind with these settings.
     pub const fn of<S: Platform + DeserializeOwned>(name: &'static str) -> Self {
-        Self { name, variables: &[], read: |table| Ok(Arc::new(S::deserialize(table)?)) }
+        Self { name, variables: &[], receives: true, read: |table| Ok(Arc::new(S::deserialize(table)?)) }
     }
 
     /// The same, which reads these variables.
     pub const fn reading(self, variables: &'static [&'static str]) -> Self {
         Self { variables, ..self }
+    }
+
+    /// The same, by which nothing ever comes in.
+    pub const fn only_sending(self) -> Self {
+        Self { receives: false, ..self }
     }
 
     /// The kind of this name.
@@ -67,6 +74,8 @@ pub struct Settings {
     pub has_type: bool,
     /// Whether the settings of its platform stand in a table of their own.
     pub has_own_table: bool,
+    /// Further tables of platforms, which were never used.
+    pub unused_tables: Vec<&'static str>,
 }
 
 /// What every channel has. All but `manual` is about what comes in.
@@ -208,6 +217,9 @@ impl Settings {
         let old = OLD_TABLES.into_iter().find(|(key, _)| told.is_none() && own.contains_key(*key));
         let in_its_own = old.and_then(|(key, kind)| Some((Kind::named(kind)?, own.remove(key)?)));
         let (has_type, has_own_table) = (told.is_some(), in_its_own.is_some());
+        // Of several, the first one always counted.
+        let further = OLD_TABLES.into_iter().filter(|_| has_own_table);
+        let unused_tables = further.filter_map(|(key, _)| own.remove(key).map(|_| key)).collect();
         let of_kind = match (in_its_own, told.or_else(|| Kind::named(name))) {
             (None, Some(kind)) => Self::of_kind(kind, Spanned::new(span, own))?,
             (_, None) | (Some(_), _) if !own.is_empty() => {
@@ -220,7 +232,7 @@ impl Settings {
             (Some((kind, old)), _) => Self::of_kind(kind, table(old)?)?,
             (None, None) => Self::default(),
         };
-        Ok(Self { common, has_type, has_own_table, ..of_kind })
+        Ok(Self { common, has_type, has_own_table, unused_tables, ..of_kind })
     }
 
     /// The name of its kind, if it has one.

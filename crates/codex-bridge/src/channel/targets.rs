@@ -30,6 +30,12 @@ pub struct Candidate<'a> {
     pub channel: Result<Arc<dyn Channel>, String>,
     /// Whether it has to be served before anything is said there.
     pub receives: bool,
+    /// Whether it was served once and, by its kind, can be again, however it is configured now.
+    pub was_served: bool,
+    /// Whether its kind can receive.
+    pub can_receive: bool,
+    /// Whether it is configured in the old spelling.
+    pub has_own_table: bool,
 }
 
 impl Candidate<'_> {
@@ -41,11 +47,24 @@ impl Candidate<'_> {
     /// name the place.
     fn fits(&self, is_said_there: bool) -> bool {
         match &self.channel {
-            Ok(channel) if is_said_there => channel.reaches(self.place),
+            // Its conversations are from when it was served: their words wait until it is served again.
+            _ if is_said_there && self.was_served && !self.receives => true,
+            Ok(channel) if is_said_there && self.receives => channel.reaches(self.place),
             Ok(channel) => channel.check_place(self.place).is_ok(),
             // How it is configured may be put right; what it was asked waits for that.
             Err(_) => self.receives && is_said_there,
         }
+    }
+
+    /// Whether `[notify]` comes first: in the old spelling, a bot sent only to numbers, and only if somebody may write to it.
+    fn yields(&self, is_said_there: bool) -> bool {
+        self.has_own_table && (self.place.starts_with('@') || (!self.receives && !is_said_there))
+    }
+
+    /// Whether something waits until a channel that only sends by the file is run for people. One that never was has no
+    /// conversations: it gets only the replies of hooks, to places that callers may name.
+    fn waits(&self, is_said_there: bool, fits: bool) -> bool {
+        (self.was_served && (is_said_there || !fits)) || (self.can_receive && is_said_there && !fits)
     }
 }
 
@@ -73,19 +92,20 @@ impl Registry {
             Content::Asks(asks) => asks.in_conversation,
             Content::Rest(_) | Content::Test => false,
         };
-        let candidates = self.candidates(target);
+        let mut candidates = self.candidates(target);
+        candidates.sort_by_key(|one| one.yields(is_said_there));
         let fitting = candidates.iter().find(|one| one.fits(is_said_there));
-        match (fitting.or(candidates.first()), fitting) {
-            (None, _) => Way::None(nowhere(target)),
-            (Some(chosen), _) if chosen.receives => {
+        let fits = fitting.is_some();
+        let Some(chosen) = fitting.or(candidates.first()) else { return Way::None(nowhere(target)) };
+        match &chosen.channel {
+            _ if chosen.receives => {
                 let served = self.channel(&chosen.name);
                 served.map_or(Way::Resting, |channel| Way::Channel(channel, chosen.place))
             }
-            (Some(Candidate { channel: Ok(channel), place, .. }), Some(_)) => {
-                Way::Channel(channel.clone(), place)
-            }
+            _ if chosen.waits(is_said_there, fits) => Way::Resting,
+            Ok(channel) if fits => Way::Channel(channel.clone(), chosen.place),
             // The configuration has changed since; once it is put right, somebody can retry it.
-            (Some(chosen), _) => Way::None(chosen.check().err().unwrap_or_else(|| nowhere(target))),
+            _ => Way::None(chosen.check().err().unwrap_or_else(|| nowhere(target))),
         }
     }
 }

@@ -104,6 +104,9 @@ impl Telegram {
     /// As configured, or what is missing. `allow` are those who may write.
     pub fn new(name: &str, settings: &Settings, allow: &[String], env: Env<'_>) -> Result<Self, String> {
         let token = Secret::or_variable(settings.token.as_ref(), TOKEN).reveal(env)?;
+        if token.is_empty() {
+            return Err("it has no token".to_owned());
+        }
         let api_base = settings.api_base.clone().or_else(|| env(API_BASE)).filter(|base| !base.is_empty());
         let people = allow.iter().map(|one| user(one)).collect::<Result<Vec<String>, String>>()?;
         let listed = settings.chat.iter().chain(&settings.chats);

@@ -56,7 +56,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     paths.prepare()?;
     let _held = lock::hold(&paths)?;
     let file = hosts::load(&paths)?;
-    log::start(&file.log, &Redactor::default());
+    let _log = log::start(&file.log.without_spans(), &Redactor::default());
     let service = Service::new(options(&paths, &file, &args.listen, serves)?);
     let listener = listen(&args.listen)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::internal)?;

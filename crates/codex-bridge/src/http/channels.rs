@@ -110,7 +110,7 @@ fn open_anew(app: &App, wanted: &RunChannel) -> Result<Service, Failure> {
     let file = config::load(&app.paths)?;
     let service = open(app, &file, wanted)?;
     if let Some(settings) = file.channels.get(&wanted.name) {
-        app.channels.configured(&wanted.name, settings.kind(), Way::Receives(Box::new(service.clone())));
+        app.channels.configured(&wanted.name, settings, Way::Receives(Box::new(service.clone())));
     }
     Ok(service)
 }

@@ -4,7 +4,6 @@
 //! collector does not take, are dropped, counted and told in the log. Written by hand, since the format is small and stable:
 //! the OpenTelemetry SDK is 20 more crates, and would need an HTTP client and a place for the redactor all the same.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -51,7 +50,7 @@ pub fn open(address: &str, redactor: Redactor) -> (Spans, Exporter) {
     if let Err(error) = spawned {
         warn!(%error, "no spans are exported: the thread for them cannot be started");
     }
-    (Spans { queue: queue.clone(), dropped, ids: RandomState::new(), redactor }, Exporter(queue))
+    (Spans { queue: queue.clone(), dropped, redactor }, Exporter(queue))
 }
 
 fn agent() -> Agent {
@@ -77,7 +76,6 @@ impl Exporter {
 pub struct Spans {
     queue: SyncSender<Message>,
     dropped: Arc<AtomicU64>,
-    ids: RandomState,
     redactor: Redactor,
 }
 
@@ -99,16 +97,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
         let parent = span
             .parent()
             .and_then(|parent| parent.extensions().get::<Open>().map(|open| (open.trace_id, open.span_id)));
-        let started = now_ns();
-        let random = |salt: u8| self.ids.hash_one((id.into_u64(), started, salt)).max(1);
         let mut fields = Fields::default();
         attributes.record(&mut fields);
         span.extensions_mut().insert(Open {
-            trace_id: parent
-                .map_or_else(|| u128::from(random(1)) << 64 | u128::from(random(2)), |(id, _)| id),
-            span_id: random(3),
+            // An id of zeros means none.
+            trace_id: parent.map_or_else(|| rand::random::<u128>().max(1), |(id, _)| id),
+            span_id: rand::random::<u64>().max(1),
             parent_id: parent.map(|(_, id)| id),
-            started,
+            started: now_ns(),
             fields,
         });
     }

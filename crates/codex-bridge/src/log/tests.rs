@@ -31,7 +31,7 @@ fn logged(format: Format, filter: &str, happens: impl FnOnce()) -> String {
         move || written.clone()
     };
     let lines = Lines::new(format, redactor, open);
-    let subscriber = Registry::default().with(super::written(format, EnvFilter::new(filter), lines));
+    let subscriber = Registry::default().with(super::written(format, filter, lines));
     tracing::subscriber::with_default(subscriber, happens);
     let bytes = written.0.lock().unwrap().clone();
     String::from_utf8(bytes).unwrap()
@@ -83,9 +83,22 @@ fn the_filter_says_what_is_written_and_the_context_stays() {
 }
 
 #[test]
+fn the_mcp_library_tells_of_calls_only_if_it_is_named() {
+    let happens = || {
+        tracing::debug!(target: "rmcp::service", "a prompt");
+        warn!(target: "rmcp::service", "a warning");
+        tracing::debug!("ours");
+    };
+    let text = logged(Format::Text, "debug", happens);
+    assert!(text.contains("a warning") && text.contains("ours") && !text.contains("a prompt"), "{text}");
+    assert!(!logged(Format::Text, "error", happens).contains("a warning"));
+    assert!(logged(Format::Text, "info,rmcp=debug", happens).contains("a prompt"));
+}
+
+#[test]
 fn what_nobody_wants_costs_nothing() {
     let lines = Lines::new(Format::Text, Redactor::default(), io::sink);
-    let written = super::written(Format::Text, EnvFilter::new("info"), lines);
+    let written = super::written(Format::Text, "info", lines);
     let hint = tracing::Subscriber::max_level_hint(&Registry::default().with(written));
     assert_eq!(hint, Some(LevelFilter::INFO));
 }

@@ -206,7 +206,11 @@ impl Asked {
         self.forget(request_id);
         for (id, _) in closed {
             // Best effort: whoever answers it all the same is told that it was too late.
-            let _ = api.post(&api.of_workspace(&format!("requests/{id}/cancel")), &json!({})).await;
+            let cancelled = api.post(&api.of_workspace(&format!("requests/{id}/cancel")), &json!({})).await;
+            if let Err(error) = cancelled {
+                let request = request_id.as_str();
+                tracing::warn!(request, %error, "a request that is no longer open stays on the canvas");
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ use redact::plain::plain;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::channel::exec::Group;
@@ -113,7 +114,9 @@ impl Process {
     /// Tells something that needs no answer; one that takes nothing now does without.
     pub fn notify(&self, method: &str, params: &Value) {
         let line = json!({ "jsonrpc": "2.0", "method": method, "params": params });
-        let _ = self.lines.try_send(line.to_string());
+        if let Err(error) = self.lines.try_send(line.to_string()) {
+            tracing::debug!(method, %error, "a plugin was not told");
+        }
     }
 
     /// Answers a call of the plugin's.
@@ -138,7 +141,10 @@ impl Process {
 
     async fn write(&self, line: Value) {
         // One that ended meanwhile says everything again in its next life.
-        let _ = self.lines.send_timeout(line.to_string(), LAST_MOMENTS).await;
+        let sent = self.lines.send_timeout(line.to_string(), LAST_MOMENTS).await;
+        if let Err(SendTimeoutError::Timeout(_)) = sent {
+            tracing::warn!(id = %line["id"], "a plugin that reads nothing got no answer to what it said");
+        }
     }
 
     /// What it says next, and what else is there already; or why there will be nothing more.
@@ -189,7 +195,8 @@ async fn write(mut stdin: ChildStdin, mut lines: mpsc::Receiver<String>) {
             return;
         }
     }
-    let _ = stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"shutdown\"}\n").await;
+    // One that has ended already need not be told.
+    stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"shutdown\"}\n").await.ok();
 }
 
 /// One line, without its end; none at the end of all.
@@ -230,7 +237,7 @@ async fn read(
         } else if let Some(waiting) = message["id"].as_u64().and_then(|id| locked(&pending).remove(&id)) {
             let error = message.get("error").filter(|error| !error.is_null()).cloned();
             // Whoever asked may have given up.
-            let _ = waiting.send(error.map_or_else(|| Ok(message["result"].take()), Err));
+            waiting.send(error.map_or_else(|| Ok(message["result"].take()), Err)).ok();
         }
     }
 }
@@ -248,13 +255,14 @@ async fn keep(
         _ = stopping => None,
     };
     if why.is_none() {
-        // Its stdin is closed, or it has closed its stdout: a moment to end by itself.
-        let _ = tokio::time::timeout(LAST_MOMENTS, child.wait()).await;
+        // Its stdin is closed, or it has closed its stdout: a moment to end by itself. Then it is ended.
+        tokio::time::timeout(LAST_MOMENTS, child.wait()).await.ok();
     }
     drop(group);
     let status = child.wait().await;
     let how = || status.map_or_else(|error| error.to_string(), |status| format!("it ended with {status}"));
-    let _ = ended.send(Some(why.unwrap_or_else(how)));
+    // Nobody may be left who wants to know.
+    ended.send(Some(why.unwrap_or_else(how))).ok();
 }
 
 /// Until the end: whoever writes to a pipe that nobody reads ends by it. A line that is too long is only begun.

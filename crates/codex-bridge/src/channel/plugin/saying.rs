@@ -29,7 +29,15 @@ impl Plugin {
                 asking.text = text::appended(&asking.text, note, can.limit());
                 let edit = json!({ "message_id": asking.message_id, "text": asking.text, "actions": asking.actions });
                 // Best effort: a tap on what is left says the same.
-                let _ = process.call("edit", edit, READY).await;
+                if let Err(error) = process.call("edit", edit, READY).await {
+                    let request = request_id.as_str();
+                    tracing::warn!(
+                        channel = self.name,
+                        request,
+                        ?error,
+                        "what is no longer open is still shown"
+                    );
+                }
             }
             self.remember(|memory| {
                 memory.asking.retain(|one| one.message_id != asking.message_id);
@@ -86,7 +94,9 @@ impl Plugin {
                 if let Some(message_id) = shown.message_id.as_ref().filter(|_| shown.text != text) {
                     let edit = json!({ "message_id": message_id, "text": text, "actions": [] });
                     // Best effort: the next one says more.
-                    let _ = process.call("edit", edit, READY).await;
+                    if let Err(error) = process.call("edit", edit, READY).await {
+                        tracing::debug!(channel = self.name, ?error, "how a turn stands could not be shown");
+                    }
                 }
                 shown.message_id
             }

@@ -50,7 +50,9 @@ fn a_secret_comes_from_the_file_or_the_environment_and_its_lack_is_told() {
         let unset = why(&telegram("token_env = \"UNSET\""), "telegram");
         assert!(unset.contains("the variable UNSET is not set"), "{unset}");
         let none = why(&telegram(""), "telegram");
-        assert!(none.contains("TELEGRAM_BOT_TOKEN is not set"), "{none}");
+        let expected =
+            if head == "[notify.telegram]" { "it has no token" } else { "TELEGRAM_BOT_TOKEN is not set" };
+        assert!(none.contains(expected), "{none}");
     }
     assert_eq!(why(&registry(""), "telegram"), "it is not configured");
     assert_eq!(why(&registry(""), "pigeon:roof"), "there is no such platform");
@@ -225,4 +227,84 @@ fn one_bot_sends_and_receives_and_one_that_nobody_writes_to_only_sends() {
     }
     assert!(sends.only_sends("ops") && !both.only_sends("ops"));
     assert!(sends.check("ops:42").is_err() && both.check("ops:42").is_ok());
+}
+
+#[test]
+fn the_words_of_a_conversation_wait_for_a_channel_that_only_sends_by_the_file() {
+    let registry = registry(
+        "[channels.telegram]\nmanual = true\n[channels.telegram.telegram]\ntoken = \"4711:token\"\nchats = [-5]\n\
+         [channels.ci]\ntype = \"webhook\"\nurl = \"http://x/\"\n",
+    );
+    let rests = |target: &str, occasion: Occasion| {
+        let way = registry.way(target, &notice(occasion));
+        assert!(!matches!(way, Way::None(_)), "{target} {occasion:?}");
+        matches!(way, Way::Resting)
+    };
+    assert!(rests("telegram:42", Occasion::Reply), "somebody who was named with --allow wrote there");
+    assert!(!rests("telegram:-5", Occasion::Reply), "nobody wrote there: a hook's reply");
+    registry.know("telegram");
+    for target in ["telegram:42", "telegram:-5"] {
+        assert!(rests(target, Occasion::Reply), "{target}");
+    }
+    assert!(rests("telegram:42", Occasion::Completed), "it was accepted while the channel was served");
+    assert!(!rests("telegram:-5", Occasion::Completed));
+    registry.know("ci");
+    assert!(!rests("ci", Occasion::Reply), "a hook's reply, though the name was another kind's once");
+}
+
+#[test]
+fn in_the_old_spelling_names_and_chats_keep_the_bot_that_told_them() {
+    let notify = "[notify.telegram]\ntoken = \"4712:token\"\nchats = [\"@ops\", -5]\n";
+    let old = |allow: &str| {
+        format!(
+            "[channels.telegram]\n{allow}[channels.telegram.telegram]\ntoken = \"4711:token\"\n\
+             chats = [\"@ops\", -5]\n{notify}"
+        )
+    };
+    let receiving = registry(&old("allow = [\"42\"]\n"));
+    let rests = |target: &str, occasion| matches!(receiving.way(target, &notice(occasion)), Way::Resting);
+    assert!(!rests("telegram:@ops", Occasion::Completed) && !rests("telegram:@ops", Occasion::Reply));
+    assert!(rests("telegram:-5", Occasion::Completed) && rests("telegram:-5", Occasion::Reply));
+    let sending = registry(&old(""));
+    for target in ["telegram:@ops", "telegram:-5"] {
+        let Way::Channel(chosen, _) = sending.way(target, &notice(Occasion::Completed)) else {
+            panic!("{target}")
+        };
+        let of_notify = sending.candidates(target).into_iter().find(|one| !one.can_receive).unwrap();
+        assert!(Arc::ptr_eq(&chosen, &of_notify.channel.unwrap()), "{target}");
+    }
+}
+
+#[test]
+fn of_two_old_tables_the_first_counts_and_the_other_is_told() {
+    let (channels, notify) = read(
+        "[channels.x]\nallow = [\"42\"]\n[channels.x.webhook]\nsecret = \"left over\"\n\
+         [channels.x.telegram]\ntoken = \"4711:token\"\n",
+    );
+    assert_eq!(channels["x"].kind(), Some("telegram"));
+    let hints = old::hints(&notify, &channels);
+    assert!(hints.iter().any(|hint| hint.starts_with("[channels.x.webhook] is not used")), "{hints:?}");
+}
+
+#[test]
+fn a_channel_that_was_served_is_waited_for_by_whatever_type_it_is_named() {
+    let registry = two_bots();
+    assert!(matches!(registry.way("plugin:echo:room", &notice(Occasion::Completed)), Way::None(_)));
+    registry.know("echo");
+    for target in ["plugin:echo:room", "molecule:echo:room", "echo:room", "plugin:telegram:42"] {
+        assert!(matches!(registry.way(target, &notice(Occasion::Completed)), Way::Resting), "{target}");
+    }
+    assert!(registry.check("plugin:telegram:42").is_ok() && registry.check("exec:telegram:42").is_err());
+}
+
+#[test]
+fn what_a_kind_cannot_do_is_not_waited_for() {
+    let registry = registry(
+        "[channels.ci]\ntype = \"webhook\"\nurl_env = \"UNSET\"\n\
+         [channels.bot]\ntype = \"telegram\"\ntoken_env = \"UNSET\"\nallow = [\"42\"]\n",
+    );
+    let Way::None(why) = registry.way("ci", &notice(Occasion::Completed)) else { panic!("it only sends") };
+    assert!(why.contains("the variable UNSET is not set"), "{why}");
+    assert!(registry.only_sends("ci") && !registry.only_sends("bot"));
+    assert!(matches!(registry.way("bot:42", &notice(Occasion::Completed)), Way::Resting));
 }

@@ -175,6 +175,8 @@ impl Telegram {
         if !text.is_empty() {
             (body["text"], body["show_alert"]) = (text.into(), true.into());
         }
-        let _ = self.bot.call("answerCallbackQuery", &body).await;
+        if let Err(error) = self.bot.call("answerCallbackQuery", &body).await {
+            tracing::debug!(channel = self.name, %error, "whoever tapped could not be told");
+        }
     }
 }

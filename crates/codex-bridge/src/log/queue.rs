@@ -1,0 +1,178 @@
+//! Takes lines of the log to where they are written, on a thread of their own: a stderr that nobody reads, or that is slow,
+//! holds up nobody who logs. Lines that find no room are dropped and counted, and the log tells how many.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::Format;
+
+/// Bytes that wait to be written.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// Lines on their way. Each clone leads to the same thread.
+#[derive(Clone, Default)]
+pub struct Queue(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: VecDeque<Vec<u8>>,
+    bytes: usize,
+    dropped: u64,
+    /// Whether lines that were taken from here are being written.
+    is_writing: bool,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.dropped == 0
+    }
+}
+
+impl Queue {
+    /// Writes to `to` from here on, for the rest of the process.
+    pub fn open(format: Format, to: impl Write + Send + 'static) -> Self {
+        let queue = Self::default();
+        let of_thread = queue.clone();
+        let spawned =
+            std::thread::Builder::new().name("log".to_owned()).spawn(move || of_thread.run(format, to));
+        if let Err(error) = spawned {
+            // Without the thread there is no log to tell it in.
+            writeln!(io::stderr(), "nothing is logged: the thread for it cannot be started: {error}").ok();
+        }
+        queue
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, format: Format, mut to: impl Write) {
+        loop {
+            let waiting = self.0.changed.wait_while(self.waiting(), |waiting| waiting.is_empty());
+            let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+            let lines = std::mem::take(&mut waiting.lines);
+            let dropped = std::mem::take(&mut waiting.dropped);
+            (waiting.bytes, waiting.is_writing) = (0, true);
+            drop(waiting);
+            let told = (dropped > 0).then(|| told(format, dropped).into_bytes());
+            for line in lines.into_iter().chain(told) {
+                // A log that cannot be written has nowhere to be told.
+                to.write_all(&line).ok();
+            }
+            to.flush().ok();
+            self.waiting().is_writing = false;
+            self.0.changed.notify_all();
+        }
+    }
+
+    /// Waits until all lines are written, so long at most.
+    pub fn flush(&self, limit: Duration) {
+        let is_left = |waiting: &mut Waiting| waiting.is_writing || !waiting.is_empty();
+        // What is not written by then is lost with the program.
+        self.0.changed.wait_timeout_while(self.waiting(), limit, is_left).ok();
+    }
+}
+
+/// One line for each write. Never waits.
+impl Write for Queue {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut waiting = self.waiting();
+        if waiting.bytes + line.len() > MAX_BYTES {
+            waiting.dropped += 1;
+        } else {
+            waiting.bytes += line.len();
+            waiting.lines.push_back(line.to_vec());
+        }
+        drop(waiting);
+        self.0.changed.notify_all();
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Written here and not with `warn!`, which would find no room either.
+fn told(format: Format, dropped: u64) -> String {
+    let (at, target) = (Timestamp::now(), module_path!());
+    let message = "lines of the log were dropped: they are not read as fast as they are written";
+    match format {
+        Format::Text => format!("{at:.6}  WARN {target}: {message} dropped={dropped}\n"),
+        Format::Json => {
+            let fields = json!({ "message": message, "dropped": dropped });
+            let at = format!("{at:.6}");
+            json!({ "timestamp": at, "level": "WARN", "fields": fields, "target": target }).to_string() + "\n"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::{Duration, Instant};
+
+    use serde_json::Value;
+
+    use super::{Format, MAX_BYTES, Queue};
+
+    /// Somebody who reads nothing until they are told to.
+    struct Slow {
+        may_read: Receiver<()>,
+        read: Sender<Vec<u8>>,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // An error means that they read from now on.
+            self.may_read.recv().ok();
+            self.read.send(bytes.to_vec()).unwrap();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn whoever_logs_waits_for_no_reader_and_what_is_dropped_is_told() {
+        for format in [Format::Text, Format::Json] {
+            let ((go, may_read), (read, written)) = (channel(), channel());
+            let mut queue = Queue::open(format, Slow { may_read, read });
+            let (line, began) = (vec![b'x'; 64 * 1024], Instant::now());
+            let count = 4 * MAX_BYTES / line.len();
+            for _ in 0..count {
+                queue.write_all(&line).unwrap();
+            }
+            queue.flush(Duration::from_millis(50));
+            assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+            drop(go);
+            queue.flush(Duration::from_mins(1));
+            let written: Vec<_> = written.try_iter().collect();
+            let (told, lines): (Vec<_>, Vec<_>) = written.into_iter().partition(|one| *one != line);
+            let text = String::from_utf8(told.concat()).unwrap();
+            let dropped = count - lines.len();
+            assert!(dropped > 0 && lines.len() >= MAX_BYTES / line.len(), "{dropped}");
+            if format == Format::Json {
+                let told: Value = serde_json::from_str(text.trim_end()).unwrap();
+                assert_eq!((&told["fields"]["dropped"], &told["level"]), (&dropped.into(), &"WARN".into()));
+            } else {
+                assert!(text.contains(" WARN codex_bridge::log"), "{text}");
+                assert!(text.ends_with(&format!(" dropped={dropped}\n")), "{text}");
+            }
+        }
+    }
+}
