@@ -29,7 +29,8 @@ pub(crate) fn hit(name: &str) {
         && armed.name == name
         && armed.hits.fetch_add(1, Ordering::SeqCst) == armed.skip
     {
-        tracing::error!("failpoint {name}: the program dies here, as it was told to");
+        // Written here and not by the log, whose thread dies with the program.
+        eprintln!("failpoint {name}: the program dies here, as it was told to");
         std::process::abort();
     }
 }

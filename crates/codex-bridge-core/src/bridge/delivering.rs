@@ -265,7 +265,7 @@ impl Inner {
         others.retain(|other| other.id != delivery.id);
         // What was told of a request that was given up since, and is open again, does not count.
         let tells_of = |other: &Delivery, request: &RequestRecord| {
-            other.created_at >= request.created_at && other.notice.tells_of(&request.request_id)
+            other.updated_at >= request.created_at && other.notice.tells_of(&request.request_id)
         };
         open.retain(|request| !others.iter().any(|other| tells_of(other, request)));
         if was_tried {
