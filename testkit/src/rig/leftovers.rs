@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long processes have to end by themselves.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 const POLL_EVERY: Duration = Duration::from_millis(10);
+const LEFT_BEHIND: &str = "processes were left behind and killed:";
 
 /// Watches over a directory: when dropped, no process may have anything to do with it.
 ///
@@ -25,6 +26,7 @@ struct Leftover {
     pid: i32,
     command: String,
     because: &'static str,
+    kin: String,
 }
 
 impl Leftovers {
@@ -36,11 +38,10 @@ impl Leftovers {
     /// Waits for the processes of the directory to end; those that do not are killed and fail the test.
     pub async fn assert_none(&self) {
         let began = Instant::now();
-        while !self.find().is_empty() && began.elapsed() < PATIENCE {
+        while !self.find().is_empty() {
+            assert!(began.elapsed() < PATIENCE, "{LEFT_BEHIND}\n{}", self.kill().join("\n"));
             tokio::time::sleep(POLL_EVERY).await;
         }
-        let killed = self.kill();
-        assert!(killed.is_empty(), "processes were left behind and killed:\n{}", killed.join("\n"));
     }
 
     /// Kills what is there, again and again since the dying may have children, and says what it was.
@@ -56,7 +57,8 @@ impl Leftovers {
                 if let Some(pid) = Pid::from_raw(leftover.pid) {
                     let _ = kill_process(pid, Signal::KILL);
                 }
-                let said = format!("{} {} ({})", leftover.pid, leftover.command, leftover.because);
+                let said =
+                    format!("{} {} ({}; {})", leftover.pid, leftover.command, leftover.because, leftover.kin);
                 if !killed.contains(&said) {
                     killed.push(said);
                 }
@@ -77,8 +79,13 @@ impl Leftovers {
         let because = self.connection(&proc)?;
         let command = fs::read(proc.join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ").trim_end().to_owned();
+        // state, parent, group and session: how it came to be left behind
+        let stat = fs::read_to_string(proc.join("stat")).unwrap_or_default();
+        let stat = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let kin: Vec<&str> = stat.split_whitespace().take(4).collect();
+        let kin = kin.join(" ");
         // what has become a zombie in between has no command line any more
-        (!command.is_empty()).then_some(Leftover { pid, command, because })
+        (!command.is_empty()).then_some(Leftover { pid, command, because, kin })
     }
 
     fn connection(&self, proc: &Path) -> Option<&'static str> {
@@ -108,12 +115,14 @@ impl Leftovers {
 impl Drop for Leftovers {
     fn drop(&mut self) {
         let began = Instant::now();
-        while !self.find().is_empty() && began.elapsed() < PATIENCE && !std::thread::panicking() {
+        while !self.find().is_empty() {
+            if std::thread::panicking() {
+                self.kill();
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{LEFT_BEHIND}\n{}", self.kill().join("\n"));
             std::thread::sleep(POLL_EVERY);
         }
-        let killed = self.kill();
-        let all_ended = killed.is_empty() || std::thread::panicking();
-        assert!(all_ended, "processes were left behind and killed:\n{}", killed.join("\n"));
     }
 }
 

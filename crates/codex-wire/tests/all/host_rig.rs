@@ -156,11 +156,12 @@ pub async fn start_children(host: &Host, home: &Home) -> Children {
         all.find(|process| {
             let stat = process::stat(process.pid);
             let line = process::command_line(process.pid);
-            line.is_some_and(|line| line.contains(text))
+            line.is_some_and(|line| line.starts_with(text))
                 && stat.is_some_and(|stat| (stat.session == keeper) == in_session)
         })
     };
-    let both = || below("while :", true).zip(below("sleep 600", false));
+    // The command's own child: once it runs, the shell above it has set its trap.
+    let both = || below("sh -c trap '' HUP TERM INT", true).zip(below("sleep 600", false));
     wait_until(LONG, "an MCP server in the session and a command in its own", || both().is_some()).await;
     let (mcp_server, command) = both().unwrap();
     Children { mcp_server, command, _client: client }
