@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long processes have to end by themselves.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(10);
 const POLL_EVERY: Duration = Duration::from_millis(10);
 const LEFT_BEHIND: &str = "processes were left behind and killed:";
 
@@ -57,8 +57,10 @@ impl Leftovers {
                 if let Some(pid) = Pid::from_raw(leftover.pid) {
                     let _ = kill_process(pid, Signal::KILL);
                 }
-                let said =
-                    format!("{} {} ({}; {})", leftover.pid, leftover.command, leftover.because, leftover.kin);
+                let said = format!(
+                    "{} {} ({}) [{}]",
+                    leftover.pid, leftover.command, leftover.because, leftover.kin
+                );
                 if !killed.contains(&said) {
                     killed.push(said);
                 }
