@@ -12,16 +12,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::accounts::Accounts;
 use crate::config::Config;
-use crate::desk;
 use crate::event::{Line, NewEvent, Seq, StateChanged};
 use crate::host_rules::HostRules;
 use crate::hosts::{Hosts, Processes};
-pub use crate::inbox::strangers::Knock;
 use crate::outbox;
 use crate::outbox::notice::TurnFacts;
 use crate::queue::{Queue, Ticket};
+use crate::refusal::{Forbidden, Refusal};
 use crate::request::{RequestName, RequestRecord};
-use crate::runner;
 use crate::seal;
 use crate::store::{self, Store, Write};
 use crate::task::{Limits, Parked, Settings, ShownStatus, Status, Task, TaskId, TimeMs};
@@ -30,20 +28,16 @@ use crate::trust::Trust;
 
 mod answering;
 mod changing;
-mod channel_records;
 mod counting;
 mod delivering;
 mod forking;
 mod handing;
-mod inbox_effects;
-mod inbox_facts;
-mod inbox_loop;
 mod looking;
-mod message_intake;
 mod news;
 mod recovery;
 mod releasing;
 mod resuming;
+mod runner;
 mod starting;
 mod telling;
 mod tokens;
@@ -53,7 +47,6 @@ mod upkeep;
 
 use changing::Spawned;
 use delivering::Outbox;
-use inbox_loop::Inbox;
 use news::Newsroom;
 
 pub(crate) use crate::decision::in_words;
@@ -62,7 +55,8 @@ pub use answering::Which;
 pub use counting::{Standing, Tally, Watchdog};
 pub use forking::NewBranch;
 pub use handing::Giver;
-pub use inbox_effects::{Button, Choice, Pending, Verdict};
+pub use handing::own_part;
+pub(crate) use handing::{NESTED_AGENT, TOKEN};
 pub use news::{LiveKind, News, OpenText};
 pub(crate) use resuming::GO_ON;
 pub use telling::{Telling, TellingOutcome, Told};
@@ -81,7 +75,6 @@ pub struct Bridge {
 
 pub(crate) struct Inner {
     pub(crate) config: Config,
-    pub(crate) admission: desk::admission::Rules,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) key: seal::Key,
     pub(crate) hosts: Arc<dyn Hosts>,
@@ -91,8 +84,7 @@ pub(crate) struct Inner {
     resuming: Arc<tokio::sync::Notify>,
     runners: Mutex<HashMap<TaskId, mpsc::Sender<runner::Command>>>,
     pub(crate) news: Newsroom,
-    outbox: Outbox,
-    inbox: Inbox,
+    pub(crate) outbox: Outbox,
     tokens: tokens::Tokens,
     /// Whether nobody shall wait any longer.
     closing: watch::Sender<bool>,
@@ -165,10 +157,10 @@ impl TaskView {
 pub enum Error {
     /// The caller may not do it.
     #[error(transparent)]
-    Forbidden(#[from] desk::Forbidden),
+    Forbidden(#[from] Forbidden),
     /// The operator's rules refuse the work.
     #[error(transparent)]
-    NotAdmitted(#[from] desk::Refusal),
+    NotAdmitted(#[from] Refusal),
     /// Nobody decides so.
     #[error("{0}")]
     UnknownDecision(String),
@@ -294,7 +286,6 @@ impl Bridge {
     ) -> Result<Self, Error> {
         let tokens = store.tokens().await?;
         let inner = Inner {
-            admission: desk::admission::Rules::of(&config),
             queue: Mutex::new(Queue::new(config.max_running)),
             config,
             store,
@@ -305,7 +296,6 @@ impl Bridge {
             runners: Mutex::default(),
             news: Newsroom::new(),
             outbox: Outbox::default(),
-            inbox: Inbox::default(),
             tokens: tokens::Tokens::new(tokens),
             closing: watch::Sender::default(),
             tally: Tally::default(),
@@ -319,7 +309,6 @@ impl Bridge {
         bridge.inner.recover_outbox().await?;
         bridge.inner.tasks.spawn(upkeep::run(Arc::downgrade(&bridge.inner)));
         bridge.inner.tasks.spawn(delivering::run(Arc::downgrade(&bridge.inner)));
-        bridge.inner.tasks.spawn(inbox_loop::run(Arc::downgrade(&bridge.inner)));
         Ok(bridge)
     }
 
@@ -489,7 +478,7 @@ impl Bridge {
     /// A caller's own name for a request is kept as it is for as long as its task, and everybody may read it.
     fn check_name(&self, client_request_id: Option<&str>) -> Result<(), Error> {
         let Some(name) = client_request_id else { return Ok(()) };
-        let own = desk::own_part(name);
+        let own = own_part(name);
         if own.chars().count() > NAME_MAX_CHARS {
             return Err(Error::BadRequestName("is too long: use up to 255 characters"));
         }
@@ -512,6 +501,16 @@ impl Inner {
         self.runners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Has something go on by itself, until the bridge closes.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(work);
+    }
+
+    /// Whether a turn of the task is being driven.
+    pub(crate) fn has_runner(&self, id: &TaskId) -> bool {
+        self.runners().contains_key(id)
+    }
+
     fn runner(&self, id: &TaskId) -> Option<mpsc::Sender<runner::Command>> {
         self.runners().get(id).cloned()
     }
@@ -531,7 +530,7 @@ impl Inner {
             self.outbox.look();
         }
         if has_sent {
-            self.inbox.reply_is_out();
+            self.outbox.one_is_finished();
         }
         Ok(())
     }

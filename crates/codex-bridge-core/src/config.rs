@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex_session::{ApprovalPolicy, Escalations};
+use codex_session::{ApprovalMode, ApprovalPolicy, Escalations, Sandbox};
 use codex_wire::host::retirement::Limits as HostLimits;
 use codex_wire::host::{EnvPolicy, KeeperCommand, Reach};
 use redact::Redactor;
+use serde::Deserialize;
 
 use crate::clock::Clock;
-use crate::desk::Profile;
-use crate::login;
 use crate::outbox::Sender;
 use crate::place::Grounds;
 use crate::random::Random;
@@ -124,6 +123,12 @@ impl Config {
         trusted.chain(self.grounds.tools.iter().chain(ours).cloned()).collect()
     }
 
+    /// The home of Codex that a task uses: its own, else the operator's, else the one that Codex chooses by itself.
+    pub(crate) fn home_of(&self, own: Option<&PathBuf>) -> PathBuf {
+        let default = || self.parent_env.get("HOME").map(|home| Path::new(home).join(".codex"));
+        own.or(self.codex_home.as_ref()).cloned().or_else(default).unwrap_or_default()
+    }
+
     /// The directory for temporary files of hosts, if it is set.
     pub(crate) fn temp_dir(&self) -> Option<PathBuf> {
         self.env.set.get("TMPDIR").or_else(|| self.parent_env.get("TMPDIR")).map(PathBuf::from)
@@ -139,9 +144,32 @@ impl Config {
 
     /// The bridge's own directories, and every home of Codex that a task could name.
     pub(crate) fn denied_paths(&self) -> Vec<PathBuf> {
-        let homes = self.other_homes.iter().cloned().chain([login::home(self, None)]);
+        let homes = self.other_homes.iter().cloned().chain([self.home_of(None)]);
         self.denied.iter().cloned().chain([self.hosts_dir.clone()]).chain(homes).collect()
     }
+}
+
+/// Settings under a name. Only here `danger-full-access` and `never` can be said.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Profile {
+    /// What commands may touch.
+    pub sandbox: Option<Sandbox>,
+    /// When Codex asks.
+    pub approval_policy: Option<ApprovalMode>,
+    /// The model.
+    pub model: Option<String>,
+    /// The reasoning effort.
+    pub effort: Option<String>,
+    /// Whether commands reach the network.
+    pub network: bool,
+    /// Directories beside the task's own that commands may write.
+    #[serde(deserialize_with = "crate::place::absolute_paths")]
+    pub writable_roots: Vec<PathBuf>,
+    /// What becomes of requests to leave the sandbox, whatever the configuration says for all tasks.
+    pub escalations: Option<Escalations>,
+    /// Whether agents may use the profile too, and not only people at the command line.
+    pub agents: bool,
 }
 
 /// What happens to a task whose host died under it.

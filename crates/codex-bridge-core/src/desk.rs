@@ -15,6 +15,7 @@ pub mod admission;
 mod caller;
 pub mod calls;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use codex_session::{Decision, SteerOutcome};
@@ -24,20 +25,21 @@ use redact::Redactor;
 use crate::bridge::{Bridge, Continued, DecisionReport, Error, NewBranch, TaskView, Telling, Told, Which};
 use crate::inbox::machine::ChatTurn;
 use crate::outbox::Delivery;
+use crate::refusal::{Refusal, Rule};
 use crate::request::{OpenedChanges, RequestName, RequestRecord};
 use crate::store::TaskFilter;
 use crate::task::{GiverKind, Task, TaskId};
 use crate::token::Role;
-use admission::{Rule, Rules};
+use admission::Rules;
 use calls::{Decide, Door, Fork, ONLY_REQUEST, Prompt, Start};
 
-pub use admission::{Profile, Refusal};
-pub use caller::{Caller, Forbidden, Least, Verb, own_part};
+pub use caller::{Caller, Least, Verb};
 
 /// The one way from the doors to the tasks. Cheap to clone.
 #[derive(Clone)]
 pub struct Desk {
     bridge: Bridge,
+    rules: Arc<Rules>,
 }
 
 /// What became of words that were added to a turn.
@@ -63,7 +65,8 @@ pub struct Revealed {
 impl Desk {
     /// The desk of a bridge.
     pub fn new(bridge: Bridge) -> Self {
-        Self { bridge }
+        let rules = Arc::new(Rules::of(&bridge.inner.config));
+        Self { bridge, rules }
     }
 
     /// What is behind the desk, for what no caller asks for: channels, upkeep, metrics.
@@ -73,7 +76,7 @@ impl Desk {
 
     /// The operator's rules for what callers may ask for.
     pub fn rules(&self) -> &Rules {
-        &self.bridge.inner.admission
+        &self.rules
     }
 
     /// Takes work. The same name gives the task that was started under it, whatever has become of its directory or of the

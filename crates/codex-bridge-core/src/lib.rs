@@ -4,6 +4,7 @@
 
 mod accounts;
 pub mod bridge;
+pub mod chats;
 pub mod clock;
 pub mod config;
 mod decision;
@@ -14,13 +15,12 @@ pub mod failpoint;
 mod host_rules;
 pub mod hosts;
 pub mod inbox;
-mod login;
 pub mod outbox;
 pub mod place;
 pub mod queue;
 pub mod random;
+pub mod refusal;
 pub mod request;
-mod runner;
 pub mod seal;
 pub mod skills;
 pub mod store;
@@ -30,5 +30,6 @@ pub mod token;
 pub mod trust;
 
 pub use bridge::{Bridge, NewTask, News, TaskView};
+pub use chats::Chats;
 pub use config::{Config, OnHostLoss};
 pub use desk::{Caller, Desk};

@@ -9,7 +9,7 @@ use codex_wire::text_id;
 use redact::Redactor;
 use serde::{Deserialize, Serialize};
 
-use crate::task::{TaskId, TimeMs};
+use crate::task::{ShownStatus, Status, TaskId, TimeMs};
 use crate::trust::Trust;
 
 /// The most that a request says, as JSON, for people to agree to it in a chat: a few messages of the tightest one.
@@ -169,5 +169,36 @@ impl RequestRecord {
         let lasts = matches!(decision, Decision::AcceptForSession | Decision::AcceptAlways);
         let is_wider = self.ask.escalation.is_some_and(Escalation::counts);
         !lasts || !is_wider || self.ask.kind == Kind::Permissions
+    }
+}
+
+/// What a button, or what a platform has in its place, is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Button {
+    /// The request.
+    pub request_id: RequestName,
+    /// How the digest of what was shown with it begins; empty where none was told.
+    pub digest: String,
+}
+
+impl Button {
+    /// How much of a digest a button has: some platforms leave room for little more.
+    pub const DIGEST_CHARS: usize = 16;
+
+    /// Reads `REQUEST.DIGEST`, which is how a request is named where people can see the name; or `REQUEST` alone.
+    pub fn named(name: &str) -> Self {
+        let (request_id, digest) = name.split_once('.').unwrap_or((name, ""));
+        Self { request_id: request_id.into(), digest: digest.to_owned() }
+    }
+}
+
+impl ShownStatus {
+    /// Where a task stands that has these open requests: a turn with open requests waits for them.
+    pub fn of(status: Status, open: &[RequestRecord]) -> Self {
+        if open.is_empty() || !matches!(status, Status::Working | Status::Starting) {
+            return Self::Stored(status);
+        }
+        let only_questions = open.iter().all(|request| request.ask.is_question());
+        if only_questions { Self::WaitingForUserInput } else { Self::WaitingForApproval }
     }
 }

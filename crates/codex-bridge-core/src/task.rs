@@ -10,7 +10,6 @@ use codex_wire::{Epoch, ThreadId, TurnId, text_id};
 use serde::{Deserialize, Serialize};
 
 use crate::place::Place;
-use crate::request::RequestRecord;
 use crate::trust::Trust;
 
 /// With less time than this nothing is done: the limit counts as reached.
@@ -163,15 +162,6 @@ pub enum ShownStatus {
 }
 
 impl ShownStatus {
-    /// Where a task stands that has these open requests: a turn with open requests waits for them.
-    pub fn of(status: Status, open: &[RequestRecord]) -> Self {
-        if open.is_empty() || !matches!(status, Status::Working | Status::Starting) {
-            return Self::Stored(status);
-        }
-        let only_questions = open.iter().all(|request| request.ask.is_question());
-        if only_questions { Self::WaitingForUserInput } else { Self::WaitingForApproval }
-    }
-
     /// All of them, in the order of a task's life.
     pub const ALL: [Self; 11] = [
         Self::Stored(Status::Queued),

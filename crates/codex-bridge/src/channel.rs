@@ -41,10 +41,11 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use codex_bridge_core::bridge::{Button, Choice, Verdict};
+use codex_bridge_core::chats::{Choice, Verdict};
 use codex_bridge_core::inbox::{Arrival, ConversationKey, Message, MessageId, Receipt, WhenFull};
 use codex_bridge_core::outbox::sender::Seen;
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
+use codex_bridge_core::request::Button;
 use codex_bridge_core::request::{RequestName, RequestRecord};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;

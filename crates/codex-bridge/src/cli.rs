@@ -10,6 +10,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::client::{Autostart, Client};
 use crate::failure::{Code, Failure};
+use crate::output;
 use crate::paths::Paths;
 
 mod answer;
@@ -37,7 +38,6 @@ mod lending;
 mod logs;
 mod man;
 mod mcp;
-pub mod output;
 mod prompt;
 mod ps;
 mod release;

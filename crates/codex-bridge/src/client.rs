@@ -36,8 +36,8 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::calls::{self, DELEGATE_HEADER, HOME_HEADER, percent_encoded, query};
-use crate::cli::output;
 use crate::failure::{Code, Failure, Problem, Wrapped};
+use crate::output;
 use crate::paths::Paths;
 use crate::view;
 

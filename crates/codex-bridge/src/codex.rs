@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use codex_binary::{Codex, Search, Support, find, pinned};
 
-use crate::cli::output;
 use crate::failure::{Code, Failure};
+use crate::output;
 use crate::tool_path;
 
 /// A codex that is known to work, run from a linked copy that no update can move away under a live host.

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use codex_bridge_core::config::PROMPT_LIMIT_BYTES;
-use codex_bridge_core::desk::Profile;
+use codex_bridge_core::config::Profile;
 use codex_bridge_core::trust::Trust;
 use codex_session::Escalations;
 use redact::Redactor;

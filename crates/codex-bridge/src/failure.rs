@@ -8,9 +8,9 @@ use std::fmt;
 
 use axum::http::StatusCode;
 use codex_bridge_core::bridge;
-use codex_bridge_core::desk::Forbidden;
-use codex_bridge_core::desk::admission::Rule;
 use codex_bridge_core::outbox::sender::Unknown;
+use codex_bridge_core::refusal::Forbidden;
+use codex_bridge_core::refusal::Rule;
 use codex_bridge_core::{store, token};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

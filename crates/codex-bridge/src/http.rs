@@ -39,10 +39,10 @@ use axum::extract::{ConnectInfo, DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::HeaderValue;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use codex_bridge_core::Bridge;
 use codex_bridge_core::desk::{Caller, Desk};
 use codex_bridge_core::token::Role;
 use codex_bridge_core::trust::TrustedRoots;
+use codex_bridge_core::{Bridge, Chats};
 use tokio::sync::{Mutex, watch};
 use tracing::level_filters::LevelFilter;
 use tracing::{debug, warn};
@@ -80,6 +80,8 @@ pub enum End {
 pub struct App {
     /// What callers ask for goes by the desk.
     pub desk: Desk,
+    /// Messages of channels.
+    pub chats: Chats,
     /// What is behind the desk: for reading, and for what no caller asks for.
     pub bridge: Bridge,
     /// The operator's file, as it was when the daemon started.
@@ -112,10 +114,12 @@ impl App {
         channels: Arc<Registry>,
         paths: Paths,
     ) -> Self {
+        let desk = Desk::new(bridge.clone());
         let app = Self {
             channels,
             paths: Arc::new(paths),
-            desk: Desk::new(bridge.clone()),
+            chats: Chats::open(desk.clone()),
+            desk,
             bridge,
             file: Arc::new(file),
             trusted_roots,

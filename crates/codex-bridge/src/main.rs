@@ -17,6 +17,7 @@ mod follow;
 mod http;
 mod log;
 mod mcp;
+mod output;
 mod paths;
 mod peer;
 mod services;

@@ -8,11 +8,11 @@ use futures_util::future::{BoxFuture, ready};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
+use super::runner::{Command, Decide, Recorded};
 use super::{Bridge, Error};
 use crate::decision::{DecisionOutcome, DecisionReport, is_no, is_yes};
 use crate::inbox::answer;
 use crate::request::{RequestRecord, RequestState};
-use crate::runner::{Command, Decide, Recorded};
 use crate::store::RequestFilter;
 use crate::task::TaskId;
 

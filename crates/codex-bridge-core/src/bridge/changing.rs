@@ -22,7 +22,7 @@ impl Bridge {
     /// The store applies what it was given even if nobody waits for its answer. Were the change a part of its caller's
     /// future, then whatever must follow (lining a task up, giving a decision to Codex, forgetting a token) would never
     /// happen if that future were dropped in between, as an HTTP server does when its client hangs up.
-    pub(super) async fn to_its_end<T, Change>(
+    pub(crate) async fn to_its_end<T, Change>(
         &self,
         change: impl FnOnce(Self) -> Change + Send,
     ) -> Result<T, Error>

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tracing::{error, info, warn};
 
 use super::{Bridge, Error, Inner};
@@ -54,6 +54,8 @@ pub(crate) struct Outbox {
     gone: Mutex<BTreeMap<String, DeliveryId>>,
     /// Held while a delivery that nobody attempts is changed.
     claiming: tokio::sync::Mutex<Claims>,
+    /// Changes whenever a delivery has been sent or given up.
+    pub(crate) finished: watch::Sender<u64>,
 }
 
 /// Whether anything may be begun.
@@ -65,6 +67,11 @@ enum Claims {
 }
 
 impl Outbox {
+    /// A delivery has been sent, or given up.
+    pub(super) fn one_is_finished(&self) {
+        self.finished.send_modify(|count| *count += 1);
+    }
+
     fn busy(&self) -> MutexGuard<'_, HashSet<String>> {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -369,7 +376,7 @@ impl Inner {
         }
     }
 
-    pub(super) fn shown_error(&self, error: &str) -> String {
+    pub(crate) fn shown_error(&self, error: &str) -> String {
         let error = self.config.redactor.redact(error);
         redact::plain::plain(&error).chars().take(ERROR_CHARS).collect()
     }
@@ -497,7 +504,7 @@ impl Bridge {
 
     /// Commits what was written to us, and with it that the places from which it was written are there, whatever they
     /// said before.
-    pub(super) async fn commit_from(&self, places: &[String], mut batch: Vec<Write>) -> Result<(), Error> {
+    pub(crate) async fn commit_from(&self, places: &[String], mut batch: Vec<Write>) -> Result<(), Error> {
         let outbox = &self.inner.outbox;
         if !places.iter().any(|place| outbox.is_gone(place)) {
             return Ok(self.inner.commit(batch).await?);

@@ -20,6 +20,17 @@ pub struct Giver {
     pub kind: GiverKind,
 }
 
+/// The name of an agent inside one of our own hosts.
+pub(crate) const NESTED_AGENT: &str = "nested agent";
+/// The names of callers with a token begin with this word.
+pub(crate) const TOKEN: &str = "token ";
+
+/// A caller's own name for a request, without the caller before it that the desk adds.
+pub fn own_part(name: &str) -> &str {
+    let is_prefixed = [TOKEN, NESTED_AGENT].iter().any(|prefix| name.starts_with(prefix));
+    name.split_once(": ").filter(|_| is_prefixed).map_or(name, |(_, own)| own)
+}
+
 impl From<&str> for Giver {
     fn from(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }

@@ -1,9 +1,9 @@
 //! Setting things right at the start: no row says that something works when nothing does.
 
+use super::runner::Mode;
 use super::{Bridge, Error, Inner, append};
 use crate::event::Line;
 use crate::request::{RequestRecord, RequestState};
-use crate::runner::Mode;
 use crate::store::{self, RequestFilter, TaskFilter, Write};
 use crate::task::{Status, Task, TaskId, TurnProgress};
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{Error, Giver, Inner, NewTask, state_event};
-use crate::desk::own_part;
 use crate::event::Line;
 use crate::store::{self, Write};
 use crate::task::{
@@ -136,7 +135,7 @@ impl Inner {
     ) -> Result<Option<u32>, Error> {
         let Some(name) = name else { return Ok(None) };
         // Rows from before names were kept have a mark of what the caller said, whoever it was.
-        let mark = Some(self.mark(task_id, own_part(name))?);
+        let mark = Some(self.mark(task_id, super::own_part(name))?);
         let prompt = Some(self.mark(task_id, prompt)?);
         let turns = self.store.turns(task_id).await?;
         let is_named =
@@ -148,7 +147,7 @@ impl Inner {
         }
     }
 
-    pub(super) fn summary(&self, prompt: &str) -> String {
+    pub(crate) fn summary(&self, prompt: &str) -> String {
         // Redacted before it is cut: half a secret is still one.
         let redacted = self.config.redactor.redact(prompt);
         if redacted.chars().nth(SUMMARY_CHARS).is_none() {

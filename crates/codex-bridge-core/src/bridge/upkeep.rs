@@ -8,7 +8,6 @@ use tokio::time::Instant;
 use tracing::{error, info};
 
 use super::{Bridge, Inner, Watchdog};
-use crate::login;
 use crate::store::{self, Prune, TaskFilter};
 use crate::task::{Parked, Status, Task, TaskId};
 
@@ -63,7 +62,7 @@ impl Inner {
 
     /// The home whose login a task uses.
     pub(crate) fn login_home(&self, task: &Task) -> PathBuf {
-        login::home(&self.config, task.settings.codex_home.as_ref())
+        self.config.home_of(task.settings.codex_home.as_ref())
     }
 
     /// The task that carries the notice for all that wait for this login.

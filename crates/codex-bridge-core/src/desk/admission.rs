@@ -10,12 +10,12 @@ use std::path::{Component, Path, PathBuf};
 use codex_session::{ApprovalMode, Escalations, Sandbox};
 use redact::Redactor;
 use rustix::process::geteuid;
-use serde::Deserialize;
 
 use super::calls::{Door, Start};
 use crate::bridge::{Giver, NewTask};
-use crate::config::Config;
+use crate::config::{Config, Profile};
 use crate::place::{Grounds, Overlap, Place};
+use crate::refusal::{Refusal, Rule};
 use crate::task::{EscalationRule, GiverKind, Limits, Settings};
 use crate::trust::Trust;
 
@@ -36,78 +36,6 @@ pub struct Rules {
     pub codex_home: Option<PathBuf>,
     /// Directories in which no task may write, and in which no remote task may work.
     pub grounds: Grounds,
-}
-
-/// Settings under a name. Only here `danger-full-access` and `never` can be said.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Profile {
-    /// What commands may touch.
-    pub sandbox: Option<Sandbox>,
-    /// When Codex asks.
-    pub approval_policy: Option<ApprovalMode>,
-    /// The model.
-    pub model: Option<String>,
-    /// The reasoning effort.
-    pub effort: Option<String>,
-    /// Whether commands reach the network.
-    pub network: bool,
-    /// Directories beside the task's own that commands may write.
-    #[serde(deserialize_with = "crate::place::absolute_paths")]
-    pub writable_roots: Vec<PathBuf>,
-    /// What becomes of requests to leave the sandbox, whatever the configuration says for all tasks.
-    pub escalations: Option<Escalations>,
-    /// Whether agents may use the profile too, and not only people at the command line.
-    pub agents: bool,
-}
-
-/// Why work is not taken as it was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Refusal {
-    /// Which rule refused it.
-    pub rule: Rule,
-    /// What is wrong, in a sentence without a full stop.
-    pub message: String,
-    /// What to do about it.
-    pub hint: String,
-}
-
-/// The rules by which work is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
-    /// The directory is missing, relative, or no directory.
-    BadCwd,
-    /// No task may work, or write, in that directory.
-    CwdProtected,
-    /// The directory is outside of the configured roots.
-    CwdOutsideRoots,
-    /// Remote callers need configured roots, and there are none.
-    NoRoots,
-    /// The task may do more than this caller could have asked for.
-    BeyondReach,
-    /// The configuration has no such profile.
-    UnknownProfile,
-    /// The profile is not for agents.
-    ProfileRefused,
-    /// The operator does not list this home of Codex.
-    HomeNotListed,
-    /// The instructions are too long, or hold a secret.
-    InstructionsRefused,
-    /// No caller may choose this sandbox.
-    SandboxRefused,
-    /// There is no such sandbox.
-    UnknownSandbox,
-    /// No caller may choose this approval policy.
-    ApprovalPolicyRefused,
-    /// There is no such approval policy.
-    UnknownApprovalPolicy,
-}
-
-impl Refusal {
-    fn new(rule: Rule, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { rule, message: message.into(), hint: hint.into() }
-    }
 }
 
 impl Rules {

@@ -1,10 +1,9 @@
 //! Who calls: a name for the record, a role, and how they were let in.
 
-use std::fmt;
-
 use super::calls::Door;
-use crate::bridge::{Bridge, Giver};
+use crate::bridge::{Bridge, Giver, NESTED_AGENT, TOKEN};
 use crate::inbox::Party;
+use crate::refusal::Forbidden;
 use crate::task::GiverKind;
 use crate::token::{Role, Token};
 
@@ -12,10 +11,6 @@ use crate::token::{Role, Token};
 const OWNER: &str = "local user";
 /// The name of an agent that acts for the owner.
 const AGENT: &str = "agent";
-/// The name of an agent inside one of our own hosts.
-const NESTED_AGENT: &str = "nested agent";
-/// The names of callers with a token begin with this word.
-const TOKEN: &str = "token ";
 
 /// Who calls. Whoever lets a caller in (the socket, the port, a channel) makes this; no caller can.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,23 +95,6 @@ impl Verb {
         }
     }
 }
-
-/// The caller may not do it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Forbidden {
-    /// Why, in a sentence without a full stop.
-    pub message: String,
-    /// What to do about it.
-    pub hint: String,
-}
-
-impl fmt::Display for Forbidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Forbidden {}
 
 impl Caller {
     /// The owner of the machine's account, who may do everything.
@@ -248,15 +226,10 @@ impl Caller {
     }
 }
 
-/// A caller's own name for a request, without the caller before it that [`Caller::own_name`] adds.
-pub fn own_part(name: &str) -> &str {
-    let is_prefixed = [TOKEN, NESTED_AGENT].iter().any(|prefix| name.starts_with(prefix));
-    name.split_once(": ").filter(|_| is_prefixed).map_or(name, |(_, own)| own)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bridge::own_part;
     use crate::token::Quota;
 
     #[test]

@@ -18,7 +18,6 @@ use tracing::{debug, error, warn};
 
 use crate::config::Config;
 use crate::host_rules::HostRules;
-use crate::login;
 use crate::task::{Task, TaskId};
 
 use super::Hosts;
@@ -75,7 +74,7 @@ impl Processes {
         Ok(Self {
             pool,
             template: Arc::new(template),
-            default_home: login::home(config, None),
+            default_home: config.home_of(None),
             rules,
             closed: Arc::default(),
         })

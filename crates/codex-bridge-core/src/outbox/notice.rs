@@ -9,9 +9,8 @@ use codex_session::Ask;
 use redact::Redactor;
 use serde::{Deserialize, Serialize};
 
-use crate::bridge::Button;
 use crate::diff;
-use crate::request::{RequestName, RequestRecord};
+use crate::request::{Button, RequestName, RequestRecord};
 use crate::task::{Parked, Status, Task, TaskError, TaskId, TimeMs};
 
 pub use record::NO_TASK;

@@ -9,7 +9,7 @@ use codex_bridge_core::inbox::{Allowed, Arrival, Party, Room, Rules, Sender, Whi
 use codex_bridge_core::store::{MessageFilter, TaskFilter};
 use codex_bridge_core::task::Status;
 use codex_bridge_core::token::{NewQuota, Role};
-use codex_bridge_core::{Bridge, News};
+use codex_bridge_core::{Bridge, Chats, Desk, News};
 use codex_session::{ApprovalMode, Decision, Sandbox};
 use scripted_model::Scenario;
 use tokio::sync::broadcast;
@@ -132,8 +132,9 @@ async fn whoever_listens_hears_of_a_branch_whose_caller_hung_up() {
 async fn a_message_whose_source_hung_up_becomes_a_turn_at_once() {
     let (bench, bridge, store) = bench().await;
     bench.model.script("hello", Scenario::new().say("hi"));
-    bridge.open_channel(rules(&bench)).await.unwrap();
-    let caller = bridge.clone();
+    let chats = Chats::open(Desk::new(bridge.clone()));
+    chats.open_channel(rules(&bench)).await.unwrap();
+    let caller = chats.clone();
     store.hang_up_on(async move { caller.receive(&"chat".into(), vec![arrival()], None).await }).await;
     // Long before the inbox looks by itself.
     let taken = async {
@@ -141,7 +142,7 @@ async fn a_message_whose_source_hung_up_becomes_a_turn_at_once() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let messages = bridge.messages(&MessageFilter::default()).await.unwrap();
+    let messages = chats.messages(&MessageFilter::default()).await.unwrap();
     tokio::time::timeout(PATIENCE, taken).await.unwrap_or_else(|_| panic!("nothing came of {messages:?}"));
     at_rest(&bridge, &only_task(&bridge).await).await;
     bench.tidy(bridge).await;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use codex_bridge_core::Config;
 use codex_bridge_core::bridge::Which;
 use codex_bridge_core::inbox::{
     Allowed, Arrival, Message, Party, Received, Room, Rules, Sender, State, WhenFull,
@@ -13,14 +14,13 @@ use codex_bridge_core::outbox::{self, Content, Delivery, Notice, Outcome, notice
 use codex_bridge_core::store::{DeliveryFilter, MessageFilter, TaskFilter, Write};
 use codex_bridge_core::task::Status;
 use codex_bridge_core::token::Role;
-use codex_bridge_core::{Bridge, Config};
 use codex_session::Decision;
 use futures_util::FutureExt;
 use scripted_model::{Response, Scenario};
 
 use crate::outbox::{Stage, config, deliveries, until};
 use crate::stubborn_store::Stubborn;
-use crate::workbench::{PATIENCE, Workbench, asked, decide, eventually};
+use crate::workbench::{PATIENCE, Serving, Workbench, asked, decide, eventually};
 
 /// Ada may decide, Bob may write, and so may an agent.
 pub fn rules(bench: &Workbench) -> Rules {
@@ -50,14 +50,14 @@ fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap()
 }
 
-pub async fn receive(bridge: &Bridge, arrivals: impl IntoIterator<Item = Arrival>) {
-    bridge.receive(&"chat".into(), arrivals.into_iter().collect(), None).await.unwrap();
+pub async fn receive(bridge: &Serving, arrivals: impl IntoIterator<Item = Arrival>) {
+    bridge.chats.receive(&"chat".into(), arrivals.into_iter().collect(), None).await.unwrap();
 }
 
 /// All messages, the oldest first, once they are so.
-pub async fn messages(bridge: &Bridge, is_so: impl Fn(&[Message]) -> bool) -> Vec<Message> {
+pub async fn messages(bridge: &Serving, is_so: impl Fn(&[Message]) -> bool) -> Vec<Message> {
     let all = async || {
-        let mut all = bridge.messages(&MessageFilter::default()).await.unwrap();
+        let mut all = bridge.chats.messages(&MessageFilter::default()).await.unwrap();
         all.reverse();
         all
     };
@@ -78,9 +78,9 @@ pub fn said(stage: &Stage) -> Vec<String> {
     stage.attempts().iter().map(|attempt| text(&attempt.notice).to_owned()).collect()
 }
 
-async fn serving(bench: &Workbench, stage: &Arc<Stage>) -> Bridge {
-    let bridge = bench.open_with(config(bench, stage)).await;
-    bridge.open_channel(rules(bench)).await.unwrap();
+async fn serving(bench: &Workbench, stage: &Arc<Stage>) -> Serving {
+    let bridge = Serving::on(bench.open_with(config(bench, stage)).await);
+    bridge.chats.open_channel(rules(bench)).await.unwrap();
     bridge
 }
 
@@ -92,6 +92,7 @@ fn is_over(message: &Message) -> bool {
 async fn what_is_wrong_with_one_message_stops_no_other_and_ends() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     let (bridge, store) = Stubborn::open(&bench, config(&bench, &stage)).await;
+    let bridge = Serving::on(bridge);
     store.curse(|write| match write {
         // It cannot be begun.
         Write::SaveMessage(one) => one.external_id == "m-1" && one.state == State::Running,
@@ -101,7 +102,7 @@ async fn what_is_wrong_with_one_message_stops_no_other_and_ends() {
         }
         _ => false,
     });
-    bridge.open_channel(Rules { attempts: 2, ..rules(&bench) }).await.unwrap();
+    bridge.chats.open_channel(Rules { attempts: 2, ..rules(&bench) }).await.unwrap();
     let bob =
         |id, text| Arrival { conversation: format!("bob {id}").as_str().into(), ..from("bob", id, text) };
     receive(
@@ -124,16 +125,16 @@ async fn what_is_wrong_with_one_message_stops_no_other_and_ends() {
     assert!(said.contains(&"Three.".to_owned()), "{said:#?}");
     assert_eq!(said.iter().filter(|text| text.contains("It is not tried again")).count(), 2, "{said:#?}");
     assert_eq!(store.refusals.load(Ordering::SeqCst), 4, "each was tried twice");
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
 async fn a_workspace_that_is_not_there_yet_costs_attempts_and_no_message() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
-    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let bridge = Serving::on(bench.open_with(config(&bench, &stage)).await);
     let mounted = bench.home.dir().join("mounted");
     let workspaces = [("home".to_owned(), mounted.clone())].into();
-    bridge.open_channel(Rules { workspaces, ..rules(&bench) }).await.unwrap();
+    bridge.chats.open_channel(Rules { workspaces, ..rules(&bench) }).await.unwrap();
     receive(&bridge, [from("ada", "m-1", "one [play] say One.")]).await;
     let failed = messages(&bridge, |all| all[0].attempts > 0).await.remove(0);
     assert_eq!(
@@ -143,7 +144,7 @@ async fn a_workspace_that_is_not_there_yet_costs_attempts_and_no_message() {
     std::fs::create_dir(&mounted).unwrap();
     messages(&bridge, |all| all[0].state == State::Answered).await;
     deliveries(&bridge, |all| all.iter().any(|one| text(&one.notice) == "One.")).await;
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -157,25 +158,26 @@ async fn a_crowd_of_strangers_does_not_fill_the_audit_log() {
     let knocks: Vec<_> = lines.iter().filter(|line| line.action == "knock").collect();
     assert_eq!(knocks.len(), 21, "{knocks:#?}");
     assert_eq!(knocks.iter().filter(|line| line.detail.contains("and others")).count(), 1);
-    assert_eq!(bridge.knocks().len(), 50, "the operator sees them all the same");
-    bench.tidy(bridge).await;
+    assert_eq!(bridge.chats.knocks().len(), 50, "the operator sees them all the same");
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
 async fn a_command_that_cannot_be_answered_is_not_tried_without_end() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     let (bridge, store) = Stubborn::open(&bench, config(&bench, &stage)).await;
+    let bridge = Serving::on(bridge);
     let is_status = |text: &str| {
         text.contains("Codex has done nothing here yet") || text.contains("Nothing could be done")
     };
     store.curse(move |write| matches!(write, Write::AddDelivery(one) if is_status(text(&one.notice))));
-    bridge.open_channel(Rules { attempts: 1, ..rules(&bench) }).await.unwrap();
+    bridge.chats.open_channel(Rules { attempts: 1, ..rules(&bench) }).await.unwrap();
     receive(&bridge, [from("ada", "m-1", "/status"), from("bob", "m-2", "hello [play] say Hello.")]).await;
     until(|| said(&stage) == ["Hello."]).await;
     // Neither its reply nor that it failed could be written: it is left alone for a while.
     let refusals = store.refusals.load(Ordering::SeqCst);
     assert!((2..=4).contains(&refusals), "{refusals}");
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -194,7 +196,7 @@ async fn somebody_who_was_gone_and_writes_again_is_answered_after_a_restart_too(
     let all = deliveries(&bridge, |all| all.iter().all(|one| one.state != outbox::State::Attempting)).await;
     assert_eq!(all[1].state, outbox::State::Delivered, "{all:#?}");
     assert_eq!(said(&stage), ["Two."]);
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -229,7 +231,7 @@ async fn whether_anyone_may_decide_is_fixed_for_a_turn() {
     assert_eq!(all.len(), 4);
     until(|| said(&stage).iter().any(|text| text.contains("nobody here may decide"))).await;
     assert!(said(&stage).iter().any(|text| text == "Made."));
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -243,11 +245,11 @@ async fn what_was_asked_is_declined_once_nobody_may_decide_any_more() {
     asked(&bridge, id.as_str()).await;
     let mut without = rules(&bench);
     without.allow[0].role = Role::Operator;
-    bridge.open_channel(without).await.unwrap();
+    bridge.chats.open_channel(without).await.unwrap();
     messages(&bridge, |all| all.iter().all(is_over)).await;
     until(|| said(&stage).iter().any(|text| text.contains("nobody here may decide"))).await;
     assert!(!bench.home.workspace().join("x.txt").exists());
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -269,7 +271,7 @@ async fn a_reminder_tells_only_of_what_is_open_when_it_goes_out() {
     let reminder = all.iter().find(|one| one.id.as_str().contains("-again-")).unwrap();
     assert_eq!(reminder.state, outbox::State::Withdrawn, "{all:#?}");
     assert_eq!(said(&stage), ["This still waits for a decision.", "Made."]);
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -283,28 +285,28 @@ async fn a_message_that_is_too_long_is_refused_and_its_sender_hears_why() {
     let all = messages(&bridge, |all| all.iter().all(is_over)).await;
     assert_eq!((all[0].state, all[0].sealed_text.as_ref()), (State::Dead, None));
     assert!(bridge.list(&TaskFilter::default()).await.unwrap().is_empty());
-    assert!(bridge.retry_message(all[0].id.as_str(), "a test").await.is_err());
-    bench.tidy(bridge).await;
+    assert!(bridge.chats.retry_message(all[0].id.as_str(), "a test").await.is_err());
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
 async fn a_message_is_no_longer_than_the_operator_allows_a_prompt_to_be() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     let short = Config { prompt_limit_bytes: 2000, ..config(&bench, &stage) };
-    let bridge = bench.open_with(short).await;
-    bridge.open_channel(rules(&bench)).await.unwrap();
+    let bridge = Serving::on(bench.open_with(short).await);
+    bridge.chats.open_channel(rules(&bench)).await.unwrap();
     receive(&bridge, [from("ada", "m-1", &"x".repeat(2001))]).await;
     until(|| said(&stage).len() == 1).await;
     assert!(said(&stage)[0].contains("has 2001 bytes; the limit is 2000"), "{:?}", said(&stage));
     assert!(bridge.list(&TaskFilter::default()).await.unwrap().is_empty());
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
 async fn agents_that_go_on_too_long_are_told_once_and_a_person_begins_anew() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
-    let bridge = bench.open_with(config(&bench, &stage)).await;
-    bridge.open_channel(Rules { agent_turns_in_a_row: 2, ..rules(&bench) }).await.unwrap();
+    let bridge = Serving::on(bench.open_with(config(&bench, &stage)).await);
+    bridge.chats.open_channel(Rules { agent_turns_in_a_row: 2, ..rules(&bench) }).await.unwrap();
     let peer = |id: &str| from("peer", id, "go on [play] say On.");
     receive(&bridge, [peer("m-1")]).await;
     receive(&bridge, ["m-2", "m-3", "m-4"].map(peer)).await;
@@ -320,16 +322,16 @@ async fn agents_that_go_on_too_long_are_told_once_and_a_person_begins_anew() {
         .await;
     let told = said(&stage).into_iter().filter(|text| text.contains("no person has")).count();
     assert_eq!(told, 1, "{:#?}", said(&stage));
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
 async fn what_is_urgent_is_done_however_much_waits_in_the_channel() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     bench.model.script("first", Scenario::new().stall("gate").say("First."));
-    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let bridge = Serving::on(bench.open_with(config(&bench, &stage)).await);
     let rules = Rules { most_waiting_in_all: 1, when_full: WhenFull::PutOff, ..rules(&bench) };
-    bridge.open_channel(rules).await.unwrap();
+    bridge.chats.open_channel(rules).await.unwrap();
     receive(&bridge, [from("ada", "m-1", "first")]).await;
     bench.model.wait_for_stall("gate").await;
     let waits = [from("ada", "m-2", "two [play] say Two."), from("bob", "m-3", "three")];
@@ -342,25 +344,25 @@ async fn what_is_urgent_is_done_however_much_waits_in_the_channel() {
     let stopped = log.iter().find(|line| line.action == "interrupt").map(|line| line.actor.as_str());
     assert_eq!(stopped, Some("chat:ada"), "who stopped it is on the record: {log:#?}");
     until(|| said(&stage).iter().any(|text| text == "Two.")).await;
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
 async fn what_is_put_off_is_taken_before_what_follows_it_and_no_place_is_kept_beyond_it() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     bench.model.script("first", Scenario::new().stall("gate").say("First."));
-    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let bridge = Serving::on(bench.open_with(config(&bench, &stage)).await);
     let rules = Rules { most_waiting: 1, when_full: WhenFull::PutOff, ..rules(&bench) };
-    bridge.open_channel(rules).await.unwrap();
+    bridge.chats.open_channel(rules).await.unwrap();
     receive(&bridge, [from("ada", "m-1", "first")]).await;
     bench.model.wait_for_stall("gate").await;
     let numbered =
         |number: u32| from("ada", &format!("m-{number}"), &format!("{number} [play] say No {number}."));
     let offered = async |arrivals: Vec<Arrival>, cursor: &str| -> Vec<bool> {
-        let receipts = bridge.receive(&"chat".into(), arrivals, Some(cursor.to_owned())).await.unwrap();
+        let receipts = bridge.chats.receive(&"chat".into(), arrivals, Some(cursor.to_owned())).await.unwrap();
         receipts.iter().map(|one| one.receipt != Received::NoRoom).collect()
     };
-    let cursor = async || bridge.channel(&"chat".into()).await.unwrap().cursor;
+    let cursor = async || bridge.chats.channel(&"chat".into()).await.unwrap().cursor;
     assert_eq!(offered((2..=4).map(numbered).collect(), "4").await, [true, false, false]);
     assert_eq!(cursor().await, None, "what was put off must be offered to the next life too");
     let others = vec![from("bob", "m-9", "hello [play] say Hello."), from("ada", "m-8", "/status")];
@@ -373,46 +375,49 @@ async fn what_is_put_off_is_taken_before_what_follows_it_and_no_place_is_kept_be
     until(|| said(&stage).iter().any(|text| text == "No 3.")).await;
     assert_eq!(offered(vec![numbered(4), numbered(4)], "4").await, [true, true]);
     until(|| said(&stage).iter().any(|text| text == "No 4.")).await;
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
 async fn a_source_is_read_on_after_a_minute_even_if_there_is_no_room() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
-    let bridge = bench.open_with(config(&bench, &stage)).await;
-    bridge.open_channel(Rules { most_waiting_in_all: 0, ..rules(&bench) }).await.unwrap();
+    let bridge = Serving::on(bench.open_with(config(&bench, &stage)).await);
+    bridge.chats.open_channel(Rules { most_waiting_in_all: 0, ..rules(&bench) }).await.unwrap();
     tokio::time::pause();
     let began = tokio::time::Instant::now();
-    let room = tokio::time::timeout(Duration::from_mins(10), bridge.until_room(&"chat".into())).await;
+    let room = tokio::time::timeout(Duration::from_mins(10), bridge.chats.until_room(&"chat".into())).await;
     room.expect("what everything waits for may be what comes next").unwrap();
     assert!(began.elapsed() >= Duration::from_mins(1), "{:?}", began.elapsed());
     tokio::time::resume();
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
 async fn a_source_that_keeps_its_messages_waits_for_room_and_loses_none() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     bench.model.script("first", Scenario::new().stall("gate").say("First."));
-    let bridge = bench.open_with(config(&bench, &stage)).await;
+    let bridge = Serving::on(bench.open_with(config(&bench, &stage)).await);
     let rules = Rules { most_waiting: 1, most_waiting_in_all: 3, ..rules(&bench) };
-    bridge.open_channel(rules).await.unwrap();
+    bridge.chats.open_channel(rules).await.unwrap();
     receive(&bridge, [from("ada", "m-1", "first")]).await;
     bench.model.wait_for_stall("gate").await;
     let numbered =
         |number: u32| from("ada", &format!("m-{number}"), &format!("{number} [play] say No {number}."));
     receive(&bridge, (2..=3).map(numbered)).await;
-    tokio::time::timeout(PATIENCE, bridge.until_room(&"chat".into())).await.expect("there is room").unwrap();
+    tokio::time::timeout(PATIENCE, bridge.chats.until_room(&"chat".into()))
+        .await
+        .expect("there is room")
+        .unwrap();
     receive(&bridge, (4..=5).map(numbered)).await;
     let chat = "chat".into();
-    let mut room = Box::pin(bridge.until_room(&chat));
+    let mut room = Box::pin(bridge.chats.until_room(&chat));
     let early = tokio::time::timeout(Duration::from_millis(500), &mut room).await;
     assert!(early.is_err(), "four wait where three may");
     bench.model.release("gate");
     tokio::time::timeout(PATIENCE, room).await.expect("there is room again").unwrap();
     until(|| said(&stage).len() == 5).await;
     assert_eq!(said(&stage), ["First.", "No 2.", "No 3.", "No 4.", "No 5."]);
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -437,7 +442,7 @@ async fn a_reminder_that_is_sent_again_says_what_it_said() {
     bridge.decide(id.as_str(), which, Decision::Accept, "a test").await.unwrap();
     until(|| stage.attempts().len() == 2).await;
     assert_eq!((requests.len(), stage.attempts()[1].notice.requests()), (2, &requests[..]));
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -456,7 +461,7 @@ async fn who_waits_for_a_usage_limit_is_told_so_once_with_the_time() {
     }
     let tasks = bridge.list(&TaskFilter::default()).await.unwrap();
     assert_eq!(tasks[0].task.status, Status::Queued, "{tasks:#?}");
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -468,8 +473,8 @@ async fn who_comes_back_after_their_thread_was_forgotten_is_told_so() {
         upkeep_every: Duration::from_hours(1),
         ..config(&bench, &stage)
     };
-    let bridge = bench.open_with(forgetful).await;
-    bridge.open_channel(rules(&bench)).await.unwrap();
+    let bridge = Serving::on(bench.open_with(forgetful).await);
+    bridge.chats.open_channel(rules(&bench)).await.unwrap();
     receive(&bridge, [from("bob", "m-1", "one [play] say One.")]).await;
     deliveries(&bridge, |all| all.len() == 1 && all[0].state == outbox::State::Delivered).await;
     eventually(async || bridge.forget_old().await.unwrap(), |forgotten| *forgotten == 1).await;
@@ -482,7 +487,7 @@ async fn who_comes_back_after_their_thread_was_forgotten_is_told_so() {
     let said = said(&stage);
     assert!(said[1].contains("has been forgotten"), "{said:#?}");
     assert_eq!([&said[0], &said[2], &said[3]], ["One.", "Two.", "Three."], "it is said once");
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -496,7 +501,7 @@ async fn the_mark_of_how_far_a_reply_has_come_is_never_cut_off() {
     let Content::Reply(reply) = notice.content else { panic!("{notice:#?}") };
     assert!(reply.text.cut_chars > 0);
     assert_eq!(reply.closing.as_deref(), Some("[re: row-1] [codex-bridge hop 1]"));
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -514,7 +519,7 @@ async fn what_is_taken_up_after_days_has_all_its_attempts() {
     until(|| stage.attempts().len() == 2).await;
     let all = deliveries(&bridge, |all| all[0].state != outbox::State::Attempting).await;
     assert_eq!((all[0].state, all[0].attempts), (outbox::State::Pending, 1), "{all:#?}");
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -527,7 +532,7 @@ async fn whoever_may_write_no_more_hears_so_and_nothing_is_tried_again() {
     receive(&bridge, [from("bob", "m-2", "second [play] say Second.")]).await;
     let mut without = rules(&bench);
     without.allow.remove(1);
-    bridge.open_channel(without).await.unwrap();
+    bridge.chats.open_channel(without).await.unwrap();
     bench.model.release("gate");
     let all = messages(&bridge, |all| all.iter().all(is_over)).await;
     assert_eq!((all[1].state, all[1].attempts), (State::Answered, 0), "{all:#?}");
@@ -535,5 +540,5 @@ async fn whoever_may_write_no_more_hears_so_and_nothing_is_tried_again() {
     let told = said(&stage).remove(1);
     assert!(told.starts_with("Not allowed: chat:bob is a viewer: this needs operator;"), "{told}");
     assert_eq!(bridge.list(&TaskFilter::default()).await.unwrap()[0].task.used.turns, 1);
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }

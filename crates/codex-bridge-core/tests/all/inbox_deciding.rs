@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use codex_bridge_core::Bridge;
 use codex_bridge_core::inbox::{Arrival, Rules};
 use codex_bridge_core::outbox::{Delivery, Outcome, State};
 use codex_session::Sandbox;
@@ -11,28 +10,28 @@ use scripted_model::Scenario;
 
 use crate::inbox::{from, messages, receive, rules, text};
 use crate::outbox::{Stage, config, deliveries};
-use crate::workbench::Workbench;
+use crate::workbench::{Serving, Workbench};
 
 /// Codex asks Ada whether it may make a file.
-async fn asking(bench: &Workbench, stage: &Arc<Stage>) -> Bridge {
+async fn asking(bench: &Workbench, stage: &Arc<Stage>) -> Serving {
     bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("Finished."));
-    let bridge = bench.open_with(config(bench, stage)).await;
+    let bridge = Serving::on(bench.open_with(config(bench, stage)).await);
     // Where a yes is enough: what a sandbox stops all the same is not always repeated without it.
     let rules = Rules { sandbox: Sandbox::WorkspaceWrite, ..rules(bench) };
-    bridge.open_channel(rules).await.unwrap();
+    bridge.chats.open_channel(rules).await.unwrap();
     receive(&bridge, [from("ada", "m-1", "make x")]).await;
     bridge
 }
 
 /// Waits until the notice of what is asked is so; gives the name of the request.
-async fn notice(bridge: &Bridge, state: State) -> String {
+async fn notice(bridge: &Serving, state: State) -> String {
     let is_so = |one: &Delivery| one.state == state && one.notice.requests().len() == 1;
     let all = deliveries(bridge, |all| all.iter().any(is_so)).await;
     all.into_iter().find(is_so).unwrap().notice.requests()[0].request_id.0.clone()
 }
 
 /// Says something; gives the answer, which need not be sent.
-async fn told(bridge: &Bridge, arrival: Arrival) -> String {
+async fn told(bridge: &Serving, arrival: Arrival) -> String {
     let name = arrival.external_id.clone();
     let is_it = |one: &Delivery| one.notice.in_reply_to() == Some(&name);
     receive(bridge, [arrival]).await;
@@ -60,14 +59,14 @@ async fn a_yes_to_what_nobody_was_shown_does_not_count() {
     let answer = told(&bridge, from("ada", "m-4", "/deny")).await;
     assert!(answer.contains("decline"), "a no counts always: {answer}");
     assert!(!is_made(&bench));
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
 async fn what_is_shown_of_a_task_names_it_for_whoever_wants_to_read_all_of_it() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
-    let bridge = bench.open_with(config(&bench, &stage)).await;
-    bridge.open_channel(rules(&bench)).await.unwrap();
+    let bridge = Serving::on(bench.open_with(config(&bench, &stage)).await);
+    bridge.chats.open_channel(rules(&bench)).await.unwrap();
     receive(&bridge, [from("ada", "m-1", "look [play] say Looked.")]).await;
     let turn = messages(&bridge, |all| all[0].reply_id.is_some()).await.remove(0);
     told(&bridge, from("ada", "m-2", "/diff")).await;
@@ -77,18 +76,18 @@ async fn what_is_shown_of_a_task_names_it_for_whoever_wants_to_read_all_of_it() 
         (shown.task_id.as_ref(), shown.notice.task().map(|task| &task.id)),
         (turn.task_id.as_ref(), turn.task_id.as_ref())
     );
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
 async fn the_words_of_an_answer_do_not_stay_in_the_inbox() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
-    let bridge = bench.open_with(config(&bench, &stage)).await;
-    bridge.open_channel(rules(&bench)).await.unwrap();
+    let bridge = Serving::on(bench.open_with(config(&bench, &stage)).await);
+    bridge.chats.open_channel(rules(&bench)).await.unwrap();
     told(&bridge, from("ada", "m-1", "/answer req-1 hunter2")).await;
     let kept = messages(&bridge, |all| all.len() == 1).await.remove(0);
     assert_eq!((kept.summary.as_str(), kept.sealed_text), ("/answer req-1 …", None));
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -103,7 +102,7 @@ async fn a_yes_to_what_was_shown_in_part_does_not_count() {
     }
     assert!(told(&bridge, from("ada", "m-4", &format!("/deny {id}"))).await.contains("decline"));
     assert!(!is_made(&bench));
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -125,5 +124,5 @@ async fn a_yes_counts_only_where_the_request_was_shown_and_only_after_that() {
     assert!(is_made(&bench));
     let answer = told(&bridge, elsewhere("m-5", &format!("/approve {id}"))).await;
     assert!(answer.contains("already answered"), "{answer}");
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }

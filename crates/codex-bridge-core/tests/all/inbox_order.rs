@@ -10,18 +10,18 @@ use codex_bridge_core::outbox::Outcome;
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::store::{TaskFilter, Write};
 use codex_bridge_core::task::Status;
-use codex_bridge_core::{Bridge, Caller, Desk};
+use codex_bridge_core::{Caller, Desk};
 use futures_util::FutureExt;
 use scripted_model::Scenario;
 
 use crate::inbox::{from, messages, receive, rules, said};
 use crate::outbox::{Stage, config, until};
 use crate::stubborn_store::Stubborn;
-use crate::workbench::{PATIENCE, Workbench, at_rest};
+use crate::workbench::{PATIENCE, Serving, Workbench, at_rest};
 
-async fn serving(bench: &Workbench, stage: &Arc<Stage>, while_running: WhileRunning) -> Bridge {
-    let bridge = bench.open_with(config(bench, stage)).await;
-    bridge.open_channel(Rules { while_running, ..rules(bench) }).await.unwrap();
+async fn serving(bench: &Workbench, stage: &Arc<Stage>, while_running: WhileRunning) -> Serving {
+    let bridge = Serving::on(bench.open_with(config(bench, stage)).await);
+    bridge.chats.open_channel(Rules { while_running, ..rules(bench) }).await.unwrap();
     bridge
 }
 
@@ -34,7 +34,7 @@ async fn a_reply_that_must_wait_holds_up_those_behind_it() {
         .await;
     until(|| stage.attempts().len() == 3).await;
     assert_eq!(said(&stage), ["One.", "One.", "Two."]);
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn a_reply_that_was_cut_off_by_a_death_goes_before_those_behind_it() {
     let bridge = serving(&bench, &stage, WhileRunning::Queue).await;
     until(|| stage.attempts().len() == 2).await;
     assert_eq!(said(&stage), ["One.", "Two."]);
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 /// How often the model was told something, in the last of what it was asked.
@@ -89,18 +89,18 @@ async fn only_the_very_next_message_is_added_to_a_turn_and_never_one_that_is_to_
     assert_eq!(said(&stage), ["First, and added.", "Later.", "Last."]);
     let all = messages(&bridge, |all| all.iter().all(|one| one.state == State::Answered)).await;
     assert_eq!(all[0].reply_id, all[1].reply_id, "one answer for both");
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 /// A turn that runs, and a message that is to be added to it and stands as a death left it.
-async fn half_added(bench: &Workbench, bridge: &Bridge) -> Message {
+async fn half_added(bench: &Workbench, bridge: &Serving) -> Message {
     bench.model.script("first", Scenario::new().stall("gate").say("First."));
     receive(bridge, [from("ada", "m-1", "first")]).await;
     bench.model.wait_for_stall("gate").await;
     let task_id = bridge.list(&TaskFilter::default()).await.unwrap()[0].task.id.clone();
     // Not served, so that nothing is done with it before it stands as it should.
-    bridge.close_channel(&"chat".into());
-    bridge.open_channel(Rules { channel: "other".into(), ..rules(bench) }).await.unwrap();
+    bridge.chats.close_channel(&"chat".into());
+    bridge.chats.open_channel(Rules { channel: "other".into(), ..rules(bench) }).await.unwrap();
     let mut added = Message {
         id: "in-added".into(),
         external_id: "m-2".to_owned(),
@@ -112,7 +112,7 @@ async fn half_added(bench: &Workbench, bridge: &Bridge) -> Message {
     let sealed = bench.key().seal(b"/steer added [play] say Added.", added.id.as_str()).unwrap();
     added.sealed_text = Some(sealed);
     bridge.store().commit(vec![Write::AddMessage(Box::new(added.clone()))]).await.unwrap();
-    bridge.open_channel(rules(bench)).await.unwrap();
+    bridge.chats.open_channel(rules(bench)).await.unwrap();
     added
 }
 
@@ -126,14 +126,15 @@ async fn what_a_death_kept_from_being_added_waits_its_turn_before_what_follows()
     until(|| said(&stage).len() == 3).await;
     assert_eq!(said(&stage), ["First.", "Added.", "Last."]);
     assert_eq!(times_told(&bench, "say Added"), 1, "it was never told twice");
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
 async fn while_it_is_not_known_whether_something_was_added_commands_are_carried_out_and_nothing_spins() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     let (bridge, store) = Stubborn::open(&bench, config(&bench, &stage)).await;
-    bridge.open_channel(rules(&bench)).await.unwrap();
+    let bridge = Serving::on(bridge);
+    bridge.chats.open_channel(rules(&bench)).await.unwrap();
     half_added(&bench, &bridge).await;
     receive(&bridge, [from("ada", "m-3", "/status"), from("ada", "m-4", "last [play] say Last.")]).await;
     until(|| said(&stage).len() == 1).await;
@@ -147,7 +148,7 @@ async fn while_it_is_not_known_whether_something_was_added_commands_are_carried_
     bench.model.release("gate");
     until(|| said(&stage).len() == 4).await;
     assert_eq!(said(&stage)[1..], ["First.", "Added.", "Last."]);
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -166,7 +167,7 @@ async fn what_was_to_be_added_long_ago_is_not_added_and_its_sender_hears_so() {
     let all = messages(&bridge, |all| all.iter().all(|one| one.state == State::Answered)).await;
     assert_eq!((all.len(), said(&stage)[1].as_str()), (2, "First."));
     assert_eq!(times_told(&bench, "added"), 0);
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -194,7 +195,7 @@ async fn what_was_added_before_a_death_is_found_and_not_said_again() {
     assert_eq!(times_told(&bench, "added"), 1);
     let task = bridge.list(&TaskFilter::default()).await.unwrap().remove(0).task;
     assert_eq!((task.status, task.used.turns), (Status::Completed, 1), "{task:#?}");
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }
 
 #[tokio::test]
@@ -207,7 +208,7 @@ async fn only_approvers_in_a_chat_speak_into_a_turn_of_the_owner() {
     until(|| said(&stage) == ["First."]).await;
     let id = bridge.list(&TaskFilter::default()).await.unwrap()[0].task.id.clone();
     let mine = Prompt { prompt: "mine".to_owned(), client_request_id: None };
-    Desk::new(bridge.clone()).continue_task(&Caller::owner(), id.as_str(), mine).await.unwrap();
+    Desk::new((*bridge).clone()).continue_task(&Caller::owner(), id.as_str(), mine).await.unwrap();
     bench.model.wait_for_stall("gate").await;
     receive(&bridge, [room("bob", "m-2", "/steer of Bob [play] say For Bob.")]).await;
     until(|| said(&stage).len() == 2).await;
@@ -224,5 +225,5 @@ async fn only_approvers_in_a_chat_speak_into_a_turn_of_the_owner() {
     let steers: Vec<&str> =
         log.iter().filter(|line| line.action == "steer").map(|line| line.actor.as_str()).collect();
     assert_eq!(steers, ["chat:ada"], "what is refused is not recorded as done");
-    bench.tidy(bridge).await;
+    bench.tidy(bridge.end()).await;
 }

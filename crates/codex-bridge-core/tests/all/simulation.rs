@@ -18,7 +18,7 @@ use codex_bridge_core::seal::Key;
 use codex_bridge_core::skills::SkillPlaces;
 use codex_bridge_core::store::memory::Memory;
 use codex_bridge_core::trust::TrustedRoots;
-use codex_bridge_core::{Bridge, Config, OnHostLoss};
+use codex_bridge_core::{Bridge, Chats, Config, Desk, OnHostLoss};
 use codex_session::{ApprovalPolicy, Escalations};
 use codex_wire::host::{EnvPolicy, KeeperCommand, Reach};
 use redact::Redactor;
@@ -205,18 +205,19 @@ async fn keep_alive(world: Arc<World>, codex: Arc<Codex>, rows: Arc<Memory>, cwd
             continue;
         };
         world.note(format!("life {number} begins"));
+        let chats = Chats::open(Desk::new(bridge.clone()));
         for rules in people::channels(&cwd) {
             tokio::select! {
                 biased;
                 () = life.until_dead() => {}
-                served = bridge.open_channel(rules) => {
+                served = chats.open_channel(rules) => {
                     if served.is_err() {
                         life.die();
                     }
                 }
             }
         }
-        world.serve(Some((bridge.clone(), Arc::clone(&life))));
+        world.serve(Some((chats, Arc::clone(&life))));
         life.until_dead().await;
         world.serve(None);
         bridge.abandon().await;

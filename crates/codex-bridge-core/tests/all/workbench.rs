@@ -1,5 +1,6 @@
 //! The work bench of these tests: a bridge with a real store, a real Codex and a scripted model.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use codex_bridge_core::skills::SkillPlaces;
 use codex_bridge_core::store::sqlite::Sqlite;
 use codex_bridge_core::task::{Limits, Settings, ShownStatus};
 use codex_bridge_core::trust::TrustedRoots;
-use codex_bridge_core::{Bridge, Config, NewTask, OnHostLoss, TaskView};
+use codex_bridge_core::{Bridge, Chats, Config, Desk, NewTask, OnHostLoss, TaskView};
 use codex_session::{ApprovalPolicy, Decision, Sandbox};
 use codex_wire::host::{EnvPolicy, KeeperCommand, Reach};
 use redact::Redactor;
@@ -134,6 +135,35 @@ impl Workbench {
         assert_eq!(bridge.stop_hosts().await, Vec::<String>::new());
         drop(bridge);
         self.home.assert_no_processes().await;
+    }
+}
+
+/// A bridge that serves chats.
+pub struct Serving {
+    bridge: Bridge,
+    pub chats: Chats,
+}
+
+impl Serving {
+    pub fn on(bridge: Bridge) -> Self {
+        Self { chats: Chats::open(Desk::new(bridge.clone())), bridge }
+    }
+
+    /// Serves them no more.
+    pub fn end(self) -> Bridge {
+        self.bridge
+    }
+
+    pub async fn abandon(self) {
+        self.end().abandon().await;
+    }
+}
+
+impl Deref for Serving {
+    type Target = Bridge;
+
+    fn deref(&self) -> &Bridge {
+        &self.bridge
     }
 }
 

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use codex_bridge_core::bridge::Button;
-use codex_bridge_core::bridge::Verdict;
+use codex_bridge_core::chats::Verdict;
 use codex_bridge_core::inbox::{Allowed, Message};
 use codex_bridge_core::outbox::sender::{LOOK_BACK_MS, Refusal, Seen};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
+use codex_bridge_core::request::Button;
 use codex_bridge_core::request::{RequestName, RequestRecord};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use codex_bridge_core::bridge::Verdict;
+use codex_bridge_core::chats::Verdict;
 use codex_bridge_core::inbox::{MessageId, Receipt, Received, WhenFull};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::{RequestName, RequestRecord};

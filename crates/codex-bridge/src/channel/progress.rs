@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use codex_bridge_core::Bridge;
+use codex_bridge_core::Chats;
 use codex_bridge_core::bridge::Error;
 use codex_bridge_core::event::Line;
 use codex_bridge_core::inbox::{ChannelName, Message, MessageId, MessageKind, State};
@@ -29,11 +29,11 @@ const LINES: usize = 6;
 const WIDTH: usize = 120;
 
 /// Shows what runs, for as long as the bridge does.
-pub async fn show(bridge: &Bridge, name: &ChannelName, channel: &dyn Receiving) {
+pub async fn show(chats: &Chats, name: &ChannelName, channel: &dyn Receiving) {
     let mut is_failing = false;
     loop {
-        let mut news = bridge.news();
-        let shown = show_all(bridge, name, channel).await;
+        let mut news = chats.bridge().news();
+        let shown = show_all(chats, name, channel).await;
         // Told once, however often it is tried again.
         if let Some(error) = shown.as_ref().err().filter(|_| !is_failing) {
             tracing::warn!(channel = name.as_str(), %error, "what runs cannot be shown; it is tried again");
@@ -49,7 +49,7 @@ pub async fn show(bridge: &Bridge, name: &ChannelName, channel: &dyn Receiving) 
     }
 }
 
-async fn show_all(bridge: &Bridge, name: &ChannelName, channel: &dyn Receiving) -> Result<(), Error> {
+async fn show_all(chats: &Chats, name: &ChannelName, channel: &dyn Receiving) -> Result<(), Error> {
     let running = MessageFilter {
         channel: Some(name.clone()),
         states: vec![State::Running],
@@ -58,20 +58,20 @@ async fn show_all(bridge: &Bridge, name: &ChannelName, channel: &dyn Receiving) 
     let mut over: BTreeSet<MessageId> = channel.in_progress().into_iter().collect();
     // One that is not remembered would be shown anew each time.
     let mut room = MOST.saturating_sub(over.len());
-    let at_work = at_work(bridge).await?;
-    for message in bridge.messages(&running).await? {
+    let at_work = at_work(chats).await?;
+    for message in chats.messages(&running).await? {
         let is_shown = over.remove(&message.id);
         let is_new = || room > 0 && message.task_id.as_ref().is_some_and(|id| at_work.contains(id));
         if message.kind == MessageKind::Prompt && (is_shown || is_new()) {
             room -= usize::from(!is_shown);
-            let text = format!("Codex is working on it.\n{}", steps(bridge, &message).await?.join("\n"));
+            let text = format!("Codex is working on it.\n{}", steps(chats, &message).await?.join("\n"));
             channel.progress(&progress(name, &message, text.trim_end(), false)).await;
         }
     }
     for id in over {
         let named = MessageFilter { id: Some(id), ..MessageFilter::default() };
-        if let Some(message) = bridge.messages(&named).await?.into_iter().next() {
-            let text = format!("Codex has worked on it.\n{}", steps(bridge, &message).await?.join("\n"));
+        if let Some(message) = chats.messages(&named).await?.into_iter().next() {
+            let text = format!("Codex has worked on it.\n{}", steps(chats, &message).await?.join("\n"));
             channel.progress(&progress(name, &message, text.trim_end(), true)).await;
         }
     }
@@ -79,10 +79,10 @@ async fn show_all(bridge: &Bridge, name: &ChannelName, channel: &dyn Receiving) 
 }
 
 /// The tasks that Codex works on. What waits for its turn has nothing to show.
-async fn at_work(bridge: &Bridge) -> Result<BTreeSet<TaskId>, Error> {
+async fn at_work(chats: &Chats) -> Result<BTreeSet<TaskId>, Error> {
     let statuses = vec![Status::Starting, Status::Working, Status::Interrupting];
     let filter = TaskFilter { statuses, ..TaskFilter::default() };
-    Ok(bridge.store().tasks(&filter).await?.into_iter().map(|task| task.id).collect())
+    Ok(chats.bridge().store().tasks(&filter).await?.into_iter().map(|task| task.id).collect())
 }
 
 fn progress(name: &ChannelName, message: &Message, text: &str, is_over: bool) -> Progress {
@@ -96,9 +96,9 @@ fn progress(name: &ChannelName, message: &Message, text: &str, is_over: bool) ->
 }
 
 /// The last few things that happened in the turn of a message.
-async fn steps(bridge: &Bridge, message: &Message) -> Result<Vec<String>, Error> {
+async fn steps(chats: &Chats, message: &Message) -> Result<Vec<String>, Error> {
     let Some(task_id) = &message.task_id else { return Ok(Vec::new()) };
-    let events = bridge.last_events(task_id, EVENTS).await?;
+    let events = chats.bridge().last_events(task_id, EVENTS).await?;
     let of_turn = events.iter().filter(|event| event.at >= message.received_at);
     let mut lines: Vec<String> = of_turn.filter_map(|event| step(&event.line)).collect();
     let surplus = lines.len().saturating_sub(LINES);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use codex_bridge_core::Bridge;
+use codex_bridge_core::Chats;
 use codex_bridge_core::inbox::{Arrival, Rules};
 use jiff::Timestamp;
 use redact::Redactor;
@@ -28,7 +28,7 @@ const LINES: usize = 100;
 /// The channels that the operator has: those that only send, and those that this daemon serves.
 pub struct Registry {
     begun: Instant,
-    bridge: OnceLock<Bridge>,
+    chats: OnceLock<Chats>,
     locks: OnceLock<PathBuf>,
     served: Mutex<BTreeMap<String, Served>>,
     /// All that the operator has, as they are configured.
@@ -235,7 +235,7 @@ impl Registry {
         });
         Self {
             begun: Instant::now(),
-            bridge: OnceLock::new(),
+            chats: OnceLock::new(),
             locks: OnceLock::new(),
             served: Mutex::default(),
             known: Mutex::new(channels.iter().map(open).collect()),
@@ -245,9 +245,9 @@ impl Registry {
     }
 
     /// From here on channels can be served.
-    pub fn ready(&self, bridge: Bridge, locks: PathBuf) {
+    pub fn ready(&self, chats: Chats, locks: PathBuf) {
         // The first one stands.
-        self.bridge.set(bridge).ok();
+        self.chats.set(chats).ok();
         self.locks.set(locks).ok();
     }
 
@@ -381,7 +381,7 @@ impl Registry {
     /// it begins anew.
     pub async fn serve(&self, service: Service) -> Result<Arc<Journal>, Failure> {
         let name = service.rules.channel.clone();
-        let Some(bridge) = self.bridge.get() else {
+        let Some(chats) = self.chats.get() else {
             return Err(Failure::internal("the daemon is not ready"));
         };
         self.know(name.as_str());
@@ -392,7 +392,7 @@ impl Registry {
         if let Some(journal) =
             self.journal(name.as_str()).filter(|journal| journal.standing().0 != Standing::Stopped)
         {
-            self.serve_otherwise(bridge, service).await?;
+            self.serve_otherwise(chats, service).await?;
             return Ok(journal);
         }
         self.failed().remove(name.as_str());
@@ -400,13 +400,13 @@ impl Registry {
         let locks = self.locks.get().cloned().unwrap_or_default();
         let holder = format!("the daemon with pid {}", std::process::id());
         let held = keep::hold(&locks, &service.channel.identity(), &holder)?;
-        let journal = Arc::new(Journal::new(bridge.redactor().clone()));
+        let journal = Arc::new(Journal::new(chats.bridge().redactor().clone()));
         // A hook can be posted to from the moment that it is found here: the bridge has to know what to make of it.
         if is_hook(&service) {
-            bridge.open_channel(service.rules.clone()).await?;
+            chats.open_channel(service.rules.clone()).await?;
         }
         let (channel, rules, mark) = (Arc::clone(&service.channel), service.rules.clone(), service.mark);
-        let work = serving::run(bridge.clone(), service, Arc::clone(&journal));
+        let work = serving::run(chats.clone(), service, Arc::clone(&journal));
         let supervisor = tokio::spawn(work).abort_handle();
         let served = Served { channel, rules, mark, journal: Arc::clone(&journal), supervisor, _held: held };
         self.served().insert(name.0, served);
@@ -414,7 +414,7 @@ impl Registry {
     }
 
     /// One that is served, as it is opened now: other rules hold at once, another way to the platform has to be asked for.
-    async fn serve_otherwise(&self, bridge: &Bridge, mut service: Service) -> Result<(), Failure> {
+    async fn serve_otherwise(&self, chats: &Chats, mut service: Service) -> Result<(), Failure> {
         let name = service.rules.channel.clone();
         if let Some(served) = self.served().get(name.as_str()).filter(|_| service.works_here) {
             // Whoever only looks on from elsewhere moves no conversation there.
@@ -431,16 +431,16 @@ impl Registry {
             }
         }
         // Whatever its platform does now: somebody may have been taken off the list.
-        bridge.open_channel(service.rules.clone()).await?;
+        chats.open_channel(service.rules.clone()).await?;
         let mut all = self.served();
         let Some(served) = all.get_mut(name.as_str()) else {
             // It was told to rest meanwhile.
-            bridge.close_channel(&name);
+            chats.close_channel(&name);
             return Ok(());
         };
         served.supervisor.abort();
         (served.channel, served.rules) = (Arc::clone(&service.channel), service.rules.clone());
-        let work = serving::run(bridge.clone(), service, Arc::clone(&served.journal));
+        let work = serving::run(chats.clone(), service, Arc::clone(&served.journal));
         served.supervisor = tokio::spawn(work).abort_handle();
         Ok(())
     }
@@ -450,8 +450,8 @@ impl Registry {
     pub async fn probe(&self, service: Service) -> Result<String, Failure> {
         let name = service.rules.channel.clone();
         // A platform may repeat what it was sent.
-        let shown = |text: &str| match self.bridge.get() {
-            Some(bridge) => bridge.redactor().redact(text).into_owned(),
+        let shown = |text: &str| match self.chats.get() {
+            Some(chats) => chats.bridge().redactor().redact(text).into_owned(),
             None => text.to_owned(),
         };
         let unreachable =
@@ -481,8 +481,8 @@ impl Registry {
             served.supervisor.abort();
             served.journal.set(name, Standing::Paused, "it rests");
         }
-        if let Some(bridge) = self.bridge.get() {
-            bridge.close_channel(&name.into());
+        if let Some(chats) = self.chats.get() {
+            chats.close_channel(&name.into());
         }
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use codex_bridge_core::Bridge;
-use codex_bridge_core::bridge::{Error, Pending, Verdict};
+use codex_bridge_core::Chats;
+use codex_bridge_core::bridge::Error;
+use codex_bridge_core::chats::{Pending, Verdict};
 use codex_bridge_core::inbox::{ChannelName, Received, State};
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::{MessageFilter, RequestFilter};
@@ -35,7 +36,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// A channel that is served.
 struct Work {
-    bridge: Bridge,
+    chats: Chats,
     service: Service,
     journal: Arc<Journal>,
     /// Whether it was read since it was last looked.
@@ -43,8 +44,8 @@ struct Work {
 }
 
 /// Serves it until it cannot go on.
-pub async fn run(bridge: Bridge, service: Service, journal: Arc<Journal>) {
-    let work = Work { bridge, service, journal, was_read: AtomicBool::new(false) };
+pub async fn run(chats: Chats, service: Service, journal: Arc<Journal>) {
+    let work = Work { chats, service, journal, was_read: AtomicBool::new(false) };
     let name = work.name().clone();
     let mut pause = FIRST_PAUSE;
     // One that was never read is not tried again.
@@ -61,7 +62,7 @@ pub async fn run(bridge: Bridge, service: Service, journal: Arc<Journal>) {
                 refusals += 1;
                 if refusals >= REFUSALS {
                     work.journal.set(name.as_str(), Standing::Stopped, &why);
-                    work.bridge.close_channel(&name);
+                    work.chats.close_channel(&name);
                     return;
                 }
                 (Some(pause.max(REFUSED_PAUSE)), why)
@@ -88,7 +89,7 @@ impl Work {
 
     /// Until there is trouble.
     async fn serve(&self) -> Trouble {
-        let cursor = match self.bridge.channel(self.name()).await {
+        let cursor = match self.chats.channel(self.name()).await {
             Ok(record) => record.cursor,
             Err(error) => return Trouble::again(error.to_string()),
         };
@@ -96,7 +97,7 @@ impl Work {
             Ok(sentence) => sentence,
             Err(trouble) => return trouble,
         };
-        if let Err(error) = self.bridge.open_channel(self.service.rules.clone()).await {
+        if let Err(error) = self.chats.open_channel(self.service.rules.clone()).await {
             return Trouble::again(error.to_string());
         }
         self.journal.set(self.name().as_str(), Standing::Serving, &sentence);
@@ -105,7 +106,7 @@ impl Work {
             trouble = self.read() => trouble,
             trouble = self.acknowledge(&doing) => trouble,
             trouble = self.channel().beside(told) => trouble,
-            () = progress::show(&self.bridge, self.name(), self.channel()), if self.channel().shows_progress() => {
+            () = progress::show(&self.chats, self.name(), self.channel()), if self.channel().shows_progress() => {
                 Trouble::again("the bridge is closed")
             }
         }
@@ -122,19 +123,19 @@ impl Work {
     /// One batch.
     async fn read_once(&self) -> Result<(), Trouble> {
         let store = |error: Error| Trouble::again(error.to_string());
-        self.bridge.until_room(self.name()).await.map_err(store)?;
-        let cursor = self.bridge.channel(self.name()).await.map_err(store)?.cursor;
+        self.chats.until_room(self.name()).await.map_err(store)?;
+        let cursor = self.chats.channel(self.name()).await.map_err(store)?.cursor;
         let Batch { arrivals, taps, knocks, cursor } = self.channel().receive(cursor).await?;
         // A decision is no row until Codex was asked to take it: until then the source must not forget the tap.
         let (now, mut later) = if taps.is_empty() { (cursor, None) } else { (None, cursor) };
         if !arrivals.is_empty() || now.is_some() {
-            let receipts = self.bridge.receive(self.name(), arrivals, now).await.map_err(store)?;
+            let receipts = self.chats.receive(self.name(), arrivals, now).await.map_err(store)?;
             // What was put off is not read.
             later = later.filter(|_| receipts.iter().all(|one| one.receipt != Received::NoRoom));
             self.channel().received(receipts).await;
         }
         for Stranger { conversation, id, name } in knocks {
-            self.bridge.note_tap(self.name(), &conversation, &id, &name).await.map_err(store)?;
+            self.chats.note_tap(self.name(), &conversation, &id, &name).await.map_err(store)?;
         }
         for tap in taps {
             let verdict = self.decide(&tap).await.map_err(store)?;
@@ -148,7 +149,7 @@ impl Work {
             });
         }
         if later.is_some() {
-            self.bridge.receive(self.name(), Vec::new(), later).await.map_err(store)?;
+            self.chats.receive(self.name(), Vec::new(), later).await.map_err(store)?;
         }
         self.close_answered().await.map_err(store)?;
         self.was_read.store(true, Ordering::Relaxed);
@@ -160,7 +161,7 @@ impl Work {
         let (name, choice) = (self.name(), tap.choice.clone());
         let (conversation, sender_id) = (&tap.conversation, &tap.sender_id);
         let begun =
-            self.bridge.decide_in_chat(name, conversation, sender_id, tap.button.clone(), choice).await;
+            self.chats.decide_in_chat(name, conversation, sender_id, tap.button.clone(), choice).await;
         match begun {
             Err(error @ Error::Store(_)) => Err(error),
             // A tap that cannot be decided on must not come again and again.
@@ -173,7 +174,7 @@ impl Work {
     async fn close_answered(&self) -> Result<(), Error> {
         for request_id in self.channel().asked() {
             let named = RequestFilter { request_id: Some(request_id), ..RequestFilter::default() };
-            let found = self.bridge.store().requests(&named).await?;
+            let found = self.chats.bridge().store().requests(&named).await?;
             if let Some(request) = found.first().filter(|request| request.state != RequestState::Open) {
                 self.channel().close_asked(request).await;
             }
@@ -183,7 +184,7 @@ impl Work {
 
     /// Tells the source what is done with, whenever something is.
     async fn acknowledge(&self, doing: &watch::Sender<Doing>) -> Trouble {
-        let mut replies = self.bridge.replies();
+        let mut replies = self.chats.replies();
         // Each reason is told once, however often it is tried again.
         let mut told = None;
         loop {
@@ -214,12 +215,12 @@ impl Work {
     async fn acknowledge_once(&self, doing: &watch::Sender<Doing>) -> Result<(), Trouble> {
         let store = |error: Error| Trouble::again(error.to_string());
         doing.send_replace(self.doing().await.map_err(store)?);
-        let done = self.bridge.settled(self.name()).await.map_err(store)?;
+        let done = self.chats.settled(self.name()).await.map_err(store)?;
         if done.is_empty() {
             return Ok(());
         }
         self.channel().acknowledge(&done).await?;
-        self.bridge.acknowledged(done).await.map_err(store)
+        self.chats.acknowledged(done).await.map_err(store)
     }
 
     async fn doing(&self) -> Result<Doing, Error> {
@@ -228,7 +229,7 @@ impl Work {
             states: vec![State::Running],
             ..MessageFilter::default()
         };
-        let running = self.bridge.messages(&running).await?;
+        let running = self.chats.messages(&running).await?;
         let summary = running.last().map(|message| message.summary.clone()).unwrap_or_default();
         Ok(Doing { running: running.len(), summary })
     }

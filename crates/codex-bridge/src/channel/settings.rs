@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex_bridge_core::desk::Profile;
+use codex_bridge_core::config::Profile;
 use codex_bridge_core::inbox::{Allowed, Rules, WhileRunning};
 use codex_session::{ApprovalMode, Sandbox};
 use redact::Redactor;

@@ -16,7 +16,7 @@ mod update;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use codex_bridge_core::bridge::Verdict;
+use codex_bridge_core::chats::Verdict;
 use codex_bridge_core::inbox::{Allowed, MessageId};
 use codex_bridge_core::outbox::{Attempt, Outcome};
 use codex_bridge_core::request::{RequestName, RequestRecord};

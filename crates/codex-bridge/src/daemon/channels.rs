@@ -14,7 +14,7 @@ use crate::http::{App, End};
 /// Begins to serve them. What the daemon was started for must be served, and its end is the daemon's: the failure is
 /// found in what comes back. What is configured and cannot be served only says so.
 pub async fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLock<Failure>>, Failure> {
-    app.channels.ready(app.bridge.clone(), locks()?);
+    app.channels.ready(app.chats.clone(), locks()?);
     let stopped = Arc::new(OnceLock::new());
     for (name, settings) in &app.file.channels {
         let is_wanted = wanted.is_some_and(|wanted| wanted.name == *name);
@@ -43,7 +43,7 @@ pub async fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLoc
 }
 
 async fn serve_configured(app: &App, name: &str) -> Result<(), Failure> {
-    if app.bridge.channel(&name.into()).await?.is_paused {
+    if app.chats.channel(&name.into()).await?.is_paused {
         return Ok(());
     }
     app.channels.serve(open(app, &app.file, &RunChannel::named(name))?).await?;

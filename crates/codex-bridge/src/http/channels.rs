@@ -37,7 +37,7 @@ pub async fn run(
     let codex = PathBuf::from(&app.about.codex);
     let usable = tokio::task::spawn_blocking(move || installed(Some(codex))).await;
     usable.map_err(Failure::internal)??;
-    app.bridge.pause_channel(&wanted.name.as_str().into(), false, &caller.name).await?;
+    app.chats.pause_channel(&wanted.name.as_str().into(), false, &caller.name).await?;
     app.channels.serve(opened).await?;
     Ok(Json(shown(&app, &wanted.name).await?))
 }
@@ -54,7 +54,7 @@ pub async fn pause(
         let message = format!("channel {name} only sends: nothing comes in that could wait");
         return Err(Failure::new(Code::WrongState, message).into());
     }
-    app.bridge.pause_channel(&name.as_str().into(), true, &caller.name).await?;
+    app.chats.pause_channel(&name.as_str().into(), true, &caller.name).await?;
     app.channels.rest(&name);
     Ok(Json(shown(&app, &name).await?))
 }
@@ -87,10 +87,10 @@ async fn shown(app: &App, name: &str) -> Result<Channel, Failure> {
         states: vec![inbox::State::Received, inbox::State::Running, inbox::State::Answered],
         ..MessageFilter::default()
     };
-    let open = app.bridge.messages(&open).await?;
-    let record = app.bridge.channel(&name.into()).await?;
+    let open = app.chats.messages(&open).await?;
+    let record = app.chats.channel(&name.into()).await?;
     let (standing, about) = app.channels.standing(name);
-    let knocks = app.bridge.knocks().into_iter().filter(|knock| knock.channel.as_str() == name);
+    let knocks = app.chats.knocks().into_iter().filter(|knock| knock.channel.as_str() == name);
     Ok(Channel {
         name: name.to_owned(),
         standing: if record.is_paused { "paused".to_owned() } else { standing.as_str().to_owned() },

@@ -39,7 +39,7 @@ async fn receive(
     let unknown = || Failure::new(Code::UnknownChannel, format!("there is no hook {name}"));
     let arrival = app.channels.posted(&name, &posted).ok_or_else(unknown)??;
     app.bridge.check_target(&arrival.reply_to)?;
-    let receipts = app.bridge.receive(&name.as_str().into(), vec![arrival], None).await?;
+    let receipts = app.chats.receive(&name.as_str().into(), vec![arrival], None).await?;
     match receipts.into_iter().next().map(|receipt| receipt.receipt) {
         Some(Received::Taken { id } | Received::Known { id }) => {
             Ok((StatusCode::ACCEPTED, Json(json!({ "inbox_id": id }))))

@@ -18,7 +18,7 @@ pub async fn list(State(app): State<App>, Query(which): Query<calls::Inbox>) -> 
         limit: Some(page::limit(which.limit)?),
         ..MessageFilter::default()
     };
-    Ok(Json(app.bridge.messages(&filter).await?.into_iter().map(Message::from).collect()))
+    Ok(Json(app.chats.messages(&filter).await?.into_iter().map(Message::from).collect()))
 }
 
 pub async fn retry(
@@ -26,5 +26,5 @@ pub async fn retry(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Reply<Message> {
-    Ok(Json(app.bridge.retry_message(&id, &caller.name).await?.into()))
+    Ok(Json(app.chats.retry_message(&id, &caller.name).await?.into()))
 }

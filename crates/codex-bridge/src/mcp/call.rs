@@ -7,8 +7,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use codex_bridge_core::bridge::Button;
 use codex_bridge_core::event::Line;
+use codex_bridge_core::request::Button;
 use codex_bridge_core::task::Status;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;

@@ -1,6 +1,6 @@
 //! Channels, and what came in by them, as callers are shown them.
 
-use codex_bridge_core::bridge;
+use codex_bridge_core::chats;
 use codex_bridge_core::inbox;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,8 +38,8 @@ pub struct Knock {
     pub last_at: String,
 }
 
-impl From<bridge::Knock> for Knock {
-    fn from(knock: bridge::Knock) -> Self {
+impl From<chats::Knock> for Knock {
+    fn from(knock: chats::Knock) -> Self {
         Self {
             sender_id: knock.sender_id,
             sender_name: knock.sender_name,

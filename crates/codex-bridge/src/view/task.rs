@@ -1,7 +1,7 @@
 //! A task as callers see it: whole, in short, its result, its turns and what it has used.
 
 use codex_bridge_core::bridge::Continued;
-use codex_bridge_core::desk::own_part;
+use codex_bridge_core::bridge::own_part;
 use codex_bridge_core::event::Line;
 use codex_bridge_core::task::{
     self, Before, Limits, Notification as StoredNotification, ShownStatus, TaskError, TaskId, TurnProgress,

@@ -7,7 +7,7 @@ use super::Facts;
 use crate::decision::{DecisionOutcome, DecisionReport, is_no, is_yes};
 use crate::inbox::{Message, answer};
 use crate::outbox::{self, Asked, Delivery};
-use crate::request::{RequestName, RequestRecord, RequestState};
+use crate::request::{Button, RequestName, RequestRecord, RequestState};
 use crate::task::TimeMs;
 use crate::token::Role;
 
@@ -83,25 +83,7 @@ impl From<Decision> for Choice {
     }
 }
 
-/// What a button, or what a platform has in its place, is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Button {
-    /// The request.
-    pub request_id: RequestName,
-    /// How the digest of what was shown with it begins; empty where none was told.
-    pub digest: String,
-}
-
 impl Button {
-    /// How much of a digest a button has: some platforms leave room for little more.
-    pub const DIGEST_CHARS: usize = 16;
-
-    /// Reads `REQUEST.DIGEST`, which is how a request is named where people can see the name; or `REQUEST` alone.
-    pub fn named(name: &str) -> Self {
-        let (request_id, digest) = name.split_once('.').unwrap_or((name, ""));
-        Self { request_id: request_id.into(), digest: digest.to_owned() }
-    }
-
     /// What is said of one that stands below something else.
     fn objection(&self) -> String {
         let id = &self.request_id;

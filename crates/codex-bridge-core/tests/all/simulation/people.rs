@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex_bridge_core::NewTask;
 use codex_bridge_core::bridge::{DecisionOutcome, Error, Giver, Which};
 use codex_bridge_core::inbox::{
     Allowed, Arrival, Party, Received, Room, Rules, Sender as Author, WhileRunning,
@@ -12,6 +11,7 @@ use codex_bridge_core::inbox::{
 use codex_bridge_core::outbox::sender::{Refusal, Unknown};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats, Sender};
 use codex_bridge_core::task::{Limits, Settings, TaskId};
+use codex_bridge_core::{Bridge, NewTask};
 use codex_session::{Ask, Decision};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -24,12 +24,9 @@ const AGAIN_MS: u64 = 3_000;
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Calls until the bridge lives through it and does not fail; then says what it refused, if anything.
-async fn insist<T>(
-    world: &World,
-    call: impl AsyncFn(codex_bridge_core::Bridge) -> Result<T, Error>,
-) -> Result<T, Error> {
+async fn insist<T>(world: &World, call: impl AsyncFn(Bridge) -> Result<T, Error>) -> Result<T, Error> {
     loop {
-        match world.call(&call).await {
+        match world.call(async |chats| call(chats.bridge().clone()).await).await {
             Some(Err(Error::Store(_) | Error::CutOff | Error::Closing)) | None => {
                 world.pause(AGAIN_MS).await;
             }
@@ -81,10 +78,12 @@ async fn meddle(world: &World, id: &TaskId) {
     match world.below(4) {
         0 => {
             let text = format!("add to {id}");
-            world.call(async |bridge| drop(bridge.steer(id.as_str(), &text, &"a caller".into()).await)).await;
+            world
+                .call(async |chats| drop(chats.bridge().steer(id.as_str(), &text, &"a caller".into()).await))
+                .await;
         }
         1 => {
-            world.call(async |bridge| drop(bridge.interrupt(id.as_str()).await)).await;
+            world.call(async |chats| drop(chats.bridge().interrupt(id.as_str()).await)).await;
         }
         _ => {}
     }
@@ -126,7 +125,9 @@ pub async fn approver(world: Arc<World>, name: String) {
             let (asked, decision, is_yes) = decision(&request.ask.ask);
             let which = Which::Shown { request_id: request.request_id.as_str(), digest: &request.digest };
             let report = world
-                .call(async |bridge| bridge.decide(request.task_id.as_str(), which, decision, &name).await)
+                .call(async |chats| {
+                    chats.bridge().decide(request.task_id.as_str(), which, decision, &name).await
+                })
                 .await;
             world.note(format!("{name} on {asked:?}: {report:?}"));
             let Some(Ok(report)) = report else { continue };
@@ -202,7 +203,7 @@ async fn send(world: &World, who: &'static str, name: &str, text: String) {
     for _ in 0..=world.below(2) {
         let taken = loop {
             let offered =
-                world.call(async |bridge| bridge.receive(&who.into(), vec![arrival.clone()], None).await);
+                world.call(async |chats| chats.receive(&who.into(), vec![arrival.clone()], None).await);
             match offered.await {
                 Some(Ok(receipts)) => break receipts,
                 // Not served yet by a bridge that has just come up, or not taken.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use codex_bridge_core::Bridge;
+use codex_bridge_core::Chats;
 use codex_bridge_core::clock::Clock;
 use codex_bridge_core::request::RequestName;
 use codex_bridge_core::task::{TaskId, TimeMs};
@@ -30,7 +30,7 @@ pub struct World {
     until_death: AtomicU64,
     /// Until when the store fails.
     store_fails_until: Mutex<Option<Instant>>,
-    current: Mutex<Option<(Bridge, Arc<Life>)>>,
+    current: Mutex<Option<(Chats, Arc<Life>)>>,
     is_served: Turnstile,
     trace: Mutex<Vec<String>>,
     pub ledger: Mutex<Ledger>,
@@ -222,13 +222,13 @@ impl World {
         self.store_fails_until.lock().unwrap().is_some_and(|until| Instant::now() < until)
     }
 
-    pub fn serve(&self, bridge: Option<(Bridge, Arc<Life>)>) {
+    pub fn serve(&self, bridge: Option<(Chats, Arc<Life>)>) {
         *self.current.lock().unwrap() = bridge;
         self.is_served.open();
     }
 
     /// Calls the bridge that lives; none if it died over it, or if the caller hung up. What it did then is not known.
-    pub async fn call<T>(&self, call: impl AsyncFnOnce(Bridge) -> T) -> Option<T> {
+    pub async fn call<T>(&self, call: impl AsyncFnOnce(Chats) -> T) -> Option<T> {
         let patience = if self.fails(5) { self.below(20) } else { u64::MAX };
         let (bridge, life) = self.is_served.until(|| self.current.lock().unwrap().clone()).await;
         tokio::select! {

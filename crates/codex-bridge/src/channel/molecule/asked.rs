@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use codex_bridge_core::bridge::Button;
 use codex_bridge_core::outbox::notice::AboutTask;
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Asked as Request, Attempt, Notice, Outcome};
+use codex_bridge_core::request::Button;
 use codex_bridge_core::request::RequestName;
 use codex_session::Decision;
 use serde_json::{Value, json};

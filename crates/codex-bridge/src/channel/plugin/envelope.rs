@@ -1,10 +1,10 @@
 //! What is said between us and a plugin, read and written. Pure. The same for every platform; `docs/channels.md` has it in
 //! words.
 
-use codex_bridge_core::bridge::Button;
 use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender};
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Asked, Attempt, Content, Outcome};
+use codex_bridge_core::request::Button;
 use codex_bridge_core::request::RequestName;
 use codex_session::Decision;
 use serde::Deserialize;

@@ -2,8 +2,9 @@
 //! by the bridge to its task, its conversation and those who may decide; and the beginning of the digest of what stands
 //! above it. Pure.
 
-use codex_bridge_core::bridge::{Button, Choice};
+use codex_bridge_core::chats::Choice;
 use codex_bridge_core::inbox::answer;
+use codex_bridge_core::request::Button;
 use codex_bridge_core::request::RequestName;
 use codex_session::Decision;
 use codex_session::ask::Offer;

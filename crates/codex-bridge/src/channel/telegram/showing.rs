@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use codex_bridge_core::bridge::{Choice, Verdict};
+use codex_bridge_core::chats::{Choice, Verdict};
 use codex_bridge_core::request::{RequestName, RequestRecord, RequestState};
 use codex_session::Decision;
 use jiff::Timestamp;

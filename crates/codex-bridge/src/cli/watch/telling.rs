@@ -8,10 +8,10 @@ use redact::plain::plain;
 
 use super::asking::Inquiry;
 use super::{Left, Open, Watch};
-use crate::cli::output;
 use crate::cli::render::request::request;
 use crate::cli::render::width::wrap;
 use crate::failure::Failure;
+use crate::output;
 use crate::view::{Aside, Event, Live, Told};
 
 impl Watch<'_> {

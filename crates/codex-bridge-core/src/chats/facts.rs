@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Bridge, Error, Inner};
+use super::Chats;
+use crate::bridge::{Error, Inner};
 use crate::event::{Diff, Line};
-use crate::inbox::machine::decisions::{Button, Sight, bare};
+use crate::inbox::machine::decisions::{Sight, bare};
 use crate::inbox::machine::{self, Facts, Failure, Outcome};
 use crate::inbox::{
     ChannelName, Command, Conversation, ConversationKey, Message, Rules, State, WhileRunning,
 };
 use crate::outbox::{self, Delivery};
 use crate::place::Place;
-use crate::request::{RequestName, RequestRecord, RequestState};
+use crate::request::{Button, RequestName, RequestRecord, RequestState};
 use crate::store::{DeliveryFilter, MessageFilter, RequestFilter};
 use crate::task::{Task, TaskId, TimeMs, TurnRecord};
 
@@ -24,7 +25,7 @@ impl Inner {
     }
 }
 
-impl Bridge {
+impl Chats {
     /// What the machine has to know of a message in its state.
     pub(super) async fn facts(
         &self,
@@ -32,7 +33,7 @@ impl Bridge {
         message: &Message,
         outcome: Option<Outcome>,
     ) -> Result<Facts, Error> {
-        let (inner, store) = (&self.inner, &self.inner.store);
+        let inner = &self.inner();
         let (rules, keep_tasks) = (Arc::clone(rules), inner.config.keep_tasks);
         let text = inner.text(message);
         let mut facts = Facts { rules, keep_tasks, text, outcome, ..Facts::default() };
@@ -47,7 +48,7 @@ impl Bridge {
         } else {
             facts.task = self.task_of(message.task_id.as_ref()).await?;
         }
-        facts.is_driven = facts.task.as_ref().is_some_and(|task| inner.runner(&task.id).is_some());
+        facts.is_driven = facts.task.as_ref().is_some_and(|task| inner.has_runner(&task.id));
         let is_over = facts.task.as_ref().is_some_and(|task| task.status.is_at_rest());
         match state {
             machine::State::Prompt(_) => {
@@ -56,12 +57,13 @@ impl Bridge {
             machine::State::Command(command) => self.add_for_command(&mut facts, message, &command).await?,
             machine::State::Running(task_id) => self.add_for_turn(&mut facts, message, task_id).await?,
             machine::State::InDoubt(task_id) if is_over => {
-                facts.was_steered = store.was_steered(&task_id, message.id.as_str()).await?;
+                facts.was_steered = inner.store.was_steered(&task_id, message.id.as_str()).await?;
             }
             machine::State::Added(task_id) if is_over => {
                 facts.of_task = self.running_messages(&task_id).await?;
                 let of_task = MessageFilter { task_id: Some(task_id), ..MessageFilter::default() };
-                facts.reply_id = store.messages(&of_task).await?.into_iter().find_map(|one| one.reply_id);
+                facts.reply_id =
+                    inner.store.messages(&of_task).await?.into_iter().find_map(|one| one.reply_id);
             }
             _ => {}
         }
@@ -70,17 +72,17 @@ impl Bridge {
 
     async fn task_of(&self, task_id: Option<&TaskId>) -> Result<Option<Task>, Error> {
         match task_id {
-            Some(task_id) => Ok(self.inner.store.task(task_id).await?),
+            Some(task_id) => Ok(self.inner().store.task(task_id).await?),
             None => Ok(None),
         }
     }
 
     async fn add_for_turn(&self, facts: &mut Facts, message: &Message, task_id: TaskId) -> Result<(), Error> {
         facts.of_task = self.running_messages(&task_id).await?;
-        facts.requests = self.requests(task_id.clone()).await?;
+        facts.requests = self.bridge().requests(task_id.clone()).await?;
         // Only a failure changes a message between the beginning of its turn and the reply.
         if message.attempts > 0 {
-            let turns = self.inner.store.turns(&task_id).await?;
+            let turns = self.inner().store.turns(&task_id).await?;
             facts.begun_at = begun_at(&turns, message);
         }
         let begun_at = facts.begun_at(message);
@@ -96,7 +98,7 @@ impl Bridge {
         if facts.is_driven && facts.rules.while_running == WhileRunning::Steer {
             facts.waiting = self.waiting(message).await?;
             let next = machine::next_in_line(&facts.waiting);
-            facts.next_text = next.and_then(|next| self.inner.text(next));
+            facts.next_text = next.and_then(|next| self.inner().text(next));
         }
         Ok(())
     }
@@ -112,7 +114,7 @@ impl Bridge {
             facts.waiting = self.waiting(message).await?;
         }
         if let (Command::Diff, Some(task_id)) = (command, &task_id) {
-            let last = self.inner.store.last_diff(task_id).await?;
+            let last = self.inner().store.last_diff(task_id).await?;
             facts.diff = last.and_then(|event| match event.line {
                 Line::Diff(Diff { diff }) => Some(diff),
                 _ => None,
@@ -120,7 +122,7 @@ impl Bridge {
         }
         let decides = matches!(command, Command::Approve(_) | Command::Deny(_));
         if let Some(task_id) = task_id.filter(|_| decides || *command == Command::Status) {
-            facts.requests = self.open_requests(Some(task_id)).await?;
+            facts.requests = self.bridge().open_requests(Some(task_id)).await?;
         }
         let named = match command {
             Command::Approve(Some(name)) | Command::Deny(Some(name)) => Some(Button::named(name).request_id),
@@ -147,7 +149,7 @@ impl Bridge {
             states: vec![State::Received],
             ..MessageFilter::default()
         };
-        let mut waiting = self.inner.store.messages(&waiting).await?;
+        let mut waiting = self.inner().store.messages(&waiting).await?;
         waiting.reverse();
         Ok(waiting)
     }
@@ -160,7 +162,7 @@ impl Bridge {
         request_id: &RequestName,
     ) -> Result<Option<RequestRecord>, Error> {
         let named = RequestFilter { request_id: Some(request_id.clone()), ..RequestFilter::default() };
-        let found = self.inner.store.requests(&named).await?.into_iter().next();
+        let found = self.inner().store.requests(&named).await?.into_iter().next();
         let Some(request) = found else { return Ok(None) };
         let of_task = MessageFilter {
             channel: Some(channel.clone()),
@@ -172,14 +174,14 @@ impl Bridge {
             let rest = one.conversation.as_str().strip_prefix(key.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        if self.inner.store.messages(&of_task).await?.iter().any(is_here) {
+        if self.inner().store.messages(&of_task).await?.iter().any(is_here) {
             return Ok(Some(request));
         }
         // Somebody may have had it told to this place, though its task does not belong there.
         let of_task = DeliveryFilter { task_ids: vec![request.task_id.clone()], ..DeliveryFilter::default() };
         let place = format!("{channel}:{key}");
         let told = |one: &Delivery| bare(&one.target) == place && one.notice.tells_of(request_id);
-        let was_told = self.inner.store.deliveries(&of_task).await?.iter().any(told);
+        let was_told = self.inner().store.deliveries(&of_task).await?.iter().any(told);
         Ok(Some(request).filter(|_| was_told))
     }
 
@@ -202,7 +204,7 @@ impl Bridge {
             limit,
             ..DeliveryFilter::default()
         };
-        Ok(self.inner.store.deliveries(&told).await?)
+        Ok(self.inner().store.deliveries(&told).await?)
     }
 }
 

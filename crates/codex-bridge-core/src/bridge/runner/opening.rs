@@ -14,7 +14,6 @@ use tokio::sync::mpsc;
 use super::{Mode, Runner};
 use crate::config::Config;
 use crate::event::Warning;
-use crate::login;
 use crate::place::{self, Overlap, Place};
 use crate::skills;
 use crate::store;
@@ -114,7 +113,7 @@ pub(crate) fn session_setup(config: &Config, settings: &Settings, trust: Trust) 
         Trust::Hostile | Trust::Trusted => Instructions::default(),
     };
     let of_caller = settings.developer_instructions.clone();
-    let home = login::home(config, settings.codex_home.as_ref());
+    let home = config.home_of(settings.codex_home.as_ref());
     // A home that belongs to another user may lead anywhere: it is not for us to read.
     let own_home = (config.reach == Reach::Own).then_some(home.as_path());
     let of_skills = skills::listed(&config.skills, own_home, &session.denied);

@@ -6,22 +6,21 @@ use futures_util::future::{BoxFuture, ready};
 
 use tracing::warn;
 
-use super::inbox_loop::{InHand, Piece};
-use super::{Bridge, Error, Inner, Which};
+use super::Chats;
+use super::worker::{InHand, Piece};
+use crate::bridge::{Error, Inner, Which};
 use crate::decision::is_no;
-use crate::desk::{Caller, Desk, Verb};
+use crate::desk::{Caller, Verb};
 use crate::failpoint;
-use crate::inbox::machine::decisions::{self, MAY_NOT};
+use crate::inbox::machine::decisions::{self, Choice, MAY_NOT, Verdict};
 use crate::inbox::machine::{Effect, Failure, NOBODY_MAY, Outcome, Reply};
 use crate::inbox::{ChannelName, ConversationKey, Message, Party, Rules, reply};
 use crate::outbox::notice::{self, Content};
 use crate::outbox::{Delivery, DeliveryId, Notice};
-use crate::request::RequestRecord;
+use crate::request::{Button, RequestRecord};
 use crate::store::{DeliveryFilter, Write};
 use crate::task::TimeMs;
 use crate::token::Role;
-
-pub use decisions::{Button, Choice, Verdict};
 
 /// A choice that is recorded, if it counts: what came of it is still to come.
 pub type Pending = BoxFuture<'static, Result<Verdict, Error>>;
@@ -56,7 +55,7 @@ impl Inner {
     }
 }
 
-impl Bridge {
+impl Chats {
     /// Performs an effect. Gives what came of it, if the machine has to know.
     pub(super) async fn perform(
         &self,
@@ -67,14 +66,14 @@ impl Bridge {
     ) -> Result<Option<Outcome>, Error> {
         let role = rules.role(&message.sender_id, message.party).unwrap_or(Role::Viewer);
         let caller = Caller::in_chat(message.author(), role, message.party);
-        let desk = Desk::new(self.clone());
+        let desk = self.desk();
         match effect {
             // The loop waits.
             Effect::Wait(_) => {}
-            Effect::Await(task_id) => self.inner.inbox.await_task(task_id),
+            Effect::Await(task_id) => self.inbox.await_task(task_id),
             Effect::Save(message) => {
-                self.inner.commit(vec![Write::SaveMessage(message)]).await?;
-                self.inner.inbox.look();
+                self.inner().commit(vec![Write::SaveMessage(message)]).await?;
+                self.inbox.look();
             }
             Effect::Reply(reply) => self.reply(*reply, now).await?,
             Effect::Tell(id, task, text) => {
@@ -83,10 +82,10 @@ impl Bridge {
             }
             Effect::Begin(turn) => match desk.take_message(&caller, *turn).await {
                 // Somebody at another door was first.
-                Err(Error::WrongState { task_id, .. }) => self.inner.inbox.await_task(task_id),
+                Err(Error::WrongState { task_id, .. }) => self.inbox.await_task(task_id),
                 taken => taken?,
             },
-            Effect::Steer(message, text) => return self.steer_once(&desk, &caller, *message, &text).await,
+            Effect::Steer(message, text) => return self.steer_once(&caller, *message, &text).await,
             Effect::Stop(task_id) => {
                 return match desk.interrupt(&caller, task_id.as_str(), None).await {
                     Ok(view) => Ok(Some(Outcome::Stopped(Some(Box::new(view.task))))),
@@ -107,15 +106,15 @@ impl Bridge {
     async fn reply(&self, reply: Reply, now: TimeMs) -> Result<(), Error> {
         let Reply { message, task, text, added, conversation } = reply;
         let id = message.reply_id.clone().unwrap_or_else(|| message.own_reply_id());
-        let text = self.inner.config.redactor.redact(&text);
+        let text = self.inner().config.redactor.redact(&text);
         let delivery = reply::delivery(&message, id, task.as_ref(), &text, now);
         let mut batch = vec![Write::AddDelivery(Box::new(delivery))];
         batch.extend([message].into_iter().chain(added).map(|one| Write::SaveMessage(Box::new(one))));
         batch.extend(conversation.map(|one| Write::SaveConversation(Box::new(one))));
         failpoint::hit("inbox.before_reply");
-        self.inner.commit(batch).await?;
+        self.inner().commit(batch).await?;
         failpoint::hit("inbox.reply_recorded");
-        self.inner.inbox.look();
+        self.inbox.look();
         Ok(())
     }
 
@@ -128,18 +127,17 @@ impl Bridge {
         now: TimeMs,
     ) -> Result<(), Error> {
         let known = DeliveryFilter { id: Some(id.clone()), ..DeliveryFilter::default() };
-        if !self.inner.store.deliveries(&known).await?.is_empty() {
+        if !self.inner().store.deliveries(&known).await?.is_empty() {
             return Ok(());
         }
         let delivery = Delivery::new(id, target, Notice { at: now, content }, now);
-        self.inner.commit(vec![Write::AddDelivery(Box::new(delivery))]).await?;
+        self.inner().commit(vec![Write::AddDelivery(Box::new(delivery))]).await?;
         Ok(())
     }
 
     /// Gives words to the running turn, under the name of their message. That is recorded first.
     async fn steer_once(
         &self,
-        desk: &Desk,
         caller: &Caller,
         message: Message,
         text: &str,
@@ -147,9 +145,9 @@ impl Bridge {
         let (id, channel, task_id) = (message.id.clone(), message.channel.clone(), message.task_id.clone());
         let Some(task_id) = task_id else { return Ok(None) };
         failpoint::hit("steer.before_record");
-        self.inner.commit(vec![Write::SaveMessage(Box::new(message))]).await?;
+        self.inner().commit(vec![Write::SaveMessage(Box::new(message))]).await?;
         failpoint::hit("steer.recorded");
-        let outcome = desk.steer_as(caller, task_id.as_str(), text, id.0.clone()).await;
+        let outcome = self.desk().steer_as(caller, task_id.as_str(), text, id.0.clone()).await;
         failpoint::hit("steer.given");
         match outcome {
             Ok(outcome) => Ok(Some(Outcome::Steered(outcome))),
@@ -168,9 +166,10 @@ impl Bridge {
     /// Where nobody may decide, the answer is no, at once.
     fn decline(&self, message: &Message, request: RequestRecord) {
         let piece = Piece::Request(request.request_id.clone());
-        let Some(in_hand) = InHand::take(&self.inner, piece) else { return };
-        let (bridge, channel, message_id) = (self.clone(), message.channel.clone(), message.id.clone());
-        self.inner.tasks.spawn(async move {
+        let Some(in_hand) = InHand::take(&self.inbox, piece) else { return };
+        let (bridge, channel, message_id) =
+            (self.bridge().clone(), message.channel.clone(), message.id.clone());
+        self.inner().spawn(async move {
             let RequestRecord { request_id, task_id, .. } = &request;
             let which = Which::Named(request_id.as_str());
             if let Err(error) = bridge.decide(task_id.as_str(), which, Decision::Decline, NOBODY_MAY).await {
@@ -190,7 +189,7 @@ impl Bridge {
         button: Button,
         choice: Choice,
     ) -> Result<Pending, Error> {
-        let rules = self.inner.inbox.rules(channel);
+        let rules = self.inbox.rules(channel);
         let Some(role) = rules.and_then(|rules| rules.role(sender_id, Party::Person)) else {
             self.note_tap(channel, conversation, sender_id, sender_id).await?;
             return Ok(at_once(Verdict::Unheard));
@@ -215,8 +214,7 @@ impl Bridge {
         let request_id = request.request_id.as_str();
         let shown = Which::Shown { request_id, digest: &request.digest };
         let which = if is_no(&decision) { Which::Named(request_id) } else { shown };
-        let desk = Desk::new(self.clone());
-        let pending = desk.begin_to_decide(caller, request.task_id.as_str(), which, decision).await?;
+        let pending = self.desk().begin_to_decide(caller, request.task_id.as_str(), which, decision).await?;
         Ok(async move { Ok(Verdict::of(&request, &pending.await?)) }.boxed())
     }
 }

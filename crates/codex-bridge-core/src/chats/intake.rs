@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::error;
 
-use super::{Bridge, Error};
+use super::Chats;
+use crate::bridge::Error;
 use crate::failpoint;
 use crate::inbox::deferred::Deferred;
 use crate::inbox::intake::{self, Admission, HOUR_MS, Standing, TEXT_BYTES};
@@ -24,7 +25,7 @@ const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// How often it is looked whether there is room, beside when a reply went out.
 const COUNT_AGAIN: Duration = Duration::from_secs(2);
 
-impl Bridge {
+impl Chats {
     /// Takes messages in. Those that may be here are durable when this returns, and so is the cursor, if there is one:
     /// now the source may be told.
     pub async fn receive(
@@ -34,8 +35,8 @@ impl Bridge {
         cursor: Option<String>,
     ) -> Result<Vec<Receipt>, Error> {
         let channel = channel.clone();
-        self.to_its_end(|bridge| async move {
-            let taken = bridge.take_in(&channel, arrivals, cursor).await;
+        self.to_its_end(|chats| async move {
+            let taken = chats.take_in(&channel, arrivals, cursor).await;
             taken.inspect_err(|error| error!(%channel, %error, "messages were not taken in"))
         })
         .await
@@ -47,15 +48,14 @@ impl Bridge {
         arrivals: Vec<Arrival>,
         cursor: Option<String>,
     ) -> Result<Vec<Receipt>, Error> {
-        let inner = &self.inner;
-        let rules = inner.inbox.rules(channel);
+        let rules = self.inbox.rules(channel);
         let rules = rules.ok_or_else(|| Error::Refused(format!("channel {channel} is not served")))?;
-        let mut deferred = inner.inbox.taking.lock().await;
+        let mut deferred = self.inbox.taking.lock().await;
         let mut batch = Batch {
-            bridge: self,
+            chats: self,
             deferred: &mut deferred,
             rules: &rules,
-            now: self.inner.now(),
+            now: self.inner().now(),
             known: self.known(channel, &arrivals).await?,
             taken: Vec::new(),
             others: Vec::new(),
@@ -79,9 +79,9 @@ impl Bridge {
         }
         if !writes.is_empty() {
             failpoint::hit("inbox.before_record");
-            self.commit_from(&places, writes).await?;
+            self.bridge().commit_from(&places, writes).await?;
             failpoint::hit("inbox.recorded");
-            inner.inbox.look();
+            self.inbox.look();
         }
         Ok(receipts)
     }
@@ -89,12 +89,12 @@ impl Bridge {
     /// Waits until a channel has room for more, before its source is read on: what is not read stays there. A minute at
     /// most, so that decisions and commands come in even if it is they that everything waits for.
     pub async fn until_room(&self, channel: &ChannelName) -> Result<(), Error> {
-        let rules = self.inner.inbox.rules(channel).filter(|rules| rules.when_full == WhenFull::ReadLater);
+        let rules = self.inbox.rules(channel).filter(|rules| rules.when_full == WhenFull::ReadLater);
         let Some(rules) = rules else { return Ok(()) };
         let waiting = waiting_in(channel);
         let mut replies = self.replies();
         let give_up = tokio::time::Instant::now() + LONGEST_WAIT;
-        while self.inner.store.message_count(&waiting).await? >= u64::from(rules.most_waiting_in_all) {
+        while self.inner().store.message_count(&waiting).await? >= u64::from(rules.most_waiting_in_all) {
             if tokio::time::Instant::now() >= give_up {
                 break;
             }
@@ -118,7 +118,7 @@ impl Bridge {
                 external_ids: some.to_vec(),
                 ..MessageFilter::default()
             };
-            let found = self.inner.store.messages(&filter).await?;
+            let found = self.inner().store.messages(&filter).await?;
             known.extend(found.into_iter().map(|message| (message.external_id, message.id)));
         }
         Ok(known)
@@ -126,7 +126,7 @@ impl Bridge {
 
     /// Who wrote without being allowed to, the last one last. Since the start of this bridge; the audit log has more.
     pub fn knocks(&self) -> Vec<Knock> {
-        self.inner.inbox.strangers().last().to_vec()
+        self.inbox.strangers().last().to_vec()
     }
 
     /// Somebody who may not even write tapped on a button.
@@ -138,8 +138,8 @@ impl Bridge {
         sender_name: &str,
     ) -> Result<(), Error> {
         let sender = (sender_id, sender_name);
-        if let Some(note) = self.knock(channel, conversation, sender, Some("a button"), self.inner.now()) {
-            self.to_its_end(|bridge| async move { Ok(bridge.inner.commit(vec![note]).await?) }).await?;
+        if let Some(note) = self.knock(channel, conversation, sender, Some("a button"), self.inner().now()) {
+            self.to_its_end(|chats| async move { Ok(chats.inner().commit(vec![note]).await?) }).await?;
         }
         Ok(())
     }
@@ -153,13 +153,13 @@ impl Bridge {
         how: Option<&str>,
         now: TimeMs,
     ) -> Option<Write> {
-        let sender_name = self.inner.summary(sender_name);
+        let sender_name = self.inner().summary(sender_name);
         let how = how.unwrap_or(&sender_name).to_owned();
         let (channel, conversation) = (channel.clone(), conversation.clone());
         let sender_id = sender_id.to_owned();
         let knock = Knock { channel, sender_id, sender_name, conversation, count: 1, last_at: now };
-        let line = self.inner.inbox.strangers().knock(knock, &how)?;
-        Some(self.inner.audit(&line.actor, "knock", None, &line.detail))
+        let line = self.inbox.strangers().knock(knock, &how)?;
+        Some(self.inner().audit(&line.actor, "knock", None, &line.detail))
     }
 }
 
@@ -171,7 +171,7 @@ fn waiting_in(channel: &ChannelName) -> MessageFilter {
 
 /// Messages that are being taken in.
 struct Batch<'a> {
-    bridge: &'a Bridge,
+    chats: &'a Chats,
     deferred: &'a mut Deferred,
     rules: &'a Rules,
     now: TimeMs,
@@ -204,7 +204,7 @@ impl Batch<'_> {
         let sender = (arrival.sender.id.as_str(), arrival.sender.name.as_str());
         if self.rules.role(sender.0, arrival.sender.party).is_none() {
             let (channel, conversation) = (&self.rules.channel, &arrival.conversation);
-            self.others.extend(self.bridge.knock(channel, conversation, sender, None, self.now));
+            self.others.extend(self.chats.knock(channel, conversation, sender, None, self.now));
             return Ok(Received::Refused);
         }
         let mut message = self.message(&arrival)?;
@@ -230,7 +230,7 @@ impl Batch<'_> {
     }
 
     fn message(&self, arrival: &Arrival) -> Result<Message, Error> {
-        let inner = &self.bridge.inner;
+        let inner = &self.chats.inner();
         let id = MessageId(format!("in-{}", inner.random_hex(12)));
         let sealed = inner.key.seal(intake::beginning(&arrival.text).as_bytes(), id.as_str());
         let sealed = sealed.map_err(|error| Error::Refused(error.to_string()))?;
@@ -239,9 +239,9 @@ impl Batch<'_> {
 
     /// What the rules have to know: what is stored, and what came before it in this batch.
     async fn standing(&mut self, message: &Message) -> Result<Standing, Error> {
-        let store = &self.bridge.inner.store;
+        let store = &self.chats.inner().store;
         let mut standing = Standing {
-            limit_bytes: TEXT_BYTES.min(self.bridge.inner.config.prompt_limit_bytes),
+            limit_bytes: TEXT_BYTES.min(self.chats.inner().config.prompt_limit_bytes),
             ..Standing::default()
         };
         let is_here = |one: &&Message| one.conversation == message.conversation;

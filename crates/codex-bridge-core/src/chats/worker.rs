@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::sync::broadcast::error::TryRecvError;
-use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tracing::error;
 
-use super::{Bridge, Error, Inner, News};
+use super::Chats;
+use crate::bridge::{Error, News};
+use crate::desk::Desk;
 use crate::inbox::deferred::Deferred;
 use crate::inbox::machine::{self, Effect, Outcome};
 use crate::inbox::strangers::Strangers;
@@ -35,20 +37,17 @@ const STORE_PAUSE: Duration = Duration::from_secs(2);
 const SET_ASIDE: Duration = Duration::from_secs(10);
 
 /// What the inbox knows beyond its rows.
-#[derive(Debug, Default)]
-pub(crate) struct Inbox {
+pub(super) struct Inbox {
+    pub(super) desk: Desk,
     /// The channels that are served.
     channels: Mutex<BTreeMap<ChannelName, Arc<Rules>>>,
     /// Wakes the loop.
     wake: Arc<Notify>,
     /// Has it look at everything.
     look_at_all: AtomicBool,
-    /// Changes whenever a reply has been sent or given up.
-    pub(super) sent: watch::Sender<u64>,
     /// What is being worked on outside of the loop.
     in_hand: Mutex<BTreeSet<Piece>>,
-    /// Messages whose failure could not be written, and until when they are left alone.
-    aside: Mutex<BTreeMap<MessageId, Instant>>,
+    aside: Aside,
     /// Tasks that a message waits for.
     awaited: Mutex<BTreeSet<TaskId>>,
     /// Who wrote without being allowed to.
@@ -62,6 +61,20 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Inbox {
+    pub(super) fn new(desk: Desk) -> Self {
+        Self {
+            desk,
+            channels: Mutex::default(),
+            wake: Arc::default(),
+            look_at_all: AtomicBool::default(),
+            in_hand: Mutex::default(),
+            aside: Aside::default(),
+            awaited: Mutex::default(),
+            strangers: Mutex::default(),
+            taking: tokio::sync::Mutex::default(),
+        }
+    }
+
     pub(super) fn channels(&self) -> MutexGuard<'_, BTreeMap<ChannelName, Arc<Rules>>> {
         locked(&self.channels)
     }
@@ -89,24 +102,25 @@ impl Inbox {
     pub(super) fn look(&self) {
         self.wake.notify_one();
     }
+}
 
-    /// A reply has been sent, or given up.
-    pub(super) fn reply_is_out(&self) {
-        self.sent.send_modify(|count| *count += 1);
-    }
+/// Messages whose failure could not be written, and until when they are left alone.
+#[derive(Default)]
+struct Aside(Mutex<BTreeMap<MessageId, Instant>>);
 
-    fn set_aside(&self, message: &Message, error: &Error) {
+impl Aside {
+    fn set(&self, message: &Message, error: &Error) {
         let Message { id, channel, .. } = message;
         error!(%channel, message_id = %id, %error, "a message waits: its failure could not be saved");
-        let mut aside = locked(&self.aside);
+        let mut aside = locked(&self.0);
         let now = Instant::now();
         aside.retain(|_, until| *until > now);
         aside.insert(id.clone(), now + SET_ASIDE);
     }
 
     /// For how long a message is left alone.
-    fn is_aside_for(&self, id: &MessageId) -> Option<Duration> {
-        let until = locked(&self.aside).get(id).copied()?;
+    fn remaining(&self, id: &MessageId) -> Option<Duration> {
+        let until = locked(&self.0).get(id).copied()?;
         Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
 }
@@ -124,23 +138,23 @@ pub(super) enum Piece {
 
 /// A piece of work outside of the loop, which nobody else begins until this is dropped.
 pub(super) struct InHand {
-    inner: Arc<Inner>,
+    inbox: Arc<Inbox>,
     piece: Piece,
 }
 
 impl InHand {
     /// None if somebody else has it, or too much is being done already: it is looked at again when that is over.
-    pub(super) fn take(inner: &Arc<Inner>, piece: Piece) -> Option<Self> {
-        let mut in_hand = locked(&inner.inbox.in_hand);
+    pub(super) fn take(inbox: &Arc<Inbox>, piece: Piece) -> Option<Self> {
+        let mut in_hand = locked(&inbox.in_hand);
         let is_free = in_hand.len() < AT_ONCE && in_hand.insert(piece.clone());
-        is_free.then(|| Self { inner: Arc::clone(inner), piece })
+        is_free.then(|| Self { inbox: Arc::clone(inbox), piece })
     }
 }
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        locked(&self.inner.inbox.in_hand).remove(&self.piece);
-        self.inner.inbox.look();
+        locked(&self.inbox.in_hand).remove(&self.piece);
+        self.inbox.look();
     }
 }
 
@@ -171,17 +185,17 @@ impl Changed {
 }
 
 /// Runs for as long as the bridge does.
-pub(super) async fn run(bridge: Weak<Inner>) {
-    let Some(inner) = bridge.upgrade() else { return };
-    let (wake, mut news) = (Arc::clone(&inner.inbox.wake), inner.news.subscribe());
-    drop(inner);
+pub(super) async fn run(inbox: Weak<Inbox>) {
+    let Some(held) = inbox.upgrade() else { return };
+    let (wake, mut news) = (Arc::clone(&held.wake), held.desk.bridge().inner.news.subscribe());
+    drop(held);
     let mut changed = Changed { all: true, ..Changed::default() };
     // When everything is looked at, and when a message may be ready, however much happens before.
     let (mut all_at, mut next_at) = (Instant::now(), Instant::now());
     loop {
-        let Some(inner) = bridge.upgrade() else { return };
-        changed.all |= inner.inbox.look_at_all.swap(false, Ordering::SeqCst);
-        let looked = match (Bridge { inner }).look_at_inbox(&changed).await {
+        let Some(inbox) = inbox.upgrade() else { return };
+        changed.all |= inbox.look_at_all.swap(false, Ordering::SeqCst);
+        let looked = match (Chats { inbox }).look_at_inbox(&changed).await {
             Ok(looked) => looked,
             Err(error) => {
                 error!(%error, "messages wait: the store failed");
@@ -217,10 +231,10 @@ pub(super) async fn run(bridge: Weak<Inner>) {
     }
 }
 
-impl Bridge {
+impl Chats {
     /// Takes every message one step further that can be; says after how long another one may be, if it looked.
     async fn look_at_inbox(&self, changed: &Changed) -> Result<Option<Duration>, Error> {
-        let inbox = &self.inner.inbox;
+        let inbox = &self.inbox;
         let channels: Vec<Arc<Rules>> = inbox.channels().values().cloned().collect();
         if channels.is_empty() {
             return Ok(Some(LOOK_AGAIN));
@@ -239,7 +253,7 @@ impl Bridge {
             // What is to be added to a turn stands before what follows, until it is known what becomes of it. What is
             // urgent waits for nothing: the turn may wait for it.
             let mut held = BTreeSet::new();
-            for message in self.inner.store.next_messages(&rules.channel).await? {
+            for message in self.inner().store.next_messages(&rules.channel).await? {
                 if message.is_to_be_added() {
                     held.insert(message.conversation.clone());
                 } else if message.waits_in_line() && held.contains(&message.conversation) {
@@ -257,7 +271,7 @@ impl Bridge {
         let is_main = |message: &&Message| message.kind == MessageKind::Prompt;
         let Some(main) = running.iter().find(is_main).or(running.last()) else { return Ok(LOOK_AGAIN) };
         // None if it is not served now.
-        let Some(rules) = self.inner.inbox.rules(&main.channel) else { return Ok(LOOK_AGAIN) };
+        let Some(rules) = self.inbox.rules(&main.channel) else { return Ok(LOOK_AGAIN) };
         if self.is_being_added(main) {
             return Ok(LOOK_AGAIN);
         }
@@ -271,7 +285,7 @@ impl Bridge {
             states: vec![State::Running],
             ..MessageFilter::default()
         };
-        Ok(self.inner.store.messages(&filter).await?)
+        Ok(self.inner().store.messages(&filter).await?)
     }
 
     /// Steps on with a message, if it is time, in the loop or outside of it; says after how long to look at it again.
@@ -282,11 +296,11 @@ impl Bridge {
         at_all: bool,
     ) -> Result<Duration, Error> {
         let is_running = message.state == State::Running;
-        let wait = u64::try_from(message.next_at - self.inner.now()).unwrap_or_default();
+        let wait = u64::try_from(message.next_at - self.inner().now()).unwrap_or_default();
         if wait > 0 && !(is_running && at_all) {
             return Ok(Duration::from_millis(wait));
         }
-        if let Some(wait) = self.inner.inbox.is_aside_for(&message.id) {
+        if let Some(wait) = self.inbox.aside.remaining(&message.id) {
             return Ok(wait);
         }
         let is_steer = rules.while_running == WhileRunning::Steer;
@@ -307,23 +321,23 @@ impl Bridge {
 
     /// Whether words for the running turn of a message's conversation are on their way to Codex.
     fn is_being_added(&self, message: &Message) -> bool {
-        message.is_to_be_added() && locked(&self.inner.inbox.in_hand).contains(&additions(message))
+        message.is_to_be_added() && locked(&self.inbox.in_hand).contains(&additions(message))
     }
 
     /// Steps on with a message outside of the loop. The loop is woken when this is over, and must find nothing to do at once.
     fn drive_beside(&self, rules: &Arc<Rules>, message: &Message, piece: Piece) {
-        let Some(in_hand) = InHand::take(&self.inner, piece) else { return };
-        let (bridge, rules, message) = (self.clone(), Arc::clone(rules), message.clone());
-        self.inner.tasks.spawn(async move {
-            if let Err(error) = bridge.drive(&rules, &message).await {
-                bridge.inner.inbox.set_aside(&message, &error);
+        let Some(in_hand) = InHand::take(&self.inbox, piece) else { return };
+        let (chats, rules, message) = (self.clone(), Arc::clone(rules), message.clone());
+        self.inner().spawn(async move {
+            if let Err(error) = chats.drive(&rules, &message).await {
+                chats.inbox.aside.set(&message, &error);
             }
             drop(in_hand);
         });
     }
 
     pub(super) async fn message(&self, id: &MessageId) -> Result<Option<Message>, Error> {
-        Ok(stored(&*self.inner.store, id).await?)
+        Ok(stored(&*self.inner().store, id).await?)
     }
 
     /// Steps on with a message as far as it goes now, whatever goes wrong with it; says after how long to look at it again. Only
@@ -331,7 +345,7 @@ impl Bridge {
     async fn drive(&self, rules: &Arc<Rules>, seen: &Message) -> Result<Duration, Error> {
         let id = &seen.id;
         let driven = async {
-            match as_seen(&*self.inner.store, seen).await? {
+            match as_seen(&*self.inner().store, seen).await? {
                 Some(message) => self.take_steps(rules, message, None).await,
                 None => Ok(LOOK_AGAIN),
             }
@@ -343,7 +357,7 @@ impl Bridge {
         if matches!(error, Error::Store(_)) {
             error!(channel = %seen.channel, message_id = %id, %error, "a step of a message failed in the store");
         }
-        let failed = Outcome::Failed(self.inner.failure(&error));
+        let failed = Outcome::Failed(self.inner().failure(&error));
         let noted = async {
             // As it stands: some of what was to be done may have been.
             match self.message(id).await? {
@@ -353,7 +367,7 @@ impl Bridge {
         };
         match noted.await {
             Err(error) if !error.is_of_all() => {
-                self.inner.inbox.set_aside(seen, &error);
+                self.inbox.aside.set(seen, &error);
                 Ok(SET_ASIDE)
             }
             noted => noted,
@@ -368,7 +382,7 @@ impl Bridge {
     ) -> Result<Duration, Error> {
         loop {
             let facts = self.facts(rules, &message, outcome.take()).await?;
-            let (now, mut pause) = (self.inner.now(), LOOK_AGAIN);
+            let (now, mut pause) = (self.inner().now(), LOOK_AGAIN);
             for effect in machine::step(&message, &facts, now) {
                 match effect {
                     Effect::Wait(until) => pause = Duration::from_millis((until - now).unsigned_abs()),
@@ -417,9 +431,9 @@ mod tests {
         let writer = Arc::new(file.reopen().unwrap());
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
         let message = samples::message(1, "room");
-        let inbox = Inbox::default();
-        tracing::subscriber::with_default(subscriber, || inbox.set_aside(&message, &Error::CutOff));
-        assert!(inbox.is_aside_for(&message.id).is_some());
+        let aside = Aside::default();
+        tracing::subscriber::with_default(subscriber, || aside.set(&message, &Error::CutOff));
+        assert!(aside.remaining(&message.id).is_some());
         let log = std::fs::read_to_string(file.path()).unwrap();
         let told = [format!("channel=chat message_id={}", message.id), format!("error={}", Error::CutOff)];
         assert!(log.contains("ERROR") && told.iter().all(|one| log.contains(one)), "{log}");

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::{Bridge, Error};
+use super::Chats;
+use crate::bridge::Error;
 use crate::failpoint;
 use crate::inbox::{
     ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId, Rules, State,
@@ -14,35 +15,35 @@ use crate::outbox::DeliveryId;
 use crate::outbox::notice::{Content, MOST_REQUESTS, Reminder};
 use crate::store::{MessageFilter, Write};
 
-impl Bridge {
+impl Chats {
     /// Serves a channel from here on, under these rules; or under others, if it is served already.
     pub async fn open_channel(&self, rules: Rules) -> Result<(), Error> {
-        self.to_its_end(|bridge| async move { bridge.begin_to_serve(rules).await }).await
+        self.to_its_end(|chats| async move { chats.begin_to_serve(rules).await }).await
     }
 
     async fn begin_to_serve(&self, rules: Rules) -> Result<(), Error> {
         let name = rules.channel.clone();
-        let before = self.inner.inbox.channels().insert(name.clone(), Arc::new(rules));
+        let before = self.inbox.channels().insert(name.clone(), Arc::new(rules));
         if before.is_none() {
             // Once in our life: a connection that comes and goes must not ask people again and again.
             self.remind(&name).await?;
         }
-        self.inner.inbox.look_at_all();
+        self.inbox.look_at_all();
         Ok(())
     }
 
     /// Serves it no more. What it brought stays.
     pub fn close_channel(&self, name: &ChannelName) {
-        self.inner.inbox.channels().remove(name);
+        self.inbox.channels().remove(name);
     }
 
     /// What is remembered of a channel.
     pub async fn channel(&self, name: &ChannelName) -> Result<ChannelRecord, Error> {
-        let all = self.inner.store.channels().await?;
+        let all = self.inner().store.channels().await?;
         Ok(all
             .into_iter()
             .find(|one| one.name == *name)
-            .unwrap_or_else(|| ChannelRecord::new(name, self.inner.now())))
+            .unwrap_or_else(|| ChannelRecord::new(name, self.inner().now())))
     }
 
     /// Has a channel rest, or wakes it.
@@ -53,13 +54,13 @@ impl Bridge {
         by: &str,
     ) -> Result<ChannelRecord, Error> {
         let action = if is_paused { "pause channel" } else { "wake channel" };
-        let (name, noted) = (name.clone(), self.inner.audit(by, action, None, name.as_str()));
-        self.to_its_end(|bridge| async move {
+        let (name, noted) = (name.clone(), self.inner().audit(by, action, None, name.as_str()));
+        self.to_its_end(|chats| async move {
             // Whoever takes messages in changes the record too.
-            let _taking = bridge.inner.inbox.taking.lock().await;
-            let record = bridge.channel(&name).await?;
-            let record = ChannelRecord { is_paused, updated_at: bridge.inner.now(), ..record };
-            bridge.inner.commit(vec![noted, Write::SaveChannel(Box::new(record.clone()))]).await?;
+            let _taking = chats.inbox.taking.lock().await;
+            let record = chats.channel(&name).await?;
+            let record = ChannelRecord { is_paused, updated_at: chats.inner().now(), ..record };
+            chats.inner().commit(vec![noted, Write::SaveChannel(Box::new(record.clone()))]).await?;
             Ok(record)
         })
         .await
@@ -67,17 +68,17 @@ impl Bridge {
 
     /// Puts what is still open before people again: what they saw may be far up, or its buttons dead.
     async fn remind(&self, channel: &ChannelName) -> Result<(), Error> {
-        let now = self.inner.now();
+        let now = self.inner().now();
         let running = MessageFilter {
             channel: Some(channel.clone()),
             states: vec![State::Running],
             ..MessageFilter::default()
         };
-        for message in self.inner.store.messages(&running).await? {
+        for message in self.inner().store.messages(&running).await? {
             let Some(task_id) = &message.task_id else { continue };
-            let Some(task) = self.inner.store.task(task_id).await? else { continue };
+            let Some(task) = self.inner().store.task(task_id).await? else { continue };
             let mut open = Vec::new();
-            for request in self.open_requests(Some(task_id.clone())).await? {
+            for request in self.bridge().open_requests(Some(task_id.clone())).await? {
                 if self.was_told(task_id, &request.request_id).await? {
                     open.push(request);
                 }
@@ -97,23 +98,23 @@ impl Bridge {
         channel: &ChannelName,
         key: &ConversationKey,
     ) -> Result<Option<Conversation>, Error> {
-        Ok(self.inner.store.conversations(channel, Some(key)).await?.into_iter().next())
+        Ok(self.inner().store.conversations(channel, Some(key)).await?.into_iter().next())
     }
 
     /// Messages that came in, the newest first.
     pub async fn messages(&self, filter: &MessageFilter) -> Result<Vec<Message>, Error> {
-        Ok(self.inner.store.messages(filter).await?)
+        Ok(self.inner().store.messages(filter).await?)
     }
 
     /// Changes whenever a reply has been sent or given up, so that sources may have to be told.
     pub fn replies(&self) -> watch::Receiver<u64> {
-        self.inner.inbox.sent.subscribe()
+        self.inner().outbox.finished.subscribe()
     }
 
     /// The messages of a channel that are done with and of which its source does not know, the oldest first. Where the
     /// source keeps a watermark, only those before which nothing is open.
     pub async fn settled(&self, channel: &ChannelName) -> Result<Vec<Message>, Error> {
-        let is_in_order = self.inner.inbox.rules(channel).is_none_or(|rules| rules.acknowledges);
+        let is_in_order = self.inbox.rules(channel).is_none_or(|rules| rules.acknowledges);
         let open = MessageFilter {
             channel: Some(channel.clone()),
             unacknowledged: true,
@@ -121,10 +122,10 @@ impl Bridge {
         };
         // A reply that was given up is seen among the deliveries; nothing more can be done for its message.
         let done = MessageFilter { done_with: true, ..open.clone() };
-        let done = self.inner.store.messages(&done).await?;
+        let done = self.inner().store.messages(&done).await?;
         if is_in_order && !done.is_empty() {
             let ids: HashSet<MessageId> = done.into_iter().map(|message| message.id).collect();
-            let open = in_order(self.inner.store.messages(&open).await?).into_iter();
+            let open = in_order(self.inner().store.messages(&open).await?).into_iter();
             return Ok(open.take_while(|message| ids.contains(&message.id)).collect());
         }
         Ok(in_order(done))
@@ -132,11 +133,11 @@ impl Bridge {
 
     /// Its source knows that these are done with.
     pub async fn acknowledged(&self, messages: Vec<Message>) -> Result<(), Error> {
-        self.to_its_end(|bridge| async move { bridge.note_acknowledged(messages).await }).await
+        self.to_its_end(|chats| async move { chats.note_acknowledged(messages).await }).await
     }
 
     async fn note_acknowledged(&self, messages: Vec<Message>) -> Result<(), Error> {
-        let now = self.inner.now();
+        let now = self.inner().now();
         failpoint::hit("inbox.acknowledged");
         let batch = messages.into_iter().map(|mut message| {
             if message.state == State::Answered {
@@ -145,7 +146,7 @@ impl Bridge {
             (message.acknowledged_at, message.updated_at) = (Some(now), now);
             Write::SaveMessage(Box::new(message))
         });
-        self.inner.commit(batch.collect()).await?;
+        self.inner().commit(batch.collect()).await?;
         failpoint::hit("inbox.acknowledgement_recorded");
         Ok(())
     }
@@ -153,11 +154,11 @@ impl Bridge {
     /// Takes a message up again that was given up.
     pub async fn retry_message(&self, id: &str, by: &str) -> Result<Message, Error> {
         let (id, by) = (id.to_owned(), by.to_owned());
-        self.to_its_end(|bridge| async move { bridge.take_up_message(&id, &by).await }).await
+        self.to_its_end(|chats| async move { chats.take_up_message(&id, &by).await }).await
     }
 
     async fn take_up_message(&self, id: &str, by: &str) -> Result<Message, Error> {
-        let _taking = self.inner.inbox.taking.lock().await;
+        let _taking = self.inbox.taking.lock().await;
         let found = self.message(&id.into()).await?;
         let mut message = found.ok_or_else(|| Error::UnknownMessage(id.to_owned()))?;
         if message.state != State::Dead || message.sealed_text.is_none() {
@@ -166,13 +167,13 @@ impl Bridge {
                 "message {id} is {state}: there is nothing to take up again"
             )));
         }
-        let now = self.inner.now();
+        let now = self.inner().now();
         (message.state, message.attempts, message.error) = (State::Received, 0, None);
         // Its source may be told once more, and does not mind.
         (message.next_at, message.updated_at, message.acknowledged_at) = (now, now, None);
         let saved = Write::SaveMessage(Box::new(message.clone()));
-        self.inner.commit(vec![saved, self.inner.audit(by, "retry message", None, id)]).await?;
-        self.inner.inbox.look();
+        self.inner().commit(vec![saved, self.inner().audit(by, "retry message", None, id)]).await?;
+        self.inbox.look();
         Ok(message)
     }
 }
