@@ -17,13 +17,8 @@ const FOUND: &str = "breaks a promise";
 
 /// Runs the command.
 pub fn run() -> Result<(), String> {
-    let mut faults: Vec<PathBuf> = fs::read_dir(workspace::root().join(FAULTS))
-        .map_err(|error| format!("{FAULTS}: {error}"))?
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .collect();
-    faults.sort();
     let copy = Copy::of_head()?;
-    for fault in faults {
+    for fault in faults()? {
         let name = fault.file_stem().unwrap_or_default().display().to_string();
         copy.plant(&fault)?;
         match copy.broken_promise()? {
@@ -33,6 +28,15 @@ pub fn run() -> Result<(), String> {
         copy.git(&["checkout", "--quiet", "."])?;
     }
     Ok(())
+}
+
+fn faults() -> Result<Vec<PathBuf>, String> {
+    let mut faults: Vec<PathBuf> = fs::read_dir(workspace::root().join(FAULTS))
+        .map_err(|error| format!("{FAULTS}: {error}"))?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .collect();
+    faults.sort();
+    Ok(faults)
 }
 
 /// A work tree of its own, at the commit that is checked out.
@@ -99,5 +103,22 @@ fn succeeded(mut command: Command) -> Result<Output, String> {
         Ok(output)
     } else {
         Err(format!("git failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_can_be_put_into_the_present_sources() {
+        let faults = faults().unwrap();
+        assert!(faults.len() >= 5, "{faults:?}");
+        for fault in faults {
+            let checked =
+                git(&workspace::root(), &["apply", "--check", &fault.display().to_string()]).output();
+            let checked = checked.unwrap();
+            assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+        }
     }
 }

@@ -26,41 +26,41 @@ use crate::task::{Limits, Parked, Settings, ShownStatus, Status, Task, TaskId, T
 use crate::token;
 use crate::trust::Trust;
 
-mod answering;
-mod changing;
-mod counting;
-mod delivering;
-mod forking;
-mod handing;
-mod looking;
+mod background;
+mod counters;
+mod decide;
+mod delivery_loop;
+mod fork;
+mod handover;
 mod news;
+mod queries;
 mod recovery;
-mod releasing;
-mod resuming;
+mod release;
+mod resume;
 mod runner;
-mod starting;
-mod telling;
+mod start;
+mod tell_ended;
 mod tokens;
-mod trusting;
-mod turning;
+mod trust_change;
+mod turn_rows;
 mod upkeep;
 
-use changing::Spawned;
-use delivering::Outbox;
+use background::Spawned;
+use delivery_loop::Outbox;
 use news::Newsroom;
 
 pub(crate) use crate::decision::in_words;
 pub use crate::decision::{DecisionOutcome, DecisionReport};
-pub use answering::Which;
-pub use counting::{Standing, Tally, Watchdog};
-pub use forking::NewBranch;
-pub use handing::Giver;
-pub use handing::own_part;
-pub(crate) use handing::{NESTED_AGENT, TOKEN};
+pub use counters::{Standing, Tally, Watchdog};
+pub use decide::Which;
+pub use fork::NewBranch;
+pub use handover::Giver;
+pub use handover::own_part;
+pub(crate) use handover::{NESTED_AGENT, TOKEN};
 pub use news::{LiveKind, News, OpenText};
-pub(crate) use resuming::GO_ON;
-pub use telling::{Telling, TellingOutcome, Told};
-pub(crate) use turning::LinedUp;
+pub(crate) use resume::GO_ON;
+pub use tell_ended::{Telling, TellingOutcome, Told};
+pub(crate) use turn_rows::LinedUp;
 
 /// How long Codex may take to take something that is added to a turn, before the caller is told that it has not yet.
 const STEER_LIMIT: Duration = Duration::from_secs(30);
@@ -308,7 +308,7 @@ impl Bridge {
         bridge.recover().await?;
         bridge.inner.recover_outbox().await?;
         bridge.inner.tasks.spawn(upkeep::run(Arc::downgrade(&bridge.inner)));
-        bridge.inner.tasks.spawn(delivering::run(Arc::downgrade(&bridge.inner)));
+        bridge.inner.tasks.spawn(delivery_loop::run(Arc::downgrade(&bridge.inner)));
         Ok(bridge)
     }
 

@@ -4,8 +4,8 @@
 //! What only the operator may decide is here and nowhere else: which Codex, which homes, which environment, which
 //! directories agents may work in, and profiles that may do more than a caller could ask for.
 
-pub mod adding;
 mod checked;
+pub mod edit;
 pub mod hosts;
 pub mod trust;
 

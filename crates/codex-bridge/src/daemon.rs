@@ -2,11 +2,11 @@
 //! hosts running when it goes.
 
 pub mod channels;
-pub mod hosting;
+mod connections;
+pub mod host_config;
 pub(crate) mod lock;
 pub(crate) mod notify;
 mod port;
-mod serving;
 
 use std::fs;
 use std::io::Write;
@@ -46,9 +46,9 @@ use crate::http::{self, End};
 use crate::paths::{Paths, cannot, variable};
 use crate::peer::{self, Peer};
 use crate::{log, mcp, tool_path, view, web};
-use hosting::Hosting;
+use connections::Limits;
+use host_config::Hosting;
 use port::Port;
-use serving::Limits;
 
 /// How long callers that are being answered may take when the daemon stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
@@ -166,7 +166,7 @@ async fn run(paths: &Paths, orders: Orders, log: &mut Option<log::Log>) -> Resul
     let on_port = futures_util::future::OptionFuture::from(on_port);
     let router = http::on_socket(router, app);
     let who = |stream: &UnixStream, _: &_| Peer::of(stream, || bridge.origins());
-    let on_socket = serving::answer(listener, router, Limits::default(), who, ended.clone());
+    let on_socket = connections::answer(listener, router, Limits::default(), who, ended.clone());
     tokio::join!(on_socket, on_port);
     notify::tell("STOPPING=1");
     bridge.abandon().await;
@@ -308,7 +308,7 @@ fn core_config(
             args: vec!["host".into()],
         },
         parent_env: hosting.environment.clone(),
-        env: hosting::env_policy(&file.env),
+        env: host_config::env_policy(&file.env),
         command_path: Some(hosting.command_path.clone()),
         grounds: grounds(file, codex_home.as_deref(), hosting),
         codex_home,

@@ -6,12 +6,12 @@
 
 mod access;
 mod arguments;
-mod asking;
 mod begin;
 mod call;
 mod elicitation;
 mod http;
 mod progress;
+mod request_form;
 mod result;
 mod sessions;
 mod tasks;

@@ -21,15 +21,15 @@ use crate::task::{Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord};
 use crate::telemetry::TurnSpan;
 use crate::trust::Trust;
 
-mod ending;
+mod finish;
 mod journal;
 mod mailbox;
-mod opening;
+mod open;
 mod unwritten;
 
 use mailbox::Mailbox;
 pub(crate) use mailbox::{COMMANDS, Command, Decide, Recorded, Steer};
-pub(crate) use opening::session_setup;
+pub(crate) use open::session_setup;
 use unwritten::Unwritten;
 
 /// Less work than this is not worth a write of its own.

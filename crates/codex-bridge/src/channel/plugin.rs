@@ -6,8 +6,8 @@
 
 mod envelope;
 mod memory;
+mod outgoing;
 mod process;
-mod saying;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;

@@ -15,9 +15,9 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::hook::{Hook, Posted};
-use super::keep;
-use super::serving;
+use super::lock;
 use super::settings::{Kind, Mark, Service, Settings, Surroundings, Way};
+use super::supervisor;
 use super::targets::{Candidate, place_in};
 use super::{Channel, KINDS, Receiving};
 use crate::failure::{Code, Failure};
@@ -97,7 +97,7 @@ struct Served {
     mark: Mark,
     journal: Arc<Journal>,
     supervisor: AbortHandle,
-    _held: keep::Held,
+    _held: lock::Held,
 }
 
 /// How a channel is.
@@ -399,14 +399,14 @@ impl Registry {
         self.served().remove(name.as_str());
         let locks = self.locks.get().cloned().unwrap_or_default();
         let holder = format!("the daemon with pid {}", std::process::id());
-        let held = keep::hold(&locks, &service.channel.identity(), &holder)?;
+        let held = lock::hold(&locks, &service.channel.identity(), &holder)?;
         let journal = Arc::new(Journal::new(chats.bridge().redactor().clone()));
         // A hook can be posted to from the moment that it is found here: the bridge has to know what to make of it.
         if is_hook(&service) {
             chats.open_channel(service.rules.clone()).await?;
         }
         let (channel, rules, mark) = (Arc::clone(&service.channel), service.rules.clone(), service.mark);
-        let work = serving::run(chats.clone(), service, Arc::clone(&journal));
+        let work = supervisor::run(chats.clone(), service, Arc::clone(&journal));
         let supervisor = tokio::spawn(work).abort_handle();
         let served = Served { channel, rules, mark, journal: Arc::clone(&journal), supervisor, _held: held };
         self.served().insert(name.0, served);
@@ -440,7 +440,7 @@ impl Registry {
         };
         served.supervisor.abort();
         (served.channel, served.rules) = (Arc::clone(&service.channel), service.rules.clone());
-        let work = serving::run(chats.clone(), service, Arc::clone(&served.journal));
+        let work = supervisor::run(chats.clone(), service, Arc::clone(&served.journal));
         served.supervisor = tokio::spawn(work).abort_handle();
         Ok(())
     }
@@ -467,7 +467,7 @@ impl Registry {
             _ => {
                 let locks = self.locks.get().cloned().unwrap_or_default();
                 let holder = format!("the daemon with pid {}, which looks at it", std::process::id());
-                let held = keep::hold(&locks, &service.channel.identity(), &holder)?;
+                let held = lock::hold(&locks, &service.channel.identity(), &holder)?;
                 (service.channel, Some(held))
             }
         };

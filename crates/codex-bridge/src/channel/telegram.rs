@@ -7,10 +7,10 @@
 //! A bot that nobody may write to only sends, and without buttons: it would not see a tap.
 
 mod api;
+mod edits;
 mod keyboard;
 mod memory;
-mod saying;
-mod showing;
+mod outgoing;
 mod update;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ use super::{Batch, Channel, Platform, Progress, Receiving, Tap, Trouble};
 pub use api::API;
 use api::{Bot, Chat, Place};
 use memory::Memory;
-use saying::numbered;
+use outgoing::numbered;
 
 /// Where the token is, unless told otherwise.
 const TOKEN: &str = "TELEGRAM_BOT_TOKEN";

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use codex_session::Decision;
 use serde_json::{Map, Value};
 
-use super::{Globals, answering};
+use super::{Globals, decide};
 use crate::calls::answers_of;
 use crate::failure::{Code, Failure};
 use crate::view::Request;
@@ -29,7 +29,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let open = globals.client()?.show(&args.id).await?.pending_requests;
     let asked = open.iter().find(|request| request.request_id == args.request);
     let decision = decision(asked, &args.answers)?;
-    answering::agree(globals, &args.id, Some(&args.request), &decision).await
+    decide::agree(globals, &args.id, Some(&args.request), &decision).await
 }
 
 fn decision(asked: Option<&Request>, given: &[String]) -> Result<Decision, Failure> {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use codex_session::Decision;
 
-use super::{Globals, answering};
+use super::{Globals, decide};
 use crate::failure::Failure;
 
 #[derive(clap::Args)]
@@ -21,5 +21,5 @@ pub struct Args {
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let decision = if args.session { Decision::AcceptForSession } else { Decision::Accept };
-    answering::agree(globals, &args.id, args.request.as_deref(), &decision).await
+    decide::agree(globals, &args.id, args.request.as_deref(), &decision).await
 }

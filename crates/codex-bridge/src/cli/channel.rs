@@ -12,7 +12,7 @@ use crate::channel::KINDS;
 use crate::channel::registry::Standing;
 use crate::channel::settings::Kind;
 use crate::client::{Autostart, Client};
-use crate::config::{self, adding};
+use crate::config::{self, edit};
 use crate::daemon::{self, Orders, Start};
 use crate::failure::{Code, Failure};
 use crate::view::Channel;
@@ -115,7 +115,7 @@ fn add(
         lines.push(format!("{key} = {value}"));
     }
     // What does not hold is said now, and not by the next daemon.
-    adding::append(&paths.config_file, &(lines.join("\n") + "\n"))?;
+    edit::append(&paths.config_file, &(lines.join("\n") + "\n"))?;
     output::lines(&[format!(
         "{name} is in {}; `codex-bridge channel run {name}` serves it",
         paths.config_file.display()

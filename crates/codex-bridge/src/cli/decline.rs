@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use codex_bridge_core::bridge::Which;
 use codex_session::Decision;
 
-use super::{Globals, answering};
+use super::{Globals, decide};
 use crate::failure::Failure;
 
 #[derive(clap::Args)]
@@ -23,5 +23,5 @@ pub struct Args {
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let decision = if args.cancel { Decision::Cancel } else { Decision::Decline };
     let which = args.request.as_deref().map_or(Which::Only, Which::Named);
-    answering::decide(globals, &args.id, which, &decision).await
+    decide::decide(globals, &args.id, which, &decision).await
 }

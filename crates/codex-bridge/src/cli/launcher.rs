@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use super::Globals;
 use crate::config::hosts::{self, HostsFile};
-use crate::daemon::hosting::{env_policy, environment, path_of_commands};
+use crate::daemon::host_config::{env_policy, environment, path_of_commands};
 use crate::daemon::{lock, notify, raise_descriptor_limit};
 use crate::failure::{Code, Failure};
 use crate::paths::variable;

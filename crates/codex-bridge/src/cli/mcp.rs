@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::Globals;
-use super::lending::Lending;
+use super::delegate::Lending;
 use crate::failure::{Code, Failure};
 use crate::{config, mcp, peer};
 

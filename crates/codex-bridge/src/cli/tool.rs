@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::lending::Lending;
+use super::delegate::Lending;
 use super::{Globals, output};
 use crate::failure::{Code, Failure};
 use crate::tool;

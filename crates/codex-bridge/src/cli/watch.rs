@@ -3,10 +3,10 @@
 //! One loop takes events, what is typed, Ctrl-C and the ticks of the spinner, in turn. While a question is open,
 //! events are held back, so that nothing is written over it. The task goes on whatever happens here.
 
-mod asking;
+mod choices;
 mod progress;
-mod replying;
-mod telling;
+mod story;
+mod typed;
 
 use std::collections::VecDeque;
 use std::future::{Future, pending};
@@ -30,7 +30,7 @@ use crate::calls;
 use crate::client::{Client, Lines};
 use crate::failure::{Code, Failure};
 use crate::view::{Event, Outcome, Task};
-use asking::Inquiry;
+use choices::Inquiry;
 use progress::Progress;
 
 /// How often the spinner turns.

@@ -11,7 +11,7 @@ use rustix::process::geteuid;
 use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 
-use super::{adding, at, parse};
+use super::{at, edit, parse};
 use crate::failure::{Code, Failure};
 
 /// What holds where the operator has not decided, in words.
@@ -106,7 +106,7 @@ pub fn oddity(dir: &Path) -> Option<String> {
 
 /// Writes a decision about a directory, given by its real path, into the file; or takes it out of it.
 pub fn write(file: &Path, dir: &Path, level: Option<Trust>) -> Result<(), Failure> {
-    adding::change(file, |file, old| changed(file, old, dir, level))
+    edit::change(file, |file, old| changed(file, old, dir, level))
 }
 
 fn changed(file: &Path, old: &str, dir: &Path, level: Option<Trust>) -> Result<String, Failure> {

@@ -10,7 +10,7 @@ use codex_wire::os::socket::close_unread;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::serving::{self, Limits};
+use super::connections::{self, Limits};
 use super::{End, Orders};
 use crate::config;
 use crate::failure::{Code, Failure};
@@ -75,7 +75,7 @@ impl Port {
             // A connection that cannot have it works as well.
             close_unread(&*stream, UNREAD_LIMIT).ok();
         });
-        serving::answer(listener, router, Limits::default(), |_, address| *address, ended).await;
+        connections::answer(listener, router, Limits::default(), |_, address| *address, ended).await;
     }
 }
 

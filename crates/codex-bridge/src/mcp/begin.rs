@@ -7,8 +7,8 @@ use tokio::time::sleep;
 
 use super::access::Access;
 use super::arguments::{Asked, Begin};
-use super::asking::FASTEST;
 use super::call::RECONNECT_AFTER;
+use super::request_form::FASTEST;
 use super::turn::TurnRef;
 use crate::amount::now_ms;
 use crate::calls::Prompt;

@@ -22,10 +22,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::access::{Access, Log};
 use super::arguments;
-use super::asking::{self, Manner};
 use super::begin::{Begun, State, begin, take_up};
 use super::elicitation::{Outcome, elicit};
 use super::progress::Progress;
+use super::request_form::{self, Manner};
 use super::result::{self, About};
 use super::turn::{Finished, TurnRef};
 use super::{tasks, tools};
@@ -92,7 +92,7 @@ pub async fn answer(
 /// Whether the client takes a task for an answer. One that speaks an older revision does not, whatever it declares (MCP
 /// inspector 2.12 on 2025-11-25 declares the extension and finds such an answer broken).
 fn takes_tasks(context: &RequestContext<RoleServer>) -> bool {
-    asking::is_modern(context)
+    request_form::is_modern(context)
         && context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
 }
 
@@ -176,7 +176,7 @@ impl Call {
             asked_at: amount::now_ms(),
         };
         let state = state.write();
-        InputRequiredResult::new(Some(asking::input_requests(&self.askable(task))), Some(state))
+        InputRequiredResult::new(Some(request_form::input_requests(&self.askable(task))), Some(state))
     }
 
     async fn listen(
@@ -289,7 +289,7 @@ impl Call {
             *waits_until = None;
         } else if waits_until.is_none() {
             for request in left {
-                self.progress.say(asking::how_to_answer(request)).await;
+                self.progress.say(request_form::how_to_answer(request)).await;
             }
             *waits_until = Some(Instant::now() + self.approval_wait);
         }
@@ -302,7 +302,7 @@ impl Call {
             return Vec::new();
         }
         let can_be = |request: &&Request| {
-            !self.unasked.contains(&request.request_id) && asking::form(request).is_some()
+            !self.unasked.contains(&request.request_id) && request_form::form(request).is_some()
         };
         task.pending_requests.iter().filter(can_be).cloned().collect()
     }

@@ -7,7 +7,7 @@ use rmcp::service::{Peer, PeerRequestOptions, RoleServer};
 use tokio::sync::oneshot;
 
 use super::access::Access;
-use super::asking;
+use super::request_form;
 use crate::view::Request;
 
 /// What came of a question.
@@ -26,7 +26,7 @@ pub async fn elicit(
     taken_back: oneshot::Receiver<()>,
 ) -> Outcome {
     let undecided = match answered(&peer, &request, taken_back).await {
-        Answered::By(answer) => match asking::decision(&request, &answer) {
+        Answered::By(answer) => match request_form::decision(&request, &answer) {
             Some(decision) => {
                 let decided = access.decide(&request, &decision).await;
                 decided.err().map(|failure| failure.to_string())
@@ -46,7 +46,7 @@ enum Answered {
 }
 
 async fn answered(peer: &Peer<RoleServer>, request: &Request, taken_back: oneshot::Receiver<()>) -> Answered {
-    let Some(form) = asking::form(request) else {
+    let Some(form) = request_form::form(request) else {
         return Answered::Not("there is no form for it".to_owned());
     };
     let question = ServerRequest::ElicitRequest(ElicitRequest::new(form));
@@ -58,7 +58,7 @@ async fn answered(peer: &Peer<RoleServer>, request: &Request, taken_back: onesho
     };
     tokio::select! {
         answer = &mut handle.rx => match answer {
-            Ok(Ok(ClientResult::ElicitResult(_))) if asked_at.elapsed() < asking::FASTEST => {
+            Ok(Ok(ClientResult::ElicitResult(_))) if asked_at.elapsed() < request_form::FASTEST => {
                 Answered::Not("it answered at once".to_owned())
             }
             Ok(Ok(ClientResult::ElicitResult(answer))) => Answered::By(answer),

@@ -4,7 +4,7 @@ use codex_bridge_core::task::{ShownStatus, Status};
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData};
 use serde_json::{Value, json};
 
-use super::asking::how_to_answer;
+use super::request_form::how_to_answer;
 use super::turn::{Finished, TurnRef};
 use crate::failure::Failure;
 use crate::tool;

@@ -15,7 +15,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 
 use super::access::Access;
-use super::asking::{self, Manner, how_to_answer};
+use super::request_form::{self, Manner, how_to_answer};
 use super::result::{About, error};
 use super::turn::{Finished, Standing, TurnRef};
 use crate::failure::{Code, Failure};
@@ -78,7 +78,7 @@ fn ended(turn: &TurnRef, task: &Task, finished: &Finished) -> TaskPayload {
 }
 
 fn under_way(handle: McpTask, task: &Task, manner: Manner) -> (McpTask, TaskPayload) {
-    let asked = asking::input_requests(&task.pending_requests);
+    let asked = request_form::input_requests(&task.pending_requests);
     if manner != Manner::Never && !asked.is_empty() {
         return (handle, TaskPayload::InputRequired { input_requests: asked });
     }
@@ -119,10 +119,10 @@ async fn pass_on(
     let mut undecided = HashSet::new();
     let mut failed = None;
     for (name, answer) in responses {
-        let Some(place) = open.iter().position(|open| asking::name(open) == *name) else { continue };
+        let Some(place) = open.iter().position(|open| request_form::name(open) == *name) else { continue };
         let request = open.swap_remove(place);
         let answer: Option<ElicitResult> = serde_json::from_value(answer.clone()).ok();
-        match answer.and_then(|answer| asking::decision(&request, &answer)) {
+        match answer.and_then(|answer| request_form::decision(&request, &answer)) {
             Some(decision) => failed = failed.or(decide(request, decision).await.err()),
             None => {
                 undecided.insert(request.request_id);

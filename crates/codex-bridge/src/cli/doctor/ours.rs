@@ -12,7 +12,7 @@ use crate::calls;
 use crate::cli::store::inspect;
 use crate::client::{Autostart, Client};
 use crate::config::File;
-use crate::daemon::hosting::path_of_commands;
+use crate::daemon::host_config::path_of_commands;
 use crate::failure::{Code, Failure};
 use crate::log::file::older;
 use crate::paths::Paths;

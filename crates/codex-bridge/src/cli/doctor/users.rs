@@ -8,7 +8,7 @@ use nix::unistd::{Uid, User};
 use rustix::process::geteuid;
 
 use super::Finding;
-use crate::daemon::hosting::answering;
+use crate::daemon::host_config::answering;
 use crate::paths::Paths;
 
 /// Everything runs as one user.

@@ -3,9 +3,9 @@
 use codex_session::{Failure, Session, Standing};
 use codex_wire::ThreadId;
 
-use super::handing::Opens;
+use super::handover::Opens;
 use super::runner::session_setup;
-use super::turning::LinedUp;
+use super::turn_rows::LinedUp;
 use super::{Bridge, Error, Giver, Inner, TaskView, state_event};
 use crate::store::Write;
 use crate::task::{Notification, Status, Task, TaskId, Used};

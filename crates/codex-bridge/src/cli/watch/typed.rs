@@ -2,10 +2,10 @@
 
 use codex_session::Decision;
 
-use super::asking::{self, Inquiry, Step};
+use super::choices::{self, Inquiry, Step};
 use super::{Left, Open, Unattended, Watch};
 use crate::cli::keyboard::Line;
-use crate::cli::{answering, output};
+use crate::cli::{decide, output};
 use crate::failure::{Code, Failure};
 use crate::view::Outcome;
 
@@ -16,7 +16,7 @@ impl Watch<'_> {
         let ((lines, prompt), is_secret) = match &self.open {
             Open::None => return Ok(()),
             Open::Request(inquiry) => (inquiry.prompt(paint, columns), inquiry.is_secret()),
-            Open::Leaving(_) => (asking::leaving(paint, columns), false),
+            Open::Leaving(_) => (choices::leaving(paint, columns), false),
         };
         self.screen.lines(&lines).map_err(output::failed)?;
         self.screen.prompt(&prompt).map_err(output::failed)?;
@@ -65,7 +65,7 @@ impl Watch<'_> {
         let said = match decided {
             // The log tells it.
             Ok(decided) if decided.outcome == "resolved" => None,
-            Ok(decided) => Some(answering::told(&decided)),
+            Ok(decided) => Some(decide::told(&decided)),
             Err(failure) => Some(failure.to_string()),
         };
         if let Some(said) = said {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::api::LIMIT;
 use super::memory::{Asking, Shown};
-use super::saying::{Edited, numbered};
+use super::outgoing::{Edited, numbered};
 use super::{Telegram, keyboard};
 use crate::amount;
 use crate::channel::text;

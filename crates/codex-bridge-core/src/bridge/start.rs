@@ -1,6 +1,6 @@
 //! Work that is taken, and gone on with: once, whatever a caller repeats under the same name.
 
-use super::handing::Opens;
+use super::handover::Opens;
 use super::{Bridge, Continued, Error, Giver, LinedUp, NewTask, TaskView};
 use crate::failpoint;
 use crate::inbox::machine::ChatTurn;

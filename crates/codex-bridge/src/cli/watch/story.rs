@@ -6,7 +6,7 @@ use codex_bridge_core::bridge::LiveKind;
 use codex_bridge_core::event::{Line, Message};
 use redact::plain::plain;
 
-use super::asking::Inquiry;
+use super::choices::Inquiry;
 use super::{Left, Open, Watch};
 use crate::cli::render::request::request;
 use crate::cli::render::width::wrap;
