@@ -4,11 +4,14 @@
 //! by its runner, a task that does not is changed only here, one change at a time.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use codex_session::SteerOutcome;
+use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
+use tracing::error;
 
 use crate::accounts::Accounts;
 use crate::config::Config;
@@ -608,7 +611,11 @@ impl Inner {
         self.news.turn_runs(&task_id);
         let inner = Arc::clone(self);
         self.tasks.spawn(async move {
-            runner::run(Arc::clone(&inner), task_id.clone(), queue, mode).await;
+            let run = runner::run(Arc::clone(&inner), task_id.clone(), queue, mode);
+            if AssertUnwindSafe(run).catch_unwind().await.is_err() {
+                // Others go on. The next start of the bridge takes this turn up again.
+                error!(task = %task_id, "the runner of a turn panicked");
+            }
             inner.runners().remove(&task_id);
             inner.news.turn_is_over(&task_id);
             inner.queue().finish(&task_id);

@@ -172,7 +172,7 @@ impl<'a> Runner<'a> {
             self.steer(steer, &session);
         }
         if self.was_interrupting {
-            stop(&session);
+            stop(&self.inner, &session);
         }
         let result = loop {
             if let Some(result) = ended.take() {
@@ -211,7 +211,7 @@ impl<'a> Runner<'a> {
                     self.task.status = Status::Interrupting;
                     self.inner.save_state(&mut self.task).await?;
                 }
-                stop(session);
+                stop(&self.inner, session);
             }
         }
         Ok(())
@@ -225,7 +225,8 @@ impl<'a> Runner<'a> {
         }
         self.steerers.push_back((client_id.clone(), by));
         let session = session.clone();
-        tokio::spawn(async move { drop(reply.send(session.steer_as(text, Some(client_id)).await)) });
+        let steered = async move { drop(reply.send(session.steer_as(text, Some(client_id)).await)) };
+        self.inner.spawn(steered.in_current_span());
     }
 
     /// What is to be known of a turn that was under way before us.
@@ -325,7 +326,7 @@ fn unreadable() -> TurnResult {
 }
 
 /// Stops the turn. Not waited for: the session waits for the journal, which the caller reads.
-fn stop(session: &Session) {
+fn stop(inner: &Inner, session: &Session) {
     let session = session.clone();
-    tokio::spawn(async move { session.interrupt().await }.in_current_span());
+    inner.spawn(async move { session.interrupt().await }.in_current_span());
 }

@@ -10,7 +10,7 @@ use tracing::{Span, warn};
 
 use super::mailbox::give;
 use super::{Runner, stop};
-use crate::bridge::{Inner, LiveKind, Watchdog, append, state_event};
+use crate::bridge::{Inner, LiveKind, Watchdog, append, in_words, state_event};
 use crate::event::{
     Line, RequestDecided, Requested, Retrying, Steered, TerminalInput, ThreadOpened, TurnStarted, Warning,
 };
@@ -301,7 +301,7 @@ impl Runner<'_> {
             return Ok(());
         }
         if let Some(decision) = self.recorded_decision(&request) {
-            give(session, &request, decision);
+            give(&self.inner, session, &request, decision);
             return Ok(());
         }
         (request.state, request.sealed_decision) = (RequestState::Open, None);
@@ -331,15 +331,10 @@ impl Runner<'_> {
             // A standing decision of the operator's: nobody was asked, but it is on the record.
             return self.log(RequestDecided { closing }).await;
         };
-        let state = match closing {
-            Closing::Taken { by: Decider::TimeLimit, .. } => {
-                self.inner.tally.fire(Watchdog::Answer);
-                RequestState::Expired
-            }
-            Closing::Taken { .. } => RequestState::Resolved,
-            Closing::AnsweredElsewhere => RequestState::AnsweredElsewhere,
-            Closing::Orphaned { .. } => RequestState::Orphaned,
-        };
+        let state = note_closing(&mut request, closing);
+        if state == RequestState::Expired {
+            self.inner.tally.fire(Watchdog::Answer);
+        }
         let closed = self.inner.close_request(&mut request, state);
         failpoint::hit("closing.before_record");
         self.inner.commit(closed.into()).await?;
@@ -355,9 +350,29 @@ impl Runner<'_> {
         if let Some(limit) = limit {
             self.over_limit = Some(format!("it has used {used} tokens, its limit is {limit}"));
             self.inner.tally.fire(Watchdog::Tokens);
-            stop(session);
+            stop(&self.inner, session);
         }
         Ok(())
+    }
+}
+
+/// The state that a request ends in. Its row then names the decision that Codex got: one that was recorded may have lost the race
+/// against the time limit.
+fn note_closing(request: &mut RequestRecord, closing: Closing) -> RequestState {
+    match closing {
+        Closing::Taken { by: Decider::TimeLimit, .. } => {
+            (request.decision, request.decided_by, request.decided_at) = (None, None, None);
+            RequestState::Expired
+        }
+        Closing::Taken { decision, by } => {
+            request.decision = Some(in_words(&decision).to_owned());
+            if let Decider::Person(name) = by {
+                request.decided_by = Some(name);
+            }
+            RequestState::Resolved
+        }
+        Closing::AnsweredElsewhere => RequestState::AnsweredElsewhere,
+        Closing::Orphaned { .. } => RequestState::Orphaned,
     }
 }
 
@@ -435,5 +450,27 @@ fn method_of(ask: &Ask) -> &'static str {
         Kind::Questions => method::USER_INPUT,
         Kind::Form | Kind::Page | Kind::McpTool => method::ELICITATION,
         Kind::Other => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use codex_wire::RequestId;
+
+    use super::*;
+    use crate::store::conformance::samples;
+
+    #[test]
+    fn the_row_of_a_request_names_the_decision_that_codex_got() {
+        let decided = |by: Decider, decision| {
+            let mut request = samples::request(1, RequestId::Number(1), RequestState::Decided);
+            (request.decision, request.decided_by) = (Some("accept".to_owned()), Some("Ann".to_owned()));
+            let state = note_closing(&mut request, Closing::Taken { decision, by });
+            (state, request.decision, request.decided_by)
+        };
+        let by_ben = decided(Decider::Person("Ben".to_owned()), Decision::Decline);
+        assert_eq!(by_ben, (RequestState::Resolved, Some("decline".to_owned()), Some("Ben".to_owned())));
+        let too_late = decided(Decider::TimeLimit, Decision::Decline);
+        assert_eq!(too_late, (RequestState::Expired, None, None));
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use codex_session::{Decider, Decision, RequestKey, Session, SteerOutcome};
 use tokio::sync::{mpsc, oneshot};
-use tracing::Instrument;
+use tracing::{Instrument, debug};
 
-use crate::bridge::{Bridge, Error, in_words};
+use crate::bridge::{Bridge, Error, Inner, in_words};
 use crate::failpoint;
 use crate::request::{RequestName, RequestRecord, RequestState};
 use crate::store::Write;
@@ -120,7 +120,7 @@ impl Mailbox {
                 self.unstored.insert(request.key.clone(), (request.digest.clone(), decision.clone()));
             }
             if let Some(session) = session {
-                give(session, request, decision);
+                give(&self.bridge.inner, session, request, decision);
             }
             failpoint::hit("decision.given");
         }
@@ -170,8 +170,12 @@ impl Mailbox {
 
 /// Gives a session what was decided on a request. What Codex makes of it is told as the request's closing. Not waited for:
 /// the session waits for the journal, which the caller reads.
-pub(super) fn give(session: &Session, request: &RequestRecord, decision: Decision) {
+pub(super) fn give(inner: &Inner, session: &Session, request: &RequestRecord, decision: Decision) {
     let (session, key, digest) = (session.clone(), request.key.clone(), request.digest.clone());
     let by = Decider::Person(request.decided_by.clone().unwrap_or_default());
-    tokio::spawn(async move { session.decide(key, digest, decision, by).await }.in_current_span());
+    let given = async move {
+        let outcome = session.decide(key, digest, decision, by).await;
+        debug!(?outcome, "a decision was given to the session");
+    };
+    inner.spawn(given.in_current_span());
 }
