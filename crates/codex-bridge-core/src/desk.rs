@@ -11,6 +11,7 @@
 //!
 //! For what hands over work, steps 3 to 5 are one transaction of the bridge.
 
+mod administration;
 pub mod admission;
 mod caller;
 pub mod calls;

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use super::Chats;
 use crate::bridge::Error;
+use crate::desk::{Caller, Verb};
 use crate::failpoint;
 use crate::inbox::{
     ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId, Rules, State,
@@ -49,12 +50,13 @@ impl Chats {
     /// Has a channel rest, or wakes it.
     pub async fn pause_channel(
         &self,
+        caller: &Caller,
         name: &ChannelName,
         is_paused: bool,
-        by: &str,
     ) -> Result<ChannelRecord, Error> {
+        caller.may(Verb::Administer)?;
         let action = if is_paused { "pause channel" } else { "wake channel" };
-        let (name, noted) = (name.clone(), self.inner().audit(by, action, None, name.as_str()));
+        let (name, noted) = (name.clone(), self.inner().audit(&caller.name, action, None, name.as_str()));
         self.to_its_end(|chats| async move {
             // Whoever takes messages in changes the record too.
             let _taking = chats.inbox.taking.lock().await;
@@ -152,8 +154,9 @@ impl Chats {
     }
 
     /// Takes a message up again that was given up.
-    pub async fn retry_message(&self, id: &str, by: &str) -> Result<Message, Error> {
-        let (id, by) = (id.to_owned(), by.to_owned());
+    pub async fn retry_message(&self, caller: &Caller, id: &str) -> Result<Message, Error> {
+        caller.may(Verb::Administer)?;
+        let (id, by) = (id.to_owned(), caller.name.clone());
         self.to_its_end(|chats| async move { chats.take_up_message(&id, &by).await }).await
     }
 

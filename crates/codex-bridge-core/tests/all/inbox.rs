@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use codex_bridge_core::Config;
 use codex_bridge_core::bridge::Which;
 use codex_bridge_core::inbox::{
     Allowed, Arrival, Message, Party, Received, Room, Rules, Sender, State, WhenFull,
@@ -14,6 +13,7 @@ use codex_bridge_core::outbox::{self, Content, Delivery, Notice, Outcome, notice
 use codex_bridge_core::store::{DeliveryFilter, MessageFilter, TaskFilter, Write};
 use codex_bridge_core::task::Status;
 use codex_bridge_core::token::Role;
+use codex_bridge_core::{Caller, Config};
 use codex_session::Decision;
 use futures_util::FutureExt;
 use scripted_model::{Response, Scenario};
@@ -285,7 +285,7 @@ async fn a_message_that_is_too_long_is_refused_and_its_sender_hears_why() {
     let all = messages(&bridge, |all| all.iter().all(is_over)).await;
     assert_eq!((all[0].state, all[0].sealed_text.as_ref()), (State::Dead, None));
     assert!(bridge.list(&TaskFilter::default()).await.unwrap().is_empty());
-    assert!(bridge.chats.retry_message(all[0].id.as_str(), "a test").await.is_err());
+    assert!(bridge.chats.retry_message(&Caller::owner(), all[0].id.as_str()).await.is_err());
     bench.tidy(bridge.end()).await;
 }
 

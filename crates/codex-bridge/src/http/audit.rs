@@ -1,7 +1,8 @@
 //! The audit log: who decided or commanded what.
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
+use codex_bridge_core::Caller;
 use codex_bridge_core::store::AUDIT_LINES;
 use jiff::Timestamp;
 
@@ -13,10 +14,14 @@ use crate::view::AuditLine;
 /// Lines that are given to who does not say how many.
 const USUAL: u32 = 200;
 
-pub async fn list(State(app): State<App>, Query(which): Query<calls::Audit>) -> Reply<Vec<AuditLine>> {
+pub async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Query(which): Query<calls::Audit>,
+) -> Reply<Vec<AuditLine>> {
     let since = which.since.as_deref().map(moment).transpose()?;
     let limit = page::limit_of(which.limit, USUAL, AUDIT_LINES)?;
-    let lines = app.bridge.audit_log(which.task.as_deref(), since, limit).await?;
+    let lines = app.desk.audit_log(&caller, which.task.as_deref(), since, limit).await?;
     Ok(Json(lines.into_iter().map(AuditLine::from).collect()))
 }
 

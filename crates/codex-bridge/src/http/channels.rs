@@ -37,7 +37,7 @@ pub async fn run(
     let codex = PathBuf::from(&app.about.codex);
     let usable = tokio::task::spawn_blocking(move || installed(Some(codex))).await;
     usable.map_err(Failure::internal)??;
-    app.chats.pause_channel(&wanted.name.as_str().into(), false, &caller.name).await?;
+    app.chats.pause_channel(&caller, &wanted.name.as_str().into(), false).await?;
     app.channels.serve(opened).await?;
     Ok(Json(shown(&app, &wanted.name).await?))
 }
@@ -54,7 +54,7 @@ pub async fn pause(
         let message = format!("channel {name} only sends: nothing comes in that could wait");
         return Err(Failure::new(Code::WrongState, message).into());
     }
-    app.chats.pause_channel(&name.as_str().into(), true, &caller.name).await?;
+    app.chats.pause_channel(&caller, &name.as_str().into(), true).await?;
     app.channels.rest(&name);
     Ok(Json(shown(&app, &name).await?))
 }

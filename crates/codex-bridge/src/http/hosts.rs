@@ -31,9 +31,8 @@ pub async fn stop(
     Body(stop): Body<calls::Stop>,
 ) -> Reply<Stopping> {
     // A daemon whose store fails can be stopped all the same.
-    let action = if stop.hosts { "stop with hosts" } else { "stop" };
-    if let Err(error) = app.bridge.note(&caller.name, action, None).await {
-        error!(caller = caller.name, action, %error, "who stopped the daemon is not in the audit log");
+    if let Err(error) = app.desk.note_stop(&caller, stop.hosts).await {
+        error!(caller = caller.name, %error, "who stopped the daemon is not in the audit log");
     }
     let stopping = tokio::spawn(end(app, stop)).await;
     Ok(Json(stopping.map_err(Failure::internal)?))

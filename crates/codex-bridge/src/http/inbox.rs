@@ -26,5 +26,5 @@ pub async fn retry(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Reply<Message> {
-    Ok(Json(app.chats.retry_message(&id, &caller.name).await?.into()))
+    Ok(Json(app.chats.retry_message(&caller, &id).await?.into()))
 }

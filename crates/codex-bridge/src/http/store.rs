@@ -9,8 +9,8 @@ use crate::calls;
 use crate::failure::{Code, Failure};
 use crate::view::{Forgotten, StoreCheck};
 
-pub async fn check(State(app): State<App>) -> Reply<StoreCheck> {
-    let findings = app.bridge.store().check().await?;
+pub async fn check(State(app): State<App>, Extension(caller): Extension<Caller>) -> Reply<StoreCheck> {
+    let findings = app.desk.check_store(&caller).await?;
     Ok(Json(StoreCheck { sound: findings.is_empty(), findings }))
 }
 
@@ -22,12 +22,10 @@ pub async fn backup(
     if !backup.file.is_absolute() {
         return Err(Failure::new(Code::BadCall, "the file must be a whole path, from / on").into());
     }
-    app.bridge.note(&caller.name, "back up store", None).await?;
-    app.bridge.store().backup(&backup.file).await?;
+    app.desk.back_up(&caller, &backup.file).await?;
     Ok(Json(backup))
 }
 
 pub async fn gc(State(app): State<App>, Extension(caller): Extension<Caller>) -> Reply<Forgotten> {
-    app.bridge.note(&caller.name, "forget old tasks", None).await?;
-    Ok(Json(Forgotten { tasks: app.bridge.forget_old().await? }))
+    Ok(Json(Forgotten { tasks: app.desk.forget_old(&caller).await? }))
 }

@@ -3,11 +3,10 @@
 use axum::extract::State;
 use axum::{Extension, Json};
 use codex_bridge_core::Caller;
-use codex_bridge_core::token::{self, NewQuota};
+use codex_bridge_core::token::NewQuota;
 
 use super::{App, Body, Path, Reply};
 use crate::calls;
-use crate::failure::Failure;
 use crate::view::{FreshToken, Token};
 
 pub async fn create(
@@ -16,16 +15,13 @@ pub async fn create(
     Body(new): Body<calls::NewToken>,
 ) -> Reply<FreshToken> {
     let quota = NewQuota { open_tasks: new.max_open_tasks, bytes: new.max_bytes };
-    let (token, secret) = app.bridge.create_token(&new.name, new.role, quota, &caller.name).await?;
+    let (token, secret) = app.desk.create_token(&caller, &new.name, new.role, quota).await?;
     Ok(Json(FreshToken { name: token.name, role: token.role, token: secret }))
 }
 
-pub async fn list(State(app): State<App>) -> Reply<Vec<Token>> {
-    let mut listed = Vec::new();
-    for token in app.bridge.tokens() {
-        listed.push(with_use(&app, token).await?);
-    }
-    Ok(Json(listed))
+pub async fn list(State(app): State<App>, Extension(caller): Extension<Caller>) -> Reply<Vec<Token>> {
+    let tokens = app.desk.tokens(&caller).await?;
+    Ok(Json(tokens.into_iter().map(|(token, used)| Token::new(token, used)).collect()))
 }
 
 pub async fn revoke(
@@ -33,8 +29,8 @@ pub async fn revoke(
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
 ) -> Reply<Token> {
-    let token = app.bridge.revoke_token(&name, &caller.name).await?;
-    Ok(Json(with_use(&app, token).await?))
+    let (token, used) = app.desk.revoke_token(&caller, &name).await?;
+    Ok(Json(Token::new(token, used)))
 }
 
 pub async fn quota(
@@ -43,11 +39,6 @@ pub async fn quota(
     Path(name): Path<String>,
     Body(quota): Body<calls::Quota>,
 ) -> Reply<Token> {
-    let token = app.bridge.change_quota(&name, quota.into(), &caller.name).await?;
-    Ok(Json(with_use(&app, token).await?))
-}
-
-async fn with_use(app: &App, token: token::Token) -> Result<Token, Failure> {
-    let used = app.bridge.used_by(&token.name).await?;
-    Ok(Token::new(token, used))
+    let (token, used) = app.desk.change_quota(&caller, &name, quota.into()).await?;
+    Ok(Json(Token::new(token, used)))
 }

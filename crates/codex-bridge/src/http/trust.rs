@@ -86,14 +86,14 @@ async fn carried_out(
     let change = tokio::spawn(async move {
         let changing = app.trust_changes.clone();
         let _one_at_a_time = changing.lock().await;
-        change(&app, &caller.name, &asked, &dir, level).await
+        change(&app, &caller, &asked, &dir, level).await
     });
     Ok(Json(change.await.map_err(Failure::internal)??))
 }
 
 async fn change(
     app: &App,
-    by: &str,
+    caller: &Caller,
     asked: &Path,
     dir: &Path,
     level: Option<Trust>,
@@ -108,11 +108,11 @@ async fn change(
     }
     let word = |level: Option<Trust>| level.map_or("the default", Trust::as_str);
     let said = format!("{}: {}, before: {}", dir.display(), word(level), word(before));
-    app.bridge.note_trust(by, &said).await?;
+    app.desk.note_trust(caller, &said).await?;
     let (config_file, entry) = (app.paths.config_file.clone(), dir.to_owned());
     let written = tokio::task::spawn_blocking(move || file::write(&config_file, &entry, level)).await;
     if let Err(failure) = written.map_err(Failure::internal)? {
-        app.bridge.note_trust(by, &format!("{said}; failed: {}", failure.message)).await?;
+        app.desk.note_trust(caller, &format!("{said}; failed: {}", failure.message)).await?;
         return Err(failure);
     }
     let unchanged = app.bridge.decide_trust(decided(app)?).await?;
