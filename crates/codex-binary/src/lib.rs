@@ -21,6 +21,7 @@ mod locate;
 mod lock;
 mod package;
 mod probe;
+mod reason;
 mod version;
 
 pub mod link;
@@ -29,6 +30,7 @@ pub mod pinned;
 use std::path::PathBuf;
 
 pub use locate::{Error, Search, find};
+pub use reason::reason;
 pub use version::{MINIMUM, Support, TESTED, Version};
 
 /// A codex that was found, resolved to its native executable, and asked for its version.

@@ -8,13 +8,13 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::{Codex, lock};
+use crate::{Codex, lock, reason};
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Why there is no copy.
 #[derive(Debug, thiserror::Error)]
-#[error("codex could not be linked into {}: {source}", into.display())]
+#[error("codex could not be linked into {}: {}", into.display(), reason(source))]
 pub struct Error {
     /// The folder that was to hold the copies.
     pub into: PathBuf,

@@ -1,4 +1,4 @@
-//! The search for a codex that works: which places, in which order, and what is said when there is none.
+//! The search for a working codex: the places, their order, and the errors.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use crate::package::{self, Platform};
-use crate::{Codex, MINIMUM, Support, Version, probe};
+use crate::{Codex, MINIMUM, Support, Version, probe, reason};
 
 /// `codex --version` takes 10 ms natively; a machine that needs a thousand times that has another problem.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
@@ -69,8 +69,8 @@ pub enum Error {
     },
     /// The file is there but cannot be read or started.
     #[error(
-        "codex at {} could not be run ({source}): install it again with `npm i -g @openai/codex`, or set the path of another one",
-        path.display()
+        "codex at {} could not be run ({}): install it again with `npm i -g @openai/codex`, or set the path of another one",
+        path.display(), reason(source)
     )]
     NotRunnable {
         /// The executable.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::locate::{self, Search, find, is_executable};
-use crate::{Codex, Version, lock};
+use crate::{Codex, Version, lock, reason};
 
 /// The version that [`install`] installs: the one named in `pinned/package.json`.
 pub const PINNED_VERSION: Version = crate::TESTED;
@@ -34,7 +34,7 @@ pub enum Error {
         /// The line of npm's output that says most.
         said: String,
     },
-    /// npm was content, but codex does not run.
+    /// npm reported success, but codex does not run.
     #[error("npm installed codex {PINNED_VERSION} into {}, but {source}", into.display())]
     Unusable {
         /// Where it was installed.
@@ -43,7 +43,7 @@ pub enum Error {
         source: locate::Error,
     },
     /// A file could not be read or written.
-    #[error("{} could not be prepared for codex: {source}", into.display())]
+    #[error("{} could not be prepared for codex: {}", into.display(), reason(source))]
     Folder {
         /// Where it was to be installed.
         into: PathBuf,
@@ -103,7 +103,7 @@ fn run_npm(npm: &Path, into: &Path, path: &OsStr) -> Result<(), Error> {
         .env("PATH", path)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| Error::NpmFailed { said: error.to_string() })?;
+        .map_err(|error| Error::NpmFailed { said: reason(&error) })?;
     if output.status.success() {
         return Ok(());
     }

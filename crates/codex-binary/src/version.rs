@@ -22,7 +22,7 @@ pub struct Version {
     pub pre_release: bool,
 }
 
-/// How a version stands to the range that we know.
+/// How a version compares with the supported range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
     /// From [`MINIMUM`] to [`TESTED`].
@@ -45,7 +45,7 @@ impl Version {
         user_agent.match_indices('/').find_map(|(slash, _)| parse_at_start(&user_agent[slash + 1..]))
     }
 
-    /// How this version stands to the range [`MINIMUM`] to [`TESTED`].
+    /// How this version compares with the range [`MINIMUM`] to [`TESTED`].
     pub fn support(self) -> Support {
         if self < MINIMUM {
             Support::Older

@@ -152,7 +152,7 @@ async fn memory_of_own_processes(bench: &Workbench) -> u64 {
     bench.model.wait_for_request(seen + TASKS - 1).await;
     let mut heads = BTreeSet::new();
     for session in &sessions {
-        heads.extend(session.standing().await.child_pid);
+        heads.extend(session.status().await.child_pid);
     }
     let bytes = pss_of_trees(&heads);
     bench.model.release("alone");

@@ -52,7 +52,7 @@ use crate::channel::registry::Registry;
 use crate::config::File;
 use crate::failure::Failure;
 use crate::paths::Paths;
-use crate::peer::{self, Peer, Standing};
+use crate::peer::{self, Peer, Provenance};
 use crate::view;
 use metrics::Meter;
 use news::Digest;
@@ -211,10 +211,10 @@ async fn only_people(
     next: Next,
 ) -> Response {
     let caller = match peer.standing() {
-        Ok(Standing::Outside) => delegated(Caller::owner(), &request),
-        Ok(Standing::BelowAHost) if app.file.allow_nested_mcp => delegated(Caller::nested(), &request),
-        Ok(Standing::BelowAHost) => return refused(peer::started_by_codex()),
-        Ok(Standing::Unknown) => return refused(peer::of_unknown_origin()),
+        Ok(Provenance::Outside) => delegated(Caller::owner(), &request),
+        Ok(Provenance::FromHost) if app.file.allow_nested_mcp => delegated(Caller::nested(), &request),
+        Ok(Provenance::FromHost) => return refused(peer::started_by_codex()),
+        Ok(Provenance::Unknown) => return refused(peer::of_unknown_origin()),
         Err(failure) => return refused(failure),
     };
     let answering = match shares.answering(&caller, &request) {

@@ -18,13 +18,13 @@ use tokio::net::UnixStream;
 
 use crate::failure::{Code, Failure};
 
-pub use codex_wire::host::origin::Standing;
+pub use codex_wire::host::origin::Provenance;
 
 const STARTED_BY_CODEX: &str = "the calling process was started by Codex";
 
 /// Where the process on the other side stands, as it was when it connected; or why it may not connect.
 #[derive(Debug, Clone)]
-pub struct Peer(Result<Standing, Failure>);
+pub struct Peer(Result<Provenance, Failure>);
 
 impl Peer {
     /// Who is at the other end of a connection, given by what the processes of the hosts are known now.
@@ -38,7 +38,7 @@ impl Peer {
     }
 
     /// Where it stands; or why it may not connect at all.
-    pub fn standing(&self) -> Result<Standing, Failure> {
+    pub fn standing(&self) -> Result<Provenance, Failure> {
         self.0.clone()
     }
 }
@@ -55,7 +55,7 @@ pub fn of_unknown_origin() -> Failure {
         .hint("call from a shell that is older than that host; `codex-bridge doctor` tells more")
 }
 
-fn standing(peer: &os::Peer, origins: impl FnOnce() -> Vec<Origin>) -> Result<Standing, Failure> {
+fn standing(peer: &os::Peer, origins: impl FnOnce() -> Vec<Origin>) -> Result<Provenance, Failure> {
     if peer.user != geteuid().as_raw() {
         return Err(refused("the daemon belongs to another user"));
     }
@@ -68,11 +68,11 @@ fn standing(peer: &os::Peer, origins: impl FnOnce() -> Vec<Origin>) -> Result<St
     // Who is in doubt is refused. The order matters: first the family, then who of the hosts has a keeper.
     let lineage = lineage::of(pid).ok_or_else(started_by_codex)?;
     if lineage.iter().any(is_marked) {
-        return Ok(Standing::BelowAHost);
+        return Ok(Provenance::FromHost);
     }
     let suspect = Suspect { lineage: &lineage, audit_session: process::audit_session(pid) };
-    match origin::standing(suspect, &origins()) {
-        Standing::Unknown => Err(of_unknown_origin()),
+    match origin::provenance(suspect, &origins()) {
+        Provenance::Unknown => Err(of_unknown_origin()),
         known => Ok(known),
     }
 }
@@ -139,12 +139,12 @@ mod tests {
         let uid = geteuid().as_raw();
         assert!(standing(uid + 1, own, &[]).is_err());
         assert!(standing(uid, u32::MAX / 2, &[]).is_err());
-        assert_eq!(standing(uid, own, &[]), Ok(Standing::Outside));
+        assert_eq!(standing(uid, own, &[]), Ok(Provenance::Outside));
         let parent = Process::with_pid(std::os::unix::process::parent_id()).unwrap();
         let booting = Origin::booting(parent, "/nowhere".into());
         assert_eq!(
             standing(uid, own, &[booting]),
-            Ok(Standing::BelowAHost),
+            Ok(Provenance::FromHost),
             "its parent is a host that boots"
         );
     }
@@ -161,7 +161,7 @@ mod tests {
         let caller = os::Peer::of(&stream).unwrap();
         assert_eq!(caller.process.pid, child.id());
         assert!(caller.is_still_there());
-        assert_eq!(Peer::of(&stream, Vec::new).standing(), Ok(Standing::Outside));
+        assert_eq!(Peer::of(&stream, Vec::new).standing(), Ok(Provenance::Outside));
 
         child.kill().unwrap();
         child.wait().unwrap();

@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use codex_session::narration::{Narrator, SessionEvent};
+use codex_session::session_event::{EventWriter, SessionEvent};
 use codex_session::turn::{Begin, Effect, Input, Limits, Plan, Reply, Turn};
 use codex_session::{ApprovalPolicy, TurnOutcome};
 use codex_wire::call::TurnStart;
@@ -127,11 +127,11 @@ fn read(line: &str) -> (Option<ThreadId>, Option<TurnId>, Event) {
     (thread_id, turn_id, event)
 }
 
-/// A walk through a recording, with a machine and a narrator for each of its turns.
+/// A walk through a recording, with a machine and a writer for each of its turns.
 #[derive(Default)]
 struct Walk {
     now: u64,
-    turn: Option<(TurnId, Turn, Narrator)>,
+    turn: Option<(TurnId, Turn, EventWriter)>,
     effects: Vec<Effect>,
     told: Vec<SessionEvent>,
 }
@@ -145,12 +145,12 @@ impl Walk {
         {
             self.turn = Some(begin(thread_id, turn_id, self.now));
         }
-        let Some((_, turn, narrator)) = &mut self.turn else { return };
+        let Some((_, turn, writer)) = &mut self.turn else { return };
         turn.step(Input::Event { thread_id, turn_id, event }, self.now, &mut self.effects);
         for effect in self.effects.drain(..) {
             match effect {
-                Effect::Tell(notice) => narrator.tell(notice, self.now, &mut self.told),
-                Effect::End(_) => narrator.tell_end(TurnOutcome::Completed, self.now, &mut self.told),
+                Effect::Tell(notice) => writer.tell(notice, self.now, &mut self.told),
+                Effect::End(_) => writer.tell_end(TurnOutcome::Completed, self.now, &mut self.told),
                 _ => {}
             }
         }
@@ -159,7 +159,7 @@ impl Walk {
 }
 
 /// A turn that Codex has taken.
-fn begin(thread_id: &ThreadId, turn_id: &TurnId, now: u64) -> (TurnId, Turn, Narrator) {
+fn begin(thread_id: &ThreadId, turn_id: &TurnId, now: u64) -> (TurnId, Turn, EventWriter) {
     let plan = Plan {
         thread_id: thread_id.clone(),
         epoch: Epoch::from("epoch"),
@@ -172,5 +172,5 @@ fn begin(thread_id: &ThreadId, turn_id: &TurnId, now: u64) -> (TurnId, Turn, Nar
     let mut effects = Vec::new();
     let mut turn = Turn::begin(plan, now, &mut effects);
     turn.step(Input::Reply(Reply::Start(Ok(turn_id.clone()))), now, &mut effects);
-    (turn_id.clone(), turn, Narrator::new(turn_id.as_str(), Vec::new(), Redactor::default()))
+    (turn_id.clone(), turn, EventWriter::new(turn_id.as_str(), Vec::new(), Redactor::default()))
 }

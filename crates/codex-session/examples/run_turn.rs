@@ -131,7 +131,7 @@ async fn run(args: &Args) -> Result<(), Failed> {
     let session = open(args).await?;
     if args.events {
         let mut events = session.events();
-        if let Some(thread_id) = session.standing().await.thread_id {
+        if let Some(thread_id) = session.status().await.thread_id {
             show(&SessionEvent::ThreadOpened { thread_id });
         }
         tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Whoever answers for a person, for programs that can answer in a function. What it says goes the way of
+//! Approvers, for programs that decide requests in a function. The decision takes the same path as
 //! [`Session::decide`](crate::Session::decide).
 
 use std::future::Future;
@@ -11,8 +11,8 @@ use futures_util::future::BoxFuture;
 use crate::ask::Ask;
 use crate::decision::Decision;
 
-/// Decides what Codex asks. May take as long as it likes: no clock of the turn runs meanwhile, and the future is
-/// dropped when the question has become idle. A panic counts as a no.
+/// Decides requests of Codex. It may take any time: no clock of the turn runs meanwhile, and the future is dropped when
+/// the request is closed. A panic counts as a no.
 ///
 /// Async closures are approvers:
 ///
@@ -26,20 +26,21 @@ use crate::decision::Decision;
 /// });
 /// ```
 pub trait Approver: Send + Sync + 'static {
-    /// What a person decides.
+    /// Decides on a request.
     fn decide(&self, ask: Ask) -> BoxFuture<'static, Decision>;
 
-    /// Runs a tool that was offered to Codex at the start of the thread. Without one, the model is told so.
+    /// Runs a tool that was offered to Codex at the start of the thread. By default the model is told that there is
+    /// none.
     fn call_tool(&self, call: DynamicToolCall) -> BoxFuture<'static, Answer> {
         std::future::ready(Answer::fail_closed(&ServerRequest::ToolCall(call))).boxed()
     }
 
-    /// Gives fresh ChatGPT tokens ([`Answer::Tokens`]), for programs that manage the login themselves.
+    /// Returns fresh ChatGPT tokens ([`Answer::Tokens`]), for programs that manage the login themselves.
     fn refresh_tokens(&self, refresh: TokenRefresh) -> BoxFuture<'static, Answer> {
         std::future::ready(Answer::fail_closed(&ServerRequest::RefreshTokens(refresh))).boxed()
     }
 
-    /// Gives an attestation ([`Answer::Attestation`]), for programs that promised them to Codex.
+    /// Returns an attestation ([`Answer::Attestation`]), for programs that have offered attestations to Codex.
     fn attest(&self) -> BoxFuture<'static, Answer> {
         std::future::ready(Answer::fail_closed(&ServerRequest::Attestation)).boxed()
     }

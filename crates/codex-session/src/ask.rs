@@ -1,11 +1,11 @@
-//! What a person is asked: a request of Codex made readable, with everything that the decision covers.
+//! Requests as they are shown to people: readable, with everything that the decision covers.
 //!
-//! Texts come from a model, a repository or an MCP server and are data: deceptive characters are named or taken out,
-//! lines of such a text are indented so that they cannot pose as ours. A secret is hidden under a mark that tells its kind
-//! and length, and counted, but only where nothing acts on it (see [`redact::approval`]): else it is shown, and where it must
-//! not be, the request can only be declined by whoever has not seen it on the machine. Nothing is cut: what is not shown
-//! cannot be agreed to. The one exception is a patch of more than 8 MiB, which says how much is missing of which file. How an
-//! answer reaches Codex is not known here.
+//! Texts come from a model, a repository or an MCP server, and are not trusted. Deceptive characters are named or
+//! removed, and lines of such a text are indented so that they cannot pose as ours. A secret is replaced by a mark with
+//! its kind and length, and counted, but only if nothing acts on it (see [`redact::approval`]). Otherwise it is shown;
+//! if it must not be shown, the request can only be declined, except by a person who has seen it on the machine.
+//! Nothing is cut, since a person can only agree to what is shown. The one exception is a patch of more than 8 MiB,
+//! which says how much of which file is missing. How an answer reaches Codex is not known here.
 
 mod bounds;
 mod changes;
@@ -28,58 +28,59 @@ use crate::projection::call_id::{command_call_id, patch_call_id};
 use draft::Draft;
 pub use field::{Choice, FieldKind, ShownField};
 
-/// A decision that a person is asked for. It is stored as it is, and read back by later versions: fields are added, never
-/// renamed or taken away.
+/// A request for a person. It is stored in this form and read by later versions: fields are added, never renamed or
+/// removed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ask {
-    /// Names what was asked, before anything was redacted: a decision counts only for the request that was shown.
+    /// The digest of the request before redaction. A decision counts only for the request with this digest.
     pub digest: String,
     /// What it is about.
     pub kind: Kind,
     /// The question in one line.
     pub title: String,
-    /// The call that waits for the decision, for commands and changes of files.
+    /// The tool call that waits for the decision, for commands and file changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// Whether it asks for more than the sandbox gives; none where that is no question.
+    /// Whether it asks for more than the sandbox allows; `None` for kinds of requests that cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub escalation: Option<Escalation>,
-    /// What the decision covers, in order. What needs care comes first.
+    /// What the decision covers. Cautions come first.
     pub details: Vec<Detail>,
-    /// How many of the details, from the first on, say what needs care.
+    /// How many of the first details are cautions.
     #[serde(skip_serializing_if = "is_zero")]
     pub cautions: usize,
-    /// The files that would change, for [`Kind::FileChange`]; none if Codex did not say which.
+    /// The files that would change, for [`Kind::FileChange`]; empty if they are unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ShownChange>,
-    /// What is asked of the person, for [`Kind::Questions`]. Same order as in the request.
+    /// The questions, for [`Kind::Questions`], in the order of the request.
     pub questions: Vec<ShownQuestion>,
-    /// What is to be filled in, for [`Kind::Form`].
+    /// The fields of the form, for [`Kind::Form`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<ShownField>,
-    /// How many secrets are hidden in all of it.
+    /// How many secrets are hidden.
     pub hidden_secrets: usize,
     /// Who asks.
     pub asked_by: AskedBy,
-    /// The answers on offer. Each of them is a no if the request needs to be revealed first.
+    /// The possible answers. If the request needs to be revealed first, all of them are negative.
     pub offers: Vec<Offer>,
-    /// Whether something that could run is not shown: only who has seen the request itself, on the machine, may approve it.
+    /// Whether something that could run is not shown. Then only a person who has seen the request on the machine may
+    /// approve it.
     pub needs_reveal: bool,
-    /// The answers on offer to whoever has seen it there; none if the others do not depend on that.
+    /// The possible answers after it was revealed; empty if they are the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offers_after_reveal: Vec<Offer>,
-    /// All of it with nothing hidden; none if nothing is hidden. Never written with the rest.
+    /// The whole request with nothing hidden; `None` if nothing is hidden. Never serialised.
     #[serde(skip)]
     pub unredacted: Option<Unredacted>,
 }
 
-/// All that is asked, as text, with nothing hidden. It is printed and written nowhere by itself.
+/// The text of a request with nothing hidden. Neither `Debug` nor serialisation shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Unredacted(String);
 
 impl Unredacted {
-    /// The text. Whoever takes it answers for where it goes.
+    /// The text. The caller is responsible for where it goes.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -91,7 +92,7 @@ impl std::fmt::Debug for Unredacted {
     }
 }
 
-/// What an [`Ask`] is about.
+/// The kind of an [`Ask`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -234,16 +235,16 @@ pub enum AskedBy {
 pub enum Offer {
     /// Yes, once.
     Accept,
-    /// Yes, and the same again in this thread without asking. What counts as the same is among the details, as `Session`.
+    /// Yes, and the same again in this thread without asking. The detail `Session` says what counts as the same.
     AcceptForSession,
-    /// Yes, and commands with this beginning in every thread for good.
+    /// Yes, and commands with this prefix permanently in every thread.
     AcceptAlways {
-        /// The beginning, argument by argument; readable and redacted.
+        /// The arguments of the prefix; readable and redacted.
         prefix: Vec<String>,
     },
-    /// All of it or a part, for this turn.
+    /// All requested permissions or some, for this turn.
     GrantForTurn,
-    /// All of it or a part, for this thread.
+    /// All requested permissions or some, for this thread.
     GrantForSession,
     /// The answers to the questions, or the filled form.
     Answer,
@@ -255,38 +256,38 @@ pub enum Offer {
     Dismiss,
 }
 
-/// What is known around a request.
+/// The context of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    /// The session's own thread: a request of another one is a sub-agent's.
+    /// The session's own thread. A request of another thread comes from a sub-agent.
     pub thread_id: &'a str,
     /// The session's directory, for requests that name none.
     pub cwd: &'a str,
-    /// The sandbox that holds, in Codex's words; none if Codex's own config decides.
+    /// Codex's name of the sandbox in effect; `None` if Codex's own config decides.
     pub sandbox: Option<&'a str>,
     /// Paths that no command may read or write.
     pub denied: &'a [&'a str],
-    /// Directories on the PATH of commands in which commands may write: a program there can be another one than it was.
+    /// Directories on the PATH of commands that commands may write: a program there may have been replaced.
     pub writable_path: &'a [String],
     /// Whether commands reach the network.
     pub network: bool,
     /// The file change item that a patch approval is about, from its `item/started`.
     pub patch: Option<&'a FileChange>,
-    /// What was found out about the request.
+    /// The result of the inspection.
     pub inspection: &'a Inspection,
-    /// Whether the operator lets people allow commands for good: codex 0.166 writes that to its rules, for every
-    /// thread, and keeps it after a restart.
+    /// Whether people may allow commands permanently: codex 0.166 writes such a rule to a file, for every thread and
+    /// also after a restart.
     pub allow_permanent_rules: bool,
 }
 
-// The shape that serde asks for.
+// The signature that serde requires.
 #[expect(clippy::trivially_copy_pass_by_ref)]
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
 impl Ask {
-    /// What a person is asked; none for a request that is no person's business.
+    /// The request for a person; `None` for requests that are not for people.
     pub fn new(request: &ServerRequest, context: &Context<'_>, redactor: &Redactor) -> Option<Self> {
         let ask = Self::drawn(request, context, redactor)?;
         let unredacted = ask.unredacted(request, context);
@@ -318,46 +319,46 @@ impl Ask {
         Some(Self { call_id, escalation, digest: request.digest(context.patch), ..ask })
     }
 
-    /// The same with nothing hidden, for the person at the machine; none if nothing is hidden.
+    /// The text with nothing hidden, for the person at the machine; `None` if nothing is hidden.
     fn unredacted(&self, request: &ServerRequest, context: &Context<'_>) -> Option<Unredacted> {
         let is_all_shown = self.hidden_secrets == 0 && !self.needs_reveal;
         let whole = Self::drawn(request, context, &Redactor::hiding_nothing()).filter(|_| !is_all_shown);
         whole.map(|ask| Unredacted(ask.text()))
     }
 
-    /// Whether a person is asked for words rather than for a yes.
+    /// Whether it asks for input rather than for a yes or no.
     pub fn is_question(&self) -> bool {
         matches!(self.kind, Kind::Questions | Kind::Form)
     }
 
-    /// Whether an answer is a secret, at least one among others.
+    /// Whether at least one of the answers is a secret.
     pub fn asks_for_secret(&self) -> bool {
         self.questions.iter().any(|question| question.is_secret)
     }
 
-    /// Whether a diff of its changes is not whole.
+    /// Whether the diff of a file is cut.
     pub fn has_cut_diff(&self) -> bool {
         self.changes.iter().any(|change| change.cut_bytes > 0)
     }
 
-    /// What it is about: the first fact that is no caution. Where there is no other, the caution.
+    /// The first detail that is not a caution. If there is none, the first caution.
     pub fn subject(&self) -> Option<&Detail> {
         self.details.get(self.cautions).or(self.details.first())
     }
 
-    /// The fact with this label.
+    /// The text of the detail with this label.
     pub fn detail(&self, label: &str) -> Option<&str> {
         self.details.iter().find(|detail| detail.label == label).map(|detail| detail.text.as_str())
     }
 
-    /// Hides the secrets that it had to show. What cannot be read after that is left out whole.
+    /// Hides the secrets that had to be shown. If the result is unreadable, everything is removed.
     pub fn redact(&mut self, redactor: &Redactor) {
         let Ok(mut value) = serde_json::to_value(&*self) else { return *self = Self::default() };
         redactor.redact_json(&mut value);
         *self = serde_json::from_value(value).unwrap_or_default();
     }
 
-    /// Cuts the diffs to so many bytes together, for a list; gives the changes as they were if that took any away.
+    /// Cuts the diffs to `bytes` in total, for a list. Returns the original changes if something was cut.
     pub fn cut_diffs_to(&mut self, bytes: usize) -> Option<Vec<ShownChange>> {
         let is_more = self.changes.iter().map(|change| change.diff.len()).sum::<usize>() > bytes;
         is_more.then(|| {
@@ -367,7 +368,7 @@ impl Ask {
         })
     }
 
-    /// All of it as plain text.
+    /// The request as plain text.
     pub fn text(&self) -> String {
         let mut lines = vec![self.title.clone()];
         for Detail { label, text } in &self.details {
@@ -397,7 +398,7 @@ impl Ask {
 }
 
 impl Offer {
-    /// Whether it lets nothing happen.
+    /// Whether it is a negative answer.
     fn is_no(&self) -> bool {
         matches!(self, Self::Decline | Self::Cancel | Self::Dismiss)
     }
@@ -417,7 +418,7 @@ impl Offer {
     }
 }
 
-/// What follows a line of a header that names no other file than this.
+/// The rest of a diff after a header line, if that line names this file.
 fn behind_header<'a>(diff: &'a str, sign: &str, path: &str) -> Option<&'a str> {
     let (line, behind) = diff.split_once('\n')?;
     let named = line.strip_prefix(sign)?;
@@ -425,14 +426,14 @@ fn behind_header<'a>(diff: &'a str, sign: &str, path: &str) -> Option<&'a str> {
 }
 
 impl ShownChange {
-    /// The diff without the two lines that name the file, where they say no more than `path` and `moved_to` do.
+    /// The diff without its two header lines, if they only repeat `path` and `moved_to`.
     pub fn without_header(&self) -> &str {
         let after = self.moved_to.as_deref().unwrap_or(&self.path);
         let behind = behind_header(&self.diff, "--- ", &self.path);
         behind.and_then(|diff| behind_header(diff, "+++ ", after)).unwrap_or(&self.diff)
     }
 
-    /// The same without the secrets that it had to show.
+    /// The same with the shown secrets hidden.
     #[must_use]
     pub fn redacted(&self, redactor: &Redactor) -> Self {
         let hidden = |text: &String| redactor.redact(text).into_owned();
@@ -477,8 +478,8 @@ impl ShownQuestion {
 /// The longest id of a question that is shown.
 const LONGEST_KEY: usize = 40;
 
-/// The key by which people answer a question. It is the model's own id, unless that could deceive whoever reads it or hold a secret:
-/// then it is `q1`, `q2` …
+/// The key of a question for people. It is the model's id, unless that id could deceive the reader or contains a
+/// secret: then it is `q1`, `q2` …
 pub(crate) fn question_key(index: usize, id: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-.".contains(char);
     let is_shown = (1..=LONGEST_KEY).contains(&id.len())

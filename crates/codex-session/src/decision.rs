@@ -1,4 +1,4 @@
-//! What was decided on a request, and the answer that says so in the request's own shape.
+//! Decisions on requests, and their translation to answers.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -15,16 +15,16 @@ use serde_json::{Value, json};
 
 use crate::ask::question_key;
 
-/// Names one request: its id is unique only within one start of a host.
+/// The key of a request: its id is unique only within one epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestKey {
-    /// The start of the host that asked.
+    /// The epoch of the host that asked.
     pub epoch: Epoch,
     /// The id that the answer must carry.
     pub id: RequestId,
 }
 
-/// What a person, or a policy for one, decides.
+/// A decision of a person or a policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -32,13 +32,13 @@ pub enum Decision {
     Accept,
     /// Yes, and the same again in this thread without asking.
     AcceptForSession,
-    /// Yes, and for good in every thread. Falls back to a single yes unless the operator allows it.
+    /// Yes, permanently in every thread. Without the operator's permission it counts as a single yes.
     AcceptAlways,
     /// No; the turn goes on.
     Decline,
     /// No, and the turn ends.
     Cancel,
-    /// These permissions and no more; what was not asked for is left out.
+    /// These permissions; those that were not requested are left out.
     Grant {
         /// What is granted.
         permissions: Permissions,
@@ -52,7 +52,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// The same without what was typed.
+    /// The same without typed answers.
     #[must_use]
     pub fn without_answers(self) -> Self {
         match self {
@@ -89,11 +89,11 @@ impl FromStr for Decision {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "by", content = "detail")]
 pub enum Decider {
-    /// A person, by whatever name the door knows.
+    /// A person, with the name that the interface knows.
     Person(String),
     /// The operator's settings, with the reason.
     Policy(String),
-    /// Nobody in time.
+    /// Nobody answered in time.
     TimeLimit,
 }
 
@@ -142,7 +142,7 @@ pub fn answer(request: &ServerRequest, decision: &Decision, allow_permanent_rule
     }
 }
 
-/// The answers under the ids of the questions as Codex has them. A key that names no question is passed on as it is.
+/// The answers by Codex's ids of the questions. An unknown key is passed on unchanged.
 fn by_own_ids(
     asked: &UserInputRequest,
     answers: &BTreeMap<String, Vec<String>>,
@@ -176,7 +176,7 @@ fn grant(asked: &PermissionsApproval, decision: &Decision) -> Answer {
     Answer::Permissions { granted, scope }
 }
 
-/// What is both asked for and granted.
+/// The permissions that are both requested and granted.
 fn common(asked: &Permissions, granted: &Permissions) -> Permissions {
     let network = asked.network.clone().filter(|network| Some(network) == granted.network.as_ref());
     let file_system = match (&asked.file_system, &granted.file_system) {

@@ -1,5 +1,5 @@
-//! Why a turn did not succeed, in words and in kind. Structured facts first; words only of the primary error, since
-//! unrelated lines of stderr have sent people to log in again for nothing.
+//! Why a turn failed, as a kind and as a message. The kind comes from structured facts; text is matched only in the
+//! primary error, since unrelated lines of stderr would lead to wrong advice.
 
 use std::fmt;
 
@@ -15,11 +15,11 @@ pub const LOGIN_HINT: &str =
 /// What went wrong.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Failure {
-    /// In kind.
+    /// The kind.
     pub kind: FailureKind,
-    /// In words, redacted.
+    /// The message, redacted.
     pub message: String,
-    /// The server's last lines on stderr, redacted; only where the error itself does not say enough.
+    /// The last lines of the server's stderr, redacted; only if the error alone does not explain the failure.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stderr_tail: Vec<String>,
 }
@@ -30,7 +30,7 @@ pub struct Failure {
 pub enum FailureKind {
     /// Codex could not be started, or did not open the thread.
     Startup,
-    /// The thread is not, or no longer, within the bounds that were set for it.
+    /// The thread is outside of its bounds.
     Breach,
     /// Another process has the thread open for writing.
     ThreadBusy {
@@ -41,34 +41,34 @@ pub enum FailureKind {
     Auth,
     /// The account's limit is used up.
     UsageLimit {
-        /// When it is renewed, in seconds since 1970, if known.
+        /// When it is reset, in seconds since 1970, if known.
         resets_at: Option<i64>,
     },
-    /// Codex took the network away from itself for a moment, as it does when its login changes under a turn.
+    /// Codex blocked its own network access for a moment, as it does when its login changes during a turn.
     NetworkWithheld,
     /// Too many requests at once.
     RateLimit,
-    /// The conversation no longer fits the model.
+    /// The conversation no longer fits in the model's context window.
     ContextWindow,
     /// The provider is overloaded or broken.
     Provider,
-    /// The model refused or failed otherwise.
+    /// The model refused, or failed for another reason.
     Model,
     /// Codex refused the call.
     Refused,
-    /// A limit of ours was reached.
+    /// A limit of this session was reached.
     Timeout,
     /// Codex did not answer a call in time.
     Unresponsive,
-    /// Codex, or the connection to it, went away.
+    /// Codex ended, or the connection to it was lost.
     Lost,
-    /// Codex said something that makes no sense.
+    /// Codex violated the protocol.
     Protocol,
     /// The turn was aborted by Codex.
     Aborted,
-    /// This side closed the session.
+    /// The session was closed by us.
     Closed,
-    /// The caller asked for something that cannot be.
+    /// The caller asked for something impossible.
     Configuration,
 }
 
@@ -84,7 +84,7 @@ impl Failure {
         Self::new(kind.clone(), with_login_hint(&kind, &error.message))
     }
 
-    /// From a call that failed, named for people by `what`.
+    /// From a call that failed; `what` is its name in the message.
     pub fn of_call(what: &str, error: &CallError) -> Self {
         let kind = match error {
             CallError::Refused(refusal) if reads_as_auth_failure(&refusal.message) => FailureKind::Auth,
@@ -100,13 +100,13 @@ impl Failure {
         Self::new(kind.clone(), with_login_hint(&kind, &message))
     }
 
-    /// Hides secrets in the words; the tail of stderr is redacted where it is read.
+    /// Hides secrets in the message. The stderr was redacted when it was read.
     pub(crate) fn redact(&mut self, redactor: &Redactor) {
         self.message = redactor.redact(&self.message).into_owned();
     }
 
-    /// Whether the session should be replaced before the next turn: after anything that puts the process or its
-    /// login in doubt, and not after errors of the model or refused calls.
+    /// Whether the session should be replaced before the next turn. This is so if the process or its login may be
+    /// broken, but not after errors of the model or refused calls.
     pub fn retires_session(&self) -> bool {
         match self.kind {
             FailureKind::Startup
@@ -130,7 +130,7 @@ impl Failure {
         }
     }
 
-    /// Whether the server's stderr may help to understand it.
+    /// Whether the server's stderr may help to explain the failure.
     pub(crate) fn wants_stderr(&self) -> bool {
         use FailureKind::{Lost, Protocol, Refused, Startup, Timeout, Unresponsive};
         matches!(self.kind, Startup | Refused | Unresponsive | Lost | Timeout | Protocol)
@@ -175,8 +175,7 @@ fn kind_of_turn_error(error: &TurnError, resets_at: Option<i64>) -> FailureKind 
     }
 }
 
-/// Whether the primary error speaks of a login that does not work. A last resort, for servers that say it in
-/// words only.
+/// Whether the text of the primary error is about a broken login. A last resort, for errors without a structured kind.
 pub fn reads_as_auth_failure(message: &str) -> bool {
     const SIGNS: &[&str] = &[
         "invalid_grant",
@@ -201,8 +200,8 @@ pub fn reads_as_auth_failure(message: &str) -> bool {
     SIGNS.iter().any(|sign| message.contains(sign))
 }
 
-/// Whether Codex's own guard of the network failed the turn or the opening of a thread: seen on 0.166 while `auth.json`
-/// was written. It has no kind of its own on the wire.
+/// Whether Codex's own network policy failed the turn or the opening of a thread. Seen on 0.166 while `auth.json` was
+/// written; it has no structured kind.
 pub(crate) fn reads_as_network_withheld(message: &str) -> bool {
     const SIGNS: &[&str] =
         &["application network permission was revoked", "application network policy is unavailable"];

@@ -1,8 +1,8 @@
-//! What is found out about a request before anyone decides on it: whether it asks for more than the sandbox gives, and
-//! which files of a patch are more than the task's own.
+//! The inspection of a request before a decision: whether it asks for more than the sandbox allows, and which files of
+//! a patch are sensitive.
 //!
-//! Reads files and follows links, so it stays out of the turn's machine. What follows from it is in [`crate::policy`], and
-//! in the words of [`crate::ask`].
+//! Reads files and follows links, so it is not part of the turn machine. `policy` decides by the result, and
+//! `ask` puts it into words.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -13,62 +13,62 @@ use codex_wire::item::{Change, ChangeKind, FileChange};
 use codex_wire::request::{CommandApproval, ServerRequest};
 
 /// Directories whose files decide what git, Codex and other agents run.
-const RULING: [&str; 3] = [".git", ".codex", ".agents"];
+const CONTROL_DIRS: [&str; 3] = [".git", ".codex", ".agents"];
 
-/// What was found out about a request.
+/// The result of an inspection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inspection {
-    /// Whether it asks for more than the sandbox gives.
+    /// Whether it asks for more than the sandbox allows.
     pub escalation: Escalation,
-    /// Files of a patch that need care, in the order of the patch.
-    pub reaches: Vec<Reach>,
+    /// Sensitive files of a patch, in the order of the patch.
+    pub sensitive_files: Vec<SensitiveFile>,
 }
 
-/// A file of a patch that needs care.
+/// A sensitive file of a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reach {
+pub struct SensitiveFile {
     /// The file, as the patch names it.
     pub path: String,
-    /// Where it lies.
-    pub place: ReachPlace,
+    /// Why it is sensitive.
+    pub place: SensitivePlace,
 }
 
-/// Where a file lies that needs care.
+/// Why a file is sensitive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReachPlace {
-    /// Outside the directories that the task may write.
+pub enum SensitivePlace {
+    /// It is outside of the directories that the task may write.
     Outside,
-    /// The same, through a link; this is where the file really is.
-    Through(String),
-    /// In a directory whose files decide what git, Codex or other agents run.
-    Ruling,
+    /// It is outside through a link; this is its real path.
+    ThroughLink(String),
+    /// It is in a directory whose files decide what git, Codex or other agents run.
+    ControlDir,
 }
 
-/// Where the answer is.
+/// Where the result comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// In the request itself: this is it.
+    /// From the request itself.
     Request(Inspection),
-    /// In the model's own call with this id.
+    /// From the model's tool call with this id.
     Call(String),
 }
 
 /// The directories that a task may write, whatever its sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ground {
-    /// The task's own directory: relative paths are meant in it.
+pub struct WritableDirs {
+    /// The task's own directory, which relative paths refer to.
     pub cwd: PathBuf,
-    /// Further ones that the operator has named.
+    /// Further directories that the operator has named.
     pub writable_roots: Vec<PathBuf>,
 }
 
 impl Inspection {
-    /// Nothing could be found out.
+    /// The inspection failed.
     pub fn unknown() -> Self {
-        Self { escalation: Escalation::Unknown, reaches: Vec::new() }
+        Self { escalation: Escalation::Unknown, sensitive_files: Vec::new() }
     }
 
-    /// Whether there is something to find out about this request.
+    /// Whether this kind of request is inspected.
     pub fn is_needed(request: &ServerRequest) -> bool {
         matches!(
             request,
@@ -80,18 +80,20 @@ impl Inspection {
         )
     }
 
-    /// What the request itself tells, or where it is told. Follows links.
-    pub(crate) fn of_request(request: &ServerRequest, patch: Option<&FileChange>, ground: &Ground) -> Source {
+    /// Inspects the request, or names the tool call to read. Follows links.
+    pub(crate) fn of_request(
+        request: &ServerRequest,
+        patch: Option<&FileChange>,
+        dirs: &WritableDirs,
+    ) -> Source {
         Source::Request(match request {
             ServerRequest::Command(command) => return of_command(command),
             ServerRequest::LegacyCommand(command) => return Source::Call(command.call_id.clone()),
             ServerRequest::FileChange(asked) => {
                 let changes = patch.map(|patch| patch.changes.as_slice()).unwrap_or_default();
-                of_patch(changes, asked.grant_root.is_some(), ground)
+                of_patch(changes, asked.grant_root.is_some(), dirs)
             }
-            ServerRequest::LegacyPatch(asked) => {
-                of_patch(&asked.changes(), asked.grant_root.is_some(), ground)
-            }
+            ServerRequest::LegacyPatch(asked) => of_patch(&asked.changes(), asked.grant_root.is_some(), dirs),
             ServerRequest::Permissions(_) => Escalation::Asked.into(),
             _ => Self::default(),
         })
@@ -100,7 +102,7 @@ impl Inspection {
 
 impl From<Escalation> for Inspection {
     fn from(escalation: Escalation) -> Self {
-        Self { escalation, reaches: Vec::new() }
+        Self { escalation, sensitive_files: Vec::new() }
     }
 }
 
@@ -112,21 +114,23 @@ fn of_command(command: &CommandApproval) -> Source {
     }
 }
 
-fn of_patch(changes: &[Change], grants_root: bool, ground: &Ground) -> Inspection {
-    let reaches: Vec<Reach> = changes.iter().flat_map(|change| ground.reaches(change)).collect();
-    let is_told = |change: &Change| !change.path.is_empty() && !ground.hides(change);
+fn of_patch(changes: &[Change], grants_root: bool, dirs: &WritableDirs) -> Inspection {
+    let sensitive_files: Vec<SensitiveFile> =
+        changes.iter().flat_map(|change| dirs.sensitive_files(change)).collect();
+    let is_told = |change: &Change| !change.path.is_empty() && !dirs.hides(change);
     let is_told = !changes.is_empty() && changes.iter().all(is_told);
-    let escalation = match (grants_root || !reaches.is_empty(), is_told) {
+    let escalation = match (grants_root || !sensitive_files.is_empty(), is_told) {
         (true, _) => Escalation::Asked,
         (false, true) => Escalation::None,
-        // Which files change was not said, or cannot be seen.
+        // The changed files are unknown or unreadable.
         (false, false) => Escalation::Unknown,
     };
-    Inspection { escalation, reaches }
+    Inspection { escalation, sensitive_files }
 }
 
-impl Ground {
-    /// Whether a file lies in a directory that is closed to us: a link in it may lead anywhere. Codex may run as another user.
+impl WritableDirs {
+    /// Whether a file is in a directory that we may not read: a link in it may lead anywhere. Codex may run as another
+    /// user.
     fn hides(&self, change: &Change) -> bool {
         paths_of(change).any(|path| {
             let found = real(&normal(&self.cwd.join(path))).symlink_metadata();
@@ -134,14 +138,15 @@ impl Ground {
         })
     }
 
-    fn reaches(&self, change: &Change) -> Vec<Reach> {
+    fn sensitive_files(&self, change: &Change) -> Vec<SensitiveFile> {
         let paths = paths_of(change);
-        let reach = |path: &str| self.place_of(path).map(|place| Reach { path: path.to_owned(), place });
-        paths.filter_map(reach).collect()
+        let file =
+            |path: &str| self.place_of(path).map(|place| SensitiveFile { path: path.to_owned(), place });
+        paths.filter_map(file).collect()
     }
 
-    /// Why a file of a patch needs care; none if it does not.
-    fn place_of(&self, path: &str) -> Option<ReachPlace> {
+    /// Why a file of a patch is sensitive; `None` if it is not.
+    fn place_of(&self, path: &str) -> Option<SensitivePlace> {
         let named = normal(&self.cwd.join(path));
         let real = real(&named);
         let below = |path: &Path, root: &Path| path.strip_prefix(root).ok().map(Path::to_path_buf);
@@ -150,10 +155,14 @@ impl Ground {
             .find_map(|root| below(&named, &normal(root)).or_else(|| below(&named, &self::real(root))));
         let in_real = roots().find_map(|root| below(&real, &self::real(root)));
         match (in_named, in_real) {
-            (Some(named), Some(real)) => (rules(&named) || rules(&real)).then_some(ReachPlace::Ruling),
-            (_, None) if real != named => Some(ReachPlace::Through(real.to_string_lossy().into_owned())),
-            // Also a link from outside into the directory.
-            _ => Some(ReachPlace::Outside),
+            (Some(named), Some(real)) => {
+                (is_in_control_dir(&named) || is_in_control_dir(&real)).then_some(SensitivePlace::ControlDir)
+            }
+            (_, None) if real != named => {
+                Some(SensitivePlace::ThroughLink(real.to_string_lossy().into_owned()))
+            }
+            // Also for a link from outside into the directory.
+            _ => Some(SensitivePlace::Outside),
         }
     }
 }
@@ -167,13 +176,13 @@ fn paths_of(change: &Change) -> impl Iterator<Item = &str> {
     std::iter::once(change.path.as_str()).chain(target)
 }
 
-/// Whether a part of the path is one of the ruling directories. A file system may not tell capital letters.
-fn rules(path: &Path) -> bool {
-    let is_ruling = |name: &OsStr| RULING.iter().any(|ruling| name.eq_ignore_ascii_case(ruling));
-    path.components().any(|part| matches!(part, Component::Normal(name) if is_ruling(name)))
+/// Whether the path leads through a control directory. The case is ignored, since file systems may ignore it.
+fn is_in_control_dir(path: &Path) -> bool {
+    let is_control_dir = |name: &OsStr| CONTROL_DIRS.iter().any(|dir| name.eq_ignore_ascii_case(dir));
+    path.components().any(|part| matches!(part, Component::Normal(name) if is_control_dir(name)))
 }
 
-/// The path without `.` and `..`, by its words alone.
+/// The path without `.` and `..`, without reading the disk.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -186,8 +195,7 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// The path with every link resolved that exists. A link that leads nowhere is followed too: whoever writes to it makes
-/// the file there.
+/// The path with all existing links resolved. A dangling link is followed too: writing to it creates its target.
 fn real(path: &Path) -> PathBuf {
     real_within(path, MOST_LINKS)
 }

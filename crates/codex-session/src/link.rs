@@ -1,4 +1,5 @@
-//! Ways for a session to reach a Codex: one of its own on stdio, a host that outlives it, or an injected transport.
+//! Ways for a session to reach Codex: its own child on stdio, a host that outlives the session, or an injected
+//! transport.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -21,21 +22,21 @@ use futures_util::future::BoxFuture;
 use tokio::net::UnixStream;
 use tracing::warn;
 
-/// How long a process whose connection ended may take to be seen as ended.
+/// How long to wait for the exit of a process whose connection ended.
 const EXIT_LIMIT: Duration = Duration::from_secs(1);
-/// How often it is looked whether that is known.
+/// Pause between two checks for the exit.
 const EXIT_PAUSE: Duration = Duration::from_millis(10);
 
-/// How often we look whether a host that somebody else has started listens.
+/// Pause between two tries to connect to a booting host.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How long others may take to start Codex on the same home.
+/// How long to wait for other starts of Codex on the same home.
 const BOOT_LIMIT: Duration = Duration::from_secs(30);
-/// How long a server may take to tell how its threads are.
+/// How long a server may take to report the status of its threads.
 const STATUS_LIMIT: Duration = Duration::from_secs(2);
 
 /// Connects a session, as often as needed.
 pub trait Dial: Send + Sync + 'static {
-    /// Makes a connection. `initialize_limit` bounds the handshake.
+    /// Connects. `initialize_limit` bounds the handshake.
     fn dial(&self, initialize_limit: Duration) -> BoxFuture<'_, Result<Link, Error>>;
 }
 
@@ -45,28 +46,28 @@ impl Dial for Arc<dyn Dial> {
     }
 }
 
-/// A connection and what stands behind it.
+/// A connection and its backend.
 pub struct Link {
     /// The connection.
     pub connection: Connection,
-    /// What stands behind it.
-    pub behind: Behind,
+    /// The process behind it.
+    pub backend: Backend,
 }
 
-/// What stands behind a connection.
+/// The process behind a connection.
 #[derive(Clone)]
-pub enum Behind {
-    /// A child of ours, which ends with the session.
+pub enum Backend {
+    /// A child process, which ends with the session.
     Child(Arc<StdioChild>),
     /// A host, which outlives the session.
     Host(Host),
-    /// A server of the program's own, which outlives the session for as long as it runs.
+    /// A server of the program itself, which outlives the session.
     Other(Arc<dyn Backing>),
-    /// The program that injected the transport knows.
+    /// Unknown: the program has injected a transport.
     Unknown,
 }
 
-/// Why no connection could be made.
+/// Why the connection failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The child did not start.
@@ -75,10 +76,10 @@ pub enum Error {
     /// The host did not start, or cannot be reached.
     #[error(transparent)]
     Host(#[from] host::Error),
-    /// Others were starting Codex on the same home all the while.
+    /// Other programs kept starting Codex on the same home.
     #[error(transparent)]
     Boot(#[from] boot_lock::Error),
-    /// A host does not keep its commands within bounds.
+    /// A host does not confine its commands.
     #[error("this codex cannot be used: {why}")]
     Unconfined {
         /// What was seen.
@@ -87,20 +88,20 @@ pub enum Error {
     /// The transport did not come up.
     #[error(transparent)]
     Transport(#[from] codex_wire::transport::Error),
-    /// Codex did not shake hands.
+    /// The handshake with Codex failed.
     #[error("{error}")]
     Handshake {
         /// Why.
         error: connection::Error,
-        /// Its last words, redacted.
+        /// The end of its stderr, redacted.
         stderr_tail: Vec<String>,
     },
 }
 
-/// A Codex of the session's own, on pipes. It ends with the session, and its turns with it.
+/// The session's own Codex, on pipes. It ends with the session, and so do its turns.
 pub struct OwnCodex(pub Spawn);
 
-/// A Codex under a keeper, on a unix socket: found in its directory, or started there.
+/// A host: found in its directory, or started there.
 pub struct OnHost(pub Launch);
 
 /// A transport made by the program.
@@ -109,7 +110,7 @@ pub struct Injected<F>(pub F);
 impl Dial for OwnCodex {
     fn dial(&self, initialize_limit: Duration) -> BoxFuture<'_, Result<Link, Error>> {
         async move {
-            // Several first starts on one home kill each other on stdio (codex 0.166: 9 of 10).
+            // Concurrent first starts on one home fail on stdio (codex 0.166: 9 of 10).
             let _lock = match codex_home(&self.0.env) {
                 Some(home) => Some(BootLock::acquire(&home, Instant::now() + BOOT_LIMIT).await?),
                 None => None,
@@ -123,12 +124,12 @@ impl Dial for OwnCodex {
                 ..Handshake::new(fresh_epoch(child.pid()))
             };
             let link = match Connection::open(transport, handshake).await {
-                Ok(connection) => Ok(Link { connection, behind: Behind::Child(child) }),
+                Ok(connection) => Ok(Link { connection, backend: Backend::Child(child) }),
                 Err(error) => {
                     let stderr_tail = last_words(&child).await;
-                    // It failed to start: nothing of it is worth a wait.
+                    // It failed to start, so it is killed without a grace period.
                     if let Err(error) = child.kill().await {
-                        warn!(error, "a Codex that failed to start could not be ended");
+                        warn!(error, "a codex process that failed to start could not be killed");
                     }
                     Err(Error::Handshake { error, stderr_tail })
                 }
@@ -140,16 +141,16 @@ impl Dial for OwnCodex {
     }
 }
 
-/// A child whose handshake nobody waits for any more does not stay.
+/// Kills the child if the caller stops waiting for the handshake.
 struct KillIfDropped(Option<Arc<StdioChild>>);
 
 impl Drop for KillIfDropped {
     fn drop(&mut self) {
-        // Without a runtime its pipes are closing, and codex leaves at the end of its input.
+        // Without a runtime the pipes are being closed, and codex exits at the end of its input.
         if let (Some(child), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {
                 if let Err(error) = child.kill().await {
-                    warn!(error, "a Codex whose start was given up could not be ended");
+                    warn!(error, "a codex process whose start was cancelled could not be killed");
                 }
             });
         }
@@ -161,15 +162,15 @@ fn codex_home(env: &BTreeMap<String, String>) -> Option<PathBuf> {
     env.get("CODEX_HOME").map(PathBuf::from).or_else(default)
 }
 
-/// A process that is about to end may still be writing its reason.
+/// Waits for the exit, since a failing process may still be writing the reason.
 async fn last_words(child: &StdioChild) -> Vec<String> {
     child.wait(EXIT_LIMIT).await;
     child.stderr_tail(host::STDERR_TAIL_LINES)
 }
 
-/// Every start of a child is a start of its own.
+/// A new epoch for every start of a child.
 fn fresh_epoch(pid: u32) -> Epoch {
-    Epoch(format!("stdio:{pid}:{}", crate::session::random_id()))
+    Epoch(format!("stdio:{pid}:{:032x}", rand::random::<u128>()))
 }
 
 impl Dial for OnHost {
@@ -185,7 +186,7 @@ impl OnHost {
         }
         let launched = Host::launch(&self.0).await;
         match (launched, host::find(&self.0.dir)?) {
-            // Somebody else was quicker.
+            // Another program has started the host meanwhile.
             (Err(host::Error::Occupied { .. }), Some(Found::Alive(host) | Found::KeeperGone(host))) => {
                 Ok(host)
             }
@@ -194,7 +195,7 @@ impl OnHost {
     }
 }
 
-/// Connects to a host. One that was found while it boots is waited for.
+/// Connects to a host. Waits for a booting one.
 pub async fn connect(host: Host, initialize_limit: Duration) -> Result<Link, Error> {
     let transport = unix::connect(until_it_listens(&host).await?, DEFAULT_MESSAGE_LIMIT).await?;
     let handshake = Handshake {
@@ -204,7 +205,7 @@ pub async fn connect(host: Host, initialize_limit: Duration) -> Result<Link, Err
         ..Handshake::new(host.epoch().clone())
     };
     match Connection::open(transport, handshake).await {
-        Ok(connection) => Ok(Link { connection, behind: Behind::Host(host) }),
+        Ok(connection) => Ok(Link { connection, backend: Backend::Host(host) }),
         Err(error) => {
             let stderr_tail = host.stderr_tail(host::STDERR_TAIL_LINES).await;
             Err(Error::Handshake { error, stderr_tail })
@@ -212,7 +213,7 @@ pub async fn connect(host: Host, initialize_limit: Duration) -> Result<Link, Err
     }
 }
 
-/// Whoever started the host may have died before it listened.
+/// Connects as soon as the host listens: it may have been found while it boots.
 async fn until_it_listens(host: &Host) -> Result<UnixStream, host::Error> {
     let give_up_at = Instant::now() + BOOT_LIMIT;
     loop {
@@ -235,7 +236,7 @@ where
             let transport = (self.0)().await?;
             let handshake = Handshake { limit: initialize_limit, ..Handshake::new(fresh_epoch(0)) };
             match Connection::open(transport, handshake).await {
-                Ok(connection) => Ok(Link { connection, behind: Behind::Unknown }),
+                Ok(connection) => Ok(Link { connection, backend: Backend::Unknown }),
                 Err(error) => Err(Error::Handshake { error, stderr_tail: Vec::new() }),
             }
         }
@@ -243,7 +244,7 @@ where
     }
 }
 
-/// Waits until the keeper of a codex that has ended has written down how, while there is a keeper that can.
+/// Waits until the keeper has recorded how codex ended, as long as the keeper lives.
 async fn exit_recorded(host: &Host) {
     let given_up = tokio::time::Instant::now() + EXIT_LIMIT;
     while !host.is_alive()
@@ -256,63 +257,63 @@ async fn exit_recorded(host: &Host) {
 }
 
 impl Link {
-    /// Whether the server goes on without this connection, so that it can be reached again.
+    /// Whether the server goes on without this connection, so that reconnecting is possible.
     pub fn outlives_connection(&self) -> bool {
-        match &self.behind {
-            Behind::Host(host) => host.is_alive(),
-            Behind::Other(server) => server.is_alive(),
-            Behind::Child(_) | Behind::Unknown => false,
+        match &self.backend {
+            Backend::Host(host) => host.is_alive(),
+            Backend::Other(server) => server.is_alive(),
+            Backend::Child(_) | Backend::Unknown => false,
         }
     }
 
-    /// How files of its user are read.
+    /// How files of the server's user are read.
     pub fn reach(&self) -> Reach {
-        match &self.behind {
-            Behind::Host(host) => host.reach().clone(),
-            Behind::Child(_) | Behind::Other(_) | Behind::Unknown => Reach::Own,
+        match &self.backend {
+            Backend::Host(host) => host.reach().clone(),
+            Backend::Child(_) | Backend::Other(_) | Backend::Unknown => Reach::Own,
         }
     }
 
-    /// What the user has configured in the home of this server; nothing if it has not told its home.
+    /// The user's configuration in the server's CODEX_HOME; the default if the server has not reported its home.
     pub async fn user_config(&self) -> Result<UserConfig, host::Error> {
         let Some(home) = self.connection.server.codex_home.as_deref().map(Path::new) else {
             return Ok(UserConfig::default());
         };
-        match &self.behind {
-            Behind::Host(host) => Ok(host.reach().home(home).await?.config),
-            Behind::Child(_) | Behind::Other(_) | Behind::Unknown => Ok(UserConfig::read(home)),
+        match &self.backend {
+            Backend::Host(host) => Ok(host.reach().home(home).await?.config),
+            Backend::Child(_) | Backend::Other(_) | Backend::Unknown => Ok(UserConfig::read(home)),
         }
     }
 
-    /// How the server ended, in words.
+    /// A description of how the server ended.
     pub async fn how_it_ended(&self) -> String {
-        match &self.behind {
-            Behind::Child(child) => drop(child.wait(EXIT_LIMIT).await),
-            Behind::Host(host) => exit_recorded(host).await,
-            Behind::Other(_) | Behind::Unknown => {}
+        match &self.backend {
+            Backend::Child(child) => drop(child.wait(EXIT_LIMIT).await),
+            Backend::Host(host) => exit_recorded(host).await,
+            Backend::Other(_) | Backend::Unknown => {}
         }
         let closed = self.connection.peer.closed();
         match (self.connection.exit().await, closed) {
-            // We left it for this; that it then went by itself is no reason.
+            // This was why we closed the connection; the exit of the server is only its consequence.
             (_, Some(Closed::Transport(error @ TransportError::MessageTooLong { .. }))) => error.to_string(),
             (Some(exit), _) => exit,
             (None, Some(closed)) => closed.to_string(),
-            (None, None) => "it no longer answers".to_owned(),
+            (None, None) => "codex no longer answers".to_owned(),
         }
     }
 
-    /// Ends a server that does not let go of a turn, unless another turn lives on it.
+    /// Ends a server whose turn cannot be stopped, unless another turn runs on it.
     pub async fn end_unless_shared(&self, own_thread: &ThreadId) -> Result<(), String> {
-        match &self.behind {
-            Behind::Child(child) => child.kill().await,
-            Behind::Host(host) if !self.has_other_turns(own_thread).await => {
+        match &self.backend {
+            Backend::Child(child) => child.kill().await,
+            Backend::Host(host) if !self.has_other_turns(own_thread).await => {
                 host.stop(Stop::Now).await.map_err(|error| error.to_string())
             }
-            Behind::Host(_) | Behind::Other(_) | Behind::Unknown => Ok(()),
+            Backend::Host(_) | Backend::Other(_) | Backend::Unknown => Ok(()),
         }
     }
 
-    /// Whether a turn of another thread runs. A server that does not say counts as shared.
+    /// Whether a turn of another thread runs. A server that does not answer counts as shared.
     async fn has_other_turns(&self, own_thread: &ThreadId) -> bool {
         let peer = &self.connection.peer;
         let Ok(loaded) = peer.call(&ThreadLoadedList {}, STATUS_LIMIT).await else { return true };
@@ -326,12 +327,12 @@ impl Link {
         false
     }
 
-    /// Leaves: closes the connection, and ends what is the session's own.
+    /// Closes the connection, and ends the session's own Codex.
     pub async fn leave(&self) -> Result<(), String> {
         self.connection.peer.close();
-        match &self.behind {
-            Behind::Child(child) => child.end().await,
-            Behind::Host(_) | Behind::Other(_) | Behind::Unknown => Ok(()),
+        match &self.backend {
+            Backend::Child(child) => child.end().await,
+            Backend::Host(_) | Backend::Other(_) | Backend::Unknown => Ok(()),
         }
     }
 }

@@ -9,29 +9,28 @@ use serde::{Deserialize, Serialize};
 use crate::decision::Decision;
 use crate::inspection::Inspection;
 
-/// Standing decisions. The default asks a person for everything and allows nothing for good.
+/// SessionStatus decisions. The default asks a person for everything and allows nothing for good.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApprovalPolicy {
-    /// Accept every command without asking that stays in its sandbox.
+    /// Accept commands that stay in the sandbox without asking.
     pub accept_commands: bool,
-    /// Accept every file change without asking that stays in the task's directory and away from `.git`, `.codex` and
-    /// `.agents`.
+    /// Accept file changes in the task's directory without asking, except in `.git`, `.codex` and `.agents`.
     pub accept_file_changes: bool,
-    /// What becomes of requests that ask for more than the sandbox gives.
+    /// How requests for more than the sandbox allows are handled.
     pub escalations: Escalations,
     /// MCP servers whose tool approvals and plain confirmations are accepted.
     pub trusted_mcp_servers: Vec<String>,
     /// Decline what other MCP servers ask, instead of asking a person.
     pub decline_other_mcp_servers: bool,
-    /// Whether a person may allow a command for good, in every thread of this Codex.
+    /// Whether a person may allow a command permanently, in every thread of this Codex.
     pub allow_permanent_rules: bool,
-    /// How long a person may take; then it is a no. Without it, requests wait.
+    /// How long a person may take to answer; then the request is declined. Without a limit, requests wait.
     pub answer_limit: Option<Duration>,
 }
 
-/// What becomes of requests that ask for more than the sandbox gives: commands that ask to leave it, input to such
-/// commands, wishes for more permissions, and patches outside the task's directory or to files that decide what git and
-/// Codex run.
+/// How requests for more than the sandbox allows are handled: commands that ask to leave the sandbox, input to such
+/// commands, requests for more permissions, and patches outside of the task's directory or to files that decide what
+/// git and Codex run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Escalations {
@@ -43,7 +42,7 @@ pub enum Escalations {
 }
 
 impl ApprovalPolicy {
-    /// What the operator has decided on this request beforehand, with the reason.
+    /// The operator's standing decision on this request, with the reason.
     pub fn standing_decision(
         &self,
         request: &ServerRequest,
@@ -77,7 +76,7 @@ impl ApprovalPolicy {
     }
 }
 
-/// Why an escalation is declined, for whoever reads the log.
+/// Why an escalation is declined, for the log.
 fn why_declined(request: &ServerRequest, inspection: &Inspection) -> String {
     let is_unknown = inspection.escalation == Escalation::Unknown;
     let what = match request {
@@ -85,23 +84,23 @@ fn why_declined(request: &ServerRequest, inspection: &Inspection) -> String {
             "input to a command that has left the sandbox is declined"
         }
         ServerRequest::Command(_) | ServerRequest::LegacyCommand(_) if is_unknown => {
-            "it could not be told whether the command asks to leave the sandbox, and such commands are declined"
+            "it is unknown whether the command asks to leave the sandbox, and such commands are declined"
         }
         ServerRequest::Command(_) | ServerRequest::LegacyCommand(_) => {
             "commands that ask to leave the sandbox are declined"
         }
         ServerRequest::FileChange(_) | ServerRequest::LegacyPatch(_) if is_unknown => {
-            "it could not be told which files would change, and changes outside the task's directory are declined"
+            "it is unknown which files would change, and changes outside the task's directory are declined"
         }
         ServerRequest::FileChange(_) | ServerRequest::LegacyPatch(_) => {
             "changes outside the task's directory, and of .git, .codex and .agents, are declined"
         }
-        _ => "wishes for a wider sandbox are declined",
+        _ => "requests for a wider sandbox are declined",
     };
     format!("{what} for this task (escalations = \"decline\")")
 }
 
-/// Whether nothing but a yes is asked: no form to fill, no page to open.
+/// Whether only a yes or no is asked for: no form, no page to open.
 fn is_plain_confirmation(asked: &ElicitationRequest) -> bool {
     let fields = asked.requested_schema.as_ref().and_then(|schema| schema["properties"].as_object());
     let has_fields = fields.is_some_and(|fields| !fields.is_empty());

@@ -1,8 +1,7 @@
-//! Turns the finished items of one turn into chat messages and one result.
+//! Projects the finished items of one turn to chat messages and a result.
 //!
-//! Pure: no clock, no IO, and the same items give the same messages and ids again, so that a history built from a
-//! replay matches the one built live. What was running when the messages came is [`crate::tool_display`]'s business.
-//! Nothing is redacted here, except before a text is cut.
+//! Pure: no clock, no IO. The same items give the same messages and ids, so that a replayed history matches the live
+//! one. `tool_display` shows the calls that still run. Nothing is redacted here, except before a text is cut.
 
 pub(crate) mod call_id;
 pub(crate) mod cut;
@@ -27,17 +26,17 @@ pub struct Projector {
     echoes: Vec<Echo>,
     started_ids: CallIds,
     completed_ids: CallIds,
-    /// Completed items by type and id: Codex sends some twice, and a back-fill after a reconnect repeats them.
+    /// Completed items by type and id: Codex sends some twice, and a read-back after a reconnect repeats them.
     seen: HashSet<(String, String)>,
-    /// What the model thought since its last message.
+    /// The reasoning since the last message.
     reasoning: Vec<String>,
-    /// Tool calls that began and did not end yet, by call id.
+    /// Running tool calls: call id, and the effect that they may have.
     open: Vec<(String, String)>,
     has_final_answer: bool,
     projection: Projection,
 }
 
-/// What one completed item added.
+/// What one completed item adds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Projected<'a> {
     /// The new messages: none, one, or a tool call and its result.
@@ -46,11 +45,11 @@ pub struct Projected<'a> {
     pub is_tool_iteration: bool,
     /// The final text of the turn, if this item changed it.
     pub final_text: Option<&'a str>,
-    /// The item itself, if it has no counterpart among chat messages.
+    /// The item itself, if it is no chat message.
     pub opaque: Option<&'a Opaque>,
 }
 
-/// What the items of a turn come to.
+/// The projection of the items of a turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Projection {
     /// The messages, in the order in which their items completed.
@@ -59,9 +58,9 @@ pub struct Projection {
     pub tool_iterations: u32,
     /// The answer: the last message of phase `final_answer`, or else the last agent message.
     pub final_text: Option<String>,
-    /// Whether the thread's history was shortened on the way.
+    /// Whether the thread's history was compacted during the turn.
     pub compacted: bool,
-    /// Items without a counterpart among chat messages, in order.
+    /// Items that are no chat messages, in order.
     pub opaque: Vec<Opaque>,
     side_effects: Vec<String>,
 }
@@ -69,23 +68,23 @@ pub struct Projection {
 /// An item that is no chat message: a plan, a web search, an item type of a later Codex.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Opaque {
-    /// The item's type as it stands on the wire; empty when it had none.
+    /// The item's type on the wire; empty if it had none.
     pub type_name: String,
     /// The item.
     pub item: Item,
 }
 
-/// Something that we said to Codex, which it will show again as a user message.
+/// A message that was sent to Codex. Codex repeats it as a user message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Echo {
-    /// The `clientUserMessageId` that it was sent with.
+    /// The `clientUserMessageId` of the message.
     pub client_id: Option<String>,
     /// Its text parts, joined by line breaks.
     pub text: String,
 }
 
 impl Projector {
-    /// A projector for one turn. `turn_seed` (the turn's id) makes up ids for items that come without one.
+    /// A projector for one turn. Items without an id get one that is made from `turn_seed`, the turn's id.
     pub fn new(turn_seed: impl Into<String>) -> Self {
         let turn_seed = turn_seed.into();
         Self {
@@ -101,13 +100,13 @@ impl Projector {
         }
     }
 
-    /// Names the turn, once its id is known. Ids of items that came before stay as they are.
+    /// Sets the turn's id, once it is known. Ids of earlier items stay unchanged.
     pub fn name_turn(&mut self, turn_id: &str) {
         self.started_ids.name_turn(turn_id);
         self.completed_ids.name_turn(turn_id);
     }
 
-    /// Notes that the history was shortened, where that comes without an item.
+    /// Notes a compaction that has no item.
     pub fn note_compaction(&mut self) {
         self.projection.compacted = true;
     }
@@ -117,18 +116,18 @@ impl Projector {
         self.projection.final_text.as_deref()
     }
 
-    /// Sets what hides secrets in texts that are too long to be kept whole. Other texts stay as they are.
+    /// Sets the redactor for texts that have to be cut. Other texts stay unchanged.
     #[must_use]
     pub fn with_redactor(self, redactor: Redactor) -> Self {
         Self { redactor, ..self }
     }
 
-    /// Tells what was submitted (a prompt, a steer), so that its echo gives no second user message.
+    /// Registers a prompt or a steer, so that its echo gives no second user message.
     pub fn submitted(&mut self, echo: Echo) {
         self.echoes.push(echo);
     }
 
-    /// Takes an event of the turn. Only completed items give messages.
+    /// Processes an event of the turn. Only completed items give messages.
     pub fn observe(&mut self, event: &Event) -> Projected<'_> {
         match event {
             Event::ItemCompleted(item) => self.complete(item),
@@ -140,7 +139,7 @@ impl Projector {
         }
     }
 
-    /// Takes an item that began. It gives no message; it is remembered as something that may have had effects.
+    /// Processes an item that began. It gives no message, but counts as a possible side effect.
     pub fn start(&mut self, item: &Item) {
         if item.id().is_some_and(|id| self.seen.contains(&(item.type_name().to_owned(), id.to_owned()))) {
             return;
@@ -152,7 +151,7 @@ impl Projector {
         }
     }
 
-    /// Takes an item that completed. The same item again adds nothing.
+    /// Processes a completed item. A repeated item adds nothing.
     pub fn complete(&mut self, item: &Item) -> Projected<'_> {
         let messages_before = self.projection.messages.len();
         let opaque_before = self.projection.opaque.len();
@@ -167,7 +166,7 @@ impl Projector {
         }
     }
 
-    /// What all of it comes to.
+    /// The final projection.
     pub fn finish(self) -> Projection {
         let mut projection = self.projection;
         projection.side_effects.extend(self.open.into_iter().map(|(_, effect)| effect));
@@ -178,7 +177,7 @@ impl Projector {
         item.id().is_none_or(|id| self.seen.insert((item.type_name().to_owned(), id.to_owned())))
     }
 
-    /// Adds an item; says whether it set the final text.
+    /// Adds an item; returns whether it set the final text.
     fn project(&mut self, item: &Item) -> bool {
         match item {
             Item::AgentMessage(message) => return self.agent_message(message),
@@ -255,10 +254,10 @@ impl Projector {
 }
 
 impl Projection {
-    /// What the turn did to the world as far as was seen, for a turn whose outcome is unknown. One line each:
+    /// The side effects of the turn that were seen, for a turn whose outcome is unknown. One line each:
     /// `ran: touch x (exit 0)`, `changed: a.txt (add)`, `called: mcp.server.tool`, `may have run: make`.
     ///
-    /// Neither redacted nor cut: redact before showing.
+    /// Neither redacted nor cut: redact them before showing.
     pub fn side_effects(&self) -> &[String] {
         &self.side_effects
     }

@@ -1,4 +1,4 @@
-//! What comes back from a turn.
+//! The result of a turn.
 
 use codex_wire::item::Item;
 use codex_wire::thread::TokenUsage;
@@ -23,13 +23,13 @@ pub struct TurnResult {
     pub other_items: Vec<Opaque>,
     /// How many tool calls completed.
     pub tool_iterations: u32,
-    /// Whether it was stopped before its end, by someone or by a limit.
+    /// Whether it was stopped before its end, on request or by a limit.
     pub interrupted: bool,
     /// Whether the thread's history was summarised on the way.
     pub compacted: bool,
-    /// Why it did not succeed.
+    /// Why it failed.
     pub error: Option<Failure>,
-    /// The turn, if Codex got as far as naming it.
+    /// The turn's id, if Codex reported it.
     pub turn_id: Option<TurnId>,
     /// The thread, if it was opened.
     pub thread_id: Option<ThreadId>,
@@ -37,9 +37,9 @@ pub struct TurnResult {
     pub usage: Option<TokenUsage>,
     /// Milliseconds in which Codex could work, not counting waits for people.
     pub work_ms: u64,
-    /// Whether the session should be replaced; the next turn does it by itself.
+    /// Whether the session should be replaced; the next turn does so automatically.
     pub should_retire: bool,
-    /// Whether the turn may have gone on, or have had effects, unseen.
+    /// Whether the turn may still run, or may have had effects that were not seen.
     pub outcome_unknown: bool,
     /// What was seen to happen in a turn whose outcome is unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -54,10 +54,10 @@ pub enum TurnOutcome {
     Completed,
     /// Stopped.
     Interrupted,
-    /// Gone wrong.
+    /// It failed.
     #[default]
     Failed,
-    /// Its host is gone.
+    /// Its host has ended.
     Lost,
 }
 

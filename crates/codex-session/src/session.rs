@@ -12,29 +12,29 @@ use crate::approver::Approver;
 use crate::decision::{Decider, Decision, RequestKey};
 use crate::failure::{Failure, FailureKind};
 use crate::link::Dial;
-use crate::narration::SessionEvent;
 use crate::result::{TurnOutcome, TurnResult};
+use crate::session_event::SessionEvent;
 use crate::settings::{SessionConfig, TurnOptions};
 use crate::turn::{Decide, DecideOutcome, SteerOutcome};
 
 mod actor;
-mod inspecting;
-mod opening;
-mod performing;
-mod running;
-mod watching;
+mod bounds_watch;
+mod effects;
+mod inspect;
+mod open;
+mod running_turn;
 
-use opening::Source;
+use open::Source;
 
-/// Commands that wait for the actor.
+/// Most commands that wait for the actor.
 const COMMANDS: usize = 64;
-/// Events that a slow listener may be behind before it misses some.
+/// Most events that wait for a slow listener. Further ones are missed.
 const EVENTS: usize = 4096;
 
 /// One Codex thread, driven turn by turn.
 ///
-/// A session that should be retired (its process died, its login expired, a turn timed out) is replaced by the next
-/// turn by itself: the thread is taken up again on a fresh connection.
+/// After the process died, the login expired or a turn timed out, the next turn resumes the thread on a new connection
+/// by itself.
 ///
 /// ```no_run
 /// use codex_session::{OwnCodex, Session, SessionConfig, TurnOptions};
@@ -58,50 +58,51 @@ pub struct Session {
     approver: Option<Arc<dyn Approver>>,
 }
 
-/// What the actor is told.
+/// A command for the actor.
 enum Command {
     Open { reply: oneshot::Sender<Result<ThreadId, Failure>> },
     Run { job: Job, options: Box<TurnOptions>, reply: oneshot::Sender<TurnResult> },
     Steer { input: Vec<UserInput>, client_id: Option<String>, reply: oneshot::Sender<SteerOutcome> },
     Decide { decide: Decide, reply: oneshot::Sender<DecideOutcome> },
     Interrupt,
-    Standing { reply: oneshot::Sender<Standing> },
+    Status { reply: oneshot::Sender<SessionStatus> },
     Close { reply: oneshot::Sender<()> },
 }
 
-/// What a turn is for.
+/// What a turn does.
 enum Job {
     Prompt(Vec<UserInput>),
-    /// Take up the turn that already runs.
+    /// Joins the turn that already runs.
     Join,
     Compact,
 }
 
-/// How a session stands.
+/// The state of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct SessionStatus {
     /// The thread, once open.
     pub thread_id: Option<ThreadId>,
-    /// A turn that ran when the thread was taken up and that nobody here has joined yet.
+    /// A turn that ran when the thread was resumed, and that [`Session::join_turn`] has not joined yet.
     pub unjoined_turn: Option<TurnId>,
-    /// The process id of a Codex of the session's own, while it runs.
+    /// The process id of the session's own Codex, while it runs.
     pub child_pid: Option<u32>,
-    /// The start of the server that the thread is open on.
+    /// The epoch of the server that the thread is open on.
     pub epoch: Option<Epoch>,
-    /// The host that the thread is open on, if it is on one.
+    /// The id of the host that the thread is open on, if there is one.
     pub host: Option<String>,
 }
 
-/// The events of a session, from the moment of asking on.
+/// The events of a session from a moment on.
 pub struct Events(broadcast::Receiver<SessionEvent>);
 
 impl Events {
-    /// The next event; none when the session is gone. A listener that is too slow is told how much it missed.
+    /// The next event; `None` when the session has ended. [`SessionEvent::Missed`] counts the events that a slow
+    /// listener missed.
     pub async fn next(&mut self) -> Option<SessionEvent> {
         match self.0.recv().await {
             Ok(event) => Some(event),
             Err(broadcast::error::RecvError::Lagged(count)) => {
-                warn!(count, "a slow reader of a session missed events");
+                warn!(count, "a slow listener of a session missed events");
                 Some(SessionEvent::Missed { count })
             }
             Err(broadcast::error::RecvError::Closed) => None,
@@ -126,8 +127,8 @@ impl Session {
         Ok(session)
     }
 
-    /// A session that takes up a thread. If a turn runs there, [`Session::join_turn`] takes it up too; what it asks
-    /// waits until then.
+    /// A session that resumes a thread. If a turn runs on it, [`Session::join_turn`] joins the turn; its requests wait
+    /// until then.
     pub async fn resume(
         config: SessionConfig,
         dial: impl Dial,
@@ -159,12 +160,12 @@ impl Session {
         self.ask(|reply| Command::Open { reply }).await.unwrap_or_else(|| Err(closed()))
     }
 
-    /// Sends a prompt and waits for the end of its turn. Never fails otherwise than in the result.
+    /// Sends a prompt and waits for the end of its turn. A failure is in the result.
     pub async fn run_turn(&self, input: impl Into<Prompt>, options: TurnOptions) -> TurnResult {
         self.run(Job::Prompt(input.into().0), options).await
     }
 
-    /// Takes up the turn that ran when the session was resumed, and waits for its end.
+    /// Joins the turn that ran when the session was resumed, and waits for its end.
     pub async fn join_turn(&self, options: TurnOptions) -> TurnResult {
         self.run(Job::Join, options).await
     }
@@ -195,24 +196,24 @@ impl Session {
         result.unwrap_or_else(|| TurnResult::not_begun(TurnOutcome::Failed, Some(closed())))
     }
 
-    /// Adds to the running turn. A turn that is about to run gets it as soon as it does.
+    /// Adds a message to the running turn. A turn that is starting gets it as soon as it runs.
     pub async fn steer(&self, input: impl Into<Prompt>) -> SteerOutcome {
         self.steer_as(input, None).await
     }
 
-    /// The same, under a name of the caller's own: that Codex took it is told as [`SessionEvent::Heard`].
+    /// The same with an id of the caller. [`SessionEvent::Heard`] with this id reports that Codex took the message.
     pub async fn steer_as(&self, input: impl Into<Prompt>, client_id: Option<String>) -> SteerOutcome {
         let (reply, outcome) = oneshot::channel();
         if self.commands.send(Command::Steer { input: input.into().0, client_id, reply }).await.is_err() {
             return SteerOutcome::NoActiveTurn;
         }
-        // It may have been sent by then.
+        // The steer may have been sent before the session was closed.
         outcome.await.unwrap_or_else(|_| SteerOutcome::unknown("the session was closed"))
     }
 
-    /// Decides on what Codex asks, as [`SessionEvent::Asked`] told it: `key` names the request and `digest`
-    /// ([`Ask::digest`](crate::Ask::digest)) what it asks. The first decision counts. That Codex took it is told as
-    /// [`SessionEvent::RequestClosed`].
+    /// Decides on a request from [`SessionEvent::Asked`]. `key` names the request, and `digest`
+    /// ([`Ask::digest`](crate::Ask::digest)) its content. The first decision counts. [`SessionEvent::RequestClosed`]
+    /// reports that Codex took it.
     pub async fn decide(
         &self,
         key: RequestKey,
@@ -221,19 +222,19 @@ impl Session {
         by: Decider,
     ) -> DecideOutcome {
         let decide = Decide { key, digest: digest.into(), decision, by };
-        // A session that is gone runs no turn.
+        // A session that has ended runs no turn.
         self.ask(|reply| Command::Decide { decide, reply }).await.unwrap_or(DecideOutcome::NotOpen)
     }
 
-    /// Stops the running turn, also one that has not begun yet. The turn's result tells when it has stopped.
+    /// Stops the running turn, also one that has not begun yet. The turn's result is the proof that it has stopped.
     pub async fn interrupt(&self) {
-        // A session that is gone runs nothing.
+        // A session that has ended runs no turn.
         self.commands.send(Command::Interrupt).await.ok();
     }
 
-    /// Branches the thread: a session of its own that knows everything up to now.
+    /// Forks the thread: a new session with the history up to now.
     pub async fn fork(&self) -> Result<Session, Failure> {
-        let trunk = self.standing().await.thread_id.ok_or_else(|| {
+        let trunk = self.status().await.thread_id.ok_or_else(|| {
             Failure::new(FailureKind::Configuration, "the session has no open thread to fork")
         })?;
         let session = Self::with_thread(
@@ -246,18 +247,18 @@ impl Session {
         Ok(session)
     }
 
-    /// How the session stands.
-    pub async fn standing(&self) -> Standing {
-        self.ask(|reply| Command::Standing { reply }).await.unwrap_or_default()
+    /// The current state of the session.
+    pub async fn status(&self) -> SessionStatus {
+        self.ask(|reply| Command::Status { reply }).await.unwrap_or_default()
     }
 
-    /// What happens from now on.
+    /// The events from now on.
     pub fn events(&self) -> Events {
         Events(self.events.subscribe())
     }
 
-    /// Ends the session: a running turn ends with it as far as this side is concerned, a Codex of its own ends, a
-    /// host goes on. Safe to call again.
+    /// Ends the session. A running turn gets a result at once. The session's own Codex ends; a host, and the turn on
+    /// it, goes on. Safe to call again.
     pub async fn close(&self) {
         self.ask(|reply| Command::Close { reply }).await;
     }
@@ -269,7 +270,7 @@ impl Session {
     }
 }
 
-/// What a turn is told: words, pictures, or both.
+/// The content of a prompt: text, images, or both.
 pub struct Prompt(pub Vec<UserInput>);
 
 impl From<&str> for Prompt {
@@ -292,9 +293,4 @@ impl From<Vec<UserInput>> for Prompt {
 
 fn closed() -> Failure {
     Failure::new(FailureKind::Closed, "the session is closed")
-}
-
-/// 128 random bits in hex.
-pub(crate) fn random_id() -> String {
-    format!("{:032x}", rand::random::<u128>())
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use codex_wire::call::ThreadSettings;
 use codex_wire::confinement::{Access, Confinement, ProjectTrust};
+use codex_wire::reason;
 use codex_wire::user_config::UserConfig;
 use redact::Redactor;
 use serde::{Deserialize, Serialize};
@@ -16,25 +17,25 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Failure, FailureKind};
-use crate::narration::SessionEvent;
 use crate::policy::ApprovalPolicy;
+use crate::session_event::SessionEvent;
 use crate::turn::{Limits, Millis};
 
-/// A turn may work this long unless told otherwise.
+/// Default work limit of a turn.
 const DEFAULT_WORK_LIMIT: Duration = Duration::from_mins(10);
 
 /// Commands may write here, whatever TMPDIR says (codex 0.166).
 const SHARED_TEMP_DIR: &str = "/tmp";
 
-/// Where the administrator of a machine configures Codex for everyone.
+/// The system-wide configuration of Codex.
 const SYSTEM_CONFIG: &str = "/etc/codex";
 
-/// How a session is set up.
+/// The settings of a session.
 #[derive(Clone)]
 pub struct SessionConfig {
     /// Where Codex works.
     pub cwd: PathBuf,
-    /// What commands may touch.
+    /// The sandbox of commands.
     pub sandbox: Sandbox,
     /// Whether commands reach the network.
     pub network: bool,
@@ -42,19 +43,19 @@ pub struct SessionConfig {
     pub writable_roots: Vec<PathBuf>,
     /// Paths that no command may read or write. Codex's own home is always among them.
     pub denied: Vec<PathBuf>,
-    /// The directory for temporary files of this Codex, if it is not `/tmp`: commands may write there.
+    /// The directory for temporary files of this Codex, if it is not `/tmp`. Commands may write to it.
     pub temp_dir: Option<PathBuf>,
-    /// Directories in which commands write nothing, also where they lie in one that commands may write.
+    /// Directories that commands may not write, even inside of writable ones.
     pub read_only: Vec<PathBuf>,
-    /// The PATH of commands; none leaves that of Codex itself.
+    /// The PATH of commands; `None` keeps the PATH of Codex.
     pub command_path: Option<String>,
-    /// Variables that commands see beside the core of an environment.
+    /// Variables that commands see beside Codex's core set.
     pub command_variables: Vec<String>,
     /// Whether Codex takes configuration, MCP servers and instructions from `cwd`.
     pub project: ProjectTrust,
     /// When Codex asks.
     pub approval_mode: ApprovalMode,
-    /// The model; none leaves it to Codex's own config.
+    /// The model; with `None`, Codex's own config decides.
     pub model: Option<String>,
     /// Instructions above the user's.
     pub developer_instructions: Option<String>,
@@ -62,26 +63,26 @@ pub struct SessionConfig {
     pub config: Map<String, Value>,
     /// Tools of the program that the model may call, in Codex's own shape.
     pub dynamic_tools: Vec<Value>,
-    /// What is answered without asking.
+    /// Which requests are answered without asking.
     pub approvals: ApprovalPolicy,
-    /// Whether the program answers what Codex asks by [`Session::decide`](crate::Session::decide). If it does not, and there
-    /// is no approver either, the answer is no.
+    /// Whether the program answers requests by [`Session::decide`](crate::Session::decide). If not, and without an
+    /// approver, requests are declined.
     pub takes_decisions: bool,
-    /// MCP servers of the program itself, shown without their prefix.
+    /// MCP servers of the program itself, whose tools are shown without a prefix.
     pub own_mcp_servers: Vec<String>,
     /// How long calls may take.
     pub call_limits: CallLimits,
     /// Lines of stderr in an error.
     pub stderr_tail_lines: usize,
-    /// Hides secrets in all that comes out.
+    /// Hides secrets in all output.
     pub redactor: Redactor,
-    /// A listener that must miss nothing, such as a store: the session waits for it.
+    /// A listener that misses no event, such as a store: the session waits for it.
     pub journal: Option<mpsc::Sender<SessionEvent>>,
 }
 
 impl SessionConfig {
-    /// The directories on the PATH of commands in which commands of such a session may write. One that is not a whole path
-    /// is looked for in the directory where a command runs.
+    /// The directories on the PATH of commands that commands may write. A relative one is looked up in the directory
+    /// where a command runs.
     pub(crate) fn writable_path(&self) -> Vec<String> {
         let temp = self.temp_dir.clone().unwrap_or_else(|| PathBuf::from("/tmp"));
         let writable: Vec<&PathBuf> = match self.sandbox {
@@ -98,7 +99,7 @@ impl SessionConfig {
             .collect()
     }
 
-    /// The safe defaults: read-only sandbox, every command asks, nothing is accepted unasked.
+    /// The safe defaults: a read-only sandbox, and every command needs an approval.
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self {
             cwd: cwd.into(),
@@ -126,7 +127,7 @@ impl SessionConfig {
         }
     }
 
-    /// What is sent with the thread.
+    /// The settings that are sent with the thread.
     pub(crate) fn thread_settings(&self, confinement: &Confinement) -> ThreadSettings {
         let mut settings = ThreadSettings {
             model: self.model.clone(),
@@ -138,18 +139,18 @@ impl SessionConfig {
         settings
     }
 
-    /// The bounds of a thread on a server with this home, in which the user has configured this. Codex compares real paths,
-    /// so every path is resolved here.
+    /// The bounds of a thread on a server with this home and user configuration. Codex compares real paths, so every
+    /// path is resolved here.
     pub fn confinement(&self, codex_home: Option<&str>, users: &UserConfig) -> Result<Confinement, Failure> {
         let cwd = self.cwd.canonicalize().map_err(|error| {
-            let message = format!("the directory {} cannot be used: {error}", self.cwd.display());
+            let message = format!("the directory {} cannot be used: {}", self.cwd.display(), reason(&error));
             Failure::new(FailureKind::Startup, message)
         })?;
         let codex_home = codex_home.map(|home| real_path(Path::new(home)));
         let of_machine = UserConfig::read(Path::new(SYSTEM_CONFIG)).mcp_servers_without_cwd;
         let denied: Vec<PathBuf> =
             self.denied.iter().map(|path| real_path(path)).chain(codex_home.clone()).collect();
-        // One that lies in another is denied with it; named by itself it makes every command fail (codex 0.166).
+        // A path inside another denied path is left out: codex 0.166 would fail every command for it.
         let is_outermost =
             |path: &&PathBuf| !denied.iter().any(|other| other != *path && path.starts_with(other));
         let denied: Vec<PathBuf> = denied.iter().filter(is_outermost).cloned().collect();
@@ -189,8 +190,8 @@ impl SessionConfig {
 }
 
 impl SessionConfig {
-    /// Why an MCP server that Codex starts should not run: neither the user nor the program has set it up. Its code runs
-    /// outside of any sandbox.
+    /// A message if neither the user nor the program has configured this MCP server. Its code runs outside of any
+    /// sandbox.
     pub(crate) fn unknown_mcp_server(
         &self,
         name: &str,
@@ -204,12 +205,12 @@ impl SessionConfig {
     }
 }
 
-/// Says that nobody has set up an MCP server.
+/// The message about an MCP server that is not configured.
 pub(crate) fn unknown_mcp_server(name: &str) -> String {
     format!("codex started the MCP server {name:?}, which is not in the user's own configuration")
 }
 
-/// The directories above denied paths, up to the directory that commands may write and that holds them.
+/// The parent directories of denied paths, up to the writable directory that contains them.
 fn guarded<'a>(denied: &'a [PathBuf], writable: &'a [PathBuf]) -> impl Iterator<Item = &'a Path> {
     let between = |path: &'a PathBuf, top: &'a PathBuf| {
         path.ancestors().skip(1).take_while(move |dir| dir.starts_with(top) && *dir != top)
@@ -218,12 +219,12 @@ fn guarded<'a>(denied: &'a [PathBuf], writable: &'a [PathBuf]) -> impl Iterator<
     above.filter(move |dir| !is_missing(dir) && !writable.iter().any(|writable| writable == dir))
 }
 
-/// Whether there is certainly nothing. What we may not look at may be there: Codex may run as another user.
+/// Whether the path certainly does not exist. A path that we may not read may exist: Codex may run as another user.
 fn is_missing(path: &Path) -> bool {
     matches!(path.try_exists(), Ok(false))
 }
 
-/// The real path of a file or directory, also of one that does not exist yet: then of what exists above it.
+/// The real path of a file or directory. Of a missing one, the existing part is resolved.
 fn real_path(path: &Path) -> PathBuf {
     match (path.canonicalize(), path.parent(), path.file_name()) {
         (Ok(real), ..) => real,
@@ -236,7 +237,7 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// What commands may touch.
+/// The sandbox of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sandbox {
@@ -249,7 +250,7 @@ pub enum Sandbox {
 }
 
 impl Sandbox {
-    /// As it is sent with a thread.
+    /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
@@ -273,14 +274,14 @@ impl Sandbox {
 pub enum ApprovalMode {
     /// For every command.
     Untrusted,
-    /// When the model wants out of the sandbox, or the command is dangerous.
+    /// When the model asks to leave the sandbox, or the command is dangerous.
     OnRequest,
     /// Never. For operators only.
     Never,
 }
 
 impl ApprovalMode {
-    /// As it stands on the wire.
+    /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Untrusted => "untrusted",
@@ -318,18 +319,18 @@ impl Default for CallLimits {
     }
 }
 
-/// How one turn is run.
+/// The options of one turn.
 #[derive(Debug, Clone, Default)]
 pub struct TurnOptions {
-    /// How long it may work, not counting waits for people.
+    /// How long it may work, without waits for people.
     pub work_limit: WorkLimit,
-    /// How long it may be silent, not counting waits for people.
+    /// How long it may be silent, without waits for people.
     pub idle_limit: Option<Duration>,
     /// Silence after a tool result that deserves a warning.
     pub quiet_after_tool: Option<Duration>,
-    /// The program's own id of this prompt, shown again by Codex. Made up if absent.
+    /// The program's id of this prompt, which Codex reports back. A random one if absent.
     pub client_id: Option<String>,
-    /// Set when a prompt with this `client_id` may have been sent by an earlier life of the program: it is looked
+    /// Whether a prompt with this `client_id` may have been sent before a restart of the program. Then it is searched
     /// for before it is sent.
     pub may_have_been_sent: bool,
     /// The model from this turn on.
@@ -340,19 +341,19 @@ pub struct TurnOptions {
     pub output_schema: Option<Value>,
     /// Interrupts the turn when cancelled, also before it has begun.
     pub cancel: Option<CancellationToken>,
-    /// Shows the milliseconds of work so far, not counting waits for people, whenever something is told.
+    /// Receives the milliseconds of work so far, without waits for people, with every event.
     pub work_meter: Option<Arc<AtomicU64>>,
 }
 
 /// How long a turn may work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum WorkLimit {
-    /// 600 seconds; with an idle limit, as long as it is active.
+    /// 600 seconds; with an idle limit, no limit as long as the turn is active.
     #[default]
     Standard,
-    /// So long.
+    /// This duration.
     After(Duration),
-    /// As long as it takes.
+    /// No limit.
     Never,
 }
 

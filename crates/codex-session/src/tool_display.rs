@@ -1,8 +1,7 @@
-//! What a live view shows while a turn runs: tool calls that begin and end, text as it is written, messages said
-//! on the way.
+//! The live view of a running turn: tool calls that begin and end, text as it is written, finished messages.
 //!
-//! Pure: the caller says what time it is. Call ids are those of [`crate::projection`], so that a card in a live view
-//! and the stored history are the same thing. Nothing is redacted here, except before a text is cut.
+//! Pure: the caller passes the time. Call ids are those of [`crate::projection`], so that the live view and the stored
+//! history match. Nothing is redacted here, except before a text is cut.
 
 use std::collections::HashSet;
 
@@ -20,29 +19,29 @@ use crate::projection::tool::{Tool, json_text};
 const MAX_PREVIEW_CHARS: usize = 120;
 /// How many paths the preview of a patch names.
 const MAX_PREVIEW_PATHS: usize = 3;
-/// Stands for the type of an item that has none.
+/// Replaces a missing item type.
 const UNTYPED: &str = "unknown";
-/// The result of a call that the turn left open.
+/// The result of a call that was still running at the end of the turn.
 const UNFINISHED: &str = "[unfinished]\nthe turn ended before a result came";
 
-/// What to show, and how.
+/// The options of the view.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// MCP servers of our own: their tools are shown by their bare names.
+    /// Our own MCP servers: their tools are shown without a prefix.
     pub own_servers: Vec<String>,
     /// Whether finished agent messages are shown while the turn runs.
     pub interim: Interim,
-    /// Hides secrets in texts that are too long to be shown whole. Other texts stay as they are.
+    /// Hides secrets in texts that have to be cut. Other texts stay unchanged.
     pub redactor: Redactor,
 }
 
 /// Whether finished agent messages are shown while the turn runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Interim {
-    /// They are.
+    /// Shown.
     #[default]
     Shown,
-    /// They are not; the answer comes with the turn's result.
+    /// Hidden; the answer comes with the turn's result.
     Hidden,
 }
 
@@ -64,7 +63,7 @@ pub enum Display {
         /// The piece.
         delta: String,
     },
-    /// A summary of what the model thought is whole.
+    /// A summary of the reasoning is complete.
     Thought {
         /// The item, as Codex names it.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +71,7 @@ pub enum Display {
         /// All of it.
         text: String,
     },
-    /// A message is whole. The turn goes on, unless it was the answer.
+    /// A message is complete. The turn goes on, unless it was the answer.
     Message {
         /// The item, as Codex names it.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,7 +91,7 @@ pub struct ToolStarted {
     pub call_id: String,
     /// The tool.
     pub name: String,
-    /// The call in at most 120 characters, if there is anything to say.
+    /// The call in at most 120 characters, unless that is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
     /// Its arguments: an object.
@@ -107,13 +106,13 @@ pub struct ToolCompleted {
     pub call_id: String,
     /// The tool.
     pub name: String,
-    /// How long it took: by Codex's own count, else as long as we saw it run, else unknown.
+    /// How long it took, as reported by Codex or else as measured; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// Whether it failed or was declined.
     #[serde(default)]
     pub is_error: bool,
-    /// What it gave.
+    /// The result.
     #[serde(default)]
     pub result: String,
 }
@@ -124,9 +123,9 @@ pub struct ToolDisplay {
     options: Options,
     started_ids: CallIds,
     completed_ids: CallIds,
-    /// Calls shown as begun and not yet as ended, in order.
+    /// Calls that were shown as started and not yet as ended, in order.
     open: Vec<OpenCall>,
-    /// Calls shown as ended, and messages shown: Codex may report either again.
+    /// Ended calls and messages that were shown: Codex may report them again.
     done: HashSet<String>,
 }
 
@@ -139,8 +138,8 @@ struct OpenCall {
 }
 
 impl ToolDisplay {
-    /// A view of one turn; `turn_seed` is the one that its [`crate::projection::Projector`] has. Like there, the
-    /// turn's own id takes its place once it is known.
+    /// A view of one turn, with the same `turn_seed` as its [`crate::projection::Projector`]. The turn's id replaces
+    /// the seed once it is known.
     pub fn new(turn_seed: impl Into<String>, options: Options) -> Self {
         let turn_seed = turn_seed.into();
         Self {
@@ -152,8 +151,8 @@ impl ToolDisplay {
         }
     }
 
-    /// What an event shows: nothing, one thing, or the start and the end of a call whose start was missed.
-    /// `now_ms` is on any clock that does not go back.
+    /// What to show for an event: nothing, one thing, or the start and the end of a call whose start was missed.
+    /// `now_ms` is on any monotonic clock.
     pub fn observe(&mut self, event: &Event, now_ms: u64) -> Vec<Display> {
         match event {
             Event::ItemStarted(item) => {
@@ -176,12 +175,13 @@ impl ToolDisplay {
         }
     }
 
-    /// How a call that runs was announced; none if it did not begin in this turn. Not redacted, unless it was cut.
+    /// The preview of a running call; `None` if it did not begin in this turn. Not redacted, unless it was cut.
     pub fn announced(&self, call_id: &str) -> Option<&str> {
         self.open.iter().find(|call| call.call_id == call_id)?.preview.as_deref()
     }
 
-    /// Ends the calls that the turn left open. codex 0.166 sends no `item/completed` for what runs at an interrupt.
+    /// Ends the calls that still run at the end of the turn. codex 0.166 sends no `item/completed` for them after an
+    /// interrupt.
     pub fn close(&mut self, now_ms: u64) -> Vec<Display> {
         let open = std::mem::take(&mut self.open);
         let end = |call: OpenCall| {
@@ -249,7 +249,7 @@ impl ToolDisplay {
         })
     }
 
-    /// The summary only: what the model thought word by word is not for people.
+    /// Shows the summary only, not the raw reasoning.
     fn thought(&mut self, reasoning: &Reasoning) -> Option<Display> {
         let text = reasoning.summary.join("\n\n");
         let is_new = reasoning.id.as_ref().is_none_or(|id| self.done.insert(format!("thought {id}")));
@@ -258,7 +258,7 @@ impl ToolDisplay {
     }
 }
 
-/// The name that a person sees for an item: the tool's, or the item's type.
+/// The name of an item for people: the tool's name, or the item's type.
 pub fn tool_name(item: &Item, own_servers: &[String]) -> String {
     match (item, Tool::of(item)) {
         (Item::McpToolCall(call), _) if own_servers.contains(&call.server) && !call.tool.is_empty() => {

@@ -1,14 +1,14 @@
-//! The life of one turn, as a pure machine: no clock, no IO, no async. Time enters as a number, what is to be done
-//! leaves as [`Effect`]s, so that every rule below can be tested by the thousand interleavings.
+//! One turn as a pure state machine: no clock, no IO, no async. Time is passed in as a number, and the machine returns
+//! [`Effect`]s to perform. So every rule below is tested with thousands of interleavings.
 //!
 //! The rules:
-//! - Only `turn/completed` for this very thread and turn, or the end of the host, ends a turn. The end is final.
-//! - Silence warns. It stops a turn only under a limit that someone set, and no clock runs while a person is asked.
+//! - Only `turn/completed` for this thread and turn, or the end of the host, ends a turn. The end is final.
+//! - Silence gives a warning. It stops a turn only under a configured limit, and no clock runs while a person is asked.
 //! - A request is answered once, in the epoch that asked, and counts as taken only when Codex says so while the
 //!   turn still runs.
-//! - Whatever may have happened unseen (a lost connection, a prompt in flight) is looked up before it is repeated.
+//! - After a gap (a lost connection, a prompt in flight) the thread is read before anything is repeated.
 //!
-//! What a message looks like on the wire is `codex-wire`'s business; talking to people is the session's.
+//! Knows neither the JSON of messages (`codex-wire` does) nor how people are asked (`session` does).
 
 use std::collections::HashSet;
 
@@ -21,45 +21,45 @@ use crate::failure::{Failure, FailureKind};
 use crate::policy::ApprovalPolicy;
 use crate::projection::{Echo, Projector};
 
+mod catch_up;
 mod clock;
-mod ending;
+mod end;
 mod events;
 mod interface;
-mod looking;
 mod requests;
-mod steering;
-mod stopping;
+mod steers;
+mod stop;
 
+use catch_up::{Held, Unheard};
 use clock::WorkClock;
 use events::Stage;
 pub use events::is_abort_marker;
 pub use interface::{
     Begin, Decide, DecideOutcome, Effect, Input, Limits, Loss, Notice, Outgoing, Plan, Reply, SteerOutcome,
 };
-use looking::{Held, Unheard};
 pub use requests::Closing;
 use requests::Requests;
-use steering::Steers;
-use stopping::Stop;
-pub use stopping::StopCause;
+use steers::Steers;
+use stop::Stop;
+pub use stop::StopCause;
 
 /// Milliseconds on a monotonic clock of the caller's choice.
 pub type Millis = u64;
 
-/// How long a lost connection to a living host may take to come back.
+/// How long reconnecting to a living host may take.
 const RECONNECT_LIMIT: Millis = 30_000;
 
 #[derive(Debug)]
 enum Phase {
-    /// Looking whether the prompt is already there.
+    /// Checking whether the prompt is already in the thread.
     Looking { looks_left: u8, next_look: Option<Millis> },
-    /// The call is out.
+    /// The call was sent.
     Starting,
-    /// Codex took the prompt; the turn is not active yet.
+    /// Codex accepted the prompt; the turn is not active yet.
     Accepted(TurnId),
     /// The turn runs.
     Active(TurnId),
-    /// Over.
+    /// The turn has ended.
     Ended,
 }
 
@@ -70,7 +70,7 @@ pub struct Turn {
     epoch: Epoch,
     phase: Phase,
     is_compaction: bool,
-    /// The prompt, to look for after a lost connection.
+    /// The prompt, which is searched for after a lost connection.
     prompt: Option<Box<TurnStart>>,
     limits: Limits,
     policy: ApprovalPolicy,
@@ -80,16 +80,16 @@ pub struct Turn {
     stop: Option<Stop>,
     /// Since when there is no connection.
     detached_since: Option<Millis>,
-    /// Whether the turn is being read back.
+    /// Whether the turn is being read from the thread's history.
     reading_back: bool,
-    /// When it is to be read back, unless it shows signs of life before.
+    /// When it is to be read, unless an event comes before.
     read_back_at: Option<Millis>,
-    /// Whether an end that was read back was looked at once more.
+    /// Whether an end that was read from the history was checked a second time.
     doubted_end: bool,
-    /// Set while nothing was heard of a turn since it was taken up on this connection.
+    /// Set while no event of the turn has come since it was resumed on this connection.
     unheard: Unheard,
     held: Held,
-    /// Items that listeners know of, by type and id.
+    /// Items that were reported to listeners, by type and id.
     told: HashSet<(Stage, String)>,
     steers: Steers,
     tool_result_at: Option<Millis>,
@@ -100,7 +100,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Begins a turn. The connection stands and the thread is open.
+    /// Begins a turn on an open thread.
     pub fn begin(plan: Plan, now: Millis, effects: &mut Vec<Effect>) -> Self {
         let Plan { thread_id, epoch, begin, limits, policy, redactor, someone_answers } = plan;
         let mut turn = Self {
@@ -159,7 +159,7 @@ impl Turn {
             .submitted(Echo { client_id: start.client_user_message_id.clone(), text: text_of(&start.input) });
     }
 
-    /// Takes an input and says what is to be done.
+    /// Processes an input and returns the effects to perform.
     pub fn step(&mut self, input: Input, now: Millis, effects: &mut Vec<Effect>) {
         self.take(input, now, effects);
         self.on_time(now, effects);
@@ -175,7 +175,7 @@ impl Turn {
             Input::Event { thread_id, turn_id, event } => {
                 self.on_event(thread_id, turn_id, event, now, effects);
             }
-            // What a lost connection asked cannot be answered; a host that lives asks again.
+            // A request of a lost connection cannot be answered; a living host asks again.
             Input::Request { .. } if !self.is_attached() => {}
             Input::Request { id, request } => self.on_request(id, request, now, effects),
             Input::Reply(reply) => self.on_reply(reply, now, effects),
@@ -193,17 +193,17 @@ impl Turn {
         }
     }
 
-    /// Milliseconds in which Codex could work.
+    /// Milliseconds in which Codex could work, without waits for people.
     pub fn worked_ms(&self, now: Millis) -> Millis {
         self.clock.worked_ms(now)
     }
 
-    /// Whether the turn is over.
+    /// Whether the turn has ended.
     pub fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)
     }
 
-    /// The turn's id, once Codex told it.
+    /// The turn's id, once it is known.
     pub fn turn_id(&self) -> Option<&TurnId> {
         match &self.phase {
             Phase::Accepted(turn_id) | Phase::Active(turn_id) => Some(turn_id),
@@ -211,7 +211,7 @@ impl Turn {
         }
     }
 
-    /// When [`Input::Time`] is due, if nothing else comes before.
+    /// When [`Input::Time`] is due, if no other input comes before.
     pub fn next_deadline(&self, now: Millis) -> Option<Millis> {
         if self.has_ended() {
             return None;
@@ -244,7 +244,7 @@ impl Turn {
         self.is_attached() && !self.requests.wait_for_people()
     }
 
-    /// Makes a call. Without a connection there is none: whatever matters is asked again when there is one.
+    /// Makes a call, if there is a connection. Important calls are repeated after a reconnect.
     fn call(&self, call: Outgoing, effects: &mut Vec<Effect>) {
         if self.is_attached() {
             effects.push(Effect::Call(call));
@@ -257,7 +257,7 @@ impl Turn {
             Self::expire_requests,
             Self::check_limits,
             Self::check_quiet,
-            Self::climb_if_due,
+            Self::escalate_stop_if_due,
             Self::read_back_if_due,
             Self::look_again_if_due,
             Self::hang_up_if_unheard,
@@ -282,7 +282,7 @@ impl Turn {
         }
     }
 
-    /// When a limit is reached, if the clock runs on. A turn that is being stopped has none to reach.
+    /// When a limit will be reached, if the clock runs on; `None` for a turn that is being stopped.
     fn limit_deadline(&self, now: Millis) -> Option<Millis> {
         if self.stop.is_some() {
             return None;
@@ -296,7 +296,7 @@ impl Turn {
         if self.quiet_deadline().is_some_and(|deadline| now >= deadline) {
             let seconds = self.limits.quiet_after_tool_ms.unwrap_or_default() / 1000;
             self.tool_result_at = None;
-            warn(format!("silent for {seconds} s after a tool result"), effects);
+            warn(format!("Codex has been silent for {seconds} s after a tool result"), effects);
         }
     }
 
@@ -327,7 +327,7 @@ impl Turn {
         self.release_held(now, effects);
     }
 
-    /// The turn runs: what waited for it can go out.
+    /// The turn runs: waiting steers and stops are sent now.
     fn activate(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         let Phase::Accepted(turn_id) = &self.phase else { return };
         self.phase = Phase::Active(turn_id.clone());
@@ -340,10 +340,10 @@ impl Turn {
             return;
         }
         match error {
-            // Whether the host got the prompt is found out when the connection's end is reported.
+            // Whether the host got the prompt is checked when the end of the connection is reported.
             CallError::Closed(_) => {}
             CallError::TimedOut { .. } | CallError::Unreadable { .. } => {
-                // It may run all the same: nobody is there to watch it.
+                // The turn may run nevertheless, unwatched: stop it.
                 self.call(Outgoing::Interrupt { turn_id: String::new() }, effects);
                 self.end_unknown(Failure::of_call(what, error), effects);
             }
@@ -382,7 +382,7 @@ impl Turn {
 
     fn give_up_reconnecting_if_due(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         if self.detached_since.is_some_and(|since| now >= since + RECONNECT_LIMIT) {
-            self.end_lost("the connection to a living host did not come back", effects);
+            self.end_lost("the host still runs but could not be reached again", effects);
         }
     }
 
@@ -391,7 +391,7 @@ impl Turn {
         self.detached_since = None;
         if epoch != self.epoch {
             self.epoch = epoch;
-            return self.end_with_host("the host was replaced by another", effects);
+            return self.end_with_host("the host was replaced by a new one", effects);
         }
         match &self.phase {
             Phase::Accepted(_) | Phase::Active(_) => self.read_back(effects),
@@ -406,7 +406,7 @@ fn warn(message: String, effects: &mut Vec<Effect>) {
     effects.push(Effect::Tell(Notice::Warning(message)));
 }
 
-/// The text parts of an input, as Codex shows them again.
+/// The text parts of an input, joined as Codex reports them.
 fn text_of(input: &[UserInput]) -> String {
     let texts = input.iter().filter_map(|part| match part {
         UserInput::Text { text } => Some(text.as_str()),

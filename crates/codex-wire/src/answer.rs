@@ -1,7 +1,7 @@
 //! The answers to [`crate::request::ServerRequest`], each in its method's own shape.
 //!
-//! A wrong shape is no error for Codex: a permission request answered with `{"decision": …}` counts as a
-//! grant of nothing, and an unknown decision as "approval request failed" (codex 0.166). So shapes are types here.
+//! Codex does not report a wrong shape: a permission request that is answered with `{"decision": …}` counts as a grant
+//! of nothing, and an unknown decision as "approval request failed" (codex 0.166). So each shape is a type here.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub enum Answer {
     Permissions {
         /// A subset of what was asked.
         granted: Permissions,
-        /// How long it holds.
+        /// How long the grant lasts.
         scope: GrantScope,
     },
     /// To questions: answers by question id.
@@ -35,12 +35,12 @@ pub enum Answer {
         action: ElicitationAction,
         /// The filled form.
         content: Option<Value>,
-        /// Notes back, such as `{"persist": "session"}`.
+        /// Metadata, such as `{"persist": "session"}`.
         meta: Option<Value>,
     },
     /// To a dynamic tool call.
     ToolCall {
-        /// What the model is told.
+        /// The text for the model.
         text: String,
         /// Whether the tool worked.
         success: bool,
@@ -70,7 +70,7 @@ pub enum Answer {
     Refusal {
         /// The code, such as [`METHOD_NOT_FOUND`].
         code: i64,
-        /// What to tell Codex.
+        /// The message.
         message: String,
     },
 }
@@ -79,9 +79,9 @@ pub enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
-    /// Once.
+    /// Yes, once.
     Accept,
-    /// And the same again in this thread, without asking.
+    /// Yes, and the same again in this thread, without asking.
     AcceptForSession,
     /// No; the turn goes on.
     Decline,
@@ -92,13 +92,13 @@ pub enum Verdict {
 /// A decision on a command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CommandDecision {
-    /// One of the four.
+    /// One of the four verdicts.
     Plain(Verdict),
-    /// Accept, and allow this prefix in every thread for good (codex writes it to its rules file).
+    /// Accept, and allow this prefix permanently in every thread (codex writes it to its rules file).
     AmendExecpolicy(Vec<String>),
 }
 
-/// How long granted permissions hold.
+/// How long granted permissions last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum GrantScope {
@@ -112,15 +112,15 @@ pub enum GrantScope {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ElicitationAction {
-    /// Filled it in, or allowed the tool.
+    /// The form was filled in, or the tool allowed.
     Accept,
-    /// Said no.
+    /// The person said no.
     Decline,
-    /// Closed it.
+    /// The person closed it.
     Cancel,
 }
 
-/// A JSON-RPC error as it stands on the wire.
+/// A JSON-RPC error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} (code {code})")]
 pub struct RpcError {
@@ -135,12 +135,12 @@ pub struct RpcError {
 }
 
 impl Answer {
-    /// The refusal of a method that we do not know.
+    /// The refusal of an unknown method.
     pub fn unknown_method(method: &str) -> Self {
         Self::Refusal { code: METHOD_NOT_FOUND, message: format!("unsupported request {method}") }
     }
 
-    /// The answer when nobody can decide: no to everything a person would be asked, and at once.
+    /// The answer when nobody can decide: no to everything that a person would be asked.
     pub fn fail_closed(request: &ServerRequest) -> Self {
         match request {
             ServerRequest::Command(_) => Self::Command(CommandDecision::Plain(Verdict::Decline)),
@@ -156,7 +156,7 @@ impl Answer {
                 text: format!("no tool named {} is offered here", call.tool),
                 success: false,
             },
-            // An error here fails the turn (codex 0.166), and the time is no secret.
+            // An error here would fail the turn (codex 0.166).
             ServerRequest::CurrentTime => Self::CurrentTime { unix_seconds: unix_seconds() },
             ServerRequest::LegacyCommand(_) | ServerRequest::LegacyPatch(_) => Self::Legacy(Verdict::Decline),
             ServerRequest::RefreshTokens(_) | ServerRequest::Attestation | ServerRequest::Unknown { .. } => {
@@ -182,7 +182,7 @@ impl Answer {
                 json!({"decision": {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": prefix}}})
             }
             Self::Permissions { granted, scope } => {
-                // A denial is exactly `{"permissions": {}}`: no scope to misread.
+                // A denial is exactly `{"permissions": {}}`, without a scope.
                 if granted == Permissions::default() {
                     json!({"permissions": {}})
                 } else {

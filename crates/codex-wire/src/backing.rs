@@ -1,4 +1,4 @@
-//! What stands behind a connection, for error messages: the process, its last words, its end.
+//! The process behind a connection, for error messages: the end of its stderr, and how it ended.
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -7,7 +7,7 @@ use crate::host::Host;
 
 /// The process at the other end of a transport.
 pub trait Backing: Send + Sync {
-    /// The last lines that it wrote to stderr, redacted.
+    /// The last lines of its stderr, redacted.
     fn stderr_tail(&self, lines: usize) -> BoxFuture<'_, Vec<String>>;
 
     /// How it ended, if it has: `exit status: 3`, `signal: 9`.
@@ -16,7 +16,7 @@ pub trait Backing: Send + Sync {
     /// Whether it still runs.
     fn is_alive(&self) -> bool;
 
-    /// Whether it takes another connection now.
+    /// Whether it accepts another connection now.
     fn takes_connections(&self) -> BoxFuture<'_, bool>;
 }
 

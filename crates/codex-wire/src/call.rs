@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::id::{ThreadId, TurnId};
-use crate::thread::{Thread, Turn};
+use crate::thread::{ActivePermissionProfile, Thread, Turn};
 
 /// A method of the app-server.
 pub trait Call: Serialize {
-    /// Its name on the wire.
+    /// The method's name on the wire.
     const METHOD: &'static str;
-    /// What it answers.
+    /// The reply.
     type Reply: DeserializeOwned;
 }
 
@@ -48,14 +48,14 @@ pub const METHODS: &[&str] = &[
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Initialize {
-    /// Who we are.
+    /// The client's name and version.
     pub client_info: ClientInfo,
-    /// What we can do.
+    /// The client's capabilities.
     pub capabilities: Capabilities,
 }
 call!(Initialize, "initialize", Initialized);
 
-/// Who calls.
+/// The client's name and version.
 #[derive(Debug, Clone, Serialize)]
 pub struct ClientInfo {
     /// Must be a valid HTTP header value.
@@ -72,21 +72,21 @@ pub struct ClientInfo {
 pub struct Capabilities {
     /// Needed for `availableDecisions`, dynamic tools and `thread/backgroundTerminals/clean`.
     pub experimental_api: bool,
-    /// Notifications that we never use.
+    /// Notifications that Codex should not send.
     pub opt_out_notification_methods: Vec<String>,
 }
 
-/// The server about itself.
+/// The server's description of itself.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Initialized {
-    /// `client/0.166.0 (…)`: the only place that tells the version.
+    /// `client/0.166.0 (…)`: the only place with the version.
     pub user_agent: String,
-    /// Its CODEX_HOME.
+    /// The server's CODEX_HOME.
     pub codex_home: Option<String>,
 }
 
-/// Settings that `thread/start`, `thread/resume` and `thread/fork` share. `None` leaves it to Codex's own config.
+/// Settings of `thread/start`, `thread/resume` and `thread/fork`. With `None`, Codex's own config decides.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadSettings {
@@ -138,10 +138,10 @@ call!(ThreadStart, "thread/start", ThreadOpened);
 pub struct ThreadResume {
     /// Which.
     pub thread_id: ThreadId,
-    /// Full histories are deprecated for paginated threads: turns are listed apart.
+    /// Leaves the history out of the reply. Turns are listed by `thread/turns/list`.
     pub exclude_turns: bool,
-    /// The newest turns, to come with the reply. Only here items that have begun and not ended are among theirs:
-    /// `thread/turns/list` leaves them out (codex 0.166).
+    /// Asks for the newest turns in the reply. Only here do they contain items that have not ended: `thread/turns/list`
+    /// leaves them out (codex 0.166).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_turns_page: Option<InitialTurnsPage>,
     /// The settings.
@@ -177,41 +177,34 @@ pub struct ThreadFork {
 }
 call!(ThreadFork, "thread/fork", ThreadOpened);
 
-/// A thread that was started, resumed or forked, with the settings that hold.
+/// A thread that was started, resumed or forked, with the settings in effect.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ThreadOpened {
     /// The thread.
     pub thread: Thread,
-    /// Where some servers wrote the id.
+    /// The key of the id on some servers.
     pub session_id: Option<String>,
-    /// Where others did.
+    /// The key of the id on other servers.
     pub thread_id: Option<String>,
-    /// The directory that holds.
+    /// The directory in effect.
     pub cwd: Option<String>,
-    /// The sandbox that holds, `{"type": "readOnly", …}`.
+    /// The sandbox in effect, `{"type": "readOnly", …}`.
     pub sandbox: Option<Value>,
-    /// The policy that holds: a string, or an object for granular ones.
+    /// The approval policy in effect: a string, or an object for granular ones.
     pub approval_policy: Option<Value>,
-    /// The reviewer that holds.
+    /// The reviewer in effect.
     pub approvals_reviewer: Option<String>,
-    /// The permission profile that holds; none where a plain sandbox does.
+    /// The permission profile in effect; `None` with a plain sandbox.
     pub active_permission_profile: Option<ActivePermissionProfile>,
     /// The directories that count as the workspace.
     pub runtime_workspace_roots: Option<Vec<String>>,
     /// The files that instructions were read from.
     pub instruction_sources: Vec<String>,
-    /// The model that holds.
+    /// The model in effect.
     pub model: Option<String>,
     /// The newest turns, if a resume asked for them.
     pub initial_turns_page: Option<Page<Turn>>,
-}
-
-/// A permission profile that holds. What it denies is not told (codex 0.166).
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ActivePermissionProfile {
-    /// Its name.
-    pub id: String,
 }
 
 impl ThreadOpened {
@@ -236,7 +229,7 @@ pub struct ThreadUnsubscribe {
 }
 call!(ThreadUnsubscribe, "thread/unsubscribe", Value);
 
-/// `thread/archive`. codex 0.166 unloads the thread at once, which frees it for other programs.
+/// `thread/archive`. codex 0.166 unloads the thread at once, so that other programs can open it.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadArchive {
@@ -245,7 +238,7 @@ pub struct ThreadArchive {
 }
 call!(ThreadArchive, "thread/archive", Value);
 
-/// `thread/unarchive`: puts the thread back among the others, without loading it.
+/// `thread/unarchive`: undoes `thread/archive`, without loading the thread.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadUnarchive {
@@ -258,7 +251,7 @@ call!(ThreadUnarchive, "thread/unarchive", Value);
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadTurnsList {
-    /// Of which thread.
+    /// The thread.
     pub thread_id: ThreadId,
     /// How many at most.
     pub limit: u32,
@@ -275,7 +268,7 @@ call!(ThreadTurnsList, "thread/turns/list", Page<Turn>);
 pub struct Page<T> {
     /// The entries.
     pub data: Vec<T>,
-    /// Where to go on.
+    /// The start of the next page, if there is one.
     #[serde(default)]
     pub next_cursor: Option<Value>,
 }
@@ -291,7 +284,7 @@ call!(ThreadLoadedList, "thread/loaded/list", Page<ThreadId>);
 pub struct ThreadRead {
     /// Which.
     pub thread_id: ThreadId,
-    /// Whether its turns come along.
+    /// Whether the reply contains the turns.
     pub include_turns: bool,
 }
 call!(ThreadRead, "thread/read", ThreadOpened);
@@ -305,16 +298,16 @@ pub struct CompactStart {
 }
 call!(CompactStart, "thread/compact/start", Value);
 
-/// `thread/backgroundTerminals/clean`: ends the commands that an interrupt leaves running.
+/// `thread/backgroundTerminals/clean`: ends commands that still run after an interrupt.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CleanBackgroundTerminals {
-    /// Of which thread.
+    /// The thread.
     pub thread_id: ThreadId,
 }
 call!(CleanBackgroundTerminals, "thread/backgroundTerminals/clean", Value);
 
-/// `command/exec`: runs a command of ours, under a permission profile of the process's own configuration.
+/// `command/exec`: runs a command of the client, under a permission profile of the server's configuration.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandExec {
@@ -329,19 +322,19 @@ pub struct CommandExec {
 }
 call!(CommandExec, "command/exec", CommandExecuted);
 
-/// How a command of ours ended.
+/// How the command ended.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandExecuted {
     /// Its exit code.
     pub exit_code: i32,
-    /// What it wrote.
+    /// Its standard output.
     pub stdout: String,
-    /// What it wrote on stderr.
+    /// Its standard error.
     pub stderr: String,
 }
 
-/// `turn/start`. While a turn runs this is a *steer* for Codex: the caller must know that none does.
+/// `turn/start`. While a turn runs, Codex treats this as a *steer*: the caller must know that no turn runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnStart {
@@ -349,7 +342,7 @@ pub struct TurnStart {
     pub thread_id: String,
     /// The prompt.
     pub input: Vec<UserInput>,
-    /// Our own id of the prompt, shown again as `clientId`.
+    /// The client's id of the prompt, which comes back as `clientId`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_user_message_id: Option<String>,
     /// As in [`ThreadSettings`].
@@ -387,17 +380,17 @@ pub struct TurnStarted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum UserInput {
-    /// Words. At most 1,048,576 characters in all (codex 0.166).
+    /// Text. At most 1,048,576 characters in all (codex 0.166).
     Text {
-        /// The words.
+        /// The text.
         text: String,
     },
-    /// A picture by address: `data:` or `http(s):`.
+    /// An image by URL: `data:` or `http(s):`.
     Image {
         /// The address.
         url: String,
     },
-    /// A picture by file.
+    /// An image file.
     LocalImage {
         /// The file.
         path: String,
@@ -405,7 +398,7 @@ pub enum UserInput {
 }
 
 impl UserInput {
-    /// Words.
+    /// A text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
@@ -415,11 +408,11 @@ impl UserInput {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnSteer {
-    /// Of which thread.
+    /// The thread.
     pub thread_id: ThreadId,
     /// What to add.
     pub input: Vec<UserInput>,
-    /// Our own id of it, shown again as `clientId`.
+    /// The client's id of it, which comes back as `clientId`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_user_message_id: Option<String>,
     /// The turn that must be running.
@@ -435,11 +428,11 @@ pub struct Steered {
     pub turn_id: Option<TurnId>,
 }
 
-/// `turn/interrupt`. An empty turn id means whatever runs; before `turn/started` only that works (codex 0.166).
+/// `turn/interrupt`. An empty turn id means the running turn; before `turn/started` only that works (codex 0.166).
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnInterrupt {
-    /// Of which thread.
+    /// The thread.
     pub thread_id: ThreadId,
     /// Which turn, or "".
     pub turn_id: String,

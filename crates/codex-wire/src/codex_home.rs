@@ -1,5 +1,4 @@
-//! What the files of a CODEX_HOME say about its configuration and its login. No secret is read out of them, and nothing is
-//! written to them.
+//! Reads the configuration and the login of a CODEX_HOME. Returns no secrets, and writes nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -8,27 +7,27 @@ use serde_json::Value;
 
 use crate::user_config::UserConfig;
 
-/// What we know of a home of Codex.
+/// The configuration and the login of a CODEX_HOME.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodexHome {
-    /// What the user's `config.toml` says.
+    /// The user's `config.toml`.
     pub config: UserConfig,
-    /// Which login it has.
+    /// The login.
     pub login: Login,
 }
 
 /// The login of a home.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Login {
-    /// Whether it is one with ChatGPT. Such a login has a refresh token that changes with every use: two processes that
-    /// refresh it log each other out.
+    /// Whether it is a ChatGPT login. Its refresh token changes with every use: two processes that refresh it log each
+    /// other out.
     pub is_chatgpt: bool,
     /// Changes when somebody logs in or out.
     pub fingerprint: String,
 }
 
 impl CodexHome {
-    /// Reads the files of a home. What is missing says nothing.
+    /// Reads the files of a home. Missing files give the defaults.
     pub fn read(dir: &Path) -> Self {
         Self { config: UserConfig::read(dir), login: Login::read(dir) }
     }
@@ -53,7 +52,7 @@ fn auth_file(dir: &Path) -> PathBuf {
 
 fn is_chatgpt(text: &[u8]) -> bool {
     let Ok(login) = serde_json::from_slice::<Value>(text) else { return false };
-    // Files of older versions do not name the mode; their key, if there is one, comes before the tokens.
+    // Files of older versions have no `auth_mode`; there an API key takes precedence over tokens.
     match login["auth_mode"].as_str() {
         Some(mode) => mode.to_ascii_lowercase().starts_with("chatgpt"),
         None => login["tokens"].is_object() && !login["OPENAI_API_KEY"].is_string(),

@@ -1,9 +1,9 @@
-//! What keeps a thread within bounds: the settings that go with every start, resume and fork, and the echo that must
-//! come back before a turn may begin.
+//! The bounds of a thread: the settings that are sent with every start, resume and fork, and the echo that must come
+//! back before a turn may begin.
 //!
-//! codex 0.166 forgets all of it on a resume by a new process and on a fork, and ignores it on the resume of a thread
-//! that is loaded. So everything is sent each time, and the echo is compared each time. Which directories are denied,
-//! and whether a repository is trusted, is decided elsewhere.
+//! codex 0.166 forgets these settings on a resume by a new process and on a fork, and ignores them on the resume of a
+//! loaded thread. So they are sent each time, and the echo is compared each time. Which directories are denied, and
+//! whether a repository is trusted, is decided elsewhere.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::call::{ActivePermissionProfile, ThreadOpened, ThreadSettings};
+use crate::call::{ThreadOpened, ThreadSettings};
 use crate::host::record::MARKER;
 use crate::thread::ThreadLimits;
 
 /// The only reviewer of approvals. The user's config could otherwise turn on automatic review.
 pub const REVIEWER: &str = "user";
 
-/// Variables that every command sees, if the host has them: what Codex itself calls the core of an environment, and the
-/// mark by which a command that left its host's session is still found and ended.
+/// Variables that every command sees, if the host has them: Codex's own "core" set, and the mark by which a command
+/// that left its host's session is recognised.
 const CORE_VARIABLES: [&str; 14] = [
     "HOME",
     "LANG",
@@ -37,12 +37,12 @@ const CORE_VARIABLES: [&str; 14] = [
     NOT_THE_FIRST_SHELL.0,
 ];
 
-/// Keeps bash from reading `~/.bashrc` before a command. Where the sandbox has no network, bash takes its stdin for a network
-/// connection, since asking for the peer fails with an unexpected error. A shell that such a connection has started reads that
-/// file, unless it is not the first one (seen: bash 5.2, codex 0.166).
+/// Keeps bash from reading `~/.bashrc` before a command. In a sandbox without network, bash takes its stdin for a
+/// network connection, because `getpeername` fails with an unexpected error. A shell on a network connection reads that
+/// file if `SHLVL` says that it is the first shell (seen: bash 5.2, codex 0.166).
 const NOT_THE_FIRST_SHELL: (&str, &str) = ("SHLVL", "1");
 
-/// A directory that no task writes.
+/// A directory in which no task works.
 const NEUTRAL_DIR: &str = "/";
 
 /// How much of the disk commands may write.
@@ -59,12 +59,12 @@ pub enum Access {
 /// Whether Codex takes configuration, MCP servers, rules and instructions from the directory of the thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProjectTrust {
-    /// It takes nothing.
+    /// Codex takes nothing from the directory.
     Untrusted,
-    /// It takes what lies in the root, and nothing of the directories between the root and that of the thread: commands that
-    /// work in the root may write there.
+    /// Codex takes the files of the root, and nothing from the directories between the root and the thread's directory:
+    /// commands that work in the root may write to those.
     Trusted {
-        /// The real path of the directory that the user trusts: that of the thread, or one above it.
+        /// The real path of the trusted directory: the directory of the thread, or one above it.
         root: PathBuf,
     },
 }
@@ -72,7 +72,7 @@ pub enum ProjectTrust {
 /// The bounds of one thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confinement {
-    /// The directory of the thread: its real path, since Codex compares the entry of a project by that.
+    /// The real path of the thread's directory. Codex compares real paths with the entries of projects.
     pub cwd: String,
     /// How much of the disk commands may write.
     pub access: Access,
@@ -80,58 +80,57 @@ pub struct Confinement {
     pub network: bool,
     /// Directories beside `cwd` that commands may write, by their real paths.
     pub writable_roots: BTreeSet<String>,
-    /// Paths that no command may read or write, by their real paths: one that is a link makes every command fail. Something
-    /// has to be there: where nothing is, Codex makes an empty file on the real disk, as soon as a command may write there
-    /// (codex 0.166).
+    /// Real paths that no command may read or write. codex 0.166: a path that is a link makes every command fail, and
+    /// for a path that does not exist Codex creates an empty file on the real disk.
     pub denied: BTreeSet<String>,
-    /// The paths that are meant to be denied, as the program names them, whether there is something or not.
+    /// The paths to deny as the program names them, existing or not.
     pub meant_to_be_denied: BTreeSet<String>,
-    /// Directories that hold a denied path in a place that commands may write, by their real paths. Nothing is written in them:
-    /// a command could move such a directory away, and put one of its own in its place.
+    /// Real paths of directories that contain a denied path and lie where commands may write. They are read-only:
+    /// otherwise a command could move such a directory away and put another one in its place.
     pub guarded: BTreeSet<String>,
     /// Whether the directory is trusted.
     pub project: ProjectTrust,
     /// When Codex asks.
     pub approval_policy: String,
-    /// Variables that commands see beside the core of an environment.
+    /// Variables that commands see beside the core set.
     pub variables: BTreeSet<String>,
-    /// The PATH of commands; none leaves that of Codex itself. Codex looks up programs of its own on its PATH, and runs them
-    /// outside of any sandbox: commands must not be able to write there.
+    /// The PATH of commands; `None` keeps the PATH of Codex. Codex runs programs from its own PATH outside of any
+    /// sandbox, so commands must not be able to write to the directories on it.
     pub command_path: Option<String>,
-    /// The user's MCP servers that Codex would start in the directory of the thread. They run outside of any sandbox, and many look
-    /// for their code where they are started (`npx`, `python -m`).
+    /// The user's MCP servers without a `cwd`, which Codex would start in the thread's directory. They run outside of
+    /// any sandbox, and many load code from their working directory (`npx`, `python -m`).
     pub mcp_servers_without_cwd: BTreeSet<String>,
-    /// The home of Codex. Instructions in it are the user's own.
+    /// The CODEX_HOME. Instructions in it are the user's own.
     pub codex_home: Option<String>,
-    /// The profile of a turn that runs already, if it was made by the same rules; see [`Self::keep_profile_of`].
+    /// The profile of a running turn, if the same rules made it; see [`Self::keep_profile_of`].
     pub kept_profile: Option<String>,
 }
 
-/// A setting that Codex did not take as it was sent.
+/// A setting that Codex did not apply as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("codex did not take the {what}: asked for {wanted}, got {got}")]
+#[error("codex did not apply the {what}: sent {wanted}, in effect is {got}")]
 pub struct Difference {
     /// Which setting.
     pub what: &'static str,
     /// What was sent.
     pub wanted: String,
-    /// What holds.
+    /// What is in effect.
     pub got: String,
 }
 
 impl Confinement {
-    /// The name of the permission profile; none where there is no sandbox.
+    /// The name of the permission profile; `None` without a sandbox.
     ///
-    /// The name is that of the rules and a digest of the profile. A profile of the same name in the user's config would be
-    /// merged with ours (codex 0.166), and this is a name that nobody else has. The echo tells the name, and neither the denied
-    /// paths nor the trust: the right name tells that they are in effect, also for a thread that was loaded earlier.
+    /// The name consists of [`Self::rules_id`] and a digest of the profile, so that the user's config cannot have a
+    /// profile of the same name: codex 0.166 would merge the two. The echo contains the name, but neither the denied
+    /// paths nor the trust. The right name proves that they are in effect, also for a thread that was loaded earlier.
     pub fn profile_id(&self) -> Option<String> {
         let made = || Some(format!("{}_{}", self.rules_id()?, digest(&self.profile()?)));
         self.kept_profile.clone().or_else(made)
     }
 
-    /// The name of the rules by which the profile is made; none where there is no sandbox. Unlike the profile they do not depend
-    /// on which of the paths exist at the moment.
+    /// The name of the rules that make the profile; `None` without a sandbox. Unlike the profile, the rules do not
+    /// depend on which of the paths exist at the moment.
     pub fn rules_id(&self) -> Option<String> {
         let rules = json!([
             self.base_profile()?,
@@ -144,8 +143,8 @@ impl Confinement {
         Some(format!("codex_bridge_{}", digest(&rules)))
     }
 
-    /// Keeps the profile of a turn that runs, if these very rules made it when other paths existed. Such a turn goes on as it
-    /// began; the next one gets a profile of its own.
+    /// Keeps the profile of a running turn if the same rules made it while other paths existed. The running turn goes
+    /// on as it began; the next turn gets a new profile.
     pub fn keep_profile_of(&mut self, opened: &ThreadOpened) {
         let active = opened.active_permission_profile.as_ref().map(|profile| profile.id.as_str());
         let rules = active.and_then(|id| id.rsplit_once('_')).map(|(rules, _)| rules);
@@ -162,7 +161,7 @@ impl Confinement {
         }
     }
 
-    /// The permission profile; none where there is no sandbox. With one denied path or more, codex 0.166 runs no command
+    /// The permission profile; `None` without a sandbox. With at least one denied path, codex 0.166 runs no command
     /// without a sandbox: not after an accept, not by a rule, not by an escalation.
     fn profile(&self) -> Option<Value> {
         let base = self.base_profile()?;
@@ -184,7 +183,7 @@ impl Confinement {
         vec![format!("default_permissions={}", json!(id)), format!("permissions={}", inline_toml(&profiles))]
     }
 
-    /// Adds all of it to what is sent with a thread. Where `settings` say something else, this wins.
+    /// Adds these bounds to the settings of a thread, overriding what is there.
     pub fn apply(&self, settings: &mut ThreadSettings) {
         settings.cwd = Some(self.cwd.clone());
         settings.approval_policy = Some(self.approval_policy.clone());
@@ -204,7 +203,7 @@ impl Confinement {
         config
     }
 
-    /// All of Codex's configuration that keeps a thread within bounds, but the permission profile.
+    /// The parts of Codex's configuration that bound a thread, without the permission profile.
     fn rules(&self) -> Map<String, Value> {
         let variables: BTreeSet<&str> =
             CORE_VARIABLES.into_iter().chain(self.variables.iter().map(String::as_str)).collect();
@@ -212,7 +211,7 @@ impl Confinement {
         let mut rules = Map::new();
         rules.insert("projects".to_owned(), Value::Object(self.projects()));
         rules.insert("allow_login_shell".to_owned(), json!(false));
-        // The operator may name variables that look like secrets, and means it.
+        // No variable is excluded for looking like a secret: the operator has named it on purpose.
         let mut set = json!({NOT_THE_FIRST_SHELL.0: NOT_THE_FIRST_SHELL.1});
         if let Some(path) = &self.command_path {
             set["PATH"] = json!(path);
@@ -225,7 +224,7 @@ impl Confinement {
             for feature in ["hooks", "plugins", "apps"] {
                 features[feature] = json!(false);
             }
-            // Without it the configuration of every directory from the project's root down would count.
+            // Otherwise Codex would read the configuration of every directory from the project's root down.
             rules.insert("project_root_markers".to_owned(), json!([]));
             let elsewhere = |name: &String| (name.clone(), json!({"cwd": NEUTRAL_DIR}));
             let servers: Map<String, Value> = self.mcp_servers_without_cwd.iter().map(elsewhere).collect();
@@ -239,19 +238,19 @@ impl Confinement {
         rules
     }
 
-    /// How far each directory is trusted that Codex asks about. It decides for each directory by itself.
+    /// The trust level of every directory that Codex looks up. Codex decides for each directory on its own.
     fn projects(&self) -> Map<String, Value> {
         let level = |level: &str| json!({ "trust_level": level });
         let cwd = Path::new(&self.cwd);
         let root = self.project.root().filter(|root| cwd.starts_with(root));
         let below = cwd.ancestors().take_while(|dir| Some(*dir) != root);
-        // Without a root that is above it, the directory of the thread is meant.
+        // Without a root above the thread's directory, only that directory counts.
         let below: Vec<&Path> = if root.is_some() { below.collect() } else { vec![cwd] };
         let untrusted = below.iter().map(|dir| (text(dir), level("untrusted")));
         untrusted.chain(root.map(|root| (text(root), level("trusted")))).collect()
     }
 
-    /// Whether a thread was opened within these bounds.
+    /// Checks that a thread was opened within these bounds.
     pub fn check_opened(&self, opened: &ThreadOpened) -> Result<(), Difference> {
         self.check_limits(&ThreadLimits {
             cwd: opened.cwd.clone(),
@@ -266,17 +265,17 @@ impl Confinement {
         if self.project.is_trusted() {
             return Ok(());
         }
-        // The user's own instructions lie in their home, and only theirs may count.
+        // Only instructions in the CODEX_HOME may be in effect.
         let is_users = |source: &&String| {
             self.codex_home.as_ref().is_some_and(|home| Path::new(source).starts_with(home))
         };
         match opened.instruction_sources.iter().find(|source| !is_users(source)) {
-            Some(source) => Err(difference("instructions", "none of the repository", source)),
+            Some(source) => Err(difference("instructions", "no instructions of the repository", source)),
             None => Ok(()),
         }
     }
 
-    /// Whether the settings that hold now are these.
+    /// Checks that these settings are in effect now.
     pub fn check_limits(&self, limits: &ThreadLimits) -> Result<(), Difference> {
         let reviewer = limits.approvals_reviewer.as_deref().unwrap_or("nobody");
         if reviewer != REVIEWER {
@@ -284,8 +283,7 @@ impl Confinement {
         }
         let policy = limits.approval_policy.clone().unwrap_or_default();
         same("approval policy", &json!(self.approval_policy), &policy)?;
-        let id =
-            limits.active_permission_profile.as_ref().map(|profile: &ActivePermissionProfile| &profile.id);
+        let id = limits.active_permission_profile.as_ref().map(|profile| &profile.id);
         same("permission profile", &json!(self.profile_id()), &json!(id))?;
         let mut sandbox = limits.sandbox_policy.clone().unwrap_or_default();
         if let Some(roots) = sandbox.get_mut("writableRoots").and_then(Value::as_array_mut) {
@@ -296,7 +294,7 @@ impl Confinement {
         if cwd == self.cwd { Ok(()) } else { Err(difference("directory", &self.cwd, cwd)) }
     }
 
-    /// The sandbox as Codex says it, with every field.
+    /// The sandbox as Codex reports it, with every field.
     fn sandbox_echo(&self) -> Value {
         match self.access {
             Access::Everything => json!({"type": "dangerFullAccess"}),
@@ -322,13 +320,13 @@ impl ProjectTrust {
         }
     }
 
-    /// Tells it from every other.
+    /// A text that is unique for each value.
     fn name(&self) -> String {
         self.root().map_or_else(|| "untrusted".to_owned(), |root| format!("trusted {}", root.display()))
     }
 }
 
-/// The beginning of the digest of a value: enough to tell it from every other.
+/// The beginning of the digest of a value, long enough to be unique.
 fn digest(value: &Value) -> String {
     let digest = Sha256::digest(value.to_string());
     let start = digest.iter().take(8).fold(0_u64, |start, byte| start << 8 | u64::from(*byte));
@@ -355,7 +353,7 @@ fn words(value: &Value) -> String {
     }
 }
 
-/// Adds `more` to a table; where both say something, `more` wins.
+/// Adds `more` to a table, overriding existing values.
 fn merge(table: &mut Map<String, Value>, more: Map<String, Value>) {
     for (key, value) in more {
         match (table.get_mut(&key), value) {
@@ -365,7 +363,7 @@ fn merge(table: &mut Map<String, Value>, more: Map<String, Value>) {
     }
 }
 
-/// A value as TOML in one line. Strings are written as in JSON, which TOML reads alike.
+/// A value as TOML in one line. Strings are written as in JSON, which is valid TOML.
 fn inline_toml(value: &Value) -> String {
     match value {
         Value::Object(table) => {

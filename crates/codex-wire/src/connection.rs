@@ -1,4 +1,4 @@
-//! A connection that has shaken hands: `initialize` exactly once, the version checked.
+//! The handshake of a connection: `initialize` exactly once, and a check of the version.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::id::Epoch;
 use crate::peer::{CallError, Peer};
 use crate::transport::Transport;
 
-/// Notifications that nobody here reads: not sending them is the cheapest way to be fast.
+/// Notifications that are not used here. Codex is asked not to send them, which saves time.
 const UNUSED_NOTIFICATIONS: &[&str] = &[
     "item/reasoning/summaryPartAdded",
     "item/fileChange/patchUpdated",
@@ -30,15 +30,15 @@ const UNUSED_NOTIFICATIONS: &[&str] = &[
 /// How long `initialize` may take, unless configured otherwise.
 pub const INITIALIZE_LIMIT: Duration = Duration::from_secs(10);
 
-/// What the handshake needs to know.
+/// The parameters of a handshake.
 pub struct Handshake {
     /// How long it may take.
     pub limit: Duration,
-    /// The start of the server that this connects to.
+    /// The epoch of the server.
     pub epoch: Epoch,
-    /// The server's binary, if known: a Codex newer than tested is asked for its schema.
+    /// The server's binary, if known. If it is newer than the tested version, its schema is compared.
     pub binary: Option<PathBuf>,
-    /// The process behind the transport, if there is one to tell of.
+    /// The process behind the transport, if there is one.
     pub backing: Option<Arc<dyn Backing>>,
 }
 
@@ -54,9 +54,9 @@ impl Handshake {
 pub struct Connection {
     /// The calls.
     pub peer: Peer,
-    /// The start of the server at the other end.
+    /// The epoch of the server.
     pub epoch: Epoch,
-    /// What the server is.
+    /// The server at the other end.
     pub server: Arc<Server>,
     backing: Option<Arc<dyn Backing>>,
 }
@@ -64,9 +64,9 @@ pub struct Connection {
 /// The server at the other end.
 #[derive(Debug)]
 pub struct Server {
-    /// Its version, if it told one.
+    /// The version, if the server reported one.
     pub version: Option<Version>,
-    /// Its CODEX_HOME, if it told one.
+    /// The CODEX_HOME, if the server reported one.
     pub codex_home: Option<String>,
     /// Something that the operator should know, such as an untested version.
     pub warning: Option<String>,
@@ -83,16 +83,16 @@ pub enum Error {
         "codex {found} is too old: {MINIMUM} or newer is needed; update it with `npm i -g @openai/codex@{TESTED}`"
     )]
     TooOld {
-        /// What it is.
+        /// Its version.
         found: Version,
     },
-    /// The server is newer than tested and asks for approvals in shapes that we do not know.
+    /// The server is newer than tested, and the shapes of its approvals have changed.
     #[error(
         "codex {found} is newer than the tested {TESTED} and its approvals have changed ({}); \
          update codex-bridge or install codex {TESTED}", .drift.join("; ")
     )]
     Drifted {
-        /// What it is.
+        /// Its version.
         found: Version,
         /// What changed.
         drift: Vec<String>,
@@ -100,7 +100,7 @@ pub enum Error {
 }
 
 impl Connection {
-    /// Shakes hands over a fresh transport. On failure the transport is closed.
+    /// Performs the handshake over a new transport. On failure the transport is closed.
     pub async fn open(transport: Transport, handshake: Handshake) -> Result<Self, Error> {
         let peer = Peer::new(transport);
         match shake_hands(&peer, &handshake).await {
@@ -115,7 +115,7 @@ impl Connection {
         }
     }
 
-    /// The last lines of the server's stderr, redacted; empty when there is nothing behind the transport.
+    /// The last lines of the server's stderr, redacted; empty without a process behind the transport.
     pub async fn stderr_tail(&self, lines: usize) -> Vec<String> {
         match &self.backing {
             Some(backing) => backing.stderr_tail(lines).await,
@@ -123,12 +123,12 @@ impl Connection {
         }
     }
 
-    /// How the server's process ended, if it has and that is known.
+    /// How the server's process ended, if it has ended and that is known.
     pub async fn exit(&self) -> Option<String> {
         self.backing.as_ref()?.exit().await
     }
 
-    /// Whether the server's process is known to live. False also when there is no process to ask.
+    /// Whether the server's process is known to live; `false` without a process behind the transport.
     pub fn server_lives(&self) -> bool {
         self.backing.as_ref().is_some_and(|backing| backing.is_alive())
     }
@@ -156,7 +156,7 @@ async fn shake_hands(peer: &Peer, handshake: &Handshake) -> Result<Server, Error
 /// Older is refused; newer is a warning, unless the approvals have changed.
 async fn check_version(version: Option<Version>, handshake: &Handshake) -> Result<Option<String>, Error> {
     let Some(found) = version else {
-        return Ok(Some("the server did not tell its version".to_owned()));
+        return Ok(Some("the server did not report its version".to_owned()));
     };
     match found.support() {
         Support::Supported => Ok(None),

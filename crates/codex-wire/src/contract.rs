@@ -1,7 +1,7 @@
-//! What we rely on in Codex's protocol, by name, and a comparison with the schema of an installed Codex.
+//! The names in Codex's protocol that we rely on, and a comparison with the schema of an installed Codex.
 //!
-//! Two users: a test fails when the pinned Codex no longer keeps to it, and the handshake refuses a Codex that is
-//! newer than tested if its approvals have changed.
+//! It has two users. A test fails when the pinned Codex no longer has these names. The handshake refuses a Codex that
+//! is newer than tested if its approvals have changed.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::os::process::random_id;
-use crate::{call, event};
+use crate::{call, event, reason};
 
 mod reliance;
 
@@ -27,14 +27,14 @@ pub async fn generate_schema(binary: &Path, folder: &Path) -> Result<(), String>
     command
         .args(["app-server", "generate-json-schema", "--experimental", "--out"])
         .arg(folder)
-        // The schema depends on no configuration, and the user's must not be touched for it.
+        // The schema depends on no configuration, and the user's home must not be touched.
         .env("CODEX_HOME", folder)
         .stdin(Stdio::null())
         .kill_on_drop(true);
     let output = tokio::time::timeout(GENERATE_LIMIT, command.output())
         .await
         .map_err(|_| "codex did not write its schema in time".to_owned())?
-        .map_err(|error| format!("cannot run {}: {error}", binary.display()))?;
+        .map_err(|error| format!("cannot run {}: {}", binary.display(), reason(&error)))?;
     if output.status.success() {
         Ok(())
     } else {
@@ -42,7 +42,7 @@ pub async fn generate_schema(binary: &Path, folder: &Path) -> Result<(), String>
     }
 }
 
-/// Compares all that we rely on with the schema in `folder`. Each entry names what is gone or changed.
+/// Compares all names that we rely on with the schema in `folder`. Each entry names what is missing or changed.
 pub fn check(folder: &Path) -> Vec<String> {
     let mut broken = Vec::new();
     check_methods(folder, "ClientRequest.json", call::METHODS, &mut broken);
@@ -54,23 +54,23 @@ pub fn check(folder: &Path) -> Vec<String> {
     broken
 }
 
-/// What changed in the approvals of the Codex at `binary`. A schema that cannot be had counts as a change.
+/// What changed in the approvals of the Codex at `binary`. An error while reading the schema counts as a change.
 pub async fn drifted_approvals(binary: &Path) -> Vec<String> {
     let folder = match make_private_folder() {
         Ok(folder) => folder,
-        Err(error) => return vec![format!("no folder for codex's schema: {error}")],
+        Err(error) => return vec![format!("cannot create a folder for codex's schema: {}", reason(&error))],
     };
     let mut broken = Vec::new();
     match generate_schema(binary, &folder).await {
         Ok(()) => check_approvals(&folder, &mut broken),
         Err(error) => broken.push(error),
     }
-    // A left-over folder is litter, not a fault.
+    // If this fails, a temporary folder stays, which does no harm.
     std::fs::remove_dir_all(&folder).ok();
     broken
 }
 
-/// A new folder that nobody else can have prepared or can write to.
+/// A new private folder in the temporary directory.
 fn make_private_folder() -> std::io::Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("codex-bridge-schema-{}", random_id()?));
     DirBuilder::new().mode(0o700).create(&folder)?;
@@ -86,7 +86,7 @@ fn check_approvals(folder: &Path, broken: &mut Vec<String>) {
 }
 
 fn read(folder: &Path, file: &str) -> Result<Value, String> {
-    let text = std::fs::read(folder.join(file)).map_err(|error| format!("{file}: {error}"))?;
+    let text = std::fs::read(folder.join(file)).map_err(|error| format!("{file}: {}", reason(&error)))?;
     serde_json::from_slice(&text).map_err(|error| format!("{file}: {error}"))
 }
 
@@ -128,7 +128,7 @@ fn check_reliance(folder: &Path, reliance: &Reliance, broken: &mut Vec<String>) 
             broken.push(format!("{name}: no value {value}"));
         }
     }
-    // A field that has become required, and that we do not send, breaks what we send.
+    // A new required field that we do not send breaks our calls.
     if reliance.sent {
         let required = part.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let missing =

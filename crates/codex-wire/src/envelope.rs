@@ -1,5 +1,5 @@
-//! The outside of one line: what kind of message, for which thread and turn. Parsed once, borrowed from the
-//! line, for every message; the inside is parsed only when someone wants it.
+//! The outer part of one line: the kind of the message, its thread and its turn. It is parsed once for every message
+//! and borrows from the line. The parameters are parsed only on demand.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -28,7 +28,7 @@ pub struct Envelope<'a> {
     pub method: Option<Cow<'a, str>>,
     /// The id of a request or reply, as it came.
     pub id: Option<RequestId>,
-    /// Whose message it is.
+    /// The thread and the turn.
     pub route: Route<'a>,
     /// A reply's result, unparsed.
     pub result: Option<&'a RawValue>,
@@ -36,7 +36,7 @@ pub struct Envelope<'a> {
     pub error: Option<RpcError>,
 }
 
-/// Whose message it is: the ids found in `params`, wherever the method keeps them.
+/// The thread and the turn of a message: the ids in `params`, under any of the keys that methods use.
 #[derive(Debug, Default)]
 pub struct Route<'a> {
     /// `threadId`, or `conversationId` of the legacy methods, or the id of a `thread` member.
@@ -64,7 +64,7 @@ impl<'a> Envelope<'a> {
         serde_json::from_str(line)
     }
 
-    /// What it is, if it is anything that the protocol knows.
+    /// The kind, if it is a message of the protocol.
     pub fn kind(&self) -> Option<Kind> {
         match (&self.method, &self.id) {
             (Some(_), Some(_)) => Some(Kind::Request),
@@ -80,7 +80,7 @@ impl<'a> Envelope<'a> {
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// An id: a text, or the `id` of a nested `turn` or `thread`. Anything else is none.
+/// An id: a text, or the `id` of a nested `turn` or `thread`. Any other value is `None`.
 struct IdOf<'a>(Option<Cow<'a, str>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
@@ -116,13 +116,13 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
     }
 }
 
-/// An error of an odd shape still fails its call: silence would leave the caller waiting.
+/// An error of an unknown shape still fails its call; otherwise the caller would wait for ever.
 fn read_error(raw: &RawValue) -> RpcError {
     let odd = |_| RpcError { code: 0, message: raw.get().to_owned(), data: None };
     serde_json::from_str(raw.get()).unwrap_or_else(odd)
 }
 
-/// Implements the visits that let a borrowed reader skip what is of no use to it.
+/// Implements the visitor methods that skip values of other types.
 macro_rules! skip_scalars_and_lists {
     ($empty:expr) => {
         fn visit_unit<E>(self) -> Result<Self::Value, E> {

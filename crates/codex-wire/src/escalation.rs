@@ -1,11 +1,11 @@
-//! Whether a command asks to leave the sandbox, as the model's own call tells it.
+//! Whether a command asks to leave the sandbox, according to the model's own tool call.
 //!
-//! The request for approval does not say so: under the policy `untrusted`, codex 0.166 sends the same request for a plain
-//! and for an escalated command. The call stands in the rollout file of its thread by the time the request comes: at the
-//! start, after a resume on a new host, in a fork, and for a sub-agent in the rollout of its own thread. In code mode the
-//! call stands nowhere. A call that is not found counts as an escalation.
+//! The request for approval does not contain this: under the policy `untrusted`, codex 0.166 sends the same request for
+//! a plain and for an escalated command. But the call is in the rollout file of its thread by the time the request
+//! comes: at the start, after a resume on a new host and in a fork. The call of a sub-agent is in the rollout of its
+//! own thread. In code mode the call is not recorded. A call that is not found counts as an escalation.
 //!
-//! Reads files and blocks. When to look again, and what an escalation means for a decision, is not known here.
+//! Reads files and blocks. Knows neither when to try again nor what an escalation means for a decision.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,11 +14,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// How much of the end of a rollout is read: more and more, until the beginning of the turn is in it. A turn that is longer than
-/// the last of these is not read.
+/// How many bytes at the end of a rollout are read: each in turn, until the beginning of the turn is found. A longer
+/// turn is not read.
 const WINDOWS: [u64; 3] = [256 * 1024, 4 * 1024 * 1024, 32 * 1024 * 1024];
 
-/// Whether a request asks for more than the sandbox gives.
+/// Whether a request asks for more than the sandbox allows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Escalation {
@@ -27,7 +27,7 @@ pub enum Escalation {
     None,
     /// It does.
     Asked,
-    /// That could not be told: it counts as if it did.
+    /// Unknown; treated as if it did.
     Unknown,
 }
 
@@ -40,7 +40,7 @@ impl Escalation {
         self != Self::None
     }
 
-    /// What the pending call with this id asks for, by the last turn in the rollout of its thread.
+    /// Whether the pending call with this id asks to leave the sandbox, by the last turn in the rollout of its thread.
     pub fn of_call(rollout: &Path, call_id: &str) -> Self {
         if call_id.is_empty() {
             return Self::Unknown;
@@ -84,8 +84,8 @@ fn read_end(rollout: &Path, bytes: u64) -> io::Result<End> {
     Ok(End { text: lines, is_whole: false })
 }
 
-/// The lines behind the one with which the last turn began. Codex alone writes such a line: what a model says stands inside of
-/// others.
+/// The lines after the line with which the last turn began. Only Codex writes such a line: the text of a model is
+/// inside of other lines.
 fn last_turn(lines: &str) -> Option<&str> {
     let is_beginning = |line: &str| {
         line.contains("task_started")
@@ -102,8 +102,8 @@ fn last_turn(lines: &str) -> Option<&str> {
     None
 }
 
-/// What the one call of a turn asks for that has this id. A provider chooses the ids: where one stands twice, be it with an
-/// output, it cannot be told which call is meant.
+/// Whether the call with this id asks to leave the sandbox. The provider chooses the ids: if an id occurs twice, also
+/// in an output, it is unknown which call is meant.
 fn in_turn(lines: &str, call_id: &str) -> Escalation {
     let with_id = lines.lines().filter(|line| line.contains(call_id)).filter_map(|line| {
         let line: Value = serde_json::from_str(line).ok()?;
@@ -116,19 +116,19 @@ fn in_turn(lines: &str, call_id: &str) -> Escalation {
     }
 }
 
-/// Whether a call runs a command by the tool whose arguments we know.
+/// Whether a call runs a command through the tool whose arguments are known here.
 fn is_command(call: &Value) -> bool {
     call["type"] == "function_call" && call["name"] == "exec_command"
 }
 
-/// What the arguments of a call ask for.
+/// Whether the arguments of a call ask to leave the sandbox.
 fn wish(arguments: &Value) -> Escalation {
     let arguments = arguments.as_str().and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
     let Some(arguments) = arguments else { return Escalation::Unknown };
     let said = |key: &str| arguments.get(key).filter(|value| !value.is_null());
     let stays = said("sandbox_permissions").is_none_or(|wish| wish == "use_default")
         && said("additional_permissions").is_none()
-        // Older ones said it so.
+        // The key of older versions.
         && said("with_escalated_permissions").is_none_or(|wish| *wish == Value::Bool(false));
     if stays { Escalation::None } else { Escalation::Asked }
 }

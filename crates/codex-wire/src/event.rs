@@ -25,7 +25,7 @@ pub enum Event {
     },
     /// A turn became active. Interrupts are refused before this (codex 0.166).
     TurnStarted(Turn),
-    /// A turn ended. The only proof of it.
+    /// A turn ended. Only this proves the end of a turn.
     TurnCompleted(Turn),
     /// An item began.
     ItemStarted(Item),
@@ -33,8 +33,8 @@ pub enum Event {
     ItemCompleted(Item),
     /// A piece of an item that is being written.
     Delta(Delta),
-    /// Something was typed into a running command, or it was only looked at: then the text is empty. codex 0.166 asks
-    /// nobody before it does that to a command in the sandbox.
+    /// Text was typed into a running command. The text is empty if the model only read the output. codex 0.166 does not
+    /// ask before it types into a command in the sandbox.
     TerminalInput {
         /// The command's item.
         item_id: String,
@@ -49,7 +49,7 @@ pub enum Event {
     RequestResolved(RequestId),
     /// The model or its connection failed.
     Error {
-        /// What.
+        /// The error.
         error: TurnError,
         /// Whether Codex tries again by itself.
         will_retry: bool,
@@ -67,9 +67,9 @@ pub enum Event {
 /// A piece of text of an item that is being written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delta {
-    /// Of which item.
+    /// The item.
     pub item_id: String,
-    /// Of which kind.
+    /// The kind of text.
     pub kind: DeltaKind,
     /// The piece; never empty.
     pub text: String,

@@ -1,13 +1,13 @@
-//! Hosts: one `codex app-server` each, under a keeper of ours, on a unix socket, outliving the program that started it.
+//! Hosts. Each host is one `codex app-server` under a keeper process of ours. It listens on a unix socket and outlives
+//! the program that started it.
 //!
-//! A host lives in a directory of its own. What is written there ([`Record`]) together with what the machine says about
-//! the processes named in it is all that is needed to find it again, so a [`Host`] is a plain value: any number of
-//! programs may hold one. Nothing here knows Codex's messages; the connection on top of [`Host::connect_stream`] does.
+//! A host has a directory of its own. To find a host again, the [`Record`] in that directory and the state of the
+//! processes that it names are enough. So a [`Host`] is a plain value: any number of programs may hold one. Nothing
+//! here knows Codex's messages; the connection on top of [`Host::connect_stream`] does.
 //!
-//! Sessions, adoption of orphans and the pid of a socket's peer are used throughout: [`crate::os`] has them.
+//! Process sessions, the adoption of orphans and the pid of a socket's peer come from [`crate::os`].
 
 pub mod boot_lock;
-mod ending;
 pub mod environment;
 mod find;
 pub mod holder;
@@ -41,8 +41,8 @@ pub use reach::Reach;
 pub use record::{Exit, Record};
 pub use stop::{Stop, sweep, sweep_unfinished};
 
-use crate::Epoch;
 use crate::os::process;
+use crate::{Epoch, reason};
 use record::{Files, SOCKET_PATH_MAX_BYTES, read_json};
 
 /// Lines of stderr that an error shows.
@@ -57,11 +57,11 @@ pub enum Error {
         /// The path that was asked for.
         path: PathBuf,
     },
-    /// Neither a home for Codex was given nor can its default be told without HOME.
-    #[error("no CODEX_HOME was given and HOME is not set")]
+    /// No CODEX_HOME was given, and the default is unknown without HOME.
+    #[error("no home for Codex: set CODEX_HOME or HOME")]
     NoHome,
-    /// A directory that others can look into is no place for a host.
-    #[error("{} must belong to you and be closed to others (mode 0700)", dir.display())]
+    /// Other users can read the directory.
+    #[error("{} must belong to you and have mode 0700: other users could read the prompts of its host", dir.display())]
     DirNotPrivate {
         /// The directory.
         dir: PathBuf,
@@ -71,29 +71,29 @@ pub enum Error {
     Occupied {
         /// The directory.
         dir: PathBuf,
-        /// Who is there.
+        /// The host that runs there.
         id: String,
     },
-    /// The start was given up by those who wanted it.
-    #[error("the start of codex was given up")]
+    /// The start was cancelled.
+    #[error("the start of codex was cancelled")]
     GivenUp,
-    /// The start that several waited for failed.
+    /// A start that several callers waited for failed.
     #[error(transparent)]
     Boot(Arc<Error>),
-    /// Others were starting Codex on the same home all the while.
+    /// Other programs kept starting Codex on the same home.
     #[error(transparent)]
     BootLock(#[from] boot_lock::Error),
     /// A file or a process could not be made or read.
-    #[error("{what} {}: {source}", path.display())]
+    #[error("{what} {}: {}", path.display(), reason(source))]
     Io {
-        /// What we were about to do.
+        /// What failed: `cannot write`.
         what: &'static str,
-        /// With what.
+        /// The file or directory.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// It ended before it answered.
+    /// Codex ended before it accepted a connection.
     #[error("codex did not start: {cause}{}", shown_tail(stderr_tail))]
     EndedAtStart {
         /// How it ended.
@@ -101,7 +101,7 @@ pub enum Error {
         /// The end of its stderr, redacted.
         stderr_tail: Vec<String>,
     },
-    /// It did not answer in time. It has been ended.
+    /// Codex did not accept a connection in time, and was ended.
     #[error("codex did not answer on its socket within {waited_ms} ms{}", shown_tail(stderr_tail))]
     NotReady {
         /// How long we waited.
@@ -109,40 +109,40 @@ pub enum Error {
         /// The end of its stderr, redacted.
         stderr_tail: Vec<String>,
     },
-    /// The host's codex does not run any more.
-    #[error("host {id} does not run any more")]
+    /// The host's codex no longer runs.
+    #[error("host {id} no longer runs")]
     Gone {
         /// The host.
         id: String,
     },
-    /// Somebody else listens on the socket.
+    /// Another process listens on the socket.
     #[error("the socket of host {id} belongs to process {}, not to codex ({expected})", found.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()))]
     WrongPeer {
         /// The host.
         id: String,
         /// Codex's process.
         expected: u32,
-        /// Whose socket it is.
+        /// The process that listens.
         found: Option<i32>,
     },
-    /// The launcher could not do it.
+    /// The launcher refused or failed.
     #[error("the launcher of hosts: {message}")]
     Launcher {
-        /// In its own words.
+        /// The launcher's message.
         message: String,
     },
-    /// Processes of the host survived everything.
-    #[error("could not end all of host {id}: orphaned: {}", list(pids))]
+    /// Processes of the host survived SIGKILL.
+    #[error("host {id} left processes that could not be ended (orphaned): {}; end them by hand", list(pids))]
     Orphaned {
         /// The host.
         id: String,
-        /// Who still runs.
+        /// The processes that still run.
         pids: Vec<u32>,
     },
 }
 
 fn shown_tail(lines: &[String]) -> String {
-    if lines.is_empty() { String::new() } else { format!("; its last words:\n{}", lines.join("\n")) }
+    if lines.is_empty() { String::new() } else { format!("; the end of its stderr:\n{}", lines.join("\n")) }
 }
 
 fn list(pids: &[u32]) -> String {
@@ -154,7 +154,7 @@ fn io_error(what: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::Io { what, path: path.clone(), source }
 }
 
-/// Runs what waits for processes and files away from the asynchronous threads.
+/// Runs blocking work outside of the asynchronous threads.
 async fn in_thread<T: Send + 'static>(
     what: &'static str,
     path: &Path,
@@ -164,7 +164,7 @@ async fn in_thread<T: Send + 'static>(
     ended.unwrap_or_else(|stopped| Err(io_error(what, path)(stopped.into())))
 }
 
-/// One host that was started or found.
+/// A host that was started or found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     dir: PathBuf,
@@ -173,13 +173,13 @@ pub struct Host {
 }
 
 impl Host {
-    /// One that runs as our own user.
-    fn of_ours(dir: &Path, record: Arc<Record>) -> Host {
+    /// A host that runs as our own user.
+    fn local(dir: &Path, record: Arc<Record>) -> Host {
         Host { dir: dir.to_owned(), record, reach: Reach::Own }
     }
 
-    /// Starts a host and waits until its codex answers. Whoever drops the future before that may leave a host behind,
-    /// to be found in its directory.
+    /// Starts a host and waits until its codex accepts a connection. Dropping the future earlier may leave a running
+    /// host, which [`find`] finds in its directory.
     pub async fn launch(launch: &Launch) -> Result<Host, Error> {
         launch::launch(launch).await
     }
@@ -189,38 +189,38 @@ impl Host {
         &self.record.id
     }
 
-    /// This life of the host.
+    /// The epoch: one start of this host.
     pub fn epoch(&self) -> &Epoch {
         &self.record.epoch
     }
 
-    /// All that is written about it.
+    /// The record in the host's directory.
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// Where it is written.
+    /// The host's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// How it is reached.
+    /// How the host is reached.
     pub fn reach(&self) -> &Reach {
         &self.reach
     }
 
-    /// Whether its codex runs.
+    /// Whether codex runs.
     pub fn is_alive(&self) -> bool {
         find::is_this_boot(&self.record) && self.record.codex.is_alive()
     }
 
-    /// Whether its keeper runs. Without one, Codex works on, but what it leaves behind cannot be told from anybody else's
+    /// Whether the keeper runs. Without a keeper Codex goes on, but its orphans can no longer be told from unrelated
     /// processes: [`pool::Pool`] ends such a host at once.
     pub fn has_keeper(&self) -> bool {
         find::is_this_boot(&self.record) && self.record.keeper.is_alive()
     }
 
-    /// How codex ended, as its keeper saw it. `None` while it runs, or when no keeper was there to see.
+    /// How codex ended, as recorded by the keeper. `None` while codex runs, or when its keeper was killed.
     pub async fn exit(&self) -> Option<Exit> {
         if self.is_alive() {
             return None;
@@ -257,7 +257,7 @@ impl Host {
         )
     }
 
-    /// Opens a connection to codex, and to nobody else: the process on the other side is checked.
+    /// Opens a connection to codex. The process at the other end is checked to be the codex of this host.
     pub async fn connect_stream(&self) -> Result<UnixStream, Error> {
         let failed = io_error("cannot connect to", &self.record.socket);
         if !self.is_alive() {
@@ -271,10 +271,12 @@ impl Host {
         Ok(stream)
     }
 
-    /// Whether codex, run by this user, is at the other end.
+    /// Checks that the process at the other end is codex, run by `user`.
     fn check_peer(&self, stream: &UnixStream, user: u32) -> Result<(), Error> {
         let expected = self.record.codex.pid;
-        let peer = stream.peer_cred().map_err(io_error("cannot tell who listens on", &self.record.socket))?;
+        let peer = stream
+            .peer_cred()
+            .map_err(io_error("cannot find out which process listens on", &self.record.socket))?;
         let found = peer.pid();
         if peer.uid() != user || found.and_then(|pid| u32::try_from(pid).ok()) != Some(expected) {
             return Err(Error::WrongPeer { id: self.record.id.clone(), expected, found });
@@ -282,23 +284,24 @@ impl Host {
         Ok(())
     }
 
-    /// Whether codex takes a connection in time.
+    /// Whether codex accepts a connection within `limit`.
     pub async fn is_healthy(&self, limit: Duration) -> bool {
         matches!(timeout(limit, self.answers()).await, Ok(Ok(())))
     }
 
-    /// Comes back once codex itself, and not only the kernel on its behalf, has taken a connection. codex 0.166: a
-    /// socket knows no `/healthz`, it takes WebSocket handshakes alone.
+    /// Returns when codex itself has accepted a connection, and not only the kernel for it. codex 0.166 serves no
+    /// `/healthz` on a socket, only WebSocket handshakes.
     async fn answers(&self) -> Result<(), Error> {
         let stream = self.connect_stream().await?;
-        let refused = |error| io_error("no WebSocket on", &self.record.socket)(io::Error::other(error));
+        let refused =
+            |error| io_error("no WebSocket handshake on", &self.record.socket)(io::Error::other(error));
         let (mut socket, _) = client_async("ws://localhost/", stream).await.map_err(refused)?;
-        // A courtesy; that it answered is all we wanted.
+        // The handshake was the proof; an error at the close changes nothing.
         socket.close(None).await.ok();
         Ok(())
     }
 
-    /// Ends codex, the keeper and every process below them. Says who could not be ended.
+    /// Ends codex, the keeper and every process below them. The error names processes that could not be ended.
     pub async fn stop(&self, how: Stop) -> Result<(), Error> {
         match &self.reach {
             Reach::Own => stop::stop(self, how).await,

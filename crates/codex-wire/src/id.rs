@@ -42,7 +42,7 @@ impl From<i64> for RequestId {
     }
 }
 
-/// Declares an id: a text with a type of its own, so that it is never taken for another kind of id.
+/// Declares an id: a text with a type of its own, so that it cannot be confused with another kind of id.
 #[macro_export]
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -81,6 +81,7 @@ text_id!(
     TurnId
 );
 text_id!(
-    /// One start of a host process. Request ids begin again at 0 with each, so no decision may cross epochs.
+    /// One start of a host process. Request ids begin again at 0 with each start, so a decision is valid in one epoch
+    /// only.
     Epoch
 );

@@ -1,7 +1,7 @@
 //! The things a turn is made of: messages, commands, file changes, tool calls, typed.
 //!
-//! Reading never fails. What this version of us does not know, or cannot read, is [`Item::Other`] with its JSON
-//! as it came. What an item means for a turn or a person is not known here.
+//! Reading never fails. An item that this version does not know or cannot read is [`Item::Other`] with its original
+//! JSON. What an item means for a turn or a person is not known here.
 
 mod change;
 mod open_enum;
@@ -19,21 +19,21 @@ use crate::id::ThreadId;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Item {
-    /// The model speaks.
+    /// A message of the model.
     AgentMessage(AgentMessage),
-    /// The model thinks.
+    /// Reasoning of the model.
     Reasoning(Reasoning),
-    /// A command runs.
+    /// A command.
     CommandExecution(CommandExecution),
-    /// Files change.
+    /// A change of files.
     FileChange(FileChange),
-    /// A tool of an MCP server is called.
+    /// A call of an MCP server's tool.
     McpToolCall(McpToolCall),
-    /// A tool that the client offered is called.
+    /// A call of a tool that the client offered.
     DynamicToolCall(DynamicToolCall),
-    /// A person, or a program for one, speaks.
+    /// A message to the model, from a person or a program.
     UserMessage(UserMessage),
-    /// The provider searches the web.
+    /// A web search of the provider.
     WebSearch(WebSearch),
     /// A proposed plan.
     Plan(Plan),
@@ -234,7 +234,7 @@ pub struct ContextCompaction {
     pub id: Option<String>,
 }
 
-/// An item that we pass on without understanding it.
+/// An item that is passed on uninterpreted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OtherItem {
     /// The item, if it said so.
@@ -251,9 +251,9 @@ pub(crate) const SUB_AGENT_CALL: &str = "collabAgentToolCall";
 open_enum! {
     /// What kind of text an agent message is.
     pub enum Phase {
-        /// Said on the way; more follows.
+        /// A message on the way; more follows.
         Commentary = "commentary",
-        /// A part of the answer that stands; more may follow.
+        /// A finished part of the answer; more may follow.
         PartialAnswer = "partial_answer",
         /// The answer of the turn.
         FinalAnswer = "final_answer",
@@ -327,7 +327,7 @@ impl Item {
         Self::Other(OtherItem { id, type_name: type_name.to_owned(), raw })
     }
 
-    /// The item's id. An empty one is none.
+    /// The item's id, unless it is empty.
     pub fn id(&self) -> Option<&str> {
         let id = match self {
             Self::AgentMessage(it) => &it.id,
@@ -345,7 +345,7 @@ impl Item {
         id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// The threads of sub-agents that this item has started. codex 0.166 tells of them in no other way.
+    /// The threads of sub-agents that this item has started. codex 0.166 reports them nowhere else.
     pub fn started_agents(&self) -> Vec<ThreadId> {
         let Self::Other(OtherItem { type_name, raw, .. }) = self else { return Vec::new() };
         if type_name != SUB_AGENT_CALL || raw["tool"] != "spawnAgent" {
@@ -407,7 +407,7 @@ impl<'de> Deserialize<'de> for Item {
     }
 }
 
-/// Codex writes `null` for what it does not know yet, also where a default would do.
+/// Reads `null` as the default: Codex writes `null` for values that it does not know yet.
 fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

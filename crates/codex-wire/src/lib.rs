@@ -1,15 +1,15 @@
 //! The Codex app-server protocol: the only crate that knows Codex's JSON.
 //!
 //! - [`envelope`], [`event`], [`item`], [`request`], [`answer`], [`call`], [`thread`]: messages.
-//! - [`peer`]: one connection; [`connection`]: one that has shaken hands; [`transport`]: ways to reach a server.
-//! - [`host`]: a Codex process that outlives us.
-//! - [`confinement`]: what keeps a thread within bounds; [`codex_home`] and [`user_config`]: what a home of
-//!   Codex and the user's own `config.toml` in it say.
+//! - [`peer`]: one connection; [`connection`]: its handshake; [`transport`]: ways to reach a server.
+//! - [`host`]: a Codex process that outlives the program.
+//! - [`confinement`]: the bounds of a thread; [`codex_home`] and [`user_config`]: the user's own `config.toml` and
+//!   login in a CODEX_HOME.
 //! - [`escalation`]: whether a command asks to leave the sandbox, by the rollout of its thread.
 //! - [`contract`]: what we rely on, compared with the schema of an installed Codex.
 //!
-//! It decides nothing about turns or approvals: that is `codex-session`. An unknown method, field or value is
-//! kept and passed on, never an error.
+//! It decides nothing about turns or approvals; `codex-session` does. An unknown method, field or value is kept and
+//! passed on, never an error.
 
 pub mod answer;
 pub mod backing;
@@ -18,6 +18,7 @@ pub mod codex_home;
 pub mod confinement;
 pub mod connection;
 pub mod contract;
+mod end_processes;
 pub mod envelope;
 pub mod escalation;
 pub mod event;
@@ -31,4 +32,5 @@ pub mod thread;
 pub mod transport;
 pub mod user_config;
 
+pub use codex_binary::reason;
 pub use id::{Epoch, RequestId, ThreadId, TurnId};

@@ -1,7 +1,7 @@
 //! What only Linux has: the one place that reads `/proc` and makes system calls which other systems lack.
 //!
 //! Another system needs the functions of these modules, with the same promises, and nothing else of this workspace changes.
-//! What they promise that macOS cannot give in the same way stands in ARCHITECTURE.md.
+//! ARCHITECTURE.md lists what is missing for macOS.
 
 pub mod file;
 pub mod peer;

@@ -1,14 +1,13 @@
 //! One connection: calls and their replies, requests and notifications, in one ordered stream.
 //!
-//! The wire is not JSON-RPC 2.0 (no `jsonrpc` member) and both sides call each other, so this is ours.
-//! The peer knows ids, deadlines and routes; what a message means for a turn is not its business.
+//! The wire is not JSON-RPC 2.0 (no `jsonrpc` member) and both sides call each other, so no library fits. The peer
+//! knows ids, deadlines and routes, not what a message means for a turn.
 //!
 //! Rules that hold here:
 //! - A message reaches the inbox of its thread in the order in which it came, replies of [`Peer::post`] included.
-//! - Every queue is bounded in messages; the notifications in all inboxes share a budget in bytes. An inbox whose
-//!   owner does not read stops the reader, so the owner of an inbox must never wait for a call of the same connection:
-//!   it posts.
-//! - The end of the connection, whichever way, fails every pending call at once and says why.
+//! - Every queue is bounded in messages; the notifications in all inboxes share a budget in bytes. A full inbox blocks
+//!   the reader, so the owner of an inbox must never wait for a call on the same connection: it posts.
+//! - The end of the connection fails every pending call at once, with the reason.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -32,48 +31,48 @@ use crate::transport::{Error as TransportError, Transport};
 
 mod pump;
 
-/// codex 0.166 leaves calls unanswered when hundreds are in flight, and begins to refuse at 256.
+/// Most calls in flight. codex 0.166 leaves calls unanswered when hundreds are in flight, and refuses from 256 on.
 const CALLS_IN_FLIGHT: usize = 64;
-/// Messages that wait to be written.
+/// Most messages that wait to be written.
 const OUTGOING_MESSAGES: usize = 256;
-/// Messages that wait in one inbox.
+/// Most messages that wait in one inbox.
 pub const INBOX_MESSAGES: usize = 1024;
-/// Bytes that wait in all inboxes of a connection together.
+/// Most bytes that wait in all inboxes of a connection together.
 const INBOUND_BYTES: usize = 128 * 1024 * 1024;
-/// The server is overloaded: try again later.
+/// Codex's error code for an overloaded server.
 const OVERLOADED: i64 = -32001;
 /// Tries of a call that meets an overloaded server.
 const OVERLOAD_TRIES: u32 = 6;
-/// The first pause between those tries; it doubles.
+/// The first pause between these tries; it doubles.
 const OVERLOAD_PAUSE: Duration = Duration::from_millis(50);
-/// Stray lines that are kept for diagnosis, and how much of each.
+/// Lines that are no messages: how many are kept for diagnosis, and how much of each.
 const STRAY_LINES: usize = 16;
 const STRAY_LINE_CHARS: usize = 200;
-/// Notifications that are kept for threads that are being opened.
+/// Most notifications that are kept for threads that are being opened.
 const EARLY_NOTIFICATIONS: usize = 64;
 
-/// A connection to an app-server. Cheap to clone; the connection ends when [`Peer::close`] is called, or when
-/// the server goes.
+/// A connection to an app-server. Cheap to clone. The connection ends when [`Peer::close`] is called or the server
+/// closes it.
 #[derive(Clone)]
 pub struct Peer {
     shared: Arc<Shared>,
 }
 
-/// What an inbox gets.
+/// A message in an inbox.
 #[derive(Debug)]
 pub enum Delivery {
-    /// A notification of this thread, of a sub-agent's thread below it, or of no thread at all.
+    /// A notification for this thread, for the thread of one of its sub-agents, or for no particular thread.
     Notification(Notification),
-    /// A request of this thread or of one below it.
+    /// A request of this thread or of one of its sub-agents.
     Request(Box<IncomingRequest>),
     /// The reply to a posted call.
     Reply {
-        /// What the poster called it.
+        /// The token that was passed to [`Peer::post`].
         token: u64,
-        /// What came of it.
+        /// The reply, or the error.
         result: Result<Box<RawValue>, CallError>,
     },
-    /// The connection ended. Nothing follows, and an inbox is told once, however many threads it is of.
+    /// The connection ended. Nothing follows. An inbox of several threads gets this once.
     Closed(Closed),
 }
 
@@ -82,12 +81,12 @@ pub enum Delivery {
 pub struct Notification {
     /// The method.
     pub method: Box<str>,
-    /// Whose it is, if anyone's.
+    /// The thread, if the notification names one.
     pub thread_id: Option<ThreadId>,
-    /// Which turn's, if any's.
+    /// The turn, if the notification names one.
     pub turn_id: Option<TurnId>,
     line: Bytes,
-    /// Its share of what may wait in all inboxes together; copies for several threads share it, as they do the line.
+    /// Its share of the byte budget of all inboxes. Copies for several threads share it, as they share the line.
     _budget: Option<Arc<OwnedSemaphorePermit>>,
 }
 
@@ -114,15 +113,15 @@ pub enum CallError {
         /// Its limit.
         after: Duration,
     },
-    /// The connection ended first. The call may have taken effect.
+    /// The connection ended before the reply. The call may have taken effect.
     #[error("connection lost: {0}")]
     Closed(#[from] Closed),
-    /// The reply was not what the method promises.
+    /// The reply does not have the shape that the method promises.
     #[error("unreadable reply to {method}: {message}")]
     Unreadable {
         /// The call.
         method: &'static str,
-        /// What was wrong.
+        /// What is wrong with it.
         message: String,
     },
 }
@@ -143,7 +142,7 @@ pub enum Closed {
 
 /// The receiving end of a thread's messages.
 pub type Inbox = mpsc::Receiver<Delivery>;
-/// The sending end, by which a peer is told where to deliver.
+/// The sending end of an inbox, which is handed to the peer.
 pub type InboxSender = mpsc::Sender<Delivery>;
 
 /// A bounded inbox.
@@ -165,9 +164,10 @@ struct Shared {
 struct State {
     pending: HashMap<i64, Pending>,
     threads: HashMap<ThreadId, InboxSender>,
-    /// Threads of sub-agents, to the thread that they answer to.
+    /// Maps threads of sub-agents to the thread that started them.
     parents: HashMap<ThreadId, ThreadId>,
-    /// What came for threads that nobody has, while one is being opened: it may be of that one.
+    /// Notifications for threads without an inbox that came while a thread is being opened. They may belong to that
+    /// thread.
     early: Vec<Notification>,
     stray: VecDeque<String>,
     stray_count: u64,
@@ -179,7 +179,7 @@ struct Pending {
     /// Kept for another try.
     params: Box<RawValue>,
     reply_to: ReplyTo,
-    /// The inbox of the thread that the reply opens.
+    /// The inbox for the thread that the reply opens, if it opens one.
     opens: Option<InboxSender>,
     deadline: Instant,
     limit: Duration,
@@ -212,7 +212,7 @@ impl Drop for AbortOnDrop {
 }
 
 impl Peer {
-    /// Takes a transport into service: two tasks read and write it from now on.
+    /// Starts a connection: two tasks read and write the transport from now on.
     pub fn new(transport: Transport) -> Self {
         let (outgoing, queue) = mpsc::channel(OUTGOING_MESSAGES);
         let (closed, _) = watch::channel(None);
@@ -230,15 +230,15 @@ impl Peer {
         Self { shared }
     }
 
-    /// Calls and waits for the reply. Not for owners of an inbox: they [`Peer::post`].
+    /// Calls and waits for the reply. The owner of an inbox uses [`Peer::post`] instead.
     pub async fn call<C: Call>(&self, call: &C, limit: Duration) -> Result<C::Reply, CallError> {
         let (reply_to, reply) = oneshot::channel();
         self.send_call(call, limit, ReplyTo::Caller(reply_to), None).await?;
         read_reply::<C>(&receive(reply).await?)
     }
 
-    /// Calls `thread/start`, `thread/resume` or `thread/fork`. All that comes for the thread after the reply goes
-    /// to `inbox`, without a gap.
+    /// Calls `thread/start`, `thread/resume` or `thread/fork`. All later messages for the thread go to `inbox`, without
+    /// a gap.
     pub async fn open_thread<C>(
         &self,
         call: &C,
@@ -253,7 +253,7 @@ impl Peer {
         read_reply::<C>(&receive(reply).await?)
     }
 
-    /// Calls; the reply comes to `inbox` as [`Delivery::Reply`], in order with everything else.
+    /// Calls without waiting. The reply comes to `inbox` as [`Delivery::Reply`], in order with the other messages.
     pub async fn post<C: Call>(
         &self,
         call: &C,
@@ -274,18 +274,18 @@ impl Peer {
         self.shared.write(Bytes::from(json!({ "method": method }).to_string())).await
     }
 
-    /// From now on, what comes for `thread` goes to `inbox`. Done before `thread/resume` on a live host, whose
-    /// replayed requests may overtake the reply.
+    /// Sends messages for `thread` to `inbox` from now on. Call it before `thread/resume` on a live host: requests that
+    /// the host repeats may come before the reply.
     pub fn route(&self, thread: ThreadId, inbox: InboxSender) {
         let mut state = self.shared.state();
         match self.closed() {
-            // Everyone else has been told. A full inbox belongs to someone who has more to read than this.
+            // The other inboxes have got this already. A full inbox loses it: its owner has other messages to read.
             Some(reason) => drop(inbox.try_send(Delivery::Closed(reason))),
             None => drop(state.threads.insert(thread, inbox)),
         }
     }
 
-    /// Nothing more for this thread.
+    /// Stops the delivery of messages for this thread.
     pub fn unroute(&self, thread: &ThreadId) {
         let mut state = self.shared.state();
         state.threads.remove(thread);
@@ -296,7 +296,7 @@ impl Peer {
         }
     }
 
-    /// Ends the connection. Every pending call fails at once; a stdio server leaves.
+    /// Ends the connection. Every pending call fails at once, and a server on stdio exits.
     pub fn close(&self) {
         self.shared.close(Closed::ByUs);
     }
@@ -311,7 +311,7 @@ impl Peer {
         self.shared.wait_closed().await
     }
 
-    /// Lines that were no message: how many, and the last few, cut and redacted.
+    /// Lines that were no messages: how many, and the last few, cut and redacted.
     pub fn stray_lines(&self) -> (u64, Vec<String>) {
         let state = self.shared.state();
         (state.stray_count, state.stray.iter().cloned().collect())
@@ -358,7 +358,7 @@ pub fn read_reply<C: Call>(result: &RawValue) -> Result<C::Reply, CallError> {
 }
 
 impl Notification {
-    /// What happened, parsed now.
+    /// Parses the event.
     pub fn event(&self) -> Event {
         Event::parse_line(&self.method, &self.line)
     }
@@ -374,7 +374,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a line. Waits while the queue is full, but not beyond the end of the connection.
+    /// Queues a line. Waits while the queue is full and the connection lasts.
     async fn write(&self, line: Bytes) -> Result<(), Closed> {
         tokio::select! {
             biased;
@@ -413,7 +413,7 @@ impl Shared {
             Ok(Err(closed)) => CallError::Closed(closed),
             Err(_) => timed_out,
         };
-        // Whoever takes the call off the list tells what came of it, once.
+        // Only the task that removes the call from the list reports its outcome.
         self.state().pending.remove(&id).map_or(Ok(()), |_| Err(error))
     }
 
@@ -421,7 +421,7 @@ impl Shared {
     fn register(self: &Arc<Self>, state: &mut State, mut pending: Pending) -> (i64, Bytes) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let line = CallLine { id, method: pending.method, params: &pending.params };
-        // Text, a number and JSON that stands: this cannot fail.
+        // Serialising text, a number and valid JSON cannot fail.
         let line = Bytes::from(serde_json::to_vec(&line).unwrap_or_default());
         pending.timer = self.start_timer(id, pending.deadline);
         state.pending.insert(id, pending);
@@ -457,10 +457,10 @@ impl Shared {
 }
 
 impl State {
-    /// The inbox of a thread, or of the nearest thread above it that has one.
+    /// The inbox of a thread, or of the nearest parent thread that has one.
     fn inbox_of(&self, thread: &ThreadId) -> Option<&InboxSender> {
         let mut thread = thread;
-        // Bounded: a chain longer than the map has a loop.
+        // A chain that is longer than the map has a loop.
         for _ in 0..=self.parents.len() {
             if let Some(inbox) = self.threads.get(thread) {
                 return Some(inbox);
@@ -475,7 +475,7 @@ impl State {
         self.pending.values().any(|call| call.opens.is_some())
     }
 
-    /// A thread has its inbox from now on. Gives what came for it before.
+    /// Gives a thread its inbox. Returns the notifications that came before.
     fn opened(&mut self, thread: &ThreadId, inbox: &InboxSender) -> Vec<Notification> {
         self.threads.insert(thread.clone(), inbox.clone());
         let is_of_it = |note: &mut Notification| note.thread_id.as_ref() == Some(thread);
@@ -493,13 +493,13 @@ impl Pending {
     }
 
     async fn time_out(mut self) {
-        // This runs on the timer's own task, which must not end itself before it has told the caller.
+        // This runs on the timer's own task, which must not abort itself before the caller has its error.
         self.timer.0 = None;
         let error = self.timed_out();
         self.finish(Err(error)).await;
     }
 
-    /// Whoever waited may be gone: then nobody needs to know.
+    /// Sends the outcome to the caller, which may have stopped waiting.
     async fn finish(self, result: Result<Box<RawValue>, CallError>) {
         match self.reply_to {
             ReplyTo::Caller(caller) => drop(caller.send(result)),

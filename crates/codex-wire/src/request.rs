@@ -1,4 +1,4 @@
-//! What Codex asks of us: the server requests, typed. How each is answered is in [`crate::answer`].
+//! The requests of Codex to the client, typed. Their answers are in `answer`.
 //!
 //! Shapes seen on codex 0.166 (the two legacy ones from its schema). Fields that we only pass on stay raw.
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::id::{ThreadId, TurnId};
 use crate::item::Change;
 
-/// A request from Codex, by method. Written as it is read, for a digest of it.
+/// A request from Codex, by method. It is serialised for its digest alone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum ServerRequest {
     /// May this command run?
@@ -35,11 +35,11 @@ pub enum ServerRequest {
     LegacyCommand(LegacyCommandApproval),
     /// `applyPatchApproval`, deprecated.
     LegacyPatch(LegacyPatchApproval),
-    /// A method that we do not know, or parameters that we cannot read.
+    /// An unknown method, or unreadable parameters.
     Unknown {
-        /// The method as it came.
+        /// The original method.
         method: String,
-        /// The parameters as they came.
+        /// The original parameters.
         params: Value,
     },
 }
@@ -62,36 +62,36 @@ pub struct CommandApproval {
     pub cwd: Option<String>,
     /// Why the model wants it.
     pub reason: Option<String>,
-    /// What `acceptWithExecpolicyAmendment` would allow for good.
+    /// What `acceptWithExecpolicyAmendment` would allow permanently.
     pub proposed_execpolicy_amendment: Option<Vec<String>>,
     /// What a managed network asks about, instead of a command.
     pub network_approval_context: Option<Value>,
     /// Sandbox widening that comes with the command.
     pub additional_permissions: Option<Value>,
-    /// Decisions that Codex lists. Accept, acceptForSession, decline and cancel work though not listed
+    /// The decisions that Codex lists. Accept, acceptForSession, decline and cancel work even if they are not listed
     /// (codex 0.166), so this only limits amendments.
     pub available_decisions: Option<Vec<Value>>,
-    /// When it began: another time each time that it is asked.
+    /// When it began. It differs each time that Codex asks, so it is not in the digest.
     #[serde(skip_serializing)]
     pub started_at_ms: serde::de::IgnoredAny,
-    /// Fields that this version does not know. A decision is bound to them too.
+    /// Fields that this version does not know. They are in the digest too.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
 
 impl CommandApproval {
-    /// Whether this is about input to a running command. codex 0.166 asks that only where the command has left the sandbox,
-    /// or runs under other limits than those that hold now.
+    /// Whether this is about input to a running command. codex 0.166 asks only if the command has left the sandbox, or
+    /// runs under other limits than the current ones.
     pub fn is_input(&self) -> bool {
         self.kind.as_deref() == Some("writeStdin")
     }
 
-    /// Whether accepting it opens more than the command itself.
+    /// Whether accepting it allows more than the command itself.
     pub fn widens_the_sandbox(&self) -> bool {
         self.additional_permissions.is_some() || self.network_approval_context.is_some()
     }
 
-    /// The rule that may be made of this command for good: proposed by Codex and among its decisions.
+    /// The permanent rule that can be made of this command: proposed by Codex and among its decisions.
     pub fn permanent_rule(&self) -> Option<&[String]> {
         let is_listed = self.available_decisions.as_ref().is_none_or(|decisions| {
             decisions.iter().any(|decision| decision.get("acceptWithExecpolicyAmendment").is_some())
@@ -114,10 +114,10 @@ pub struct FileChangeApproval {
     pub reason: Option<String>,
     /// A root that would become writable for the rest of the session.
     pub grant_root: Option<String>,
-    /// When it began: another time each time that it is asked.
+    /// When it began. It differs each time that Codex asks, so it is not in the digest.
     #[serde(skip_serializing)]
     pub started_at_ms: serde::de::IgnoredAny,
-    /// Fields that this version does not know. A decision is bound to them too.
+    /// Fields that this version does not know. They are in the digest too.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -132,16 +132,16 @@ pub struct PermissionsApproval {
     pub turn_id: String,
     /// The item that needs them.
     pub item_id: String,
-    /// Directory that relative paths are meant in.
+    /// The directory that relative paths refer to.
     pub cwd: Option<String>,
     /// Why.
     pub reason: Option<String>,
     /// What is asked for.
     pub permissions: Permissions,
-    /// When it began: another time each time that it is asked.
+    /// When it began. It differs each time that Codex asks, so it is not in the digest.
     #[serde(skip_serializing)]
     pub started_at_ms: serde::de::IgnoredAny,
-    /// Fields that this version does not know. A decision is bound to them too.
+    /// Fields that this version does not know. They are in the digest too.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -353,7 +353,7 @@ pub mod method {
 }
 
 impl ServerRequest {
-    /// Reads a request. Never fails: what cannot be read is [`ServerRequest::Unknown`], which is refused.
+    /// Reads a request. Never fails: an unreadable request is [`ServerRequest::Unknown`], which is refused.
     pub fn parse(method: &str, params: Value) -> Self {
         fn typed<T: serde::de::DeserializeOwned>(params: &Value) -> Option<T> {
             T::deserialize(params).ok()
@@ -375,7 +375,7 @@ impl ServerRequest {
         request.unwrap_or_else(|| Self::Unknown { method: method.to_owned(), params })
     }
 
-    /// The method that it came under.
+    /// The method.
     pub fn method(&self) -> &str {
         match self {
             Self::Command(_) => method::COMMAND,
@@ -393,7 +393,7 @@ impl ServerRequest {
         }
     }
 
-    /// The thread that asks, where the method says so.
+    /// The thread that asks, if the method names it.
     pub fn thread_id(&self) -> Option<ThreadId> {
         let id = match self {
             Self::Command(it) => &it.thread_id,
@@ -411,7 +411,7 @@ impl ServerRequest {
         (!id.is_empty()).then(|| ThreadId(id.clone()))
     }
 
-    /// The turn that asks, where the method says so.
+    /// The turn that asks, if the method names it.
     pub fn turn_id(&self) -> Option<TurnId> {
         let id = match self {
             Self::Command(it) => &it.turn_id,
@@ -425,7 +425,7 @@ impl ServerRequest {
         (!id.is_empty()).then(|| TurnId(id.clone()))
     }
 
-    /// Whether a person should decide. The others are answered by the program at once.
+    /// Whether a person should decide. The program answers the other requests at once.
     pub fn is_for_a_person(&self) -> bool {
         matches!(
             self,

@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::call::ActivePermissionProfile;
 use crate::id::{ThreadId, TurnId};
 use crate::item::Item;
 
-/// A thread, as far as we read it.
+/// A thread, with the fields that are used here.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Thread {
@@ -17,15 +16,15 @@ pub struct Thread {
     pub session_id: Option<String>,
     /// Set for the threads of sub-agents.
     pub parent_thread_id: Option<String>,
-    /// Whether it works or waits.
+    /// Its status.
     pub status: ThreadStatus,
-    /// Where its rollout lies; absent for ephemeral threads.
+    /// The path of its rollout; absent for ephemeral threads.
     pub path: Option<String>,
-    /// Some or all turns, as the call asked for.
+    /// The turns that the call asked for.
     pub turns: Vec<Turn>,
 }
 
-/// The settings of a thread that keep it within bounds, as `thread/settings/updated` tells them.
+/// The settings that bound a thread, from `thread/settings/updated`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ThreadLimits {
@@ -41,11 +40,18 @@ pub struct ThreadLimits {
     pub active_permission_profile: Option<ActivePermissionProfile>,
 }
 
+/// A permission profile in effect on a thread. Codex does not report what the profile denies (codex 0.166).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ActivePermissionProfile {
+    /// The name of the profile.
+    pub id: String,
+}
+
 /// Whether a thread works or waits.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ThreadStatus {
-    /// `notLoaded`, `idle`, `systemError`, `active`, or what comes later.
+    /// `notLoaded`, `idle`, `systemError`, `active`, or a value of a later Codex.
     #[serde(rename = "type")]
     pub kind: String,
     /// `waitingOnApproval`, `waitingOnUserInput`.
@@ -58,29 +64,29 @@ pub struct ThreadStatus {
 pub struct Turn {
     /// Its id.
     pub id: TurnId,
-    /// Where it stands.
+    /// Its status.
     #[serde(default)]
     pub status: TurnStatus,
     /// Why it failed.
     #[serde(default)]
     pub error: Option<TurnError>,
-    /// Its items, as many as the call asked for. `turn/completed` carries only the last agent message.
+    /// The items that the call asked for. `turn/completed` contains only the last agent message.
     #[serde(default)]
     pub items: Vec<Item>,
 }
 
-/// Where a turn stands.
+/// The status of a turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TurnStatus {
-    /// Still working.
+    /// It runs.
     #[default]
     InProgress,
     /// Done.
     Completed,
-    /// Stopped by someone.
+    /// It was interrupted.
     Interrupted,
-    /// Gone wrong.
+    /// It failed.
     Failed,
     /// A status of a later Codex.
     #[serde(untagged)]
@@ -129,11 +135,11 @@ impl TurnError {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all(deserialize = "camelCase"), default)]
 pub struct TokenUsage {
-    /// Of the last model response.
+    /// Tokens of the last model response.
     pub last: TokenCount,
-    /// Of the whole thread, not of the turn.
+    /// Tokens of the whole thread, not of the turn.
     pub total: TokenCount,
-    /// What the model can take.
+    /// The size of the model's context window.
     pub model_context_window: Option<u64>,
 }
 
@@ -141,19 +147,19 @@ pub struct TokenUsage {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all(deserialize = "camelCase"), default)]
 pub struct TokenCount {
-    /// All of them.
+    /// All tokens.
     pub total_tokens: u64,
-    /// Read, cached ones included.
+    /// Input tokens, including cached ones.
     pub input_tokens: u64,
-    /// Read from the cache.
+    /// Input tokens from the cache.
     pub cached_input_tokens: u64,
-    /// Written.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// Of those, reasoning.
+    /// Output tokens for reasoning.
     pub reasoning_output_tokens: u64,
 }
 
-/// `account/rateLimits/updated`, as far as we read it.
+/// `account/rateLimits/updated`, with the fields that are used here.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RateLimits {
@@ -167,14 +173,14 @@ pub struct RateLimits {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RateLimitWindow {
-    /// How full it is.
+    /// How much of it is used.
     pub used_percent: f64,
-    /// When it empties, in seconds since 1970.
+    /// When it is reset, in seconds since 1970.
     pub resets_at: Option<i64>,
 }
 
 impl RateLimits {
-    /// When work can go on, if a window is full: the latest reset among the full ones.
+    /// When work can go on, if a window is used up: the latest reset of the used-up windows.
     pub fn resets_at(&self) -> Option<i64> {
         [&self.primary, &self.secondary]
             .into_iter()

@@ -1,5 +1,5 @@
-//! Ways to reach an app-server: a child on stdio, a WebSocket on a unix socket, or whatever a program injects.
-//! A transport moves whole messages; it knows nothing of what they mean.
+//! Ways to reach an app-server: a child on stdio, a WebSocket on a unix socket, or a transport that a program injects.
+//! A transport moves whole messages and knows nothing of their meaning.
 
 use std::pin::Pin;
 
@@ -23,14 +23,14 @@ pub type Outgoing = Pin<Box<dyn Sink<Bytes, Error = Error> + Send>>;
 pub struct Transport {
     /// From the server. Its end is the end of the connection.
     pub incoming: Incoming,
-    /// To the server. Closing it asks the server to go.
+    /// To the server. Closing it asks the server to exit.
     pub outgoing: Outgoing,
 }
 
 /// Why a transport broke.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A message longer than the limit: the connection ends rather than memory.
+    /// A message is longer than the limit; the connection is closed.
     #[error("the server sent a message longer than {limit} bytes")]
     MessageTooLong {
         /// The limit.

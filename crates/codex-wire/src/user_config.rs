@@ -1,4 +1,4 @@
-//! What the user's own `config.toml` says about matters that we watch. It is theirs: nothing here writes to it.
+//! Reads the parts of the user's own `config.toml` that are watched. Writes nothing to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,23 +12,23 @@ use toml::{Table, Value};
 /// The longest path that is read from a `.git` file.
 const LONGEST_LINK_BYTES: u64 = 8 * 1024;
 
-/// What we read of a `config.toml`.
+/// The parts of a `config.toml` that are used here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UserConfig {
     /// The names of the user's own MCP servers.
     pub mcp_servers: BTreeSet<String>,
-    /// Those of them that are programs and have no directory of their own: Codex starts them in that of the thread.
+    /// The MCP servers that are programs without a `cwd`: Codex starts them in the directory of the thread.
     pub mcp_servers_without_cwd: BTreeSet<String>,
-    /// The directories that the user has decided about, each with its trust level.
+    /// The directories with an entry under `projects`, each with its trust level.
     pub projects: BTreeMap<String, String>,
     /// The variables that the user sets for commands.
     pub command_variables: BTreeSet<String>,
 }
 
 impl UserConfig {
-    /// Reads the file in a home of Codex. One that is missing or cannot be read says nothing: Codex itself refuses to
-    /// open a thread when its file is broken.
+    /// Reads the file in a CODEX_HOME. A missing or unreadable file gives the defaults: Codex itself refuses to open a
+    /// thread when its file is broken.
     pub fn read(codex_home: &Path) -> Self {
         fs::read_to_string(codex_home.join("config.toml")).map(|text| Self::parse(&text)).unwrap_or_default()
     }
@@ -63,7 +63,7 @@ impl UserConfig {
         }
     }
 
-    /// A decision about a directory that `earlier` did not have. Codex writes one by itself when it takes a repository for trusted.
+    /// A project entry that `earlier` did not have. Codex writes one by itself when it considers a repository trusted.
     fn new_project(&self, earlier: &Self, is_watched: impl Fn(&Path) -> bool) -> Option<&str> {
         let is_new = |(path, level): &(&String, &String)| earlier.projects.get(*path) != Some(*level);
         let found = self.projects.iter().filter(is_new).find(|(path, _)| is_watched(Path::new(path)));
@@ -71,8 +71,8 @@ impl UserConfig {
     }
 }
 
-/// The root of the repository that a directory is a worktree of. Codex writes its decision about a worktree under that root
-/// (codex 0.166), which need not lie above the worktree. None for a directory of an ordinary repository.
+/// The root of the repository that a directory is a worktree of. codex 0.166 writes its project entry for a worktree
+/// under that root, which need not lie above the worktree. `None` for a directory that is no worktree.
 fn main_root(dir: &Path) -> Option<PathBuf> {
     let (top, link) = dir.ancestors().find_map(|top| Some((top, first_line(&top.join(".git"))?)))?;
     let git_dir = top.join(link.strip_prefix("gitdir:")?.trim());
@@ -80,7 +80,7 @@ fn main_root(dir: &Path) -> Option<PathBuf> {
     common.parent().map(Path::to_owned)
 }
 
-/// The first line of a plain file. It is the repository's, so it may be anything.
+/// The first line of a regular file. The file comes from the repository, so its content is not trusted.
 fn first_line(file: &Path) -> Option<String> {
     if !fs::symlink_metadata(file).is_ok_and(|found| found.is_file()) {
         return None;
@@ -90,19 +90,19 @@ fn first_line(file: &Path) -> Option<String> {
     text.lines().next().map(str::to_owned)
 }
 
-/// Looks for decisions about a directory that appear in a `config.toml`.
+/// Detects project entries for a directory that appear in a `config.toml`.
 #[derive(Debug)]
 pub struct ProjectWatch {
     home: PathBuf,
-    /// The directory, and the root of the repository that it is a worktree of. None where the home is used by nobody else: then
-    /// every decision is Codex's own.
+    /// The directory, and the root of the repository that it is a worktree of. `None` if no one else uses the home:
+    /// then every new entry comes from Codex.
     dirs: Option<Vec<PathBuf>>,
     before: UserConfig,
-    /// The file as it was at the last look.
+    /// The state of the file at the last check.
     seen: Option<Stamp>,
 }
 
-/// Tells one state of a file from another.
+/// Identifies one state of a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -119,19 +119,20 @@ impl Stamp {
 }
 
 impl ProjectWatch {
-    /// From now on, for `dir`, in the file of a home of Codex.
+    /// Watches the file of a CODEX_HOME for entries about `dir` from now on.
     pub fn begin(home: &Path, dir: &Path) -> Self {
         let seen = Stamp::of(&home.join("config.toml"));
         let dirs = [Some(dir.to_owned()), main_root(dir)].into_iter().flatten().collect();
         Self { home: home.to_owned(), dirs: Some(dirs), before: UserConfig::read(home), seen }
     }
 
-    /// From what the file of a home says that nobody else uses, for whoever is told of it and cannot read it.
+    /// Watches a home that no one else uses and whose file is read by a launcher, starting from the content `before`.
     pub fn begin_with(before: UserConfig, home: &Path) -> Self {
         Self { home: home.to_owned(), dirs: None, before, seen: None }
     }
 
-    /// Why work in the directory should not go on: its file has got a decision about it. Cheap while the file stays as it is.
+    /// A message if the file has a new entry about the directory: then work there should not go on. Cheap while the
+    /// file is unchanged.
     pub fn new_entry(&mut self) -> Option<String> {
         let file = self.home.join("config.toml");
         let now = Stamp::of(&file);
@@ -142,7 +143,7 @@ impl ProjectWatch {
         self.new_entry_in(&UserConfig::read(&self.home))
     }
 
-    /// The same, by what the file is told to say now.
+    /// The same, given the current content of the file.
     pub fn new_entry_in(&self, now: &UserConfig) -> Option<String> {
         let is_watched =
             |path: &Path| self.dirs.as_ref().is_none_or(|dirs| dirs.iter().any(|dir| dir.starts_with(path)));
@@ -154,7 +155,7 @@ impl ProjectWatch {
         ))
     }
 
-    /// What the file said at the beginning.
+    /// The content of the file at the beginning.
     pub fn before(&self) -> &UserConfig {
         &self.before
     }

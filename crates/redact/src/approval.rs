@@ -1,26 +1,27 @@
 //! A text as it is shown to the person who approves it.
 //!
-//! Redaction hides a secret from whoever reads along later. Here the reader must see what will run, so a mark may cover
-//! only what cannot run and tells the reader nothing. The rules, each simpler than it need be, so that it is sound:
+//! Redaction hides secrets from later readers. Here the reader must see what will run, so a mark may cover only text
+//! that cannot run and does not matter for the decision. The rules are stricter than necessary, so that they are sound:
 //!
 //! 1. A mark covers one unbroken string of letters, digits and a few signs that no shell acts on at any depth of
 //!    quoting. Text with `` $ ` ; | & < > ( ) { } \ ``, quotes, blanks, line breaks, patterns or anything outside ASCII is shown.
-//! 2. A mark never covers (a part of) the name of a program or a variable, the target of a redirection, a path or a host, nor
-//!    anything where the quotes of a command cannot be followed (`"$(…)"`, here-documents).
-//! 3. Where a command runs text that it computes (`eval`, `| sh`, `python -c`, `$X` in the place of a program), or decodes any
+//! 2. A mark never covers the name of a program or a variable or a part of it, the target of a redirection, a path or a
+//!    host. It covers nothing where the quotes of a command cannot be followed (`"$(…)"`, here-documents).
+//! 3. If a command runs computed text (`eval`, `| sh`, `python -c`, `$X` in the place of a program) or decodes text
 //!    (`base64 -d`), nothing is hidden: the value of `T=npm_…` could become a program with `${T%%_*}`.
-//! 4. Where a command expands or pipes anything (`` $ ` | < > ( ``), nothing is hidden: a later part could cut a program out of
-//!    any string, or decode it (`cut -c5-9 > n; bash n`). So it is in every diff and in the arguments of tools, which others use.
-//! 5. Else a *generated* string is hidden, and any value of a name that announces a password: it reaches nothing but the program
-//!    that it is for. Not so a word that may be an operand (`dropdb --no-password production`, `tee password=x`), nor a short
-//!    `secret` or `token`, which may name what is acted on (`gh secret delete --secret=PROD`).
+//! 4. If a command expands or pipes anything (`` $ ` | < > ( ``), nothing is hidden: a later part could cut a program
+//!    out of any string, or decode it (`cut -c5-9 > n; bash n`). The same holds for diffs and for arguments of tools,
+//!    since it is unknown what uses them.
+//! 5. Otherwise a *generated* string is hidden, and any value of a name that announces a password: only the program
+//!    that it is for gets it. A word that may be an operand is shown (`dropdb --no-password production`, `tee
+//!    password=x`), and so is a short `secret` or `token`, which may name an object (`gh secret delete --secret=PROD`).
 //!
-//! What a rule refuses to hide is shown, unless it is a real credential: one that the program itself knows, a private key, or,
-//! where it may travel, a generated string. These go to no chat. They are marked, and [`Shown::is_whole`] says that the text must
-//! not be approved by whoever has seen only this.
+//! A secret that no rule hides is shown, unless it is a real credential: a value that the program itself knows, a
+//! private key, or a generated string in a command that may move it. Such a credential is marked, and
+//! [`Shown::is_whole`] is false: the text must not be approved by a person who has seen only this form.
 //!
-//! Invisible characters are named in place (`⟨U+200B⟩`) and not taken out: a shell acts on them. So is the bracket of
-//! a text that poses as a mark of ours.
+//! Invisible characters are named in place (`⟨U+200B⟩`) and not removed, since a shell acts on them. The bracket of a
+//! text that imitates one of our marks is named too.
 
 mod finding;
 mod inert;
@@ -34,17 +35,17 @@ use crate::text::Span;
 use quotes::Unwrapped;
 use shell::Context;
 
-/// How often a text is looked through again inside of what is shown.
+/// How deep shown texts are searched for secrets inside of them.
 const MOST_DEPTH: usize = 3;
 
-/// What a text is for whoever acts on it.
+/// How a text is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matter {
-    /// Everything that is acted on at once: a command line.
+    /// A whole command line.
     Command,
-    /// A part of more that is not seen here: a diff, a path, a host, the arguments of a tool.
+    /// A part of a larger whole that is not known here: a diff, a path, a host, the arguments of a tool.
     Excerpt,
-    /// Words for a reader. Nothing acts on them, so all secrets are hidden and invisible characters are taken out.
+    /// Text for readers. Nothing acts on it, so all secrets are hidden and invisible characters are removed.
     Prose,
 }
 
@@ -55,9 +56,9 @@ pub struct Shown {
     pub text: String,
     /// How many secrets are hidden.
     pub hidden: usize,
-    /// How many are not, because something could act on them.
+    /// How many secrets are shown, because something could act on them.
     pub exposed: usize,
-    /// Whether everything that something could act on is there. If not, only who sees the original may approve it.
+    /// Whether everything that could be acted on is shown. If not, only a person who sees the original may approve it.
     pub is_whole: bool,
 }
 
@@ -104,14 +105,14 @@ impl Redactor {
     }
 }
 
-/// What is done with a secret that was found.
+/// How a secret that was found is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// Its mark hides nothing that acts.
+    /// Hidden: nothing acts on it.
     Hide,
-    /// It may act, so the reader sees it.
+    /// Shown: something may act on it.
     Show,
-    /// It may act, but must not be seen by whoever reads a chat.
+    /// Hidden although something may act on it: it must not appear in a chat.
     Withhold,
 }
 
@@ -126,7 +127,7 @@ struct Covering<'a> {
 }
 
 impl Covering<'_> {
-    /// Decides on secrets that lie beside or within each other, an outer one before what lies in it.
+    /// Decides on secrets that may be nested: an outer one before those inside of it.
     fn settle(&mut self, spans: Vec<Span>, depth: usize) {
         let mut rest = spans.into_iter().peekable();
         while let Some(span) = rest.next() {
@@ -149,7 +150,7 @@ impl Covering<'_> {
         }
     }
 
-    /// Looks for secrets inside of one that is shown, where nothing was found yet.
+    /// Searches a shown secret for further secrets inside of it.
     fn look_into(&mut self, span: Span, inner: &[Span], depth: usize) {
         let Some(depth) = depth.checked_sub(1) else { return };
         let mut from = span.start;
@@ -186,7 +187,7 @@ impl Covering<'_> {
         if is_forbidden || may_travel { Fate::Withhold } else { Fate::Show }
     }
 
-    /// Moves the marks to where their secrets stand in the command line of the shell.
+    /// Moves the marks to the positions of their secrets in the command line of the shell.
     fn wrap(&mut self, unwrapped: &Unwrapped) {
         for mark in &mut self.marks {
             let end = unwrapped.origins[mark.end - 1] + 1;
@@ -195,7 +196,7 @@ impl Covering<'_> {
     }
 
     fn finish(mut self, whole: &str) -> Shown {
-        // what lay in a secret that is shown was settled before what came behind it
+        // nested secrets were settled before later ones
         self.marks.sort_by_key(|mark| mark.start);
         let mut text = String::with_capacity(whole.len() + 32 * self.marks.len());
         let mut at = 0;
@@ -208,7 +209,7 @@ impl Covering<'_> {
         Shown { text, hidden: self.marks.len(), exposed: self.exposed, is_whole: self.is_whole }
     }
 
-    /// Text that stays, with everything in it that would deceive the eye named.
+    /// Appends text that stays, with deceptive characters named.
     fn push_seen(&self, seen: &str, into: &mut String) {
         let breaks = if self.matter == Matter::Excerpt { Named::LoneReturns } else { Named::AllReturns };
         let named = plain::with_named(seen, breaks);

@@ -1,4 +1,4 @@
-//! Values that the program itself knows to be secret, found exactly, in every form in which they may be written.
+//! Values that the program itself knows to be secret, found exactly, in all usual encodings.
 //!
 //! Knows the values; must never show them, so its `Debug` says only how many there are.
 
@@ -34,7 +34,7 @@ impl fmt::Debug for Known {
 }
 
 impl Known {
-    /// These and the values of others.
+    /// The same set with more values.
     pub(crate) fn with(&self, values: impl IntoIterator<Item = String>) -> Self {
         let more = values
             .into_iter()
@@ -56,7 +56,7 @@ impl Known {
         self.firsts.is_none()
     }
 
-    /// The values that stand in `text` from `from` on. What may be the beginning of one is not settled.
+    /// The values in `text` from `from` on. A possible beginning of a value is not settled.
     pub(crate) fn find(&self, text: Text, from: usize) -> Found {
         let bytes = text.bytes();
         let mut spans = Vec::new();
@@ -87,7 +87,7 @@ impl Known {
                 },
             };
         }
-        // a value that was found is not cut in two because another may begin within it
+        // do not split a found value because another may begin inside of it
         let within = spans.iter().find(|span| span.start < settled && settled < span.end);
         Found { settled: within.map_or(settled, |span| span.start), spans, until: Until::Space }
     }

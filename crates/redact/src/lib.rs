@@ -4,13 +4,12 @@
 //! alone: no IO, no clock, no environment, no knowledge of who asks.
 //!
 //! A secret is found by its own look (`ghp_…`, a JSON Web Token, a private key), by the name it is given
-//! (`DB_PASSWORD=…`, `"apiKey": "…"`, `Authorization: …`), by its place in a URL, or because the program knows it.
-//! What is found is replaced by `[redacted:KIND]`. Nothing of the secret stays, not even its first letters: a
-//! masked key with head and tail looks like a key, so that an agent may write it back into a file; and what is
-//! shown of a short secret makes the rest easier to guess. A sentinel is never taken for a secret, so redacting
-//! twice changes nothing.
+//! (`DB_PASSWORD=…`, `"apiKey": "…"`, `Authorization: …`), by its place in a URL, or because the program knows it. A
+//! secret is replaced by `[redacted:KIND]`. Nothing of it stays, not even its first letters: an agent may write a
+//! masked key with head and tail back into a file, and a part of a short secret makes the rest easier to guess. A
+//! sentinel is never taken for a secret, so redacting twice changes nothing.
 //!
-//! All work is linear in the length of the text, whatever the text.
+//! All work is linear in the length of the text.
 
 pub mod approval;
 mod assignments;
@@ -41,11 +40,11 @@ use mark::push_sentinel;
 use scan::Line;
 use text::Span;
 
-/// What is hidden changes what stands next to it, so a text in which something was found is looked at again until
-/// nothing is. Two rounds are the rule; the bound is for texts made to need more.
+/// Hiding a secret changes its neighbourhood, so a text with secrets is searched again until nothing is found. Usually
+/// two rounds are enough; the bound is for adversarial texts.
 const MOST_ROUNDS: usize = 8;
 
-/// Hides secrets in text. Cheap to clone, and what one learns all its clones know; the default knows all built-in rules.
+/// Hides secrets in text. Cheap to clone; clones share learned values. The default knows all built-in rules.
 ///
 /// ```
 /// use redact::Redactor;
@@ -79,7 +78,7 @@ impl Redactor {
         redactor
     }
 
-    /// Finds no secrets: for the one person who has to see all of a text. Characters that deceive are still named.
+    /// Finds no secrets, for a person who has to see the whole text. Deceptive characters are still named.
     ///
     /// ```
     /// assert_eq!(redact::Redactor::hiding_nothing().redact("A_TOKEN=a1b2c3d4"), "A_TOKEN=a1b2c3d4");
@@ -88,7 +87,7 @@ impl Redactor {
         Self { hides_nothing: true, ..Self::default() }
     }
 
-    /// Hides these values too from here on, and so do all its clones; streams that are open go on as they are.
+    /// Hides these values too from now on, in all clones. Open streams do not learn them.
     ///
     /// ```
     /// let (redactor, hers) = (redact::Redactor::default(), "correct horse");
@@ -142,7 +141,7 @@ impl Redactor {
         (shown, hidden)
     }
 
-    /// All looks once; returns how many secrets they hid.
+    /// All searches once; returns how many secrets they hid.
     fn round(&self, shown: &mut Cow<'_, str>) -> usize {
         let mut hidden = 0;
         for look in Look::all(&self.known()) {

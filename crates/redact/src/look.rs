@@ -1,14 +1,14 @@
-//! The three looks that are taken at every text, one after the other.
+//! The three searches that every text goes through, one after the other.
 //!
-//! First for exact values and then for all others in the text as the eye sees it (a key that is split by invisible
-//! characters is a key), then at the text as it is (an invisible character may also be what separates two words). Each look hides
-//! what it finds before the next one begins, and each can be taken at a growing text: so the stream is the same
-//! three looks in the same order, and shows the same.
+//! The first two search the visible text: for known values, then by all rules (a key that is split by invisible
+//! characters is still a key). The third searches the actual text by all rules (an invisible character may separate two
+//! words). Each search hides what it finds before the next one begins. Each also works on a growing text, so a stream
+//! goes through the same three searches in the same order, with the same result.
 
 use std::sync::Arc;
 
 use crate::known::Known;
-use crate::scan::{Found, Line, scan};
+use crate::scan::{Found, Line, Until, scan};
 use crate::text::{Span, Text};
 use crate::{pem, plain};
 
@@ -19,7 +19,7 @@ pub(crate) enum Ending {
     Growing,
 }
 
-/// One way to look at a text.
+/// One search.
 #[derive(Debug, Clone)]
 pub(crate) enum Look {
     Known(Arc<Known>),
@@ -30,12 +30,12 @@ pub(crate) enum Look {
 }
 
 impl Look {
-    /// All looks, in their order.
+    /// All searches, in their order.
     pub(crate) fn all(known: &Arc<Known>) -> [Self; 3] {
         [Self::Known(Arc::clone(known)), Self::Visible, Self::Actual]
     }
 
-    /// Whether this look could find anything in the complete `text` that the others do not.
+    /// Whether this search could find anything in the complete `text` that the others do not.
     pub(crate) fn is_needed(&self, text: &str) -> bool {
         match self {
             Self::Known(known) => !known.is_empty(),
@@ -45,12 +45,16 @@ impl Look {
         }
     }
 
-    /// Looks at `text` from `from` on; what lies before is context, and `line` the state of the line there.
+    /// Searches `text` from `from` on. The text before is context, and `line` is the state of the line there.
     pub(crate) fn examine(&self, text: &str, from: usize, line: Line, ending: Ending) -> Found {
         match self {
             Self::Actual => scan(Text::new(text.as_bytes(), ending == Ending::Complete), from, line),
             Self::Visible => examine_visible(text, from, ending, |text, from| scan(text, from, line)),
-            Self::PrivateKeys => examine_visible(text, from, ending, pem::find_all),
+            Self::PrivateKeys => examine_visible(text, from, ending, |text, from| Found {
+                spans: pem::find_all(text, from),
+                settled: text.bytes().len(),
+                until: Until::Space,
+            }),
             Self::Known(known) => examine_visible(text, from, ending, |text, from| known.find(text, from)),
         }
     }
@@ -67,7 +71,7 @@ impl Look {
     }
 }
 
-/// Looks at the text as the eye sees it, and says what that means for the text as it is.
+/// Searches the visible text, and maps the result to the actual text.
 fn examine_visible(text: &str, from: usize, ending: Ending, look: impl Fn(Text, usize) -> Found) -> Found {
     let is_complete = ending == Ending::Complete;
     if !plain::hides_something(text) {

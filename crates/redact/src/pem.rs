@@ -1,12 +1,11 @@
 //! Private keys in PEM: from `-----BEGIN … PRIVATE KEY-----` over all that can be its body, to its end if it has one.
 //!
-//! A key that was cut off (`head -5 key.pem`) is a key nevertheless, so the end is not required; a mere mention
-//! of the marker is none, so a body is. Line breaks may be escaped, lines may be quoted, numbered or indented.
+//! A truncated key (`head -5 key.pem`) is still a key, so the end is not required. The marker alone is no key, so a
+//! body is required. Line breaks may be escaped; lines may be quoted, numbered or indented.
 
-use crate::scan::{Found, Until};
 use crate::text::{Parsed, Span, Text, is_blank, is_space};
 
-/// A word this long of base64 characters is key material wherever it stands in the body.
+/// A word of at least this many base64 characters is key material anywhere in the body.
 const LONGEST_PROSE_WORD: usize = 24;
 
 /// Bounds, so that many beginnings behind each other stay linear.
@@ -37,7 +36,7 @@ pub(crate) fn find(text: &Text, begin_end: usize) -> Parsed<Option<Span>> {
 }
 
 /// All private keys of a complete text from `from` on, also where another rule would begin a value before one.
-pub(crate) fn find_all(text: Text, from: usize) -> Found {
+pub(crate) fn find_all(text: Text, from: usize) -> Vec<Span> {
     let bytes = text.bytes();
     let mut spans: Vec<Span> = Vec::new();
     let mut at = from;
@@ -48,10 +47,10 @@ pub(crate) fn find_all(text: Text, from: usize) -> Found {
         at = key.map_or(begin_end, |key| key.end);
         spans.extend(key);
     }
-    Found { spans, settled: bytes.len(), until: Until::Space }
+    spans
 }
 
-/// What stands at a place in the body.
+/// A piece of the body.
 enum Piece {
     /// Key material up to here.
     Material(usize),
@@ -66,7 +65,7 @@ enum Piece {
     Foreign,
 }
 
-/// Where the body that begins at `start` ends; `start` itself where there is none.
+/// Where the body that begins at `start` ends; `start` itself if there is no body.
 fn body_end(text: &Text, start: usize) -> Parsed<usize> {
     let mut end = start;
     let mut shorts = 0;

@@ -1,25 +1,25 @@
-//! One pass over a text: finds what is to be hidden, and up to where that is certain.
+//! One pass over a text: finds what is to be hidden, and how far the result is final.
 //!
-//! The pass goes from run to run (letters, digits, `_`, `-`, `.`) and asks the rules at the few bytes that can
-//! matter. On a text that still grows it stops at the first place that more text could change, so whoever holds
-//! the rest back and scans again from there gets what one scan of the whole would have given.
+//! The pass goes from run to run (letters, digits, `_`, `-`, `.`) and asks the rules at the few bytes that can matter.
+//! On a growing text it stops at the first place that more text could change. A later scan from there gives the same
+//! result as one scan of the whole text.
 
 use crate::assignments::{self, Key, Operator};
 use crate::mark::mark_end;
 use crate::text::{More, Parsed, Span, Text, is_run};
 use crate::{headers, pem, rules, urls};
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) spans: Vec<Span>,
-    /// Where certainty ends: the length of the text, unless it still grows.
+    /// Up to where the result is final: the length of the text, unless it still grows.
     pub(crate) settled: usize,
-    /// What ends the construct that is open at `settled`, should it outgrow every bound.
+    /// What ends the construct that is open at `settled`, in case it exceeds the bound.
     pub(crate) until: Until,
 }
 
-/// The first thing behind an endless undecided stretch that surely no longer belongs to it.
+/// Where an oversized undecided construct ends at the latest.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
     #[default]
@@ -89,7 +89,7 @@ struct Pass<'a> {
     open_from: usize,
 }
 
-/// Scans `text` from `from` on; what lies before is context. `line` is the state of the line at `from`.
+/// Scans `text` from `from` on; the text before is context. `line` is the state of the line at `from`.
 pub(crate) fn scan(text: Text, from: usize, line: Line) -> Found {
     let mut pass = Pass {
         text,
@@ -132,7 +132,7 @@ impl Pass<'_> {
         Ok(bytes.len())
     }
 
-    /// What comes right behind an escape must still know of it.
+    /// Keeps an escape at the end of a growing text open, since the text after it depends on it.
     fn open_escape(&mut self, end: usize) -> Parsed<()> {
         if let Some((start, _)) = self.escape.filter(|(_, escape_end)| *escape_end == end) {
             self.open(start, Until::Space);
@@ -153,7 +153,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// From here on the text is undecided should a rule now ask for more.
+    /// Marks where the text is undecided, in case a rule asks for more.
     fn open(&mut self, from: usize, until: Until) {
         self.open_from = from;
         self.until = until;
@@ -313,7 +313,7 @@ impl Pass<'_> {
         Ok(self.hide(Span { start: at, end, kind: "phone-number" }))
     }
 
-    /// What this crate put there itself is left alone: redacting twice changes nothing.
+    /// Skips our own marks, so that redacting twice changes nothing.
     fn bracket(&mut self, at: usize) -> Parsed<usize> {
         self.open(at, Until::Space);
         let after = mark_end(&self.text, at)?;

@@ -1,8 +1,8 @@
-//! Redaction of text that comes in pieces: passes on what is certain, holds back what is not.
+//! Redaction of text that comes in pieces: passes on the part whose redaction is final, and holds back the rest.
 //!
-//! What is held back is the last run of letters and digits, or the construct that is still open (a name and its
-//! operator, an unfinished quoted value, a private key). Scanning starts again exactly there, so the output is that
-//! of [`Redactor::redact`](crate::Redactor::redact) on the whole. Only the bound is different: what stays undecided for more than
+//! The last run of letters and digits is held back, or an open construct (a name and its operator, an unfinished quoted
+//! value, a private key). The next scan starts there, so the output equals
+//! [`Redactor::redact`](crate::Redactor::redact) of the whole text. The one difference: an undecided text of more than
 //! 16 KiB counts as a secret.
 
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::scan::{Line, Until};
 /// The most that is held back undecided.
 const MOST_HELD_BACK: usize = 16 * 1024;
 
-/// Longer undecided text is looked at again only after it has grown by a quarter: the work stays linear.
+/// Longer undecided text is scanned again only after it has grown by a quarter, so that the work stays linear.
 const PATIENCE_FROM: usize = 256;
 
-/// How much of what was passed on is kept for rules that look at what stands before.
+/// How much passed-on text is kept as context for rules.
 const CONTEXT: usize = 16;
 
 /// A line with the end of a private key is no longer than this.
@@ -51,7 +51,7 @@ impl Stream {
         stages.fold(first, |passed, stage| if passed.is_empty() { passed } else { stage.push(&passed) })
     }
 
-    /// Ends the text: returns what was held back. The stream is then as new.
+    /// Ends the text: returns what was held back, and resets the stream.
     pub fn finish(&mut self) -> String {
         let rest = self.stages.iter_mut().fold(String::new(), |passed, stage| {
             let mut rest = stage.push(&passed);
@@ -63,7 +63,7 @@ impl Stream {
     }
 }
 
-/// One look at a growing text.
+/// One search of a growing text.
 #[derive(Debug)]
 struct Stage {
     look: Look,
@@ -71,9 +71,9 @@ struct Stage {
     buffer: String,
     held_from: usize,
     line: Line,
-    /// The length of what is held back at which another look is worth it.
+    /// The held-back length from which on the next scan is done.
     next_look: usize,
-    /// Set while an endless secret is being dropped.
+    /// Set while an oversized secret is being dropped.
     dropping: Option<Until>,
 }
 
@@ -118,7 +118,7 @@ impl Stage {
         passed
     }
 
-    /// Moves what is certain from the buffer to `passed`; returns what would end the construct that is not.
+    /// Moves the final part from the buffer to `passed`; returns what would end the open construct.
     fn pass_on(&mut self, ending: Ending, passed: &mut String) -> Until {
         let found = self.look.examine(&self.buffer, self.held_from, self.line, ending);
         let settled = if ending == Ending::Complete { self.buffer.len() } else { found.settled };
@@ -128,7 +128,7 @@ impl Stage {
         found.until
     }
 
-    /// Forgets what was passed on, except for a little context, in which what was hidden stays so.
+    /// Drops text that was passed on, except for a little context, in which secrets stay hidden.
     fn advance(&mut self, settled: usize, hidden_to: Option<usize>) {
         self.line = self.look.line_after(self.line, &self.buffer[self.held_from..settled]);
         let context = self.buffer.floor_char_boundary(settled.saturating_sub(CONTEXT));
@@ -141,7 +141,7 @@ impl Stage {
         self.next_look = 0;
     }
 
-    /// Drops text that belongs to an endless secret. Returns whether it is over.
+    /// Drops text of an oversized secret. Returns whether the secret has ended.
     fn drop_secret(&mut self) -> bool {
         let held = &self.buffer[self.held_from..];
         let end = match self.dropping {
@@ -162,7 +162,7 @@ impl Stage {
         end.is_some()
     }
 
-    /// All that may go while the end has not come: everything but what could be the beginning of its marker.
+    /// How much may be dropped before the end of the secret: everything but a possible beginning of its end marker.
     fn first_of_end_marker(&self) -> usize {
         let held = &self.buffer[self.held_from..];
         let kept = match self.dropping {

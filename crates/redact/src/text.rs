@@ -1,8 +1,7 @@
 //! The text under examination, and the one way to look at it.
 //!
-//! Every rule reads through [`Text::get`], which answers "not known yet" where the text is only the beginning
-//! of more. That is what makes the stream exact: a rule cannot decide on bytes that have not come.
-//! Knows nothing about secrets.
+//! Every rule reads through [`Text::get`], which returns [`More`] at the end of a growing text. That makes the stream
+//! exact: a rule cannot decide on bytes that have not come yet. Knows nothing about secrets.
 
 /// Counts the bytes that rules look at, so that tests can tell linear work from quadratic without a clock.
 #[cfg(test)]
@@ -32,14 +31,14 @@ pub(crate) fn looked_at(bytes: usize) {
     let _ = bytes;
 }
 
-/// A rule ran into the end of a text that is still growing: it can say nothing yet.
+/// A rule reached the end of a growing text and cannot decide yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct More;
 
-/// What a rule says about a place: its finding, or that it must see more.
+/// The result of a rule, or that it needs more text.
 pub(crate) type Parsed<T> = Result<T, More>;
 
-/// A part of the text that is to be hidden, and as what.
+/// A part of the text that is to be hidden, with the kind of secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: usize,
@@ -113,7 +112,7 @@ impl<'a> Text<'a> {
         Ok(index)
     }
 
-    /// Whether `literal` stands at `start`. More is asked for only while the text still agrees with it.
+    /// Whether the text has `literal` at `start`. Needs more text only while the text matches so far.
     pub(crate) fn starts_with(&self, start: usize, literal: &[u8]) -> Parsed<bool> {
         for (offset, &wanted) in literal.iter().enumerate() {
             if self.get(start + offset)? != Some(wanted) {

@@ -61,8 +61,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 fn read_scenarios(path: &Path) -> Result<BTreeMap<String, Scenario>, Box<dyn Error>> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?)
+    let failed = |what: &str, why: &dyn Error| format!("the scenarios in {} {what}: {why}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| failed("cannot be read", &error))?;
+    Ok(serde_json::from_str(&text).map_err(|error| failed("are not valid", &error))?)
 }
 
 async fn serve(port: u16, scenarios: BTreeMap<String, Scenario>) -> Result<(), Box<dyn Error>> {

@@ -29,7 +29,7 @@ const ROUND_MARK: &str = "_r";
 /// A request that reached the scripted model.
 #[derive(Clone, Debug)]
 pub struct ReceivedRequest {
-    /// The how-manieth request it was, from 0.
+    /// The index of the request, from 0.
     pub index: usize,
     /// The HTTP method.
     pub method: String,

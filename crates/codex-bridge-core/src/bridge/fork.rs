@@ -1,6 +1,6 @@
 //! Branching a task: a task of its own whose thread knows everything up to now. It and its first turn are one change.
 
-use codex_session::{Failure, Session, Standing};
+use codex_session::{Failure, Session, SessionStatus};
 use codex_wire::ThreadId;
 
 use super::handover::Opens;
@@ -96,7 +96,7 @@ impl Bridge {
     }
 
     /// Opens the trunk, branches it, and leaves both.
-    async fn forked(&self, trunk: &Task, thread_id: ThreadId) -> Result<Standing, Failure> {
+    async fn forked(&self, trunk: &Task, thread_id: ThreadId) -> Result<SessionStatus, Failure> {
         let inner = &self.inner;
         let trust = inner.config.trust_of(&trunk.settings);
         let config = session_setup(&inner.config, &trunk.settings, trust)?.session;
@@ -105,7 +105,7 @@ impl Bridge {
         let branch = session.fork().await;
         session.close().await;
         let branch = branch?;
-        let standing = branch.standing().await;
+        let standing = branch.status().await;
         branch.close().await;
         Ok(standing)
     }
@@ -113,7 +113,7 @@ impl Bridge {
 
 impl Inner {
     /// A branch as it is before anyone says what it does.
-    fn branch_of(&self, trunk: Task, standing: Standing, client_request_id: Option<String>) -> Task {
+    fn branch_of(&self, trunk: Task, standing: SessionStatus, client_request_id: Option<String>) -> Task {
         let now = self.now();
         Task {
             id: self.new_task_id(),

@@ -97,7 +97,7 @@ async fn what_is_left_of_a_host_whose_keeper_was_killed_makes_no_token() {
     let waited = shell.run(&["--json", "wait", &id, "--timeout", "120"]).await;
     assert_eq!(waited.json()["status"], "lost", "{}", waited.out);
     // Whichever is noticed first: why the host was ended, or that another one stands in its place.
-    let why = ["its keeper was killed", "the host was replaced by another"];
+    let why = ["its keeper was killed", "the host was replaced by a new one"];
     assert!(why.iter().any(|why| waited.out.contains(why)), "{}", waited.out);
     let codex = format!("/proc/{}", host["codex"]["pid"]);
     until("the end of codex", || (!fs::exists(&codex).unwrap()).then_some(())).await;

@@ -1,24 +1,23 @@
-//! The bounds of what is asked for, in words: in which sandbox it happens, what an escalation opens, and what a yes for the
-//! session covers.
+//! Describes the bounds of a request: its sandbox, what an escalation allows, and what a yes for the session covers.
 //!
-//! Every sentence here was seen on codex 0.166 under a permission profile with denied paths, which every thread has: no
-//! command runs without a sandbox, and an accepted escalation stays in one that lets it write nearly everywhere.
+//! Every sentence here was verified on codex 0.166 under a permission profile with denied paths, which every thread
+//! has. No command runs without a sandbox; an accepted escalation runs in a sandbox that can write nearly everywhere.
 
 use codex_wire::escalation::Escalation;
 
 use super::clean::Cleaner;
 use super::{Context, Kind, Offer};
-use crate::inspection::{Reach, ReachPlace};
+use crate::inspection::{SensitiveFile, SensitivePlace};
 
-/// The sandbox that is none, in Codex's words.
+/// Codex's name for no sandbox.
 const UNBOUND: &str = "danger-full-access";
-/// Denied paths that are named before the rest is counted.
+/// How many denied paths are named; the rest is counted.
 const MAX_NAMED: usize = 4;
 
 /// What a yes for the session covers, for commands.
 const SESSION_COMMAND: &str = "a yes for this session covers the same command, word for word: it runs again in \
     this task without asking, in the sandbox. Asking to leave the sandbox is asked again";
-/// The same where no sandbox holds them.
+/// The same without a sandbox.
 const SESSION_COMMAND_UNBOUND: &str = "a yes for this session covers the same command, word for word: it runs again in this \
     task without asking, and without a sandbox";
 /// The same for permissions.
@@ -28,8 +27,8 @@ pub(super) const SESSION_PERMISSIONS: &str =
 pub(super) const SESSION_TOOL: &str = "a yes for this session covers this tool of this server: it runs again in this task \
     without asking, with any arguments";
 
-/// The answers to commands and patches. A yes to an escalation counts once: codex 0.166 would let a command that was
-/// accepted for the session leave the sandbox again without asking.
+/// The possible answers to commands and patches. A yes to an escalation counts once: codex 0.166 would let a command
+/// that was accepted for the session leave the sandbox again without asking.
 pub(super) fn verdicts(escalation: Escalation, always: Option<Offer>) -> Vec<Offer> {
     let lasting = [Offer::AcceptForSession].into_iter().chain(always).filter(|_| !escalation.counts());
     [Offer::Accept].into_iter().chain(lasting).chain([Offer::Decline, Offer::Cancel]).collect()
@@ -47,13 +46,13 @@ pub(super) fn sandbox(context: &Context<'_>) -> String {
         (Some(UNBOUND), _) => "none (danger-full-access)".to_owned(),
         (_, Escalation::Asked) => format!("{name}, which this asks to leave"),
         (_, Escalation::Unknown) => format!("{name}, which this may ask to leave"),
-        // A profile without a denied path keeps no command in.
+        // A profile without denied paths does not confine an accepted command.
         _ if context.denied.is_empty() => format!("{name}. Accepting may let the command run outside it."),
         _ => format!("{name}: the command runs in it. No command of a task ever runs without a sandbox."),
     }
 }
 
-/// What an accepted command could do beyond the sandbox; none if it stays in it.
+/// What an accepted command could do outside of the sandbox; `None` if it stays inside.
 pub(super) fn care_for_command(
     context: &Context<'_>,
     kind: Kind,
@@ -64,11 +63,11 @@ pub(super) fn care_for_command(
         _ if context.sandbox == Some(UNBOUND) => return None,
         (Kind::Network, _) | (_, Escalation::None) => return None,
         (Kind::CommandInput, _) => {
-            format!("this is input to a running command that is not held by the sandbox ({name}).")
+            format!("this is input to a running command that is outside of the sandbox ({name}).")
         }
         (_, Escalation::Asked) => format!("this command asks to leave the sandbox ({name})."),
         (_, Escalation::Unknown) => format!(
-            "it could not be told whether this command asks to leave the sandbox ({name}). It is treated as if it did."
+            "it is unknown whether this command asks to leave the sandbox ({name}). It is treated as if it did."
         ),
     };
     if context.denied.is_empty() {
@@ -89,25 +88,25 @@ pub(super) fn care_for_command(
     ))
 }
 
-/// Which files of a patch need care, one line for each reason; none if none does.
+/// The sensitive files of a patch, one line for each reason; `None` if there are none.
 pub(super) fn care_for_patch(context: &Context<'_>, cleaner: &mut Cleaner<'_>) -> Option<String> {
-    let reaches = &context.inspection.reaches;
-    let mut named = |is_among: fn(&ReachPlace) -> bool| {
-        let among = reaches.iter().filter(|reach| is_among(&reach.place));
-        among.map(|reach| file(reach, cleaner)).collect::<Vec<_>>().join(", ")
+    let sensitive_files = &context.inspection.sensitive_files;
+    let mut named = |is_among: fn(&SensitivePlace) -> bool| {
+        let among = sensitive_files.iter().filter(|file| is_among(&file.place));
+        among.map(|file| file_name(file, cleaner)).collect::<Vec<_>>().join(", ")
     };
-    let outside = named(|place| *place != ReachPlace::Ruling);
-    let ruling = named(|place| *place == ReachPlace::Ruling);
+    let outside = named(|place| *place != SensitivePlace::ControlDir);
+    let control = named(|place| *place == SensitivePlace::ControlDir);
     let mut lines = Vec::new();
     if !outside.is_empty() {
         lines.push(format!("changes files outside the task's directory: {outside}"));
     }
-    if !ruling.is_empty() {
-        lines.push(format!("changes files that decide what git, Codex or other agents run: {ruling}"));
+    if !control.is_empty() {
+        lines.push(format!("changes files that decide what git, Codex or other agents run: {control}"));
     }
     if lines.is_empty() && context.inspection.escalation == Escalation::Unknown {
         lines.push(
-            "it could not be told which files change. This is treated as a change outside the task's directory."
+            "it is unknown which files change. This is treated as a change outside the task's directory."
                 .to_owned(),
         );
     }
@@ -126,13 +125,13 @@ fn name<'a>(context: &Context<'a>) -> &'a str {
     context.sandbox.unwrap_or("as Codex's own config says")
 }
 
-fn file(reach: &Reach, cleaner: &mut Cleaner<'_>) -> String {
-    // The diff shows the name too: a secret in it is counted there.
+fn file_name(file: &SensitiveFile, cleaner: &mut Cleaner<'_>) -> String {
+    // The diff contains the name too, so a secret in it is counted there.
     let mut names = cleaner.uncounted();
-    let path = names.place(&reach.path);
-    match &reach.place {
-        ReachPlace::Through(real) => format!("{path} (through a link: {})", names.place(real)),
-        ReachPlace::Outside | ReachPlace::Ruling => path,
+    let path = names.place(&file.path);
+    match &file.place {
+        SensitivePlace::ThroughLink(real) => format!("{path} (through a link: {})", names.place(real)),
+        SensitivePlace::Outside | SensitivePlace::ControlDir => path,
     }
 }
 

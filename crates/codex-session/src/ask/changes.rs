@@ -9,7 +9,7 @@ use super::{ShownChange, ShownChangeKind};
 
 /// How many files a summary names.
 const MAX_NAMED: usize = 3;
-/// Bytes of all diffs of a patch together: nobody reads more before a decision.
+/// Most bytes of all diffs of a patch together.
 const MAX_DIFF_BYTES: usize = 8 * 1024 * 1024;
 
 /// The summary of a patch; `1 change pending` when its item is unknown or names no file.
@@ -48,7 +48,7 @@ fn name(change: &Change, cleaner: &mut Cleaner<'_>) -> String {
     }
 }
 
-/// The lines that name the file before and after.
+/// The `---` and `+++` lines.
 const HEADER_LINES: usize = 2;
 
 /// The files of a patch with their diffs, whole up to the bound.
@@ -58,9 +58,9 @@ pub(super) fn shown(changes: &[Change], cleaner: &mut Cleaner<'_>) -> Vec<ShownC
     shown
 }
 
-/// Cuts diffs so that they have so many bytes together.
+/// Cuts diffs to `bytes` in total.
 pub(super) fn cut(shown: &mut [ShownChange], bytes: usize) {
-    // Small diffs stay whole; the large ones share the room that is left.
+    // Small diffs stay whole; the large ones share the rest.
     let mut by_size: Vec<usize> = (0..shown.len()).collect();
     by_size.sort_by_key(|&index| shown[index].diff.len());
     let mut room = bytes;
@@ -72,7 +72,7 @@ pub(super) fn cut(shown: &mut [ShownChange], bytes: usize) {
 }
 
 fn whole(change: &Change, cleaner: &mut Cleaner<'_>) -> ShownChange {
-    // The names were counted in the summary: a secret in one is hidden once more, not there once more.
+    // Secrets in the names were counted in the summary.
     let mut names = cleaner.uncounted();
     let path = names.place(&change.path);
     let moved_to = match &change.kind {
@@ -82,7 +82,7 @@ fn whole(change: &Change, cleaner: &mut Cleaner<'_>) -> ShownChange {
     let text = cleaner.verbatim(&with_named_breaks(&change.diff), Matter::Excerpt);
     let after = moved_to.as_deref().unwrap_or(&path);
     let diff = match &change.kind {
-        // codex 0.166 tells the content of these two, and hunks of the others.
+        // codex 0.166 sends the content of these two, and hunks for the others.
         ChangeKind::Add => format!("--- /dev/null\n+++ {path}\n{}", all_lines(&text, '+')),
         ChangeKind::Delete => format!("--- {path}\n+++ /dev/null\n{}", all_lines(&text, '-')),
         ChangeKind::Update { .. } | ChangeKind::Other(_) => format!("--- {path}\n+++ {after}\n{text}"),
@@ -101,7 +101,7 @@ fn whole(change: &Change, cleaner: &mut Cleaner<'_>) -> ShownChange {
     }
 }
 
-/// One hunk in which every line of a text comes or goes.
+/// One hunk that adds or removes every line of a text.
 fn all_lines(text: &str, sign: char) -> String {
     if text.is_empty() {
         return String::new();
@@ -124,13 +124,13 @@ fn all_lines(text: &str, sign: char) -> String {
 }
 
 impl ShownChange {
-    /// Cuts the diff at the end of a line, if it is longer than that.
+    /// Cuts the diff at the end of a line, if it is longer than `bytes`.
     fn cut_to(&mut self, bytes: usize) {
         if self.diff.len() <= bytes {
             return;
         }
         let kept = self.diff.floor_char_boundary(bytes);
-        // A line that takes most of the room is cut within: its beginning says more than nothing.
+        // A very long line is cut inside, so that its beginning is shown.
         let whole_lines = self.diff[..kept].rfind('\n').map_or(0, |end| end + 1);
         let kept = if whole_lines >= kept / 2 { whole_lines } else { kept };
         self.cut_bytes += self.diff.len() - kept;

@@ -1,9 +1,10 @@
-//! Makes foreign text fit to be shown: no deceptive characters, secrets hidden where nothing acts on them, and a count of those.
+//! Cleans untrusted text for display: removes deceptive characters, hides secrets that nothing acts on, and counts
+//! them.
 
 use redact::Redactor;
 use redact::approval::Matter;
 
-/// Stands for a line break where a text is shown in one line.
+/// Replaces a line break where a text is shown in one line.
 const LINE_BREAK: &str = " ⏎ ";
 
 /// Cleans texts and counts the secrets in them.
@@ -33,12 +34,12 @@ impl<'a> Cleaner<'a> {
         self.is_whole
     }
 
-    /// The same for texts that were counted before.
+    /// A cleaner with counts of its own, for texts that were counted before.
     pub(super) fn uncounted(&self) -> Self {
         Self::new(self.redactor)
     }
 
-    /// A text whose every line counts, the empty ones at its end too.
+    /// A text with all its lines, including empty ones at the end.
     pub(super) fn verbatim(&mut self, raw: &str, matter: Matter) -> String {
         let shown = self.redactor.show_for_approval(raw, matter);
         self.hidden_secrets += shown.hidden;
@@ -52,12 +53,12 @@ impl<'a> Cleaner<'a> {
         self.verbatim(raw, matter).trim_end().to_owned()
     }
 
-    /// Words for a reader, in one line.
+    /// Prose, in one line.
     pub(super) fn line(&mut self, raw: &str) -> String {
         self.line_of(raw, Matter::Prose)
     }
 
-    /// What is acted on (a path, a host), in one line.
+    /// A path or a host, in one line.
     pub(super) fn place(&mut self, raw: &str) -> String {
         self.line_of(raw, Matter::Excerpt)
     }
@@ -66,7 +67,7 @@ impl<'a> Cleaner<'a> {
         self.block(raw, matter).lines().collect::<Vec<_>>().join(LINE_BREAK)
     }
 
-    /// Whether a text holds anything that looks like a secret.
+    /// Whether a text contains something that looks like a secret.
     pub(super) fn has_secret(&self, raw: &str) -> bool {
         self.redactor.count_and_redact(raw).1 > 0
     }

@@ -1,4 +1,4 @@
-//! Writes an [`Ask`], one kind of request after the other.
+//! Builds an [`Ask`] for each kind of request.
 
 use codex_wire::ThreadId;
 use codex_wire::escalation::Escalation;
@@ -16,19 +16,20 @@ use super::{
     permissions, question_key,
 };
 
-/// Said of texts that look like secrets and are shown.
-const EXPOSED: &str = "what looks like a secret is shown where it could run, or where its wording matters";
+/// The note about shown texts that look like secrets.
+const EXPOSED: &str =
+    "some texts that look like secrets are shown, because they could run or their exact wording matters";
 
-/// Said of a request that whoever decides from afar can only decline.
-const NEEDS_REVEAL: &str = "this holds a secret in a place where it could run, or a private key. It can only be declined \
+/// The note about a request that can only be declined remotely.
+const NEEDS_REVEAL: &str = "this contains a secret in a place where it could run, or a private key. It can only be declined \
                             here; on the machine, `codex-bridge requests --reveal` shows it";
 
-/// An [`Ask`] in the making.
+/// An unfinished [`Ask`].
 pub(super) struct Draft<'a> {
     context: Context<'a>,
     pub(super) cleaner: Cleaner<'a>,
     details: Vec<Detail>,
-    /// What needs care, told before everything else.
+    /// The caution, shown before everything else.
     care: Option<String>,
     asked_by: AskedBy,
 }
@@ -45,12 +46,12 @@ impl<'a> Draft<'a> {
         Self { context, cleaner, details: Vec::new(), care: None, asked_by }
     }
 
-    /// Adds words for a reader, which may have several lines; nothing if there are none.
+    /// Adds prose of one or more lines, if there is any.
     pub(super) fn block(&mut self, label: &'static str, raw: Option<&str>) {
         self.acted_on(label, raw, Matter::Prose);
     }
 
-    /// Adds a text that something acts on once it is approved; nothing if there is none.
+    /// Adds a text that is acted on once it is approved, if there is one.
     pub(super) fn acted_on(&mut self, label: &'static str, raw: Option<&str>, matter: Matter) {
         let text = self.cleaner.block(raw.unwrap_or_default(), matter);
         if !text.is_empty() {
@@ -58,7 +59,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds a path, a host or an address, in one line; nothing if there is none.
+    /// Adds a path, a host or an address in one line, if there is one.
     pub(super) fn place(&mut self, label: &'static str, raw: Option<&str>) {
         let text = self.cleaner.place(raw.unwrap_or_default());
         if !text.is_empty() {
@@ -66,7 +67,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds a text of ours, or one that is clean already.
+    /// Adds a text of our own, or a cleaned one.
     pub(super) fn own(&mut self, label: &'static str, text: impl Into<String>) {
         self.details.push(Detail { label: label.into(), text: text.into() });
     }
@@ -150,7 +151,7 @@ impl<'a> Draft<'a> {
         self.finish(kind, title, offers)
     }
 
-    /// The answers to a command, and what the lasting ones cover.
+    /// The possible answers to a command. Adds a detail about what a yes for the session covers.
     fn lasting_offers(&mut self, always: Option<Offer>) -> Vec<Offer> {
         let offers = bounds::verdicts(self.context.inspection.escalation, always);
         if offers.contains(&Offer::AcceptForSession) {
@@ -159,10 +160,10 @@ impl<'a> Draft<'a> {
         offers
     }
 
-    /// The offer to allow the command for good, if Codex proposes it and the operator lets people do so.
+    /// The offer to allow the command permanently, if Codex proposes it and the operator permits it.
     fn amendment(&mut self, it: &CommandApproval) -> Option<Offer> {
         let proposed = it.permanent_rule().filter(|_| self.context.allow_permanent_rules)?;
-        // A rule for good that holds a secret would keep it in a file of Codex's, and could not be shown word for word.
+        // A permanent rule with a secret would be written to a file of Codex, and could not be shown exactly.
         if self.cleaner.has_secret(&clean::shell_words(proposed)) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What an MCP server asks of a person, and whether one of its tools may run.
+//! Requests of MCP servers: input from a person, and approvals of their tools.
 
 use codex_wire::request::ElicitationRequest;
 use redact::approval::Matter;
@@ -16,7 +16,7 @@ impl Draft<'_> {
         self.block("Message", Some(&it.message));
         if it.mode == "url" {
             self.place("Page", it.url.as_deref());
-            self.own("Note", "the page is not opened for you; look at where it leads");
+            self.own("Note", "the page is not opened for you; check its address before you visit it");
             let offers = vec![Offer::Accept, Offer::Decline, Offer::Dismiss];
             return self.finish(Kind::Page, format!("MCP server {server} asks you to visit a page"), offers);
         }
@@ -33,7 +33,7 @@ impl Draft<'_> {
 
     fn mcp_tool(mut self, it: &ElicitationRequest, server: &str) -> Ask {
         let note = |key: &str| it.meta.as_ref().and_then(|meta| meta.get(key));
-        // The message is what names the tool.
+        // The message contains the name of the tool.
         self.acted_on("Message", Some(&it.message), Matter::Excerpt);
         self.block("Description", note("tool_description").and_then(Value::as_str));
         self.acted_on("Arguments", note("tool_params").map(arguments).as_deref(), Matter::Excerpt);
@@ -52,7 +52,8 @@ impl Draft<'_> {
     }
 }
 
-/// One argument a line. A name that is no plain word is written as JSON has it: a line break in it would pose as another argument.
+/// One argument per line. A name with unusual characters is written as JSON: a line break in it would look like another
+/// argument.
 fn arguments(params: &Value) -> String {
     let Value::Object(params) = params else { return params.to_string() };
     let shown = |name: &String| {

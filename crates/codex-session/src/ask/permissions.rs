@@ -1,10 +1,10 @@
-//! What a permission request would open, one line each. What is not understood is shown as it came.
+//! What a permission request would allow, one line each. Unknown entries are shown as JSON.
 
 use codex_wire::request::{FileSystemPermissions, Permissions};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What the permissions would open.
+/// The lines for a set of permissions.
 pub(super) fn opens(permissions: &Permissions) -> Vec<String> {
     let mut lines = permissions.file_system.as_ref().map(files).unwrap_or_default();
     if permissions.network.as_ref().is_some_and(|network| network.enabled != Some(false)) {

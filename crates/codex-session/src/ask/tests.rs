@@ -4,9 +4,9 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::inspection::{Reach, ReachPlace};
+use crate::inspection::{SensitiveFile, SensitivePlace};
 
-const PLAIN: Inspection = Inspection { escalation: Escalation::None, reaches: Vec::new() };
+const PLAIN: Inspection = Inspection { escalation: Escalation::None, sensitive_files: Vec::new() };
 
 const CONTEXT: Context<'static> = Context {
     thread_id: "thread-1",
@@ -191,7 +191,7 @@ fn a_command_of_which_it_is_not_known_counts_as_an_escalation() {
     assert_eq!(ask.escalation, Some(Escalation::Unknown));
     assert_snapshot!(ask.text(), @r"
     Let Codex run a command?
-    Careful: it could not be told whether this command asks to leave the sandbox (read-only). It is treated as if it did. Accepted, it may write anywhere on this machine that Codex's own user may, except in /home/me/.codex, /home/me/.local/state/bridge. The network stays off.
+    Careful: it is unknown whether this command asks to leave the sandbox (read-only). It is treated as if it did. Accepted, it may write anywhere on this machine that Codex's own user may, except in /home/me/.codex, /home/me/.local/state/bridge. The network stays off.
     Command: ls
     Directory: /ws
     Sandbox: read-only, which this may ask to leave
@@ -201,13 +201,13 @@ fn a_command_of_which_it_is_not_known_counts_as_an_escalation() {
 
 #[test]
 fn files_of_a_patch_that_need_care_are_named_first() {
-    let reach = |path: &str, place| Reach { path: path.to_owned(), place };
+    let file = |path: &str, place| SensitiveFile { path: path.to_owned(), place };
     let inspection = Inspection {
         escalation: Escalation::Asked,
-        reaches: vec![
-            reach("/etc/hosts", ReachPlace::Outside),
-            reach("/ws/link/x", ReachPlace::Through("/srv/x".to_owned())),
-            reach("/ws/.git/config", ReachPlace::Ruling),
+        sensitive_files: vec![
+            file("/etc/hosts", SensitivePlace::Outside),
+            file("/ws/link/x", SensitivePlace::ThroughLink("/srv/x".to_owned())),
+            file("/ws/.git/config", SensitivePlace::ControlDir),
         ],
     };
     let mut ask = found(method::FILE_CHANGE, json!({"reason": "to set it up"}), &inspection);
@@ -261,7 +261,7 @@ fn input_to_a_running_command_is_told_apart() {
     assert_eq!((ask.kind, ask.escalation), (Kind::CommandInput, Some(Escalation::Asked)));
     assert_snapshot!(ask.text(), @r"
     Let Codex type into a running command?
-    Careful: this is input to a running command that is not held by the sandbox (read-only). Accepted, it may write anywhere on this machine that Codex's own user may, except in /home/me/.codex, /home/me/.local/state/bridge. The network stays off.
+    Careful: this is input to a running command that is outside of the sandbox (read-only). Accepted, it may write anywhere on this machine that Codex's own user may, except in /home/me/.codex, /home/me/.local/state/bridge. The network stays off.
     Command: yes
     Directory: /ws
     Sandbox: read-only, which this asks to leave
@@ -428,7 +428,7 @@ fn a_patch_whose_item_was_not_seen_falls_back_to_its_reason() {
     let ask = found(method::FILE_CHANGE, json!({"reason": "needs write access"}), &Inspection::unknown());
     assert_snapshot!(ask.text(), @r"
     Let Codex change files?
-    Careful: it could not be told which files change. This is treated as a change outside the task's directory.
+    Careful: it is unknown which files change. This is treated as a change outside the task's directory.
     Changes: 1 change pending
     Reason: needs write access
     Answers: accept, decline, cancel the turn
@@ -532,7 +532,7 @@ fn a_page_of_an_mcp_server_is_shown_and_not_opened() {
     MCP server tracker asks you to visit a page
     Message: Please log in
     Page: https://example.org/login
-    Note: the page is not opened for you; look at where it leads
+    Note: the page is not opened for you; check its address before you visit it
     Answers: accept, decline, dismiss
     ");
 }

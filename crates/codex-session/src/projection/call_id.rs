@@ -1,18 +1,18 @@
-//! The ids of tool calls: made from the item alone, so that a replay and the live view give the same ones, and so
-//! that no two calls ever share one.
+//! The ids of tool calls. They are unique, and made from the item alone, so that a replay gives the same ids as the
+//! live view.
 //!
-//! An id whose parts could be read in two ways (`a__b` + `c`, `a` + `b__c`) is written with lengths instead. Items
-//! without an id, which the protocol forbids, are counted per type within their turn.
+//! An ambiguous id (`a__b` + `c`, `a` + `b__c`) is written with the lengths of its parts. Items without an id, which
+//! the protocol forbids, are numbered per type within their turn.
 
 use std::collections::HashMap;
 
 use codex_wire::item::Item;
 
-/// First words of the item ids that models and Codex make, as in `call_000003`. They only decide which ids look
-/// plain, never whether ids are unique.
+/// The first words of item ids from models and Codex, as in `call_000003`. They only decide which ids are written
+/// without lengths.
 const ID_PREFIXES: [&str; 6] = ["call", "item", "fc", "exec", "mcp", "tool"];
 
-/// Gives items their call ids. One for each pass over a turn's items: it counts those without an id.
+/// Makes the call ids of items. Use one for each pass over a turn's items: it numbers items without an id.
 #[derive(Debug)]
 pub(crate) struct CallIds {
     turn_seed: String,
@@ -29,7 +29,7 @@ impl CallIds {
         turn_id.clone_into(&mut self.turn_seed);
     }
 
-    /// The call id of a tool item; none for other items.
+    /// The call id of a tool item; `None` for other items.
     pub(crate) fn call_id(&mut self, item: &Item) -> Option<String> {
         let kind = kind(item)?;
         if let Some(id) = item.id() {
@@ -47,7 +47,7 @@ impl CallIds {
     }
 }
 
-/// The word for a kind of tool item. None is the beginning of another, nor of `noid`: ids of two kinds never meet.
+/// The word for a kind of tool item. No word is a prefix of another or of `noid`, so ids of different kinds differ.
 fn kind(item: &Item) -> Option<&'static str> {
     match item {
         Item::CommandExecution(_) => Some("exec"),
@@ -59,12 +59,12 @@ fn kind(item: &Item) -> Option<&'static str> {
     }
 }
 
-/// The call id of a command, for those who know only its item's id.
+/// The call id of a command, from its item's id.
 pub(crate) fn command_call_id(item_id: &str) -> String {
     format!("codex_exec_{item_id}")
 }
 
-/// The same of a change of files.
+/// The call id of a file change, from its item's id.
 pub(crate) fn patch_call_id(item_id: &str) -> String {
     format!("codex_apply_patch_{item_id}")
 }
@@ -88,8 +88,8 @@ fn dynamic_call_id(tool: &str, item_id: &str) -> String {
     }
 }
 
-/// Reads `read_file_call_7` as `read_file` and `call_7`, `read_file_exec-7` as `read_file` and `exec-7`. What does
-/// not read back as it was written is not plain.
+/// Splits `read_file_call_7` into `read_file` and `call_7`, and `read_file_exec-7` into `read_file` and `exec-7`. An id
+/// that does not split into its original parts is ambiguous.
 fn split_call(call: &str) -> Option<(&str, &str)> {
     let (head, _) = call.rsplit_once('_')?;
     match head.rsplit_once('_') {

@@ -1,10 +1,10 @@
-//! Shortens text. A secret that is cut in half is no longer recognised by anyone, so it is taken out first.
+//! Cuts text. Secrets are hidden first, since half a secret would not be recognised.
 
 use std::borrow::Cow;
 
 use redact::Redactor;
 
-/// The text, or its beginning with `…` in the last place: never more than `max_chars` characters.
+/// The text, or its beginning with `…` at the end: at most `max_chars` characters.
 pub(crate) fn cut<'a>(text: &'a str, max_chars: usize, redactor: &Redactor) -> Cow<'a, str> {
     if fits(text, max_chars) {
         return Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! What a tool item means to people and to a chat history: its name, its arguments, what came of it.
+//! Tool calls for people and chat histories: name, arguments, result.
 
 use codex_wire::item::{CommandExecution, DynamicToolCall, FileChange, Item, McpToolCall, Status, WebSearch};
 use redact::Redactor;
@@ -10,7 +10,7 @@ use super::cut::cut;
 const MAX_RESULT_CHARS: usize = 4000;
 /// Longest text of a tool's error.
 const MAX_ERROR_CHARS: usize = 1000;
-/// Stands for a name that Codex did not give.
+/// Replaces a missing name.
 const UNNAMED: &str = "unknown";
 
 /// An item that calls a tool.
@@ -23,7 +23,7 @@ pub(crate) enum Tool<'a> {
     WebSearch(&'a WebSearch),
 }
 
-/// What came of a tool call.
+/// The outcome of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) result: String,
@@ -52,7 +52,7 @@ impl<'a> Tool<'a> {
         }
     }
 
-    /// The arguments: always an object, and never the content of a file.
+    /// The arguments: always an object, without the contents of files.
     pub(crate) fn args(self) -> Value {
         match self {
             Self::Command(it) => match &it.cwd {
@@ -79,7 +79,7 @@ impl<'a> Tool<'a> {
         duration_ms.and_then(|duration_ms| u64::try_from(duration_ms).ok())
     }
 
-    /// What came of it. The redactor works on what must be cut, and on nothing else.
+    /// The outcome. Only texts that have to be cut are redacted.
     pub(crate) fn outcome(self, redactor: &Redactor) -> Outcome {
         match self {
             Self::Command(it) => command_outcome(it),
@@ -133,7 +133,7 @@ fn dynamic_outcome(it: &DynamicToolCall, redactor: &Redactor) -> Outcome {
     Outcome { result, is_error: it.success == Some(false) || it.status == Some(Status::Failed) }
 }
 
-/// What a completed tool item did to the world, one line each. A declined one did nothing.
+/// The side effects of a completed tool item, one line each. A declined one has none.
 pub(crate) fn effects(item: &Item) -> Vec<String> {
     match Tool::of(item) {
         Some(Tool::Command(it)) if it.status == Some(Status::Declined) => Vec::new(),
@@ -155,7 +155,7 @@ pub(crate) fn effects(item: &Item) -> Vec<String> {
     }
 }
 
-/// What a tool item that began may be doing to the world.
+/// The possible side effect of a running tool item.
 pub(crate) fn open_effect(item: &Item) -> Option<String> {
     match Tool::of(item)? {
         Tool::Command(it) => Some(format!("may have run: {}", it.command)),
@@ -174,7 +174,7 @@ fn changed(verb: &str, it: &FileChange) -> Vec<String> {
         .collect()
 }
 
-/// JSON text with sorted keys, whatever order the parser keeps.
+/// JSON text with sorted keys.
 pub(crate) fn json_text(value: &Value) -> String {
     sorted(value).to_string()
 }

@@ -1,7 +1,7 @@
-//! The actor of a session: owns the connection and the running turn, and does what the turn's machine says.
+//! The actor of a session: owns the connection and the running turn, and performs the effects of the turn machine.
 //!
-//! It never waits for a call, a person or a process inline: calls are posted, people are asked in tasks, opening is
-//! a future beside the others. So an interrupt, a steer or the death of Codex is seen at once.
+//! It never waits inline for a call, a person or a process: calls are posted, people are asked in tasks, and a thread
+//! is opened in a separate future. So an interrupt, a steer or the death of Codex is noticed at once.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -24,20 +24,20 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::opening::{self, Opened, Source, UnderWay};
-use super::running::{Posted, Running};
-use super::watching::Look;
-use super::{Command, Job, Session, Standing, random_id};
+use super::bounds_watch::Look;
+use super::open::{self, Opened, Source, UnderWay};
+use super::running_turn::{Posted, Running};
+use super::{Command, Job, Session, SessionStatus};
 use crate::approver::Approver;
 use crate::decision::RequestKey;
 use crate::failure::{Failure, FailureKind};
-use crate::link::{Behind, Dial};
-use crate::narration::{Narrator, SessionEvent};
+use crate::link::{Backend, Dial};
 use crate::result::{TurnOutcome, TurnResult};
+use crate::session_event::{EventWriter, SessionEvent};
 use crate::settings::{SessionConfig, TurnOptions};
 use crate::turn::{Begin, DecideOutcome, Effect, Input, Loss, Millis, Outgoing, Plan, SteerOutcome, Turn};
 
-/// Requests that wait for a turn to be joined.
+/// Most requests that wait for a turn to be joined.
 const HELD_REQUESTS: usize = 64;
 
 pub(super) struct Actor {
@@ -52,19 +52,19 @@ pub(super) struct Actor {
     /// The thread, once it exists; it is durable only after its first turn.
     pub(super) thread_id: Option<ThreadId>,
     pub(super) had_a_turn: bool,
-    /// Where the thread's rollout is, as it was last told.
+    /// The path of the thread's rollout, as last reported.
     pub(super) rollout: Option<PathBuf>,
-    /// How files of Codex's user are read, as of the last opening.
+    /// How files of Codex's user are read, since the last opening.
     pub(super) reach: Reach,
     /// Paths that no command may read or write, as they were last sent.
     pub(super) denied: Vec<String>,
     pub(super) opened: Option<Opened>,
-    /// A launcher that is being asked what the user's own file says.
+    /// The pending question to a launcher about the user's `config.toml`.
     pub(super) look: Option<Look>,
-    /// The end of the turn, while that is asked. Nothing that Codex says is taken before it.
+    /// The end of the turn, held back until the launcher has answered. Later messages of Codex wait for it.
     pub(super) held_end: Option<Input>,
     opening: Option<OpeningFuture>,
-    /// Whoever waits for the thread to be open.
+    /// Callers that wait for the thread to be open.
     openers: Vec<oneshot::Sender<Result<ThreadId, Failure>>>,
     /// A turn that waits for the thread to be open.
     waiting: Option<Waiting>,
@@ -74,7 +74,7 @@ pub(super) struct Actor {
     pub(super) next_token: u64,
     /// Requests of a turn that nobody has joined yet.
     held: Vec<IncomingRequest>,
-    /// Whoever is asked something, with the request that it is about. What comes back goes into the turn.
+    /// The tasks that ask about a request. Their results are inputs of the turn.
     pub(super) answers: JoinSet<(RequestKey, Input)>,
     pub(super) asked: HashMap<RequestKey, AbortHandle>,
     pub(super) farewells: JoinSet<()>,
@@ -145,7 +145,7 @@ impl Actor {
         let closer = loop {
             match self.next_wake().await {
                 Wake::Command(Some(Command::Close { reply })) => break Some(reply),
-                // Every handle is gone.
+                // All handles were dropped.
                 Wake::Command(None) => break None,
                 Wake::Command(Some(command)) => self.on_command(command).await,
                 Wake::Delivery(Some(delivery)) => self.on_delivery(delivery).await,
@@ -157,14 +157,14 @@ impl Actor {
                     self.asked.remove(&key);
                     self.step(input).await;
                 }
-                // Nobody needs the answer any more.
+                // The task was aborted: its answer is no longer needed.
                 Wake::Answered(Err(_)) => {}
                 Wake::Time => self.step(Input::Time).await,
             }
         };
         self.close().await;
         if let Some(closer) = closer {
-            // Whoever closed may not wait for it.
+            // The caller may not wait for it.
             closer.send(()).ok();
         }
     }
@@ -172,8 +172,8 @@ impl Actor {
     async fn next_wake(&mut self) -> Wake {
         let deadline = self.running.as_ref().and_then(|running| running.turn.next_deadline(self.now()));
         let wake_at = self.origin + Duration::from_millis(deadline.unwrap_or_default());
-        // Messages of Codex come last: a flood of them keeps nothing else waiting. Of all others there are few at a time. The order
-        // is fixed, so that a run with the same events is the same run.
+        // Messages of Codex come last, so that a flood of them delays nothing else. The order is fixed, so that runs
+        // with the same events are the same.
         tokio::select! {
             biased;
             () = tokio::time::sleep_until(wake_at), if deadline.is_some() => Wake::Time,
@@ -202,19 +202,19 @@ impl Actor {
             Command::Decide { decide, reply } => {
                 let turn = self.running.as_ref().map(|running| &running.turn);
                 let outcome = turn.map_or(DecideOutcome::NotOpen, |turn| turn.outcome_of(&decide));
-                // Whoever decided may not wait for it.
+                // The caller may not wait for it.
                 reply.send(outcome).ok();
                 self.step(Input::Decide(decide)).await;
             }
             Command::Interrupt => self.on_interrupt().await,
-            Command::Standing { reply } => drop(reply.send(self.standing())),
+            Command::Status { reply } => drop(reply.send(self.status())),
             Command::Close { .. } => {}
         }
     }
 
     fn on_open(&mut self, reply: oneshot::Sender<Result<ThreadId, Failure>>) {
         if let Some(thread_id) = self.live_thread() {
-            // Whoever opened may not wait for it.
+            // The caller may not wait for it.
             reply.send(Ok(thread_id)).ok();
         } else {
             self.openers.push(reply);
@@ -222,20 +222,20 @@ impl Actor {
         }
     }
 
-    /// The thread, if it is open on a connection that stands.
+    /// The thread, if it is open on a live connection.
     fn live_thread(&self) -> Option<ThreadId> {
         let opened = self.opened.as_ref()?;
         opened.link.connection.peer.closed().is_none().then(|| opened.thread_id.clone())
     }
 
-    fn standing(&self) -> Standing {
+    fn status(&self) -> SessionStatus {
         let link = self.opened.as_ref().map(|opened| &opened.link);
-        let (child_pid, host) = match link.map(|link| &link.behind) {
-            Some(Behind::Child(child)) => (Some(child.pid()), None),
-            Some(Behind::Host(host)) => (None, Some(host.id().to_owned())),
-            Some(Behind::Other(_) | Behind::Unknown) | None => (None, None),
+        let (child_pid, host) = match link.map(|link| &link.backend) {
+            Some(Backend::Child(child)) => (Some(child.pid()), None),
+            Some(Backend::Host(host)) => (None, Some(host.id().to_owned())),
+            Some(Backend::Other(_) | Backend::Unknown) | None => (None, None),
         };
-        Standing {
+        SessionStatus {
             thread_id: self.thread_id.clone(),
             unjoined_turn: self.opened.as_ref().and_then(|opened| opened.running_turn.clone()),
             child_pid,
@@ -247,16 +247,16 @@ impl Actor {
     fn begin_opening(&mut self) {
         if self.opening.is_none() {
             self.leave_link();
-            // A thread without a turn is not durable: a new one takes its place.
+            // A thread without a turn is not durable: it is replaced by a new one.
             let source = match &self.thread_id {
                 Some(thread_id) if self.had_a_turn => Source::Resume(thread_id.clone()),
                 _ => self.source.clone(),
             };
             let (config, dial) = (Arc::clone(&self.config), Arc::clone(&self.dial));
-            let opening = opening::open(config, dial, source, self.closing.clone());
+            let opening = open::open(config, dial, source, self.closing.clone());
             let mut farewells = std::mem::take(&mut self.farewells);
             self.opening = Some(Box::pin(async move {
-                // A thread has one writer: a Codex of ours that had it may still be ending (codex 0.166: up to 5 s).
+                // A thread has one writer: our previous Codex may still be ending (codex 0.166: up to 5 s).
                 while farewells.join_next().await.is_some() {}
                 opening.await
             }));
@@ -341,7 +341,7 @@ impl Actor {
                 return;
             }
         };
-        let narrator = Narrator::new(
+        let writer = EventWriter::new(
             thread_id.as_str(),
             self.config.own_mcp_servers.clone(),
             self.config.redactor.clone(),
@@ -349,7 +349,7 @@ impl Actor {
         let mut effects = Vec::new();
         let turn = Turn::begin(plan, self.now(), &mut effects);
         let (steers, work_meter) = (HashMap::new(), options.work_meter);
-        self.running = Some(Running { turn, narrator, connection, reply, steers, work_meter });
+        self.running = Some(Running { turn, writer, connection, reply, steers, work_meter });
         self.perform(effects).await;
         self.tell_of_what_is_under_way().await;
         for IncomingRequest { id, request } in std::mem::take(&mut self.held) {
@@ -357,7 +357,7 @@ impl Actor {
         }
     }
 
-    /// Before the requests that are about it.
+    /// Reports the running items of a joined turn, before the requests about them.
     async fn tell_of_what_is_under_way(&mut self) {
         let Some(opened) = &mut self.opened else { return };
         let (thread_id, under_way) = (opened.thread_id.clone(), opened.under_way.take());
@@ -385,7 +385,7 @@ impl Actor {
     }
 
     async fn on_interrupt(&mut self) {
-        // A turn that has not begun need not begin.
+        // A turn that has not begun is not started.
         if let Some(waiting) = self.waiting.take() {
             waiting.reply.send(TurnResult::not_begun(TurnOutcome::Interrupted, None)).ok();
         }
@@ -395,7 +395,7 @@ impl Actor {
         self.step(Input::Interrupt).await;
     }
 
-    /// Stops a turn that ran when the thread was taken up and that nobody has joined.
+    /// Stops a turn that ran when the thread was resumed and that was not joined.
     async fn interrupt_unjoined(&mut self) {
         let unjoined = self.opened.as_ref().and_then(|opened| opened.running_turn.clone());
         if let Some(turn_id) = unjoined {
@@ -431,7 +431,7 @@ impl Actor {
         }
     }
 
-    /// Nobody has joined the turn, but its end is of interest: the thread is free then.
+    /// Watches for the end of a turn that was not joined: then the thread is free.
     fn watch_unjoined(&mut self, note: &Notification) {
         if let Some(opened) = &mut self.opened
             && &*note.method == "turn/completed"
@@ -452,9 +452,9 @@ impl Actor {
             return self.held.push(incoming);
         }
         let refusal = Answer::fail_closed(&incoming.request);
-        warn!(request = ?incoming.id, "a request is declined: no turn of this session runs");
+        warn!(request = ?incoming.id, "a request of Codex is declined: this session runs no turn");
         if let Err(error) = opened.link.connection.peer.respond(&incoming.id, refusal).await {
-            warn!(request = ?incoming.id, %error, "the refusal could not be sent");
+            warn!(request = ?incoming.id, %error, "the refusal of a request could not be sent");
         }
     }
 
@@ -463,10 +463,10 @@ impl Actor {
         self.posted.clear();
         let Some(opened) = self.opened.take() else { return };
         if self.running.is_some() {
-            self.lost_host = match &opened.link.behind {
-                Behind::Host(host) => Some(Arc::new(host.clone()) as Arc<dyn Backing>),
-                Behind::Other(server) => Some(Arc::clone(server)),
-                Behind::Child(_) | Behind::Unknown => None,
+            self.lost_host = match &opened.link.backend {
+                Backend::Host(host) => Some(Arc::new(host.clone()) as Arc<dyn Backing>),
+                Backend::Other(server) => Some(Arc::clone(server)),
+                Backend::Child(_) | Backend::Unknown => None,
             };
             let loss = match reason {
                 Closed::ByUs => Loss::ClosedByUs,
@@ -495,7 +495,7 @@ impl Actor {
         }
     }
 
-    /// Steps the machine, and does what it says.
+    /// Passes an input to the machine and performs its effects.
     pub(super) async fn step(&mut self, input: Input) {
         let now = self.now();
         let Some(running) = &mut self.running else { return };
@@ -520,7 +520,7 @@ impl Actor {
         self.answers.abort_all();
         self.asked.clear();
         let mut told = Vec::new();
-        running.narrator.tell_end(result.outcome, self.now(), &mut told);
+        running.writer.tell_end(result.outcome, self.now(), &mut told);
         self.tell_all(told).await;
         result.work_ms = running.turn.worked_ms(self.now());
         result.redact(&self.config.redactor);
@@ -530,11 +530,11 @@ impl Actor {
         if let Some(opened) = &mut self.opened {
             opened.running_turn = None;
         }
-        // Whoever started the turn may not wait for it.
+        // The caller may not wait for it.
         running.reply.send(result).ok();
     }
 
-    /// Leaves the connection, and ends what is the session's own, beside everything else.
+    /// Closes the connection and ends the session's own Codex, in a task.
     pub(super) fn leave_link(&mut self) {
         if let Some(opened) = self.opened.take() {
             self.farewells.spawn(async move {
@@ -558,11 +558,11 @@ impl Actor {
             self.opened = Some(opened);
         }
         if let Some(opened) = self.opened.take() {
-            if let Behind::Host(_) | Behind::Other(_) = opened.link.behind {
+            if let Backend::Host(_) | Backend::Other(_) = opened.link.backend {
                 let unsubscribe = ThreadUnsubscribe { thread_id: opened.thread_id.clone() };
                 let limit = self.config.call_limits.interrupt;
                 if let Err(error) = opened.link.connection.peer.call(&unsubscribe, limit).await {
-                    debug!(%error, "the host still tells of a thread that was left");
+                    debug!(%error, "the host could not be told to unload a thread");
                 }
             }
             if let Err(error) = opened.link.leave().await {
@@ -585,9 +585,10 @@ fn begin(
 ) -> Result<Begin, Failure> {
     match job {
         Job::Prompt(input) => {
-            // A prompt while a turn runs is a steer for Codex (0.166): never by accident.
+            // codex 0.166 treats a prompt while a turn runs as a steer.
             if opened.running_turn.is_some() && !options.may_have_been_sent {
-                let message = "a turn already runs on this thread: join it, or interrupt it and try again";
+                let message =
+                    "a turn is already running on this thread: join it, or interrupt it and try again";
                 return Err(Failure::new(FailureKind::Configuration, message));
             }
             let start = turn_start(config, opened, input, options);
@@ -601,7 +602,7 @@ fn begin(
             })
         }
         Job::Join => opened.running_turn.take().map(Begin::Attach).ok_or_else(|| {
-            Failure::new(FailureKind::Configuration, "no turn was running when the thread was taken up")
+            Failure::new(FailureKind::Configuration, "no turn was running when the thread was resumed")
         }),
         Job::Compact => Ok(Begin::Compact),
     }
@@ -614,6 +615,7 @@ fn turn_start(
     options: &TurnOptions,
 ) -> TurnStart {
     let settings = config.thread_settings(&opened.confinement);
+    let random_id = || format!("{:032x}", rand::random::<u128>());
     TurnStart {
         thread_id: opened.thread_id.0.clone(),
         input,

@@ -1,12 +1,11 @@
-//! Counts the time in which Codex could work, as consumed milliseconds, never as a difference of two clock readings
-//! with a person's thinking in between.
+//! Counts the milliseconds in which Codex could work. The clock is paused while a person is asked.
 
 use super::Millis;
 
 #[derive(Debug)]
 pub(super) struct WorkClock {
     consumed_ms: Millis,
-    /// Since when it runs; none while a person is asked or the connection is down.
+    /// Since when it runs; `None` while a person is asked or the connection is down.
     running_since: Option<Millis>,
     last_activity: Millis,
 }
@@ -21,7 +20,7 @@ impl WorkClock {
         match (run, self.running_since) {
             (true, None) => {
                 self.running_since = Some(now);
-                // Idle time begins anew: the silence before was ours.
+                // Idle time starts again: during the pause Codex was not expected to work.
                 self.last_activity = now;
             }
             (false, Some(since)) => {

@@ -1,4 +1,4 @@
-//! What happens in a turn, as Codex tells it: scoped to this very thread and turn, taken in order.
+//! The events of a turn: only those of this thread and turn count, in order.
 
 use codex_wire::event::Event;
 use codex_wire::item::Item;
@@ -6,7 +6,7 @@ use codex_wire::{ThreadId, TurnId};
 
 use super::{Effect, Input, Millis, Notice, Phase, Turn, Unheard};
 
-/// How long after an agent message that is nothing but an abort marker the turn is read back.
+/// How long after an agent message that consists of an abort marker alone the turn is read back.
 const ABORT_MARKER_QUIET: Millis = 2_000;
 
 /// How far an item is.
@@ -29,7 +29,7 @@ impl Turn {
             self.on_resolved(id, effects);
         }
         if let Some(child) = thread_id.as_ref().filter(|thread_id| **thread_id != self.thread_id) {
-            // A sub-agent's thread. It never ends or feeds our turn, but it is our turn's work.
+            // The thread of a sub-agent. Its events are no events of our turn, but show that the turn works.
             match &event {
                 Event::ItemStarted(item) => self.requests.remember_patch(child, item),
                 Event::ItemCompleted(item) => self.requests.forget_patch(child, item),
@@ -40,7 +40,7 @@ impl Turn {
         let turn_id = turn_id.or_else(|| turn_of(&event));
         match (&self.phase, turn_id) {
             (Phase::Starting, Some(turn_id)) => {
-                // The reply to a compaction does not name its turn.
+                // The reply to a compaction has no turn id.
                 let named = self.is_compaction && matches!(event, Event::TurnStarted(_));
                 let event = Input::Event { thread_id, turn_id: Some(turn_id.clone()), event };
                 if named {
@@ -50,7 +50,7 @@ impl Turn {
                 self.hold(event, now);
             }
             (Phase::Accepted(own) | Phase::Active(own), Some(turn_id)) if turn_id != *own => {}
-            // News for everyone on the host is no sign of life of this turn.
+            // An event for all threads of the host is no sign of life of this turn.
             (_, None) if thread_id.is_none() => self.apply_event(event, now, effects),
             _ => self.take_event(event, now, effects),
         }
@@ -72,7 +72,7 @@ impl Turn {
         match &event {
             Event::ItemStarted(item) => return self.take_item(item, Stage::Started, now, effects),
             Event::ItemCompleted(item) => return self.take_item(item, Stage::Completed, now, effects),
-            // Read back before it was heard of: that it began has been told.
+            // The turn was read back before this event came: its start is already reported.
             Event::TurnStarted(_) if matches!(self.phase, Phase::Active(_)) => return,
             Event::TurnStarted(_) => self.activate(now, effects),
             Event::TokenUsage(usage) => self.usage = Some(usage.clone()),
@@ -88,7 +88,7 @@ impl Turn {
         }
     }
 
-    /// Takes an item, live or from a read-back. The same again is no news.
+    /// Processes an item, live or from a read-back. Repetitions are ignored.
     pub(super) fn take_item(&mut self, item: &Item, stage: Stage, now: Millis, effects: &mut Vec<Effect>) {
         if !item.id().is_none_or(|id| self.told.insert((stage, format!("{} {id}", item.type_name())))) {
             return;
@@ -128,8 +128,8 @@ fn turn_of(event: &Event) -> Option<TurnId> {
     }
 }
 
-/// Whether an agent message is nothing but the marker that some servers leave instead of a `turn/completed`.
-/// A message that quotes it is not one.
+/// Whether an agent message consists of the marker that some servers write instead of a `turn/completed`. A message
+/// that quotes the marker does not count.
 pub fn is_abort_marker(text: &str) -> bool {
     matches!(text.trim(), "<turn_aborted>" | "<turn_aborted/>" | "<turn_aborted />")
 }

@@ -1,4 +1,4 @@
-//! What goes into the machine of a turn, and what comes out.
+//! The inputs and effects of the turn machine.
 
 use codex_wire::answer::Answer;
 use codex_wire::call::{TurnStart, UserInput};
@@ -16,44 +16,45 @@ use crate::inspection::Inspection;
 use crate::policy::ApprovalPolicy;
 use crate::result::TurnResult;
 
-/// What a turn is to do. Fixed at its beginning.
+/// The parameters of a turn, fixed at its beginning.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The thread.
     pub thread_id: ThreadId,
-    /// The start of the host that the thread lives on.
+    /// The epoch of the host that the thread is open on.
     pub epoch: Epoch,
-    /// How the turn comes about.
+    /// How the turn begins.
     pub begin: Begin,
-    /// When to stop it.
+    /// The limits.
     pub limits: Limits,
-    /// What is answered without asking.
+    /// Which requests are answered without asking.
     pub policy: ApprovalPolicy,
     /// Hides secrets before a long text is cut for the result.
     pub redactor: Redactor,
-    /// Whether there is anyone to ask. If not, what a person would be asked is declined at once.
+    /// Whether requests can be answered by a person or a program. If not, they are declined at once.
     pub someone_answers: bool,
 }
 
-/// How a turn comes about.
+/// How a turn begins.
 #[derive(Debug, Clone)]
 pub enum Begin {
     /// A prompt is sent.
     Prompt(Box<TurnStart>),
-    /// A prompt that may have been sent before we died: looked for first, then sent if it is not there.
+    /// A prompt that may have been sent before a restart: it is searched for, and sent if it is not found.
     PromptOnce {
         /// The prompt, with the `clientUserMessageId` to look for.
         start: Box<TurnStart>,
-        /// Whether the host that may have got it still lives: then it may be on its way, and one look is too few.
+        /// Whether the host that may have got it still lives. Then the prompt may be in flight, and one search is not
+        /// enough.
         host_lives: bool,
     },
-    /// A turn that already runs is taken up.
+    /// A running turn is joined.
     Attach(TurnId),
     /// The thread's history is summarised.
     Compact,
 }
 
-/// When to stop a turn. Both count only time in which Codex could work.
+/// The limits of a turn. Only time in which Codex could work counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Milliseconds of work in all.
@@ -64,48 +65,48 @@ pub struct Limits {
     pub quiet_after_tool_ms: Option<Millis>,
 }
 
-/// What the machine is told.
+/// An input of the machine.
 #[derive(Debug)]
 pub enum Input {
-    /// A notification that reached our inbox.
+    /// A notification.
     Event {
-        /// Whose it is.
+        /// Its thread.
         thread_id: Option<ThreadId>,
-        /// Which turn's.
+        /// Its turn.
         turn_id: Option<TurnId>,
         /// What happened.
         event: Event,
     },
-    /// A request that reached our inbox.
+    /// A request of Codex.
     Request {
         /// The id that the answer must carry.
         id: RequestId,
-        /// What is asked.
+        /// The request.
         request: Box<ServerRequest>,
     },
     /// The reply to a call that an effect asked for.
     Reply(Reply),
-    /// What was found out about a request, as an effect asked for.
+    /// The result of [`Effect::Inspect`].
     Inspected {
-        /// Which.
+        /// The key of the request.
         key: RequestKey,
-        /// Names what it asks: another request may have its name by now.
+        /// The digest of the inspected request: another request may have the same key by now.
         digest: String,
-        /// What was found out.
+        /// The result.
         inspection: Inspection,
     },
-    /// Someone decides on a request. [`Turn::outcome_of`](super::Turn::outcome_of) says whether it counts.
+    /// A decision on a request. [`Turn::outcome_of`](super::Turn::outcome_of) tells whether it counts.
     Decide(Decide),
     /// The program's own answer to a request that is not for people.
     ProgramAnswered {
-        /// Which.
+        /// The key of the request.
         key: RequestKey,
-        /// What.
+        /// The answer.
         answer: Answer,
     },
-    /// Add this to the running turn.
+    /// A steer for the running turn.
     Steer {
-        /// Names the outcome.
+        /// Identifies the outcome.
         token: u64,
         /// What to add.
         input: Vec<UserInput>,
@@ -114,13 +115,13 @@ pub enum Input {
     },
     /// Stop the turn.
     Interrupt,
-    /// The thread has left its bounds, in these words: stop the turn.
+    /// The thread has left its bounds, with this explanation: stop the turn.
     Breach(String),
     /// The connection ended.
     Lost(Loss),
-    /// A new connection to the thread stands.
+    /// The thread is open on a new connection.
     Attached {
-        /// The start of the host that it leads to.
+        /// The epoch of the host at the other end.
         epoch: Epoch,
     },
     /// Time has passed.
@@ -130,11 +131,11 @@ pub enum Input {
 /// A decision on a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decide {
-    /// Which request.
+    /// The key of the request.
     pub key: RequestKey,
-    /// Names what it asks, as whoever decides was shown it.
+    /// The digest of the request that was shown.
     pub digest: String,
-    /// What is decided.
+    /// The decision.
     pub decision: Decision,
     /// Who decides.
     pub by: Decider,
@@ -145,9 +146,9 @@ pub struct Decide {
 pub enum Loss {
     /// The host lives and can be reached again.
     HostLives,
-    /// The host is gone, in these words.
+    /// The host has ended, with this explanation.
     HostGone(String),
-    /// This side closed it.
+    /// We closed it.
     ClosedByUs,
 }
 
@@ -158,86 +159,86 @@ pub enum Reply {
     Start(Result<TurnId, CallError>),
     /// To [`Outgoing::Compact`].
     Compact(Result<(), CallError>),
-    /// To [`Outgoing::Steer`]: the turn that took it, if told.
+    /// To [`Outgoing::Steer`]: the turn that accepted it, if known.
     Steer {
         /// The steer.
         token: u64,
-        /// What came of it.
+        /// The reply.
         result: Result<Option<TurnId>, CallError>,
     },
     /// To [`Outgoing::ListTurns`]: the newest first, with all their items.
     Turns(Result<Vec<WireTurn>, CallError>),
 }
 
-/// What is to be done.
+/// An effect to perform.
 #[derive(Debug)]
 pub enum Effect {
     /// Make a call.
     Call(Outgoing),
     /// Answer a request.
     Answer {
-        /// Which; never of another epoch than the current one.
+        /// The request; always of the current epoch.
         key: RequestKey,
-        /// How.
+        /// The answer.
         answer: Answer,
     },
-    /// Find out what a request asks for. That it could not be found out is told too, and before long.
+    /// Find out what a request asks for. The result is always reported, within a few seconds.
     Inspect {
-        /// Which request.
+        /// The key of the request.
         key: RequestKey,
-        /// Names what it asks.
+        /// The digest of the request.
         digest: String,
-        /// What it is.
+        /// The request.
         request: Box<ServerRequest>,
         /// The file change that it is about, if it is known.
         patch: Option<Box<FileChange>>,
     },
-    /// Ask whoever may answer.
+    /// Ask a person, or the approver.
     Ask {
-        /// Which request.
+        /// The key of the request.
         key: RequestKey,
-        /// What it is.
+        /// The request.
         request: Box<ServerRequest>,
         /// The file change that it is about, if it is known.
         patch: Option<Box<FileChange>>,
-        /// What was found out about it.
+        /// The result of its inspection.
         inspection: Inspection,
     },
     /// Let the program answer a request that is not for people.
     AskProgram {
-        /// Which request.
+        /// The key of the request.
         key: RequestKey,
-        /// What it is.
+        /// The request.
         request: Box<ServerRequest>,
     },
-    /// A request needs no more asking.
+    /// A request is closed.
     RequestClosed {
-        /// Which.
+        /// The key of the request.
         key: RequestKey,
-        /// How it ended.
+        /// How it was closed.
         closing: Closing,
     },
-    /// What came of a steer.
+    /// The outcome of a steer.
     Steered {
-        /// Which.
+        /// The steer.
         token: u64,
-        /// What.
+        /// The outcome.
         outcome: SteerOutcome,
     },
-    /// Tell whoever listens.
+    /// Report this to listeners.
     Tell(Notice),
-    /// Leave a connection that brings nothing of the turn, if the host goes on without it. Its end is then told as
-    /// any other.
+    /// Close a connection that delivers no events of the turn, if the host goes on without it. The end of the
+    /// connection is then reported as usual.
     HangUp,
     /// Connect to the thread again.
     Reconnect,
-    /// The turn cannot be stopped: let the host finish what else it does, then end it.
+    /// The turn cannot be stopped: let the host finish its other turns, then end it.
     DrainHost,
-    /// The turn ended. Nothing but refusals follows.
+    /// The turn ended. Only refusals follow.
     End(Box<TurnResult>),
 }
 
-/// Calls that the machine wants made.
+/// A call to make.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outgoing {
     /// `turn/start`.
@@ -246,67 +247,68 @@ pub enum Outgoing {
     Compact,
     /// `turn/steer`.
     Steer {
-        /// Names the reply.
+        /// Identifies the reply.
         token: u64,
         /// The turn that must be running.
         turn_id: TurnId,
         /// What to add.
         input: Vec<UserInput>,
-        /// Our own id of it.
+        /// Our id of the message.
         client_id: Option<String>,
     },
-    /// `turn/interrupt`; an empty id means whatever runs. No reply is waited for: the turn's end is the proof.
+    /// `turn/interrupt`; an empty id means the running turn. The reply is ignored: the end of the turn is the proof.
     Interrupt {
         /// Which turn, or "".
         turn_id: String,
     },
-    /// `thread/backgroundTerminals/clean`. No reply is waited for.
+    /// `thread/backgroundTerminals/clean`. The reply is ignored.
     CleanTerminals,
     /// `thread/turns/list`.
     ListTurns,
 }
 
-/// News for whoever listens.
+/// A report for listeners.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Notice {
     /// An event of this turn.
     Happened(Event),
-    /// Something to worry about.
+    /// A problem.
     Warning(String),
 }
 
-/// What came of a decision.
+/// The outcome of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecideOutcome {
-    /// Codex gets it. Whether Codex took it is told when the request is closed.
+    /// The decision is sent to Codex. Whether Codex took it is reported when the request is closed.
     Given,
-    /// Something else was decided first: by somebody else, a standing decision, or the time limit.
+    /// The request was decided before: by another person, a standing decision, or the time limit.
     AlreadyDecided,
-    /// The request is not open: nobody is asked yet, it is closed, another start of the host asked it, or no turn runs.
+    /// The request is not open: it is still being inspected, it is closed, it belongs to another epoch, or no turn
+    /// runs.
     NotOpen,
-    /// The request that has this key now asks something else.
+    /// The key now belongs to a request with another digest.
     AnotherRequest,
 }
 
-/// What came of a steer.
+/// The outcome of a steer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SteerOutcome {
-    /// Codex took it.
+    /// Codex accepted it.
     Accepted,
     /// No turn runs.
     NoActiveTurn,
     /// Another turn runs.
     WrongTurn,
-    /// This kind of turn takes none (a review, a compaction).
+    /// This kind of turn cannot be steered (a review, a compaction).
     NotSteerable,
-    /// It failed otherwise.
+    /// It failed for another reason.
     Failed(String),
 }
 
 impl SteerOutcome {
-    /// It was sent, and nobody said what came of it.
+    /// It was sent, and the outcome is unknown.
     pub(crate) fn unknown(why: &str) -> Self {
-        Self::Failed(format!("{why}; it is not known whether it arrived"))
+        Self::Failed(format!("{why}; it is unknown whether the steer arrived"))
     }
 
     pub(crate) fn redacted(self, redactor: &Redactor) -> Self {

@@ -1,4 +1,4 @@
-//! The requests of a turn: asked, answered once, taken or orphaned.
+//! The requests of a turn. Each is answered once, and then taken by Codex or orphaned.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,16 +16,16 @@ use crate::inspection::Inspection;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "closing")]
 pub enum Closing {
-    /// Codex took our answer while the turn ran.
+    /// Codex took our answer while the turn was running.
     Taken {
         /// What was decided.
         decision: Decision,
-        /// By whom.
+        /// Who decided.
         by: Decider,
     },
-    /// Codex no longer waits, and it was not for our answer: someone else gave one.
+    /// Codex no longer waits, but not because of our answer: another client answered.
     AnsweredElsewhere,
-    /// The turn or the host ended first. A decision may or may not have counted.
+    /// The turn or the host ended first. It is unknown whether a decision took effect.
     Orphaned {
         /// What had been decided, if anything.
         decision: Option<Decision>,
@@ -33,7 +33,7 @@ pub enum Closing {
 }
 
 impl Closing {
-    /// The same without what was typed: answers may be secret, and whoever gave them knows them.
+    /// The same without typed answers, which may be secret.
     #[must_use]
     pub fn without_answers(self) -> Self {
         match self {
@@ -49,35 +49,35 @@ impl Closing {
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     open: BTreeMap<RequestKey, Open>,
-    /// File changes that began and did not end, by thread and item: the approval itself does not carry them.
+    /// Running file changes by thread and item: the approval request does not contain them.
     patches: HashMap<(ThreadId, String), FileChange>,
 }
 
 #[derive(Debug)]
 struct Open {
     request: Box<ServerRequest>,
-    /// Names what a decision covers.
+    /// The digest of what a decision covers.
     digest: String,
-    /// The file change that it is about, as it was when the request came.
+    /// The file change that it is about, in its state when the request came.
     patch: Option<Box<FileChange>>,
-    /// What was found out about it; none until then.
+    /// The result of its inspection; `None` until it is known.
     inspection: Option<Inspection>,
-    /// When it is too late for a person to answer. Counted from when they are asked.
+    /// When the time to answer ends. It is counted from the moment a person is asked.
     deadline: Option<Millis>,
     given: Option<Given>,
 }
 
-/// An answer, kept to be given again if the same host asks again.
+/// An answer, kept in case the same host asks again.
 #[derive(Debug)]
 struct Given {
     answer: Answer,
     decided: Option<(Decision, Decider)>,
-    /// Not while there is no connection.
+    /// Whether it was sent; not without a connection.
     is_sent: bool,
 }
 
-/// A yes to an escalation counts once. codex 0.166 would let a command that was accepted for the session leave the sandbox
-/// again and again without asking.
+/// A yes to an escalation counts once. If it were accepted for the session, codex 0.166 would let the command leave the
+/// sandbox again without asking.
 fn once(request: &ServerRequest, decision: &Decision) -> Decision {
     match (request, decision) {
         (ServerRequest::Permissions(_), decision) => decision.clone(),
@@ -87,7 +87,7 @@ fn once(request: &ServerRequest, decision: &Decision) -> Decision {
 }
 
 impl Requests {
-    /// Whether an answer of a person is open.
+    /// Whether an answer of a person is awaited.
     pub(super) fn wait_for_people(&self) -> bool {
         self.open.values().any(|open| open.given.is_none() && open.request.is_for_a_person())
     }
@@ -116,7 +116,7 @@ impl Requests {
         }
     }
 
-    /// Closes all that is open, for the end of the turn.
+    /// Closes all open requests, at the end of the turn.
     pub(super) fn orphan_all(&mut self, effects: &mut Vec<Effect>) {
         for key in self.keys_of(|_| true) {
             self.orphan(&key, effects);
@@ -152,9 +152,9 @@ impl Turn {
         let patch = self.patch_of(&request);
         let digest = request.digest(patch.as_deref());
         match self.requests.open.get(&key) {
-            // The same host asks again after a reconnect: the same answer, or still the same question.
+            // The same host repeats its request after a reconnect: give the same answer, or keep waiting.
             Some(open) if open.digest == digest => return self.send_answer(&key, effects),
-            // Something else under a name that was used: what was decided was decided on something else.
+            // Another request under a used key: the old decision does not apply to it.
             Some(_) => self.requests.orphan(&key, effects),
             None => {}
         }
@@ -180,7 +180,7 @@ impl Turn {
         self.on_inspected(&key, &digest, Inspection::default(), now, effects);
     }
 
-    /// What a request asks for is known: it can be decided on. The first word on it counts.
+    /// The inspection is done, so the request can be decided. The first decision counts.
     pub(super) fn on_inspected(
         &mut self,
         key: &RequestKey,
@@ -211,8 +211,8 @@ impl Turn {
         self.decide(&key, &Decision::Decline, nobody, effects);
     }
 
-    /// What comes of a decision: the first counts, and only on the very request that was shown. Nobody decides before it is
-    /// known what is asked for.
+    /// The outcome of a decision. The first one counts, only for the request that was shown, and only after the request
+    /// was inspected.
     pub fn outcome_of(&self, decide: &Decide) -> DecideOutcome {
         match self.requests.open.get(&decide.key).filter(|open| open.inspection.is_some()) {
             None => DecideOutcome::NotOpen,
@@ -239,7 +239,7 @@ impl Turn {
         }
     }
 
-    /// The first answer counts, and only to what is no person's to decide.
+    /// The first answer counts, and only to a request that is not for people.
     pub(super) fn on_program_answer(&mut self, key: &RequestKey, answer: Answer, effects: &mut Vec<Effect>) {
         let is_open = |open: &Open| open.given.is_none() && !open.request.is_for_a_person();
         if self.requests.open.get(key).is_some_and(is_open) {
@@ -260,7 +260,7 @@ impl Turn {
         }
     }
 
-    /// Sends the answer to a request, if there is one and a connection to send it on.
+    /// Sends the answer to a request, if there is an answer and a connection.
     fn send_answer(&mut self, key: &RequestKey, effects: &mut Vec<Effect>) {
         if self.is_attached()
             && let Some(given) = self.requests.open.get_mut(key).and_then(|open| open.given.as_mut())
@@ -270,8 +270,8 @@ impl Turn {
         }
     }
 
-    /// Sends what was decided without a connection. A host that asks again is answered again; one that does not
-    /// (a sub-agent's question is not repeated) would wait for ever.
+    /// Sends decisions that were made without a connection. Requests that the host repeats are answered again anyway,
+    /// but requests of sub-agents are not repeated and would wait for ever.
     pub(super) fn send_unsent_answers(&mut self, effects: &mut Vec<Effect>) {
         let is_unsent = |open: &Open| open.given.as_ref().is_some_and(|given| !given.is_sent);
         for key in self.requests.keys_of(is_unsent) {
@@ -284,7 +284,7 @@ impl Turn {
         let Some(open) = self.requests.open.remove(&key).filter(|open| open.request.is_for_a_person()) else {
             return;
         };
-        // Nothing is reported of what is not for people.
+        // Requests that are not for people are not reported.
         let closing = match open.given.filter(|given| given.is_sent).and_then(|given| given.decided) {
             Some((decision, by)) => Closing::Taken { decision, by },
             None => Closing::AnsweredElsewhere,
@@ -300,7 +300,7 @@ impl Turn {
         }
     }
 
-    /// The turn is given up, and may run on: a host that can still be reached gets a no to what it asked.
+    /// The turn was abandoned and may still run: its open requests are declined, if the host can be reached.
     pub(super) fn refuse_open_requests(&self, effects: &mut Vec<Effect>) {
         let unanswered = self.requests.open.iter().filter(|(_, open)| open.given.is_none());
         for (key, open) in unanswered.filter(|(key, _)| self.is_attached() && key.epoch == self.epoch) {
@@ -308,7 +308,7 @@ impl Turn {
         }
     }
 
-    /// After the end nothing is asked, but a living host still gets its refusals.
+    /// After the end nobody is asked, but requests of a living host are still refused.
     pub(super) fn refuse_after_end(&self, input: Input, effects: &mut Vec<Effect>) {
         match input {
             Input::Request { id, request } if self.is_attached() => {

@@ -31,7 +31,7 @@ async fn a_prompt_never_becomes_a_steer_of_a_turn_that_nobody_has_joined() {
     let refused = soon(session.run_turn("another", TurnOptions::default())).await;
     assert_eq!(refused.error.unwrap().kind, FailureKind::Configuration);
     session.interrupt().await;
-    while session.standing().await.unjoined_turn.is_some() {
+    while session.status().await.unjoined_turn.is_some() {
         tokio::task::yield_now().await;
     }
     assert_eq!(answer_to(&session, "another").await, "You said: another");
@@ -59,13 +59,13 @@ async fn a_turn_outlives_its_program_and_is_joined_by_another() {
     config.approvals.accept_commands = true;
     let session =
         codex_session::Session::resume(config, codex.on_host(), None, thread.clone()).await.unwrap();
-    let unjoined = session.standing().await.unjoined_turn;
+    let unjoined = session.status().await.unjoined_turn;
     assert!(unjoined.is_some());
     let (result, ()) = tokio::join!(soon(session.join_turn(TurnOptions::default())), async {
         codex.model.release("gate");
     });
     let result = completed(result);
-    assert_eq!((result.turn_id, session.standing().await.unjoined_turn), (unjoined, None));
+    assert_eq!((result.turn_id, session.status().await.unjoined_turn), (unjoined, None));
     assert_eq!((result.final_text.as_str(), result.tool_iterations), ("All done.", 2));
     let said = serde_json::to_string(&result.projected_messages).unwrap();
     for part in ["I begin.", "Half of it.", "All done.", "echo one", "echo two"] {
@@ -105,7 +105,7 @@ async fn a_question_outlives_its_program_and_is_answered_once() {
     let person = Person::silent();
     let session = codex.resume_on_host(&thread, person.approver()).await;
     let mut events = session.events();
-    assert!(session.standing().await.unjoined_turn.is_some());
+    assert!(session.status().await.unjoined_turn.is_some());
     let answering = async {
         person.asked(1).await;
         assert!(!codex.made("runs.txt"));
@@ -164,7 +164,7 @@ async fn a_turn_that_ended_while_nobody_was_there_is_read_back() {
     codex.until_idle(&thread).await;
 
     let session = codex.resume_on_host(&thread, None).await;
-    assert_eq!(session.standing().await.unjoined_turn, None);
+    assert_eq!(session.status().await.unjoined_turn, None);
     let options = TurnOptions {
         client_id: Some("mine-1".to_owned()),
         may_have_been_sent: true,
@@ -289,7 +289,7 @@ async fn the_death_of_a_codex_of_its_own_is_told_at_once_and_the_next_turn_has_a
     codex.model.script("work", Scenario::new().delta("Half of ").stall("never"));
     let session = codex.open(None).await;
     answer_to(&session, "my name is Ada").await;
-    let pid = session.standing().await.child_pid.unwrap();
+    let pid = session.status().await.child_pid.unwrap();
     let death = async {
         codex.model.wait_for_stall("never").await;
         let child = codex_wire::os::process::Process::with_pid(pid).unwrap();

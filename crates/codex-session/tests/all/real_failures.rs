@@ -20,7 +20,7 @@ async fn fail(codex: &RealCodex, session: &Session, scenario: Scenario) -> TurnR
 async fn each_failure_of_the_model_has_its_kind_and_the_session_goes_on() {
     let codex = RealCodex::new().await;
     let session = codex.open(None).await;
-    let pid = session.standing().await.child_pid;
+    let pid = session.status().await.child_pid;
     let failures = [
         (
             Response::too_many_requests(Duration::from_secs(1)),
@@ -45,7 +45,7 @@ async fn each_failure_of_the_model_has_its_kind_and_the_session_goes_on() {
         assert!(!error.message.contains("codex login") && error.stderr_tail.is_empty(), "{error:?}");
         assert_eq!(answer_to(&session, "hello").await, "You said: hello");
     }
-    assert_eq!(session.standing().await.child_pid, pid, "the session was never replaced");
+    assert_eq!(session.status().await.child_pid, pid, "the session was never replaced");
     codex.end(session).await;
 }
 
@@ -54,7 +54,7 @@ async fn each_failure_of_the_model_has_its_kind_and_the_session_goes_on() {
 async fn a_refused_login_says_what_to_do_and_the_next_turn_has_a_fresh_process() {
     let codex = RealCodex::new().await;
     let session = codex.open(None).await;
-    let pid = session.standing().await.child_pid;
+    let pid = session.status().await.child_pid;
     let result = fail(&codex, &session, Scenario::new().respond(Response::unauthorized())).await;
     assert!(result.should_retire);
     let error = result.error.unwrap();
@@ -65,7 +65,7 @@ async fn a_refused_login_says_what_to_do_and_the_next_turn_has_a_fresh_process()
         error.message
     );
     assert_eq!(answer_to(&session, "hello").await, "You said: hello");
-    assert_ne!(session.standing().await.child_pid, pid);
+    assert_ne!(session.status().await.child_pid, pid);
     assert!(codex.last_input().contains("\"fail\""), "the thread is the same");
     codex.end(session).await;
 }
@@ -125,13 +125,13 @@ async fn a_stream_that_keeps_breaking_fails_the_turn() {
 async fn a_prompt_that_codex_refuses_leaves_the_session_usable() {
     let codex = RealCodex::new().await;
     let session = codex.open(None).await;
-    let pid = session.standing().await.child_pid;
+    let pid = session.status().await.child_pid;
     let result = soon(session.run_turn("x".repeat(1_048_577), TurnOptions::default())).await;
     assert_eq!((result.outcome, result.should_retire), (TurnOutcome::Failed, false));
     let error = result.error.unwrap();
     assert_eq!(error.kind, FailureKind::Refused);
     assert!(error.message.contains("1048576"), "{}", error.message);
     assert_eq!(answer_to(&session, "hello").await, "You said: hello");
-    assert_eq!(session.standing().await.child_pid, pid);
+    assert_eq!(session.status().await.child_pid, pid);
     codex.end(session).await;
 }

@@ -135,7 +135,7 @@ async fn a_turn_that_works_too_long_is_stopped_and_the_next_one_works() {
     let codex = RealCodex::new().await;
     codex.model.script("go", Scenario::new().stall("never"));
     let session = codex.open(None).await;
-    let first_pid = session.standing().await.child_pid.unwrap();
+    let first_pid = session.status().await.child_pid.unwrap();
     let result = soon(session.run_turn("go", within(Duration::from_millis(300)))).await;
     assert_eq!((result.outcome, result.interrupted), (TurnOutcome::Interrupted, true));
     assert!(result.should_retire && !result.outcome_unknown, "{result:?}");
@@ -146,7 +146,7 @@ async fn a_turn_that_works_too_long_is_stopped_and_the_next_one_works() {
     );
     // The session replaces itself: the thread goes on in a new process.
     assert_eq!(answer_to(&session, "hello").await, "You said: hello");
-    assert_ne!(session.standing().await.child_pid.unwrap(), first_pid);
+    assert_ne!(session.status().await.child_pid.unwrap(), first_pid);
     assert!(codex.last_input().contains("\"go\""), "{}", codex.last_input());
     codex.end(session).await;
 }

@@ -311,5 +311,5 @@ pub fn interrupted(result: TurnResult) -> TurnResult {
 
 /// The thread of a session.
 pub async fn thread_of(session: &Session) -> ThreadId {
-    session.standing().await.thread_id.expect("the session has a thread")
+    session.status().await.thread_id.expect("the session has a thread")
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex_session::link::{Behind, Error, Link};
+use codex_session::link::{Backend, Error, Link};
 use codex_session::turn::Closing;
 use codex_session::{Decision, Dial, Session, SessionEvent, TurnOptions};
 use codex_wire::connection::{Connection, Handshake};
@@ -82,7 +82,7 @@ impl Dial for Wire {
             let connection =
                 connection.map_err(|error| Error::Handshake { error, stderr_tail: Vec::new() })?;
             self.dialled.send_modify(|count| *count += 1);
-            Ok(Link { connection, behind: Behind::Host(host) })
+            Ok(Link { connection, backend: Backend::Host(host) })
         }
         .boxed()
     }

@@ -18,7 +18,7 @@ async fn a_thread_is_taken_up_in_a_new_session_with_its_history() {
     codex.end(session).await;
 
     let session = Session::resume(codex.config(), codex.stdio(), None, thread.clone()).await.unwrap();
-    assert_eq!((thread_of(&session).await, session.standing().await.unjoined_turn), (thread, None));
+    assert_eq!((thread_of(&session).await, session.status().await.unjoined_turn), (thread, None));
     answer_to(&session, "what is my name?").await;
     assert!(codex.last_input().contains("my name is Ada"));
     codex.end(session).await;
@@ -48,7 +48,7 @@ async fn a_thread_that_another_process_holds_names_the_holder() {
     let holding = codex.open(None).await;
     answer_to(&holding, "mine").await;
     let thread = thread_of(&holding).await;
-    let pid = holding.standing().await.child_pid.unwrap();
+    let pid = holding.status().await.child_pid.unwrap();
 
     let failure = refused(Session::resume(codex.config(), codex.stdio(), None, thread.clone()).await);
     assert_eq!(failure.kind, FailureKind::ThreadBusy { holder_pid: Some(pid) });

@@ -28,7 +28,7 @@ async fn a_prompt_gives_its_answer() {
     let session = codex.open(None).await;
     let result = completed(soon(session.run_turn("hello", TurnOptions::default())).await);
     assert_eq!(result.final_text, "Hello there.");
-    assert!(result.turn_id.is_some() && result.thread_id == session.standing().await.thread_id);
+    assert!(result.turn_id.is_some() && result.thread_id == session.status().await.thread_id);
     codex.end(session).await;
 }
 

@@ -97,7 +97,7 @@ async fn settings_that_change_in_mid_turn_stop_it() {
     ];
     for (field, value, what) in changes {
         let other = settings().with(&format!("/threadSettings/{field}"), value);
-        assert_breach(other, &format!("codex did not take the {what}")).await;
+        assert_breach(other, &format!("codex did not apply the {what}")).await;
     }
     assert_no_breach(settings()).await;
     let of_another = settings().with("/threadSettings/cwd", json!("/")).in_thread("another");

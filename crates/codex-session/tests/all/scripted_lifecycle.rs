@@ -19,7 +19,7 @@ fn running(session: &Session) -> JoinHandle<TurnResult> {
 async fn closing_ends_the_process_and_closing_again_does_nothing() {
     let codex = Scripted::new(Script::new());
     let session = codex.start().await;
-    let pid = session.standing().await.child_pid.unwrap();
+    let pid = session.status().await.child_pid.unwrap();
     soon(session.close()).await;
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "reaped, not a zombie");
     let began = Instant::now();
@@ -139,7 +139,7 @@ async fn a_dropped_session_leaves_no_process() {
 /// A session whose Codex died between two turns sees that by itself.
 async fn until_its_end_is_seen(session: &Session) {
     let seen = async {
-        while session.standing().await.child_pid.is_some() {
+        while session.status().await.child_pid.is_some() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -154,7 +154,7 @@ async fn a_retired_session_takes_its_thread_up_again_with_the_next_turn() {
     );
     let session = codex.start().await;
     assert_eq!(soon(session.run_turn("one", TurnOptions::default())).await.outcome, TurnOutcome::Completed);
-    let first = session.standing().await;
+    let first = session.status().await;
     codex.server.release("dead");
     until_its_end_is_seen(&session).await;
     // Whoever uses the session need not know.
@@ -207,8 +207,8 @@ async fn a_fork_is_a_session_of_its_own() {
     let session = codex.start().await;
     soon(session.run_turn("one", TurnOptions::default())).await;
     let fork = soon(session.fork()).await.unwrap();
-    assert_eq!(fork.standing().await.thread_id.unwrap().as_str(), "a-branch");
-    assert_eq!(session.standing().await.thread_id.unwrap().as_str(), script::thread_id(1));
+    assert_eq!(fork.status().await.thread_id.unwrap().as_str(), "a-branch");
+    assert_eq!(session.status().await.thread_id.unwrap().as_str(), script::thread_id(1));
     assert_eq!(codex.server.calls("thread/fork")[0]["params"]["threadId"], script::thread_id(1));
     for session in [&session, &fork] {
         assert_eq!(

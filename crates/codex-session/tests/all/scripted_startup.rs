@@ -147,7 +147,7 @@ async fn settings_that_are_not_echoed_count_as_not_taken() {
     ] {
         let failure = refusal(opening(script::reply_thread().with(missing, Value::Null))).await;
         assert_eq!(failure.kind, FailureKind::Breach, "{missing}");
-        assert!(failure.message.contains("did not take the"), "{failure}");
+        assert!(failure.message.contains("did not apply the"), "{failure}");
     }
 }
 
@@ -179,7 +179,7 @@ async fn settings_that_codex_did_not_take_stop_the_session() {
     for (script, what) in cases {
         let failure = refusal(script).await;
         assert_eq!(failure.kind, FailureKind::Breach);
-        assert!(failure.message.contains(&format!("did not take the {what}")), "{failure}");
+        assert!(failure.message.contains(&format!("did not apply the {what}")), "{failure}");
     }
 }
 

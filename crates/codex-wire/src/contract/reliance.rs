@@ -6,7 +6,7 @@ use crate::request::method;
 pub struct Reliance {
     /// The schema file.
     pub file: &'static str,
-    /// The type in it; empty for the file's own.
+    /// The type in it; empty for the type of the file itself.
     pub definition: &'static str,
     /// The one alternative of the type, by its tag; empty for the type as a whole.
     pub variant: &'static str,
@@ -16,7 +16,7 @@ pub struct Reliance {
     pub fields: &'static [&'static str],
     /// Enum values, tags and one-key objects that we read or write.
     pub values: &'static [&'static str],
-    /// Whether we send it: then no other field may be required.
+    /// Whether we send it: then the schema may require no other field.
     pub sent: bool,
 }
 

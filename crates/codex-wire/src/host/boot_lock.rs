@@ -1,8 +1,9 @@
 //! One boot at a time on one CODEX_HOME.
 //!
 //! codex 0.166: of ten app-servers that start at once on stdio on a fresh home nine exit ("failed to initialize sqlite
-//! state runtime"). On unix sockets none did, but both kinds can start on one home. The lock is a file in the home, held by whoever starts codex until codex answers, and let go by the
-//! kernel if the holder dies. It knows nothing of hosts.
+//! state runtime"). On unix sockets none did, but both kinds can start on one home. The lock is a file in the home. It
+//! is held from the start of codex until codex accepts a connection, and the kernel releases it if the holder dies.
+//! Knows nothing of hosts.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -10,24 +11,26 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::reason;
+
 /// The lock file's name in the home.
 pub const FILE_NAME: &str = ".codex-bridge-boot.lock";
 
 const TRY_EVERY: Duration = Duration::from_millis(20);
 
-/// Why the lock was not had.
+/// Why the lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The home or the file in it could not be made or opened.
-    #[error("cannot lock {}: {source}", path.display())]
+    /// The home or the lock file could not be created or opened.
+    #[error("cannot lock {}: {}", path.display(), reason(source))]
     Io {
         /// The lock file, or the home itself.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// Another program was starting Codex on this home all the while.
-    #[error("another program is still starting codex on {} after {waited_ms} ms", path.display())]
+    /// Other programs held the lock until the deadline.
+    #[error("another program holds the start lock {} since more than {waited_ms} ms: try again when it has started codex", path.display())]
     Busy {
         /// The lock file.
         path: PathBuf,
@@ -36,7 +39,7 @@ pub enum Error {
     },
 }
 
-/// The right to start Codex on one home. Dropping it lets the next one in.
+/// The right to start Codex on one home. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct BootLock {
     // Closing the file is what frees the lock.
@@ -44,7 +47,7 @@ pub struct BootLock {
 }
 
 impl BootLock {
-    /// Waits for the lock until `deadline`. Makes the home (0700) if there is none.
+    /// Waits for the lock until `deadline`. Creates the home with mode 0700 if it is missing.
     pub async fn acquire(codex_home: &Path, deadline: Instant) -> Result<BootLock, Error> {
         let path = codex_home.join(FILE_NAME);
         let file = open(codex_home, &path).map_err(|source| Error::Io { path: path.clone(), source })?;

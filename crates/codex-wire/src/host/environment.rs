@@ -1,8 +1,7 @@
-//! Which variables of our own environment a host may see.
+//! Which variables of our own environment are passed to a host.
 //!
-//! An allow-list: a command that a model makes up runs with this environment, so chat tokens, GitHub tokens and whatever
-//! else the surrounding program holds must not be in it. Pure functions; reading our own environment is one of them only
-//! in [`of_this_process`].
+//! An allow-list: commands that a model writes run with this environment, so chat tokens, GitHub tokens and other
+//! secrets of the surrounding program must not be in it. All functions are pure, except [`of_this_process`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,7 +9,7 @@ use std::path::Path;
 
 use super::record::MARKER;
 
-/// Everything a shell, a network client and a language need.
+/// What shells, network clients and locales need.
 const ALWAYS: [&str; 7] = ["PATH", "HOME", "USER", "LANG", "TERM", "TMPDIR", "SSH_AUTH_SOCK"];
 
 /// Proxies; programs differ in which case they read.
@@ -29,20 +28,20 @@ const AUTHORITIES: [&str; 6] = [
 /// The credentials that Codex's own providers read.
 const PROVIDER_KEYS: [&str; 2] = ["OPENAI_API_KEY", "CODEX_API_KEY"];
 
-/// Names that the operator's list cannot set: they have a place of their own, and HOME is never rewritten since the
-/// commands that Codex runs need the user's real configuration of git, ssh and the like.
+/// Names that the operator's list cannot set, because they are set elsewhere. HOME is never changed: commands need the
+/// user's real configuration of git, ssh and so on.
 const NOT_SETTABLE: [&str; 4] = ["HOME", "CODEX_HOME", NO_GIT.0, MARKER];
 
 /// A variable that makes Codex's own git find no repository. codex 0.166 runs `git status` in the directory of a thread,
 /// outside of any sandbox, and a repository's filters are programs that git runs. Commands do not see the variable.
 pub const NO_GIT: (&str, &str) = ("GIT_DIR", "/nonexistent");
 
-/// What the operator adds to the allow-list.
+/// The operator's additions to the allow-list.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct EnvPolicy {
-    /// Names to pass on if we have them.
+    /// Names to pass on if they are set.
     pub pass: BTreeSet<String>,
-    /// Variables to set, whatever we have.
+    /// Variables to set, replacing our own values.
     pub set: BTreeMap<String, String>,
 }
 
@@ -54,18 +53,18 @@ impl fmt::Debug for EnvPolicy {
     }
 }
 
-/// What is particular to one host.
+/// The variables of one host.
 #[derive(Debug, Clone, Copy)]
 pub struct HostVariables<'a> {
-    /// The host's id, which marks every process of it.
+    /// The host's id, the value of the mark.
     pub host_id: &'a str,
-    /// The home that was asked for; none leaves the choice to Codex.
+    /// The requested home; `None` leaves the choice to Codex.
     pub codex_home: Option<&'a Path>,
     /// Names that Codex's configuration mentions, see [`names_in_config`].
     pub config_names: &'a BTreeSet<String>,
 }
 
-/// Our own environment, without what is not UTF-8.
+/// Our own environment, without entries that are not UTF-8.
 pub fn of_this_process() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -79,7 +78,7 @@ pub fn child_env(
     host: HostVariables<'_>,
 ) -> BTreeMap<String, String> {
     let wanted = |name: &str| passes(name) || policy.pass.contains(name) || host.config_names.contains(name);
-    // A home in our own environment is not one that the operator's configuration gave.
+    // A CODEX_HOME in our own environment is not the one that the operator configured.
     let ours = |name: &str| name == "CODEX_HOME" || name == NO_GIT.0 || name == MARKER;
     let mut env: BTreeMap<String, String> =
         parent.into_iter().filter(|(name, _)| wanted(name) && !ours(name)).collect();
@@ -98,9 +97,9 @@ pub fn child_env(
 /// The names of variables that Codex's `config.toml` tells its providers to read: `env_key = "NAME"` and the values of
 /// `env_http_headers`.
 ///
-/// A scan by line, not a TOML parser: it finds all spellings of a table (inline, dotted, as a section of its own) and skips
-/// comments. What it misses (a value on a line of its own) the operator adds to [`EnvPolicy::pass`]; what it finds too
-/// much is a name that the user wrote next to `env_key`.
+/// A scan by line, not a TOML parser: it finds all forms of a table (inline, dotted, as a section) and skips comments.
+/// It misses a value on a line of its own, which the operator can add to [`EnvPolicy::pass`]. A false match is
+/// harmless: it is a name that the user wrote next to `env_key`.
 pub fn names_in_config(config: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut in_headers = false;
@@ -127,7 +126,7 @@ fn passes(name: &str) -> bool {
         || (PROXIES.contains(&upper.as_str()) && (name == upper || name == upper.to_ascii_lowercase()))
 }
 
-/// What follows `key =` in a line, wherever the key stands in it.
+/// The text after `key =` in a line.
 fn after_key<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.match_indices(key).find_map(|(at, _)| {
         let before = line[..at].chars().next_back();

@@ -1,4 +1,4 @@
-//! Finds hosts again after a restart of ours: what the directory says, checked against what the machine says.
+//! Finds running hosts after a restart of the program: reads their directories and checks the processes named there.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,22 +12,22 @@ use super::record::{Exit, Files, Plan, Record, read_json};
 use super::{Error, Host, io_error};
 use crate::os::process;
 
-/// What is in a host's directory.
+/// What was found in a host's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// Codex and its keeper run.
     Alive(Host),
-    /// Codex runs, its keeper does not: somebody killed it. Turns go on; [`Host::stop`] ends it from here, and a
-    /// [`super::pool::Pool`] does so at once.
+    /// Codex runs, but its keeper was killed. Turns go on. [`Host::stop`] ends the host; a [`super::pool::Pool`] does
+    /// so at once.
     KeeperGone(Host),
-    /// Codex does not run. Children of it may: [`super::sweep`] ends them.
+    /// Codex does not run. Its children may: [`super::sweep`] ends them.
     Dead {
-        /// What ran.
+        /// The record of the host.
         record: Arc<Record>,
-        /// How it ended, if its keeper saw it.
+        /// How codex ended, if the keeper recorded it.
         exit: Option<Exit>,
     },
-    /// A start that did not come to a record: still under way, or broken off together with its launcher.
+    /// A start without a record: still under way, or interrupted by the death of the program that started it.
     Unfinished {
         /// The host's id.
         id: String,
@@ -35,7 +35,7 @@ pub enum Found {
 }
 
 impl Found {
-    /// Whether its keeper was killed, so that processes may be left of it that nobody can tell from others.
+    /// Whether the keeper was killed. Then processes of the host may be left that cannot be told from unrelated ones.
     pub fn has_lost_its_keeper(&self) -> bool {
         match self {
             Found::KeeperGone(_) => true,
@@ -47,8 +47,8 @@ impl Found {
     }
 }
 
-/// Looks into one directory; `None` when it is not a host's. One that is not private is refused: whoever could have
-/// written the record would get our prompts.
+/// Looks into one directory; `None` when it is not a host's. A directory that other users can write is refused: a
+/// forged record would lead our prompts to them.
 pub fn find(dir: &Path) -> Result<Option<Found>, Error> {
     let found = look_into(dir)?;
     if found.is_some() {
@@ -63,7 +63,7 @@ fn look_into(dir: &Path) -> Result<Option<Found>, Error> {
         let plan = read::<Plan>(&files.plan())?;
         return Ok(plan.map(|plan| Found::Unfinished { id: plan.id }));
     };
-    let host = Host::of_ours(dir, Arc::new(record));
+    let host = Host::local(dir, Arc::new(record));
     Ok(Some(match (host.is_alive(), host.has_keeper()) {
         (true, true) => Found::Alive(host),
         (true, false) => Found::KeeperGone(host),
@@ -71,7 +71,7 @@ fn look_into(dir: &Path) -> Result<Option<Found>, Error> {
     }))
 }
 
-/// Looks into every directory below `root`. One that cannot be read does not hide the others.
+/// Looks into every directory below `root`. An unreadable one is reported beside the others.
 pub fn find_all(root: &Path) -> Vec<(PathBuf, Result<Found, Error>)> {
     let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
     let mut dirs: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
@@ -79,7 +79,7 @@ pub fn find_all(root: &Path) -> Vec<(PathBuf, Result<Found, Error>)> {
     dirs.into_iter().filter_map(|dir| Some((dir.clone(), find(&dir).transpose()?))).collect()
 }
 
-/// Whether a directory is ours and nobody else's.
+/// Checks that a directory belongs to our user and is closed to others.
 pub(crate) fn check_private(dir: &Path, found: &fs::Metadata) -> Result<(), Error> {
     let others_may = found.mode() & 0o077 != 0;
     if found.uid() != geteuid().as_raw() || others_may {
@@ -88,7 +88,7 @@ pub(crate) fn check_private(dir: &Path, found: &fs::Metadata) -> Result<(), Erro
     Ok(())
 }
 
-/// Whether the numbers in a record mean something now.
+/// Whether a record is from this boot of the machine. The pids of an earlier boot mean nothing.
 pub(crate) fn is_this_boot(record: &Record) -> bool {
     process::boot_id().is_ok_and(|boot_id| boot_id == record.boot_id)
 }

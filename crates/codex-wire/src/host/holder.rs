@@ -1,4 +1,4 @@
-//! Who keeps a thread from being written: names the process behind Codex's "already has an active writer".
+//! Finds the process that has a thread open, to explain Codex's error "already has an active writer".
 
 use std::path::Path;
 
@@ -6,19 +6,19 @@ use redact::Redactor;
 
 use crate::os::process;
 
-/// How much of a command line is told.
+/// A longer command line is cut.
 const COMMAND_MAX_BYTES: usize = 200;
 
 /// A process that has a thread's file open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number.
+    /// The process id.
     pub pid: u32,
-    /// Its command line, redacted and cut.
+    /// The command line, redacted and cut.
     pub command: String,
 }
 
-/// The process that has a file of this thread open, as far as we may look.
+/// The process that has a file of this thread open, if we may see it.
 pub fn holder_of(thread_id: &str) -> Option<Holder> {
     if thread_id.is_empty() {
         return None;

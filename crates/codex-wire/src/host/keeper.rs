@@ -1,13 +1,13 @@
-//! The keeper: the tiny process of ours above each Codex, which outlives the program that started it.
+//! The keeper: our small parent process of each Codex, which outlives the program that started it.
 //!
-//! It begins a session of its own, adopts whatever Codex leaves behind, takes Codex's stderr off its hands, writes down
-//! that Codex runs and how it ended, and ends every process below it before it ends itself. It speaks to nobody: SIGTERM
-//! asks for an orderly end (Codex waits for its running turns), a second one for a quick one, SIGINT for a quick one at
-//! once. Nothing here knows Codex's protocol.
+//! The keeper starts a process session, adopts the orphans of Codex, drains Codex's stderr, and records that Codex runs
+//! and how it ended. Before it exits it ends every process below it. It is controlled by signals alone: SIGTERM asks
+//! for an orderly end (Codex finishes its running turns), a second SIGTERM or a SIGINT for a quick end. Nothing here
+//! knows Codex's protocol.
 //!
-//! Signals come by tokio on a runtime of one thread: the standard library cannot receive them and we write no unsafe
-//! code. A control socket instead would leave Codex without its keeper whenever a service manager or a person sends
-//! the customary SIGTERM.
+//! Signals are received by a tokio runtime of one thread: the standard library cannot receive signals, and unsafe code
+//! is forbidden here. With a control socket in place of signals, the usual SIGTERM of a service manager or a person
+//! would kill the keeper and leave Codex running.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -24,48 +24,49 @@ use tokio::signal::unix::{self, SignalKind};
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
-use super::ending::{Patience, end_all};
 use super::record::{Exit, Files, Plan, Record, epoch_of, now_ms, read_json, write_json};
 use super::stderr_log::Drain;
+use crate::end_processes::{EndLimits, end_all};
 use crate::os::process::{self, Process};
+use crate::reason;
 
 /// How long Codex may take after it was asked to end quickly.
 const QUICK_END: Duration = Duration::from_secs(3);
-/// A quick end is two SIGTERMs for Codex; sent at once they would arrive as one.
+/// A quick end is two SIGTERMs for Codex. Without a pause they would arrive as one.
 const BETWEEN_TERMS: Duration = Duration::from_millis(100);
-/// How long Codex's last words may take to be written. What it left behind may hold its stderr open for longer.
+/// How long the end of Codex's stderr may take to be written. Orphans of Codex may hold its stderr open for longer.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// What Codex leaves behind: two seconds to end by itself, ten until it is given up as not to be ended.
-const LEFT_BEHIND: Patience =
-    Patience { after_term: Duration::from_secs(2), after_kill: Duration::from_secs(10) };
+/// For the orphans of Codex.
+const LEFT_BEHIND: EndLimits =
+    EndLimits { after_term: Duration::from_secs(2), after_kill: Duration::from_secs(10) };
 
-/// The longest that a keeper needs from the request for a quick end to its own end.
+/// The longest time between the request for a quick end and the exit of the keeper.
 pub(crate) const QUICK_END_IN_ALL: Duration = Duration::from_secs(3 + 2 + 10 + 2);
 
-/// Why a keeper could not do its work.
+/// Why a keeper failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The plan is not there or not a plan.
-    #[error("cannot read the plan {}: {source}", path.display())]
+    /// The plan is missing or unreadable.
+    #[error("cannot read the plan {}: {}", path.display(), reason(source))]
     Plan {
         /// The file.
         path: PathBuf,
         /// What is wrong.
         source: io::Error,
     },
-    /// The kernel refused a session or the adoption of orphans.
-    #[error("cannot become the keeper of a host: {0}")]
+    /// The kernel refused a process session, the adoption of orphans or a signal handler.
+    #[error("cannot become the keeper of a host: {}", reason(.0))]
     Setup(io::Error),
     /// Codex did not start.
-    #[error("cannot start {}: {source}", path.display())]
+    #[error("cannot start {}: {}", path.display(), reason(source))]
     Start {
         /// The executable.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// The host's directory cannot be written.
-    #[error("cannot write {}: {source}", path.display())]
+    /// A file in the host's directory cannot be written.
+    #[error("cannot write {}: {}", path.display(), reason(source))]
     Write {
         /// The file.
         path: PathBuf,
@@ -74,15 +75,15 @@ pub enum Error {
     },
 }
 
-/// Reads the plan that a launcher wrote for us.
+/// Reads the plan, which was written by the program that starts the host.
 pub fn read_plan(path: &Path) -> Result<Plan, Error> {
     let missing = || io::Error::from(io::ErrorKind::NotFound);
     let plan = read_json(path).and_then(|plan| plan.ok_or_else(missing));
     plan.map_err(|source| Error::Plan { path: path.to_owned(), source })
 }
 
-/// Runs one host from its start to the end of its last process. To be the whole life of a process of its own, which
-/// must not lead a process group (a session can only be begun by one that does not).
+/// Runs one host from its start to the end of its last process. Call it as the only work of a process that does not
+/// lead a process group: a group leader cannot start a process session.
 pub fn run(plan: &Plan) -> Result<Exit, Error> {
     let outcome = become_keeper().and_then(|runtime| runtime.block_on(keep(plan)));
     if let Err(error) = &outcome {
@@ -104,18 +105,18 @@ fn become_keeper() -> Result<tokio::runtime::Runtime, Error> {
 
 async fn keep(plan: &Plan) -> Result<Exit, Error> {
     let files = Files(&plan.dir);
-    // Before codex is started, so that no signal can end us and leave it behind.
+    // Before codex is started: a signal must not kill the keeper and leave codex running.
     let mut signals = Signals::listen().map_err(Error::Setup)?;
     let (codex, drain) = start_codex(plan)?;
     let recorded = recorded(plan, codex).and_then(|record| write(&files.record(), &record));
     if recorded.is_err() {
-        // A host that nobody can find again must not run. Why is told with the error.
+        // Without a record nobody could find the host again. The error is returned below.
         codex.signal(Signal::KILL).ok();
     }
     let mut exit = until_codex_ends(codex, &mut signals).await;
-    // Whoever reads how it ended looks for its last words at once.
+    // Readers of the exit file read the end of stderr right after it.
     drain.finish(LAST_WORDS);
-    // A full disk must not keep us from clearing up, so nothing is returned before that is done.
+    // A full disk must not prevent the clean-up, so the error is returned after it.
     let written = write(&files.exit(), &exit);
     let own_pid = std::process::id();
     match end_all(&mut || adopted(own_pid), LEFT_BEHIND) {
@@ -128,7 +129,7 @@ async fn keep(plan: &Plan) -> Result<Exit, Error> {
     recorded.and(written).map(|()| exit)
 }
 
-/// Those below us that still run; the ones that ended are taken note of, which lets the kernel forget them.
+/// The descendants that still run. Those that have ended are reaped.
 fn adopted(own_pid: u32) -> BTreeSet<Process> {
     reap();
     process::descendants(own_pid)
@@ -145,14 +146,14 @@ fn start_codex(plan: &Plan) -> Result<(Process, Drain), Error> {
         .spawn()
         .map_err(failed)?;
     watched(&mut child, Files(&plan.dir).stderr()).map_err(|source| {
-        // Not to be left behind by a keeper that cannot watch it, and that has no log.
+        // The keeper cannot watch this child, so the child must not stay.
         child.kill().and_then(|()| child.wait()).ok();
         failed(source)
     })
 }
 
 fn watched(child: &mut Child, log: PathBuf) -> io::Result<(Process, Drain)> {
-    // Not yet waited for, so the number is still its own.
+    // The child is not reaped yet, so its pid cannot have been reused.
     let codex = process::stat(child.id()).ok_or(io::ErrorKind::NotFound)?.process;
     let stderr = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
     Ok((codex, Drain::start(stderr, log)?))
@@ -189,7 +190,7 @@ fn recorded(plan: &Plan, codex: Process) -> Result<Record, Error> {
     })
 }
 
-/// What a keeper listens to.
+/// The signals that a keeper handles.
 struct Signals {
     child: unix::Signal,
     terminate: unix::Signal,
@@ -207,7 +208,7 @@ impl Signals {
 }
 
 async fn until_codex_ends(codex: Process, signals: &mut Signals) -> Exit {
-    let mut ladder = Ladder::default();
+    let mut pending = PendingSignals::default();
     loop {
         if let Some(status) = reap().remove(&codex.pid) {
             return Exit {
@@ -218,14 +219,14 @@ async fn until_codex_ends(codex: Process, signals: &mut Signals) -> Exit {
                 ..Exit::default()
             };
         }
-        let next_step_at = ladder.next_step_at();
+        let next_step_at = pending.next_step_at();
         tokio::select! {
             _ = signals.child.recv() => {}
-            _ = signals.terminate.recv() => ladder.asked_to_end(Instant::now()),
-            _ = signals.interrupt.recv() => ladder.asked_to_end_quickly(Instant::now()),
+            _ = signals.terminate.recv() => pending.asked_to_end(Instant::now()),
+            _ = signals.interrupt.recv() => pending.asked_to_end_quickly(Instant::now()),
             () = sleep_until(next_step_at.unwrap_or_else(Instant::now)), if next_step_at.is_some() => {
-                for signal in ladder.due(Instant::now()) {
-                    // Gone already, then the next look finds it; not ours to signal cannot be, it is our child.
+                for signal in pending.due(Instant::now()) {
+                    // An error means that codex has ended, which the next loop finds.
                     codex.signal(signal).ok();
                 }
             }
@@ -233,7 +234,7 @@ async fn until_codex_ends(codex: Process, signals: &mut Signals) -> Exit {
     }
 }
 
-/// Takes note of every child that has ended.
+/// Reaps every child that has ended.
 fn reap() -> BTreeMap<u32, WaitStatus> {
     let mut ended = BTreeMap::new();
     loop {
@@ -247,15 +248,15 @@ fn reap() -> BTreeMap<u32, WaitStatus> {
     }
 }
 
-/// The signals that Codex still has to get, and when. codex 0.166: the first SIGTERM lets it finish its turns, the
-/// second one ends it.
+/// The signals that are still to be sent to Codex, with their times. codex 0.166 finishes its turns after the first
+/// SIGTERM and ends at the second.
 #[derive(Debug, Default)]
-struct Ladder {
+struct PendingSignals {
     steps: VecDeque<(Instant, Signal)>,
     asked: bool,
 }
 
-impl Ladder {
+impl PendingSignals {
     fn asked_to_end(&mut self, now: Instant) {
         if self.asked {
             return self.asked_to_end_quickly(now);
@@ -286,8 +287,8 @@ impl Ladder {
     }
 }
 
-/// Removes the socket of a Codex that did not get to do it. codex 0.166: the path is a link to a socket in a folder
-/// under the temporary directory.
+/// Removes the socket of a Codex that was killed. codex 0.166: the path is a link to a socket in a folder under the
+/// temporary directory.
 pub(crate) fn remove_socket(link: &Path) {
     if let Ok(target) = fs::read_link(link)
         && fs::metadata(&target).is_ok_and(|found| found.file_type().is_socket())
@@ -309,37 +310,37 @@ fn remove(file: &Path) {
 mod tests {
     use super::*;
 
-    fn due_after(ladder: &mut Ladder, start: Instant, ms: u64) -> Vec<Signal> {
-        ladder.due(start + Duration::from_millis(ms))
+    fn due_after(pending: &mut PendingSignals, start: Instant, ms: u64) -> Vec<Signal> {
+        pending.due(start + Duration::from_millis(ms))
     }
 
     #[test]
     fn the_first_request_lets_codex_finish_for_as_long_as_it_takes() {
         let start = Instant::now();
-        let mut ladder = Ladder::default();
-        ladder.asked_to_end(start);
-        assert_eq!(due_after(&mut ladder, start, 0), [Signal::TERM]);
-        assert_eq!(ladder.next_step_at(), None);
+        let mut pending = PendingSignals::default();
+        pending.asked_to_end(start);
+        assert_eq!(due_after(&mut pending, start, 0), [Signal::TERM]);
+        assert_eq!(pending.next_step_at(), None);
     }
 
     #[test]
     fn the_second_request_and_an_interrupt_end_it_within_a_limit() {
         let start = Instant::now();
         for asked_before in [true, false] {
-            let mut ladder = Ladder::default();
+            let mut pending = PendingSignals::default();
             if asked_before {
-                ladder.asked_to_end(start);
-                ladder.due(start);
-                ladder.asked_to_end(start);
+                pending.asked_to_end(start);
+                pending.due(start);
+                pending.asked_to_end(start);
             } else {
-                ladder.asked_to_end_quickly(start);
+                pending.asked_to_end_quickly(start);
             }
             // More requests do not put the end off.
-            ladder.asked_to_end(start + Duration::from_secs(2));
-            assert_eq!(due_after(&mut ladder, start, 0), [Signal::TERM]);
-            assert_eq!(due_after(&mut ladder, start, 100), [Signal::TERM]);
-            assert_eq!(due_after(&mut ladder, start, 2_999), []);
-            assert_eq!(due_after(&mut ladder, start, 3_000), [Signal::KILL]);
+            pending.asked_to_end(start + Duration::from_secs(2));
+            assert_eq!(due_after(&mut pending, start, 0), [Signal::TERM]);
+            assert_eq!(due_after(&mut pending, start, 100), [Signal::TERM]);
+            assert_eq!(due_after(&mut pending, start, 2_999), []);
+            assert_eq!(due_after(&mut pending, start, 3_000), [Signal::KILL]);
         }
     }
 
@@ -349,6 +350,6 @@ mod tests {
         let path = dir.path().join("plan.json");
         assert!(read_plan(&path).unwrap_err().to_string().contains("cannot read the plan"));
         fs::write(&path, "{}").unwrap();
-        assert!(read_plan(&path).unwrap_err().to_string().contains("missing field"));
+        assert!(read_plan(&path).unwrap_err().to_string().contains("damaged or of another version"));
     }
 }

@@ -1,4 +1,5 @@
-//! Starts a host: a directory, a plan, a keeper with a clean environment, then patience until codex answers.
+//! Starts a host: makes its directory, writes the plan, starts the keeper with a clean environment, and waits until
+//! codex accepts a connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -25,7 +26,7 @@ use super::record::{Exit, Files, Plan, Record, SOCKET_PATH_MAX_BYTES, read_json,
 use super::{Error, Host, STDERR_TAIL_LINES, in_thread, io_error, lineage, stderr_log, stop};
 use crate::os::process::{self, Process};
 
-/// How often we look whether codex answers; it takes 50 to 400 ms.
+/// Pause between two tries to connect; codex takes 50 to 400 ms to start.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The program that runs [`super::keeper::run`]; `--plan FILE` is added to its arguments.
@@ -37,31 +38,32 @@ pub struct KeeperCommand {
     pub args: Vec<OsString>,
 }
 
-/// All that is needed to start a host.
+/// The parameters of a start.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Launch {
-    /// What starts a keeper.
+    /// The command that starts a keeper.
     pub keeper: KeeperCommand,
-    /// The native codex executable (not the Node shim), from a place that stays for as long as the host lives.
+    /// The native codex executable (not the Node shim), at a path that stays valid while the host lives.
     pub codex: PathBuf,
     /// Its version.
     pub version: String,
-    /// Whom the host serves; the CODEX_HOME is in it.
+    /// The identity of the host, with its CODEX_HOME.
     pub identity: Identity,
-    /// The host's own directory: made if missing, otherwise to be closed to others (0700). Its name must be short enough
-    /// for a socket in it.
+    /// The host's own directory. It is made if missing; an existing one must have mode 0700. Its path must be short
+    /// enough for a socket in it.
     pub dir: PathBuf,
     /// The environment to choose from, usually [`super::environment::of_this_process`].
     pub parent_env: BTreeMap<String, String>,
-    /// What the operator adds to the allow-list.
+    /// The operator's additions to the allow-list.
     pub env: EnvPolicy,
     /// `key=value` overrides of Codex's configuration.
     pub config: Vec<String>,
-    /// How long codex may take to answer; waiting for others that boot on the same home may take as long again.
+    /// How long codex may take to accept a connection. Waiting for other starts on the same home may take as long
+    /// again.
     pub ready_timeout: Duration,
 }
 
-/// Without the environment, which holds secrets.
+/// Leaves out the environment, which holds secrets.
 impl fmt::Debug for Launch {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -75,11 +77,11 @@ impl fmt::Debug for Launch {
     }
 }
 
-/// Whoever has a host booted.
+/// The caller of a start.
 pub(crate) struct BootOwner<'a> {
-    /// Is told of the keeper as soon as there is one.
+    /// Called with the keeper as soon as it runs.
     pub(crate) on_keeper: &'a (dyn Fn(Process) + Send + Sync),
-    /// Says when to give up; also when nobody is left to say it.
+    /// Set to cancel the start. A dropped sender cancels it too.
     pub(crate) given_up: watch::Receiver<bool>,
 }
 
@@ -89,7 +91,7 @@ impl BootOwner<'_> {
     }
 }
 
-/// Starts a host for somebody who waits for nothing but that.
+/// Starts a host. The start cannot be cancelled.
 pub(crate) async fn launch(launch: &Launch) -> Result<Host, Error> {
     let (_patient, given_up) = watch::channel(false);
     launch_for(BootOwner { on_keeper: &|_| {}, given_up }, launch).await
@@ -106,12 +108,12 @@ pub(crate) async fn launch_for(mut owner: BootOwner<'_>, launch: &Launch) -> Res
         lock = BootLock::acquire(&codex_home, Instant::now() + launch.ready_timeout) => lock?,
         () = owner.gives_up() => return Err(Error::GivenUp),
     };
-    // Under the lock: a start that somebody else has under way in this directory must not be taken for a broken one.
+    // Under the lock: a start of another program in this directory must not be taken for an interrupted one.
     let dir = launch.dir.clone();
     let prepare = move || prepare_dir(&dir).map(|()| lineage::adopters());
     let adopters = in_thread("cannot prepare", &launch.dir, prepare).await?;
     let plan = Plan {
-        id: process::random_id().map_err(io_error("cannot make an id for", &launch.dir))?,
+        id: process::random_id().map_err(io_error("cannot create an id for the host in", &launch.dir))?,
         dir: launch.dir.clone(),
         codex: launch.codex.clone(),
         version: launch.version.clone(),
@@ -127,18 +129,19 @@ pub(crate) async fn launch_for(mut owner: BootOwner<'_>, launch: &Launch) -> Res
     }
     let outcome = tokio::select! {
         outcome = until_ready(launch, &mut keeper) => outcome,
-        () = owner.gives_up() => Err(Unready::Failed(Error::GivenUp)),
+        () = owner.gives_up() => Err(StartFailure::Failed(Error::GivenUp)),
     };
     drop(lock);
     match outcome {
         Ok(host) => Ok(host),
-        Err(unready) => Err(given_up(&plan, keeper, unready).await),
+        Err(failure) => Err(clean_up_failed_start(&plan, keeper, failure).await),
     }
 }
 
-/// The keeper and Codex run in another directory than we do.
+/// Makes all paths absolute: the keeper and Codex run in another directory.
 fn absolute(launch: &Launch) -> Result<Launch, Error> {
-    let spelt_out = |path: &Path| path::absolute(path).map_err(io_error("cannot tell where", path));
+    let spelt_out =
+        |path: &Path| path::absolute(path).map_err(io_error("cannot make an absolute path of", path));
     let mut launch = launch.clone();
     launch.dir = spelt_out(&launch.dir)?;
     launch.codex = spelt_out(&launch.codex)?;
@@ -147,7 +150,7 @@ fn absolute(launch: &Launch) -> Result<Launch, Error> {
     Ok(launch)
 }
 
-/// Codex's home, also when the choice is left to Codex: the boot lock is in it.
+/// The home that Codex will use, also when the choice is left to Codex. The boot lock is in it.
 fn effective_codex_home(launch: &Launch) -> Result<PathBuf, Error> {
     match (&launch.identity.codex_home, launch.parent_env.get("HOME")) {
         (Some(home), _) => Ok(home.clone()),
@@ -156,11 +159,11 @@ fn effective_codex_home(launch: &Launch) -> Result<PathBuf, Error> {
     }
 }
 
-/// Makes the directory for its owner alone and clears what an earlier host left in it.
+/// Makes the directory with mode 0700 and removes the files of an earlier host.
 fn prepare_dir(dir: &Path) -> Result<(), Error> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io_error("cannot make", dir))?;
     let found = fs::metadata(dir).map_err(io_error("cannot look at", dir))?;
-    // One that was there before may be somebody else's, or shared: it is not ours to lock others out of.
+    // An existing directory may be shared: its mode is checked and not changed.
     check_private(dir, &found)?;
     match find(dir)? {
         Some(Found::Alive(host) | Found::KeeperGone(host)) => {
@@ -195,8 +198,8 @@ fn start_keeper(launch: &Launch, plan: &Plan) -> Result<Child, Error> {
         codex_home: launch.identity.codex_home.as_deref(),
         config_names: &config_names,
     };
-    // No process group of its own: the keeper begins a session, which a group's leader may not. Dropping the handle
-    // leaves the keeper alone; when it ends, the runtime takes note, so that it is no zombie for as long as we live.
+    // No process group of its own: the keeper starts a session, which a group leader cannot do. Dropping the handle
+    // leaves the keeper running, and the runtime reaps it at its end.
     Command::new(&launch.keeper.program)
         .args(&launch.keeper.args)
         .arg("--plan")
@@ -211,43 +214,43 @@ fn start_keeper(launch: &Launch, plan: &Plan) -> Result<Child, Error> {
         .map_err(io_error("cannot start", &launch.keeper.program))
 }
 
-/// Why a host did not become one.
-enum Unready {
+/// Why a start failed.
+enum StartFailure {
     Ended(Option<Exit>),
     TimedOut(Duration),
     Failed(Error),
 }
 
-async fn until_ready(launch: &Launch, keeper: &mut Child) -> Result<Host, Unready> {
+async fn until_ready(launch: &Launch, keeper: &mut Child) -> Result<Host, StartFailure> {
     let files = Files(&launch.dir);
     let began = Instant::now();
     loop {
         let keeper_ended = !matches!(keeper.try_wait(), Ok(None));
         let exit: Option<Exit> = read_json(&files.exit()).ok().flatten();
         if keeper_ended || exit.is_some() {
-            return Err(Unready::Ended(exit));
+            return Err(StartFailure::Ended(exit));
         }
         if let Ok(Some(record)) = read_json::<Record>(&files.record()) {
-            let host = Host::of_ours(&launch.dir, Arc::new(record));
+            let host = Host::local(&launch.dir, Arc::new(record));
             let left = launch.ready_timeout.saturating_sub(began.elapsed());
             match timeout(left, host.answers()).await {
                 Ok(Ok(())) => return Ok(host),
-                Ok(Err(error @ Error::WrongPeer { .. })) => return Err(Unready::Failed(error)),
-                // Not listening yet, or ended just now, which the next look tells.
+                Ok(Err(error @ Error::WrongPeer { .. })) => return Err(StartFailure::Failed(error)),
+                // Not listening yet, or just ended: the next round finds out.
                 Ok(Err(_)) | Err(_) => {}
             }
         }
         if began.elapsed() >= launch.ready_timeout {
-            return Err(Unready::TimedOut(began.elapsed()));
+            return Err(StartFailure::TimedOut(began.elapsed()));
         }
         sleep(LOOK_EVERY).await;
     }
 }
 
-/// Ends whatever a failed start has left and says what happened.
-async fn given_up(plan: &Plan, mut keeper: Child, why: Unready) -> Error {
+/// Ends all processes of a failed start and returns its error.
+async fn clean_up_failed_start(plan: &Plan, mut keeper: Child, why: StartFailure) -> Error {
     if let Some(process) = keeper.id().and_then(Process::with_pid) {
-        // What does not end by this is swept away below.
+        // Processes that do not end are killed below.
         process.signal(Signal::INT).ok();
         timeout(QUICK_END_IN_ALL, keeper.wait()).await.ok();
     }
@@ -262,10 +265,13 @@ async fn given_up(plan: &Plan, mut keeper: Child, why: Unready) -> Error {
     }
     let stderr_tail = stderr_log::tail(&Files(&plan.dir).stderr(), STDERR_TAIL_LINES);
     match why {
-        Unready::Failed(error) => error,
-        Unready::TimedOut(waited) => Error::NotReady { waited_ms: waited.as_millis(), stderr_tail },
-        Unready::Ended(exit) => {
-            let cause = exit.map_or_else(|| "its keeper ended".to_owned(), |exit| exit.to_string());
+        StartFailure::Failed(error) => error,
+        StartFailure::TimedOut(waited) => Error::NotReady { waited_ms: waited.as_millis(), stderr_tail },
+        StartFailure::Ended(exit) => {
+            let cause = exit.map_or_else(
+                || "its keeper ended before codex was started".to_owned(),
+                |exit| exit.to_string(),
+            );
             Error::EndedAtStart { cause, stderr_tail }
         }
     }

@@ -1,18 +1,19 @@
 //! The launcher: a service under the hosts' user that starts, reaches and ends hosts for a daemon under another user.
 //!
-//! What breaks out of Codex's sandbox then runs as the hosts' user, and the daemon's files and socket are closed to it. The
-//! launcher runs as that user too, so the daemon believes it no more than it believes Codex: every answer has a limit in
-//! bytes and a deadline, a connection to codex is checked by the daemon itself, and the daemon opens no file that the
-//! hosts' user could have put there.
+//! A command that escapes Codex's sandbox then runs as the hosts' user, who cannot read the daemon's files or use its
+//! socket. The launcher runs as that user too, so the daemon does not trust it more than Codex: every answer has a size
+//! limit and a deadline, the daemon itself checks a connection to codex, and it opens no file that the hosts' user
+//! could have written.
 //!
-//! A call is one connection: a line of JSON there, a line of JSON back, and with the answer to a `connect` a handle on
-//! the socket of codex, which lies where only the hosts' user can look. Over it the daemon connects by itself, so that it
-//! shares its connection with nobody: whoever has a descriptor too could make it block. Programs, environment and homes are the launcher's own; a call cannot choose them. The launcher
-//! remembers nothing: all it knows is in the hosts' directory, so it may be restarted at any time.
+//! A call is one connection: the daemon sends a line of JSON and receives a line of JSON. The answer to a `connect`
+//! also carries a handle on the socket of codex, whose directory only the hosts' user can read. The daemon makes the
+//! connection itself over this handle: a connected descriptor that the launcher also holds could be made to block. The
+//! launcher has its own programs, environment and homes; a call cannot choose them. It keeps no state outside of the
+//! hosts' directory, so it may be restarted at any time.
 
-mod aside;
 mod line;
 mod service;
+mod threads;
 
 use std::fs;
 use std::io;
@@ -41,71 +42,71 @@ use crate::os::process::{self, Process};
 
 pub use service::{Options, Service};
 
-/// A longer call is refused.
+/// Longer calls are refused.
 const CALL_MAX_BYTES: usize = 64 * 1024;
-/// A longer answer is not read.
+/// Longer answers are not read.
 const ANSWER_MAX_BYTES: usize = 4 * 1024 * 1024;
-/// How long the launcher may take for what waits for nobody.
+/// How long the launcher may take for calls that do not wait for a host.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-/// How long a start may take: others may boot on the same home before, and a start that failed is cleared away.
+/// How long a start may take: it may wait for other starts on the same home, and a failed start is cleaned up.
 const LAUNCH_LIMIT: Duration = Duration::from_mins(2);
-/// What an end may take beyond the time that turns are given.
+/// How long a stop may take after the turns have had their time.
 const SWEEP_LIMIT: Duration = Duration::from_secs(20);
-/// How long a launcher that is being restarted is waited for.
+/// How long to wait for a launcher that is being restarted.
 const RESTART_LIMIT: Duration = Duration::from_secs(5);
 const TRY_EVERY: Duration = Duration::from_millis(50);
-/// More hosts than this are not believed in.
+/// A launcher that reports more hosts is not believed.
 pub(crate) const MOST_HOSTS: usize = 256;
-/// More of what a launcher says is not shown.
+/// A longer message of the launcher is cut.
 const MESSAGE_MAX_CHARS: usize = 4000;
 /// The longest name of a host's directory.
 const NAME_MAX_BYTES: usize = 36;
 
-/// What a daemon asks of the launcher.
+/// A call of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
 enum Call {
     /// Answered with [`About`].
     About,
-    /// Clears away what does not live any more; answered with a [`Report`].
+    /// Cleans up dead hosts; answered with a [`Report`].
     TakeOver,
     /// Answered with the living hosts in a [`Report`].
     List,
-    /// Answered with a [`Sighted`]. Whoever hangs up before gives the start up.
+    /// Answered with a [`ListedHost`]. Hanging up before the answer cancels the start.
     Launch { name: String, identity: Identity, config: Vec<String> },
-    /// Answered with nothing but a handle on the socket.
-    Connect { host: Named },
+    /// Answered with a handle on the socket and no data.
+    Connect { host: HostRef },
     /// Answered with [`LastWords`].
-    Look { host: Named, stderr_lines: usize },
-    /// Ends a host; without `drain_ms` at once.
-    Stop { host: Named, drain_ms: Option<u64> },
-    /// Clears away a host that died or has lost its keeper; answered with a [`Report`].
-    Clear { host: Named },
+    Look { host: HostRef, stderr_lines: usize },
+    /// Stops a host; without `drain_ms`, at once.
+    Stop { host: HostRef, drain_ms: Option<u64> },
+    /// Cleans up a host that died or has lost its keeper; answered with a [`Report`].
+    Clear { host: HostRef },
     /// Answered with a [`CodexHome`].
     Home { dir: PathBuf },
     /// Answered with an [`Escalation`].
     Escalation { rollout: PathBuf, call_id: String },
 }
 
-/// One life of one host.
+/// Names one start of one host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Named {
+struct HostRef {
     /// The name of its directory.
     name: String,
     epoch: Epoch,
 }
 
-/// What a launcher starts hosts with.
+/// The settings with which a launcher starts hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// The version of its codex.
+    /// The version of codex.
     pub version: String,
-    /// Its codex.
+    /// The codex executable.
     pub codex: PathBuf,
-    /// Where it keeps packages of Codex.
+    /// The directory of its copies of Codex.
     pub packages: PathBuf,
-    /// Where its hosts live.
+    /// The parent of the hosts' directories.
     pub hosts_dir: PathBuf,
     /// The homes of Codex that hosts may have; the first one is the default.
     pub homes: Vec<PathBuf>,
@@ -125,33 +126,33 @@ pub struct About {
     pub temp_dir: Option<PathBuf>,
 }
 
-/// A host, as the launcher sees it.
+/// A host in a [`Report`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Sighted {
+struct ListedHost {
     /// The name of its directory.
     name: String,
     record: Record,
 }
 
-/// How a host ended, as its keeper saw it.
+/// A host that ended, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Died {
     record: Record,
     exit: Option<Exit>,
 }
 
-/// What the launcher found, cleared away, and could not.
+/// The hosts that live, those that were cleaned up, and the errors.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Report {
     #[serde(default)]
-    hosts: Vec<Sighted>,
+    hosts: Vec<ListedHost>,
     #[serde(default)]
     died: Vec<Died>,
     #[serde(default)]
     failed: Vec<String>,
 }
 
-/// What a host has left for people to read.
+/// How a host ended, and the end of its stderr.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct LastWords {
     exit: Option<Exit>,
@@ -166,25 +167,25 @@ enum Answer<T> {
     Refused { why: Why, message: String },
 }
 
-/// Why a call was not done, where the caller goes on differently.
+/// Why a call was refused, where that makes a difference to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Why {
-    /// There is no such host any more.
+    /// The host no longer exists.
     Gone,
-    /// codex does not listen, yet or any more.
+    /// Codex is not listening, because it is starting or ending.
     NotListening,
     #[serde(other)]
     Failed,
 }
 
-/// Whether a name can be that of a host's directory, and nothing else.
+/// Whether this is a valid name for a host's directory: it must not lead out of the parent directory.
 fn is_name(name: &str) -> bool {
     let is_plain = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
     !name.is_empty() && name.len() <= NAME_MAX_BYTES && name.chars().all(is_plain)
 }
 
-/// What a launcher found and cleared away.
+/// A checked [`Report`].
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) hosts: Vec<Host>,
@@ -192,72 +193,72 @@ pub(crate) struct Findings {
     pub(crate) failed: Vec<Error>,
 }
 
-/// The way to a launcher. Cheap to clone.
+/// The daemon's client of a launcher. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
     socket: Arc<Path>,
 }
 
-/// The answer to a call as it came.
-struct Exchanged {
+/// The unread answer to a call.
+struct Exchange {
     text: Vec<u8>,
-    /// As whom the launcher runs.
+    /// The user id of the launcher.
     user: u32,
-    /// The connection, and what came over it beside the text.
+    /// The connection, and the descriptor that came with the text.
     rest: Rest,
 }
 
 type Rest = (UnixStream, Option<OwnedFd>);
 
-/// What is wanted of an answer, and what is left of it.
-fn parted<T>(
-    exchanged: Result<Exchanged, Error>,
+/// Splits an answer into the wanted part and what must be dropped on the expendable thread.
+fn split_answer<T>(
+    exchanged: Result<Exchange, Error>,
     wanted: impl FnOnce(Vec<u8>, u32) -> T,
 ) -> (Result<T, Error>, Option<Rest>) {
     match exchanged {
-        Ok(Exchanged { text, user, rest }) => (Ok(wanted(text, user)), Some(rest)),
+        Ok(Exchange { text, user, rest }) => (Ok(wanted(text, user)), Some(rest)),
         Err(error) => (Err(error), None),
     }
 }
 
-/// How long somebody waits for a call that may take so long, if its thread is lost.
-fn within(limit: Duration) -> Duration {
+/// How long to wait for a call with this limit: its thread may be blocked for good.
+fn with_margin(limit: Duration) -> Duration {
     limit + RESTART_LIMIT + Duration::from_secs(1)
 }
 
 impl Client {
-    /// To the launcher that listens there.
+    /// A client for the launcher that listens on `socket`.
     pub fn new(socket: &Path) -> Self {
         Self { socket: socket.into() }
     }
 
-    /// What the launcher starts hosts with.
+    /// The settings with which the launcher starts hosts.
     pub async fn about(&self) -> Result<About, Error> {
         self.call(&Call::About, ANSWER_LIMIT).await
     }
 
-    /// As whom the launcher runs.
+    /// The user id of the launcher.
     pub async fn user(&self) -> Result<u32, Error> {
         let client = self.clone();
-        let exchanged = aside::run(within(ANSWER_LIMIT), async move {
-            parted(client.exchange(&Call::About, ANSWER_LIMIT).await, |_, user| user)
+        let exchanged = threads::run(with_margin(ANSWER_LIMIT), async move {
+            split_answer(client.exchange(&Call::About, ANSWER_LIMIT).await, |_, user| user)
         });
         exchanged.await.map_err(io_error("cannot use the launcher at", &self.socket))?
     }
 
-    /// The hosts that live.
+    /// The living hosts.
     pub async fn hosts(&self) -> Result<Vec<Host>, Error> {
         let root = self.about().await?.hosts_dir;
         Ok(self.list(&root).await?.hosts)
     }
 
-    /// What the files of a home say.
+    /// Reads the configuration and the login of a home.
     pub(crate) async fn home(&self, dir: &Path) -> Result<CodexHome, Error> {
         let call = Call::Home { dir: dir.to_owned() };
         self.call(&call, ANSWER_LIMIT).await
     }
 
-    /// What a pending call asks for, by the rollout of its thread.
+    /// Whether a pending call asks to leave the sandbox, by the rollout of its thread.
     pub(crate) async fn escalation(&self, rollout: &Path, call_id: &str) -> Result<Escalation, Error> {
         let call = Call::Escalation { rollout: rollout.to_owned(), call_id: call_id.to_owned() };
         self.call(&call, ANSWER_LIMIT).await
@@ -268,13 +269,13 @@ impl Client {
         Ok(self.found(root, report))
     }
 
-    /// Has what does not live cleared away, and says what does.
+    /// Has dead hosts cleaned up, and returns the living ones.
     pub(crate) async fn take_over(&self, root: &Path) -> Result<Findings, Error> {
         let report = self.call(&Call::TakeOver, LAUNCH_LIMIT).await?;
         Ok(self.found(root, report))
     }
 
-    /// Starts a host in `dir`, until it is given up.
+    /// Starts a host in `dir`, unless the start is cancelled.
     pub(crate) async fn launch(
         &self,
         dir: &Path,
@@ -283,33 +284,33 @@ impl Client {
         mut given_up: watch::Receiver<bool>,
     ) -> Result<Host, Error> {
         let call = Call::Launch { name: name_of(dir), identity: identity.clone(), config: config.to_vec() };
-        let sighted: Sighted = tokio::select! {
+        let listed: ListedHost = tokio::select! {
             answered = self.call(&call, LAUNCH_LIMIT) => answered?,
-            // Hanging up tells the launcher.
+            // Dropping the call hangs up, which cancels the start.
             _ = given_up.wait_for(|given_up| *given_up) => return Err(Error::GivenUp),
         };
-        Ok(self.host(dir, sighted.record))
+        Ok(self.host(dir, listed.record))
     }
 
-    /// A connection to codex, and to nobody else.
+    /// A connection to codex, with the process at the other end checked.
     pub(crate) async fn connect(&self, host: &Host) -> Result<UnixStream, Error> {
-        let named = Named { name: name_of(host.dir()), epoch: host.epoch().clone() };
+        let host_ref = HostRef { name: name_of(host.dir()), epoch: host.epoch().clone() };
         let (client, of, limit) = (self.clone(), host.clone(), ANSWER_LIMIT);
-        let connected = aside::run(within(limit), async move {
-            match client.exchange(&Call::Connect { host: named }, limit).await {
+        let connected = threads::run(with_margin(limit), async move {
+            match client.exchange(&Call::Connect { host: host_ref }, limit).await {
                 Ok(exchanged) => (client.connect_by(&exchanged, &of).await, Some(exchanged)),
                 Err(error) => (Err(error), None),
             }
         });
-        let failed = io_error("cannot connect to codex by", &self.socket);
+        let failed = io_error("cannot connect to codex through the launcher at", &self.socket);
         match connected.await.map_err(&failed)? {
             Err(Error::Gone { .. }) => Err(Error::Gone { id: host.id().to_owned() }),
             stream => UnixStream::from_std(stream?).map_err(failed),
         }
     }
 
-    /// Connects over a handle that the launcher gave. To be awaited on a thread that may be lost.
-    async fn connect_by(&self, exchanged: &Exchanged, host: &Host) -> Result<StdUnixStream, Error> {
+    /// Connects over a handle from the launcher. To be awaited on an expendable thread.
+    async fn connect_by(&self, exchanged: &Exchange, host: &Host) -> Result<StdUnixStream, Error> {
         let failed = io_error("cannot connect to codex by", &self.socket);
         self.read_answer::<()>(&exchanged.text)?;
         let (_, handle) = &exchanged.rest;
@@ -317,7 +318,7 @@ impl Client {
         let stream = UnixStream::connect(file::path_of(handle)).await;
         let stream = stream.map_err(&failed)?;
         host.check_peer(&stream, exchanged.user)?;
-        aside::relayed(stream).map_err(failed)
+        threads::relayed(stream).map_err(failed)
     }
 
     pub(crate) async fn last_words(
@@ -345,7 +346,7 @@ impl Client {
         }
     }
 
-    /// Has all that is left of a host ended and its directory removed.
+    /// Has all remaining processes of a host ended and its directory removed.
     pub(crate) async fn clear(&self, host: &Host) -> Result<Findings, Error> {
         let limit = QUICK_END_IN_ALL + SWEEP_LIMIT;
         let report = self.about_host(host, |host| Call::Clear { host }, limit).await?;
@@ -355,11 +356,11 @@ impl Client {
     async fn about_host<T: DeserializeOwned>(
         &self,
         host: &Host,
-        call: impl FnOnce(Named) -> Call,
+        call: impl FnOnce(HostRef) -> Call,
         limit: Duration,
     ) -> Result<T, Error> {
-        let named = Named { name: name_of(host.dir()), epoch: host.epoch().clone() };
-        match self.call(&call(named), limit).await {
+        let host_ref = HostRef { name: name_of(host.dir()), epoch: host.epoch().clone() };
+        match self.call(&call(host_ref), limit).await {
             Err(Error::Gone { .. }) => Err(Error::Gone { id: host.id().to_owned() }),
             answered => answered,
         }
@@ -370,9 +371,9 @@ impl Client {
     }
 
     fn found(&self, root: &Path, report: Report) -> Findings {
-        let named = report.hosts.into_iter().filter(|sighted| is_name(&sighted.name)).take(MOST_HOSTS);
+        let hosts = report.hosts.into_iter().filter(|listed| is_name(&listed.name)).take(MOST_HOSTS);
         Findings {
-            hosts: named.map(|sighted| self.host(&root.join(&sighted.name), sighted.record)).collect(),
+            hosts: hosts.map(|listed| self.host(&root.join(&listed.name), listed.record)).collect(),
             died: report.died.into_iter().map(|died| (died.record, died.exit.map(plain))).collect(),
             failed: report.failed.iter().map(|message| Error::Launcher { message: shown(message) }).collect(),
         }
@@ -380,29 +381,27 @@ impl Client {
 
     async fn call<T: DeserializeOwned>(&self, call: &Call, limit: Duration) -> Result<T, Error> {
         let (client, call) = (self.clone(), call.clone());
-        let exchanged =
-            aside::run(
-                within(limit),
-                async move { parted(client.exchange(&call, limit).await, |text, _| text) },
-            );
+        let exchanged = threads::run(with_margin(limit), async move {
+            split_answer(client.exchange(&call, limit).await, |text, _| text)
+        });
         let text = exchanged.await.map_err(io_error("cannot use the launcher at", &self.socket))??;
         self.read_answer(&text)
     }
 
-    /// A call and the text of its answer. To be awaited on a thread that may be lost.
-    async fn exchange(&self, call: &Call, limit: Duration) -> Result<Exchanged, Error> {
+    /// Makes a call and receives its answer. To be awaited on an expendable thread.
+    async fn exchange(&self, call: &Call, limit: Duration) -> Result<Exchange, Error> {
         let failed = io_error("cannot use the launcher at", &self.socket);
-        let stream = self.reached().await.map_err(&failed)?;
+        let stream = self.connect_with_retry().await.map_err(&failed)?;
         let user = self.checked_owner(&stream).map_err(&failed)?;
         let answered = timeout(limit, async {
-            // Whoever has answered and gone need not have read all of the call.
+            // A launcher may answer and hang up before it has read all of the call.
             let written = line::write(&stream, &serde_json::to_vec(call)?, None).await;
             let answer = line::read(&stream, ANSWER_MAX_BYTES).await;
             answer.map_err(|error| written.err().unwrap_or(error))
         });
         let late = |_| failed(io::ErrorKind::TimedOut.into());
         let (text, descriptor) = answered.await.map_err(late)?.map_err(&failed)?;
-        Ok(Exchanged { text, user, rest: (stream, descriptor) })
+        Ok(Exchange { text, user, rest: (stream, descriptor) })
     }
 
     fn read_answer<T: DeserializeOwned>(&self, text: &[u8]) -> Result<T, Error> {
@@ -419,7 +418,7 @@ impl Client {
         }
     }
 
-    async fn reached(&self) -> io::Result<UnixStream> {
+    async fn connect_with_retry(&self) -> io::Result<UnixStream> {
         let give_up_at = Instant::now() + RESTART_LIMIT;
         loop {
             match UnixStream::connect(&self.socket).await {
@@ -434,25 +433,31 @@ impl Client {
         }
     }
 
-    /// As whom the launcher runs. Only who owns the directory of the socket may be one, and nobody else may write there.
+    /// The user id of the launcher. It must be the owner of the socket's directory, and nobody else may write there.
     fn checked_owner(&self, stream: &UnixStream) -> io::Result<u32> {
         let peer = stream.peer_cred()?;
         let dir = self.socket.parent().unwrap_or(Path::new("/"));
         let found = fs::symlink_metadata(dir)?;
         if !found.is_dir() || found.mode() & 0o022 != 0 || found.uid() != peer.uid() {
-            let message = format!("{} must belong to the user of the launcher alone", dir.display());
+            let message = format!(
+                "{} must belong to the launcher's user, and no one else may write there",
+                dir.display()
+            );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
         }
-        // By what else would we know whether its hosts live?
+        // The daemon must be able to see whether hosts live.
         let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
         if pid.and_then(Process::with_pid).is_none() {
-            return Err(io::Error::other(format!("its process cannot be seen: {}", process::SEEING_OTHERS)));
+            return Err(io::Error::other(format!(
+                "the launcher's process is not visible: {}",
+                process::SEEING_OTHERS
+            )));
         }
         Ok(peer.uid())
     }
 }
 
-/// What the launcher says, without what a terminal would act on.
+/// A message of the launcher without control characters.
 fn shown(message: &str) -> String {
     let is_plain = |char: &char| !char.is_control() || *char == '\n';
     message.chars().filter(is_plain).take(MESSAGE_MAX_CHARS).collect()

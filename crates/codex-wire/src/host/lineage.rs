@@ -1,8 +1,8 @@
-//! Who is above a process, and who would be if its parent died.
+//! The ancestors of a process, and the process that would adopt it if its parent died.
 //!
-//! Knows the kernel's rules of adoption, and nothing of hosts. An orphan goes to the nearest living ancestor
-//! that has asked for orphans (`PR_SET_CHILD_SUBREAPER`), else to the first process of the pid namespace. So only those
-//! who were above a process when it was started can ever adopt it or what it leaves.
+//! Knows the kernel's rules of adoption, and nothing of hosts. An orphan goes to the nearest living ancestor that is a
+//! subreaper (`PR_SET_CHILD_SUBREAPER`), else to the first process of the pid namespace. So only ancestors that a
+//! process had at its start can ever adopt it or its children.
 
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -11,18 +11,18 @@ use rustix::process::Signal;
 
 use crate::os::process::{self, Process, Stat};
 
-/// More generations than this are not a family but a mistake.
+/// A longer lineage is taken for a misreading.
 const MAX_GENERATIONS: usize = 64;
-/// How often a family that changes while it is looked at is looked at again.
+/// How often a lineage that changes while it is read is read again.
 const LOOKS: usize = 3;
-/// The first process, which adopts whom nobody else does.
+/// The first process, which adopts all other orphans.
 pub(crate) const INIT: u32 = 1;
 
-/// An orphan that lives for as long as we hold its input, so that it ends with us.
+/// Makes an orphan that lives until its input is closed, so that it ends with us.
 const ORPHAN: &str = "exec 3<&0; cat <&3 >/dev/null 2>&1 & echo $!";
 
-/// A process and everyone above it, the first process of the namespace excepted. None if it has gone, has no end, or did
-/// not stay the same for two looks in a row: who is in doubt is nobody's child.
+/// A process and its ancestors, without the first process of the namespace. `None` if the process has ended, if the
+/// lineage is endless, or if it was not the same in two readings in a row.
 pub fn of(pid: u32) -> Option<Vec<Stat>> {
     let mut seen = climb(pid)?;
     for _ in 0..LOOKS {
@@ -41,7 +41,7 @@ fn climb(pid: u32) -> Option<Vec<Stat>> {
         && child.parent > INIT
     {
         let parent = process::stat(child.parent)?;
-        // Nobody is younger than their child: the number has gone to somebody else since.
+        // A parent is never younger than its child: the pid was reused meanwhile.
         if parent.process.start_ticks > child.process.start_ticks || lineage.len() >= MAX_GENERATIONS {
             return None;
         }
@@ -57,8 +57,8 @@ fn is_same(one: &[Stat], other: &[Stat]) -> bool {
     links(one) == links(other)
 }
 
-/// The lineage of a process in a picture of all processes; empty if it is not in it.
-pub(crate) fn in_picture(all: &[Stat], pid: u32) -> Vec<Stat> {
+/// The lineage of a process in a snapshot of all processes; empty if it is not in the snapshot.
+pub(crate) fn in_snapshot(all: &[Stat], pid: u32) -> Vec<Stat> {
     let mut lineage: Vec<Stat> = Vec::new();
     let mut next = pid;
     while next > INIT && lineage.len() < MAX_GENERATIONS {
@@ -69,9 +69,9 @@ pub(crate) fn in_picture(all: &[Stat], pid: u32) -> Vec<Stat> {
     lineage
 }
 
-/// Who would adopt the orphans of this process, now and after the death of the one who does now. The kernel does not tell
-/// who has asked for orphans, so an orphan is made, once in the life of this process, and looked at. Where that cannot be
-/// done, everyone above us may be one. Blocks for some milliseconds at its first call.
+/// The ancestors that may adopt the orphans of this process, now or after the current adopter has died. The kernel does
+/// not tell which processes are subreapers, so an orphan is made once per process and its new parent is read. If that
+/// fails, every ancestor counts. The first call blocks for some milliseconds.
 pub fn adopters() -> Vec<Process> {
     static ADOPTERS: OnceLock<Vec<Process>> = OnceLock::new();
     ADOPTERS.get_or_init(find_adopters).clone()
@@ -95,10 +95,10 @@ fn adopter_of_an_orphan() -> Option<u32> {
     shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut shell = shell.spawn().ok()?;
     let input = shell.stdin.take();
-    // When this is back the shell has ended, and its child has been adopted.
+    // By now the shell has ended, and its child has been adopted.
     let said = shell.wait_with_output().ok()?;
     let orphan = process::stat(String::from_utf8(said.stdout).ok()?.trim().parse().ok()?)?;
-    // It ends by itself when its input does.
+    // Without the signal it ends when its input is closed.
     orphan.process.signal(Signal::KILL).ok();
     drop(input);
     Some(orphan.parent)
@@ -114,8 +114,8 @@ mod tests {
         assert_eq!(own[0].process.pid, std::process::id());
         assert_eq!(own[1].process.pid, std::os::unix::process::parent_id());
         assert!(own.last().unwrap().parent <= INIT);
-        assert!(is_same(&in_picture(&process::all(), std::process::id()), &own));
-        assert!(of(u32::MAX / 2).is_none() && in_picture(&[], 7).is_empty());
+        assert!(is_same(&in_snapshot(&process::all(), std::process::id()), &own));
+        assert!(of(u32::MAX / 2).is_none() && in_snapshot(&[], 7).is_empty());
     }
 
     #[test]

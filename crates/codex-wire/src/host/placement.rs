@@ -6,50 +6,51 @@ use serde::{Deserialize, Serialize};
 
 use super::retirement::Limits;
 
-/// Whom a host serves. Threads of different identities never share a process.
+/// What a host is started for. Threads of different identities never share a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Identity {
-    /// The home that was asked for; none leaves the choice to Codex.
+    /// The requested CODEX_HOME; `None` leaves the choice to Codex.
     pub codex_home: Option<PathBuf>,
     /// The model provider. codex 0.166: a thread of another provider starts but cannot run a turn.
     pub provider: String,
     /// A fingerprint of the environment, chosen by the caller.
     pub environment: String,
-    /// The one whom the host serves alone, chosen by the caller; empty for a host that is shared.
+    /// The single client of the host, as named by the caller; empty for a shared host.
     pub alone: String,
-    /// A login whose tokens must have one refresher (ChatGPT): never two hosts on this home.
+    /// Whether only one host may run on this home: two hosts would refresh the tokens of a ChatGPT login against each
+    /// other.
     pub exclusive_home: bool,
 }
 
-/// What is known of a living host.
+/// The facts about a living host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFacts {
     /// The host's id.
     pub id: String,
-    /// Whom it serves.
+    /// Its identity.
     pub identity: Identity,
-    /// How many threads it carries.
+    /// How many threads are on it.
     pub threads: usize,
-    /// It takes no new threads any more.
+    /// Whether it is being retired and takes no new threads.
     pub retiring: bool,
 }
 
 /// Where a new thread goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
-    /// To the host with this id.
+    /// On the host with this id.
     Use(String),
-    /// To a new one.
+    /// On a new host.
     Start,
-    /// Nowhere yet: the one host that this home may have takes no more threads now.
+    /// Nowhere yet: the only host that this home may have takes no more threads now.
     Wait,
 }
 
 /// Decides for one new thread.
 pub fn place(hosts: &[HostFacts], wanted: &Identity, limits: &Limits) -> Placement {
     let has_room = |host: &&HostFacts| !host.retiring && host.threads < limits.max_threads;
-    // A login that came or went while a host runs changes how many may run, not whom that one serves.
+    // A login or logout while a host runs changes how many hosts may run, not which threads this one takes.
     let serves = |host: &&HostFacts| {
         Identity { exclusive_home: wanted.exclusive_home, ..host.identity.clone() } == *wanted
     };

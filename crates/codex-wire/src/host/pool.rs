@@ -1,14 +1,14 @@
-//! Keeps the hosts of one program: finds them at its start, places threads on them, retires and replaces them.
+//! The hosts of one program: finds them at its start, places threads on them, retires and replaces them.
 //!
-//! One program holds the pool and tells it what happens to threads and turns; it speaks no protocol and decides nothing
-//! about turns. Where a thread goes is decided in [`super::placement`], when a host goes in [`super::retirement`].
+//! The program reports threads and turns to the pool. The pool speaks no protocol and decides nothing about turns.
+//! [`super::placement`] decides on which host a thread runs, [`super::retirement`] when a host is replaced.
 //!
-//! Who is in the pool is under a lock that is never held while anything is waited for: a host that boots, answers slowly
-//! or ends keeps nobody from reading. A host that boots has its place from the beginning, so that no second one is
-//! started for the same threads, and its processes are known from the moment that its keeper exists.
+//! The list of hosts is under a lock that is never held over a wait: a host that boots, answers slowly or ends blocks
+//! no reader. A booting host is listed from the beginning, so that no second host is started for the same threads. Its
+//! processes are known from the moment that its keeper exists.
 
-mod booting;
-mod tending;
+mod boot;
+mod maintenance;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,15 +25,15 @@ use super::record::{Exit, Record};
 use super::retirement::{Limits, Reason};
 use super::{Error, Host, Reach, in_thread, io_error};
 use crate::Epoch;
-use booting::Booting;
-use tending::TakenOver;
+use boot::Booting;
+use maintenance::Inventory;
 
-pub(crate) use tending::{clear_away, take_over};
+pub(crate) use maintenance::{clear_away, take_over};
 
-/// What is kept of changes that nobody has asked for; there are fewer hosts than this.
+/// Most changes that are kept until [`Pool::maintain`] returns them; there are fewer hosts than this.
 const MOST_CHANGES: usize = 256;
 
-/// Where a new thread goes, with the host at hand.
+/// Where a new thread goes, with the host itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placed {
     /// Start the thread here.
@@ -42,15 +42,15 @@ pub enum Placed {
     Wait,
 }
 
-/// What [`Pool::maintain`] and [`Pool::attach`] found out.
+/// A change that [`Pool::maintain`] or [`Pool::attach`] reports.
 #[derive(Debug)]
 pub enum Change {
-    /// A host does not run any more, or has lost its keeper and was ended for that. Whatever is known to be left of it has
-    /// been ended and its directory removed, unless a [`Change::Failed`] follows or more may be left than is known.
+    /// A host no longer runs, or was ended because it had lost its keeper. Its known remaining processes were ended and
+    /// its directory was removed, unless a [`Change::Failed`] follows or unknown processes may be left.
     Died {
-        /// What ran.
+        /// The record of the host.
         record: Arc<Record>,
-        /// How it ended, if that was seen.
+        /// How it ended, if that is known.
         exit: Option<Exit>,
     },
     /// A host takes no new threads from now on.
@@ -60,13 +60,13 @@ pub enum Change {
         /// Why.
         reason: Reason,
     },
-    /// A retiring host had no turn left and was ended.
+    /// A retired host had no turn left and was ended.
     Retired {
         /// The host.
         id: String,
     },
-    /// Something could not be done. It is tried again: for a living host at the next [`Pool::maintain`], for what a
-    /// dead one left at the next [`Pool::attach`].
+    /// Something failed. It is tried again: for a living host at the next [`Pool::maintain`], for the remains of a dead
+    /// one at the next [`Pool::attach`].
     Failed(Error),
 }
 
@@ -81,7 +81,7 @@ impl Change {
             }
             Self::Retiring { id, reason } => info!(host = id, ?reason, "a host takes no new threads"),
             Self::Retired { id } => info!(host = id, "a retired host has ended"),
-            Self::Failed(error) => error!(%error, "hosts could not be looked after"),
+            Self::Failed(error) => error!(%error, "the maintenance of hosts failed"),
         }
     }
 }
@@ -98,9 +98,9 @@ struct Shared {
     reach: Reach,
     limits: Limits,
     state: Mutex<State>,
-    /// Counts the ends of hosts, for those who wait for one.
+    /// Counts the hosts that ended, for callers that wait for an end.
     ends: watch::Sender<u64>,
-    /// Says to the boots that are under way to give up.
+    /// Cancels the boots that are under way.
     given_up: watch::Sender<bool>,
 }
 
@@ -108,9 +108,10 @@ struct Shared {
 struct State {
     members: Vec<Member>,
     booting: Vec<Booting>,
-    /// Hosts that have lost their keeper and were ended, and of which more may be left than could be found.
+    /// Hosts that were ended because they had lost their keeper. Processes of theirs may be left that could not be
+    /// found.
     lost: Vec<Lost>,
-    /// What happened while nobody asked.
+    /// Changes for the next [`Pool::maintain`].
     changes: Vec<Change>,
 }
 
@@ -121,7 +122,7 @@ struct Member {
     threads: BTreeSet<String>,
     active_turns: usize,
     retiring: bool,
-    /// Somebody ends it just now.
+    /// It is being ended.
     ending: bool,
 }
 
@@ -137,7 +138,7 @@ impl Member {
         Member { host, origin, threads: BTreeSet::new(), active_turns: 0, retiring: false, ending: false }
     }
 
-    /// Whether threads may be on it: one that has lost its keeper is about to be ended.
+    /// Whether it takes threads: a host without its keeper is about to be ended.
     fn serves(&self) -> bool {
         !self.ending && self.host.is_alive() && self.host.has_keeper()
     }
@@ -153,12 +154,12 @@ impl Member {
 }
 
 impl Pool {
-    /// Takes over the hosts that live under `root` and clears away the dead ones. One pool per root at a time. To be
-    /// called within a runtime, in which the keepers are watched.
+    /// Takes over the living hosts under `root` and cleans up the dead ones. One pool per root at a time. Call it
+    /// within a runtime, in which the keepers are watched.
     pub async fn attach(root: &Path, limits: Limits) -> Result<(Pool, Vec<Change>), Error> {
         fs::create_dir_all(root).map_err(io_error("cannot make", root))?;
         let place = root.to_owned();
-        let found = in_thread("cannot look into", root, move || Ok(tending::taken_over(&place))).await?;
+        let found = in_thread("cannot look into", root, move || Ok(maintenance::inventory(&place))).await?;
         Ok(Self::holding(root, limits, Reach::Own, found))
     }
 
@@ -172,7 +173,7 @@ impl Pool {
         Ok(Self::holding(root, limits, Reach::Launcher(launcher.clone()), found))
     }
 
-    fn holding(root: &Path, limits: Limits, reach: Reach, found: TakenOver) -> (Pool, Vec<Change>) {
+    fn holding(root: &Path, limits: Limits, reach: Reach, found: Inventory) -> (Pool, Vec<Change>) {
         let hosts = found.hosts.clone();
         let state = State {
             members: found.hosts.into_iter().map(Member::new).collect(),
@@ -195,18 +196,18 @@ impl Pool {
         (pool, found.changes)
     }
 
-    /// How its hosts are reached.
+    /// How the hosts are reached.
     pub fn reach(&self) -> &Reach {
         &self.shared.reach
     }
 
-    /// The hosts at hand.
+    /// The running hosts.
     pub fn hosts(&self) -> Vec<Host> {
         self.state().members.iter().map(|member| member.host.clone()).collect()
     }
 
-    /// By what the processes of all hosts are known: of those at hand, of those that boot, and of those of which something
-    /// may be left. Those of another user have none: by their user they are known.
+    /// How to recognise the processes of all hosts: running, booting, and ended ones of which processes may be left.
+    /// Empty for hosts of another user, whose processes are recognised by their user.
     pub fn origins(&self) -> Vec<Origin> {
         if self.shared.reach != Reach::Own {
             return Vec::new();
@@ -217,7 +218,8 @@ impl Pool {
         members.chain(booting).chain(state.lost.iter().map(|lost| &lost.origin)).cloned().collect()
     }
 
-    /// The living host of an epoch. One that is being ended is waited for, so that nobody takes up its threads before.
+    /// The living host of an epoch. If it is being ended, this waits for the end, so that its threads are not resumed
+    /// before.
     pub async fn find(&self, epoch: &Epoch) -> Option<Host> {
         let mut ends = self.shared.ends.subscribe();
         loop {
@@ -229,19 +231,19 @@ impl Pool {
             if !ending {
                 return host;
             }
-            // An error would mean that the pool, which we hold, has gone.
+            // This cannot fail: we hold the pool.
             ends.changed().await.ok()?;
         }
     }
 
-    /// A thread is loaded on this host.
+    /// Reports that a thread is loaded on this host.
     pub fn thread_opened(&self, host_id: &str, thread_id: &str) {
         self.change(host_id, |member| {
             member.threads.insert(thread_id.to_owned());
         });
     }
 
-    /// A thread is not loaded there any more. A host that served one alone has nobody to wait for then.
+    /// Reports that a thread is no longer loaded on this host. A host with a single client is retired then.
     pub fn thread_closed(&self, host_id: &str, thread_id: &str) {
         self.change(host_id, |member| {
             member.threads.remove(thread_id);
@@ -249,12 +251,12 @@ impl Pool {
         });
     }
 
-    /// A turn began on this host.
+    /// Reports that a turn began on this host.
     pub fn turn_started(&self, host_id: &str) {
         self.change(host_id, |member| member.active_turns += 1);
     }
 
-    /// A turn on this host ended.
+    /// Reports that a turn on this host ended.
     pub fn turn_ended(&self, host_id: &str) {
         self.change(host_id, |member| member.active_turns = member.active_turns.saturating_sub(1));
     }

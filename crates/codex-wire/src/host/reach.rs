@@ -10,15 +10,15 @@ use crate::escalation::Escalation;
 /// How hosts are reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// They run as our own user.
+    /// Hosts run as our own user.
     #[default]
     Own,
-    /// They run as another user, whose launcher does for us what only that user can.
+    /// Hosts run as another user, through that user's launcher.
     Launcher(Client),
 }
 
 impl Reach {
-    /// What the files of a home of Codex say.
+    /// Reads the configuration and the login of a CODEX_HOME.
     pub async fn home(&self, dir: &Path) -> Result<CodexHome, Error> {
         match self {
             Reach::Own => Ok(CodexHome::read(dir)),
@@ -26,7 +26,7 @@ impl Reach {
         }
     }
 
-    /// What the pending call with this id asks for, by the rollout of its thread. Unknown where it cannot be told.
+    /// Whether the pending call with this id asks to leave the sandbox, by the rollout of its thread.
     pub async fn escalation(&self, rollout: &Path, call_id: &str) -> Escalation {
         match self {
             Reach::Own => {

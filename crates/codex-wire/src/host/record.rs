@@ -1,8 +1,8 @@
-//! What is written in a host's directory: the plan of a start, the record of the running host, and how it ended.
+//! The files in a host's directory: the plan of a start, the record of the running host, and how it ended.
 //!
-//! Plain data and files. Whether the processes named here still live is asked elsewhere. Readers are tolerant: unknown
-//! fields are skipped and missing ones that nobody needs to find the host have defaults, so that a newer program finds
-//! the hosts of an older one and the other way round.
+//! Plain data; whether the processes still live is checked elsewhere. Unknown fields are skipped, and missing fields
+//! have defaults unless they are needed to find the host. So a newer program finds the hosts of an older one, and the
+//! other way round.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -24,12 +24,12 @@ pub const SOCKET_PATH_MAX_BYTES: usize = 107;
 /// The name of the variable that every process of a host carries in its environment, with the host's id as its value.
 pub const MARKER: &str = "CODEX_BRIDGE_HOST";
 
-/// The life of a host whose codex runs as `codex` in this run of the machine.
+/// The epoch of a host, from the boot of the machine and its codex process.
 pub fn epoch_of(boot_id: &str, codex: Process) -> Epoch {
     Epoch(format!("{boot_id}:{}:{}", codex.pid, codex.start_ticks))
 }
 
-/// What a keeper is told to run. It holds no secret: those travel in the environment.
+/// What a keeper is to run. It holds no secrets: they are in the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The new host's id.
@@ -40,35 +40,35 @@ pub struct Plan {
     pub codex: PathBuf,
     /// Its version.
     pub version: String,
-    /// Whom the host serves.
+    /// The identity of the host.
     #[serde(default)]
     pub identity: Identity,
-    /// The home that Codex will use, spelt out.
+    /// The absolute path of the home that Codex will use.
     pub codex_home: PathBuf,
     /// `key=value` overrides of Codex's configuration.
     #[serde(default)]
     pub config: Vec<String>,
-    /// Who would adopt the host's processes if its keeper were killed; see [`super::lineage::adopters`].
+    /// The ancestors that may adopt the host's processes if its keeper is killed; see [`super::lineage::adopters`].
     #[serde(default)]
     pub adopters: Vec<Process>,
 }
 
-/// A running host, written by its keeper as soon as codex is started.
+/// A running host. The keeper writes it as soon as codex has started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// The host's id, also the value of [`MARKER`] in the environment of all its processes.
     pub id: String,
-    /// This life of the host.
+    /// The epoch of this start.
     pub epoch: Epoch,
-    /// The keeper; its number is also the session of all that did not begin one of their own.
+    /// The keeper. Its pid is also the session id of all processes that did not start a session of their own.
     pub keeper: Process,
     /// The codex process.
     pub codex: Process,
-    /// The run of the machine in which the numbers above mean something.
+    /// The boot of the machine in which the pids above are valid.
     pub boot_id: String,
     /// Where codex listens.
     pub socket: PathBuf,
-    /// Codex's version, as the launcher knew it.
+    /// Codex's version, as known at the start.
     #[serde(default)]
     pub codex_version: String,
     /// The executable that was started.
@@ -77,16 +77,16 @@ pub struct Record {
     /// Codex's home.
     #[serde(default)]
     pub codex_home: PathBuf,
-    /// Whom the host serves.
+    /// The identity of the host.
     #[serde(default)]
     pub identity: Identity,
-    /// When codex was started, for people.
+    /// When codex was started, in milliseconds since 1970.
     #[serde(default)]
     pub started_at_ms: u64,
-    /// When codex was started, in the machine's uptime: ages are counted with this.
+    /// When codex was started, in milliseconds of the machine's uptime, from which its age is computed.
     #[serde(default)]
     pub started_uptime_ms: u64,
-    /// Who would adopt the host's processes if its keeper were killed; see [`super::lineage::adopters`].
+    /// The ancestors that may adopt the host's processes if its keeper is killed; see [`super::lineage::adopters`].
     #[serde(default)]
     pub adopters: Vec<Process>,
     /// The login session of all its processes, as the kernel's audit counts them.
@@ -97,28 +97,28 @@ pub struct Record {
 /// How a host ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// Codex's exit code, if it ended by itself.
+    /// Codex's exit code, if it exited.
     #[serde(default)]
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that killed it.
     #[serde(default)]
     pub signal: Option<i32>,
-    /// When it ended.
+    /// When it ended, in milliseconds since 1970.
     #[serde(default)]
     pub at_ms: u64,
-    /// Why codex was never started.
+    /// Why codex could not be started, or why the host was ended.
     #[serde(default)]
     pub error: Option<String>,
     /// Processes of the host that could not be ended.
     #[serde(default)]
     pub orphaned: Vec<u32>,
-    /// Whether the keeper has seen the end of every process below it. A keeper of an older version did not say.
+    /// Whether the keeper has ended every process below it. Keepers of older versions did not record this.
     #[serde(default)]
     pub cleared: Option<bool>,
 }
 
 impl Exit {
-    /// Whether nothing of the host is left, as far as its keeper knew.
+    /// Whether the keeper has ended all processes of the host.
     pub fn is_clean(&self) -> bool {
         self.cleared.unwrap_or(true)
     }
@@ -135,43 +135,43 @@ impl fmt::Display for Exit {
     }
 }
 
-/// Names in a host's directory.
+/// The paths of the files in a host's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files<'a>(pub &'a Path);
 
 impl Files<'_> {
-    /// What the keeper is to run.
+    /// The [`Plan`].
     pub fn plan(&self) -> PathBuf {
         self.0.join("plan.json")
     }
 
-    /// The running host.
+    /// The [`Record`].
     pub fn record(&self) -> PathBuf {
         self.0.join("host.json")
     }
 
-    /// How it ended.
+    /// The [`Exit`].
     pub fn exit(&self) -> PathBuf {
         self.0.join("exit.json")
     }
 
-    /// What codex wrote on stderr, redacted, newest part.
+    /// The newest part of codex's stderr, redacted.
     pub fn stderr(&self) -> PathBuf {
         self.0.join("stderr.log")
     }
 
-    /// There when somebody has asked codex to finish its turns and end.
+    /// Exists once codex was asked to finish its turns and end.
     pub fn draining(&self) -> PathBuf {
         self.0.join("draining")
     }
 
-    /// Where codex listens.
+    /// The socket of codex.
     pub fn socket(&self) -> PathBuf {
         self.0.join("s")
     }
 }
 
-/// Writes a value as JSON so that a reader sees all of it or nothing. Mode 0600.
+/// Writes a value as JSON, atomically, with mode 0600.
 pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let part = path.with_extension("part");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
@@ -182,10 +182,15 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
 /// Reads what [`write_json`] wrote; `None` when there is no such file.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     match fs::read(path) {
-        Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| invalid_json(&error)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn invalid_json(error: &serde_json::Error) -> io::Error {
+    let place = format!("line {}, column {}", error.line(), error.column());
+    io::Error::new(io::ErrorKind::InvalidData, format!("the file is damaged or of another version ({place})"))
 }
 
 /// The wall clock in milliseconds UTC.

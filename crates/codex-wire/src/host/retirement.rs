@@ -3,16 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
-/// How much one host may carry before it is replaced.
+/// When a host is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Older ones are replaced.
+    /// Older hosts are replaced.
     pub max_age: Duration,
-    /// Fatter ones are replaced.
+    /// Hosts with more resident memory are replaced.
     pub max_rss_bytes: u64,
-    /// Threads that one host takes.
+    /// Most threads on one host.
     pub max_threads: usize,
-    /// Ones that take longer to take a connection are replaced.
+    /// Hosts that take longer to accept a connection are replaced.
     pub answer_within: Duration,
 }
 
@@ -27,29 +27,29 @@ impl Default for Limits {
     }
 }
 
-/// What is known of a running host.
+/// The facts about a running host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Since codex was started.
     pub age: Duration,
-    /// Codex's resident memory; unknown while it cannot be read.
+    /// Codex's resident memory; `None` if it cannot be read.
     pub rss_bytes: Option<u64>,
-    /// The version that runs.
+    /// The version of the running codex.
     pub version: String,
-    /// Whether it took a connection in time.
+    /// Whether codex accepted a connection in time.
     pub answers: bool,
 }
 
-/// Why a host takes no new threads and ends when it has none.
+/// Why a host is retired: it takes no new threads and ends with its last turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// It takes no connections.
+    /// It accepts no connections.
     Silent,
-    /// It has another version than the one that is wanted now.
+    /// It runs another version than the configured one.
     Version {
-        /// What runs.
+        /// The running version.
         running: String,
-        /// What should run.
+        /// The configured version.
         wanted: String,
     },
     /// It is older than the limit.
@@ -64,7 +64,7 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Silent => formatter.write_str("takes no connections"),
+            Reason::Silent => formatter.write_str("accepts no connections"),
             Reason::Version { running, wanted } => {
                 write!(formatter, "runs codex {running}, wanted is {wanted}")
             }
@@ -74,7 +74,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Why this host should be retired, if it should.
+/// The reason to retire this host, if there is one.
 pub fn retire_reason(facts: &Facts, limits: &Limits, wanted_version: &str) -> Option<Reason> {
     if !facts.answers {
         return Some(Reason::Silent);

@@ -1,7 +1,7 @@
-//! Takes what Codex writes on stderr off its hands at any speed, and keeps the newest of it, redacted, in two small files.
+//! Drains Codex's stderr, and keeps its newest lines, redacted, in two small files.
 //!
-//! Seen on codex 0.166: an unread stderr pipe freezes the server once it is full. So one thread only reads, into a
-//! backlog of bounded size that forgets its oldest lines, and a second one redacts and writes at its own pace.
+//! codex 0.166 freezes when its stderr pipe is full. So one thread only reads, into a bounded backlog that drops its
+//! oldest lines, and a second thread redacts and writes.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -16,19 +16,19 @@ use std::time::Duration;
 use redact::Redactor;
 use tracing::warn;
 
-/// More of one line is not read into memory.
+/// Longer lines are cut when they are read.
 const LINE_MAX_BYTES: usize = 64 * 1024;
-/// More of one line is not written, counted after redaction.
+/// Longer lines are cut when they are written, after redaction.
 const WRITTEN_LINE_MAX_BYTES: usize = 8 * 1024;
-/// Lines that wait to be written, with what a line costs even when it is empty.
+/// Size of the backlog. Each line counts with its bytes and a fixed cost.
 const BACKLOG_MAX_BYTES: usize = 1024 * 1024;
 const LINE_COST_BYTES: usize = 64;
-/// How long a line is held back in case the next one belongs to it.
+/// How long a line is held back, because a secret may go on in the next line.
 const QUIET: Duration = Duration::from_millis(200);
-/// Each of the two files.
+/// Size of each of the two files.
 const FILE_MAX_BYTES: u64 = 1024 * 1024;
 
-/// The two threads at work on one stream.
+/// The two threads of one stream.
 #[derive(Debug)]
 pub(crate) struct Drain {
     written: Receiver<()>,
@@ -46,31 +46,31 @@ impl Drain {
         })?;
         thread::Builder::new().name("stderr-write".into()).spawn(move || {
             write_lines(&backlog, &path);
-            // Nobody waits any more when this fails.
+            // An error means that the receiver was dropped.
             done.send(()).ok();
         })?;
         Ok(Drain { written })
     }
 
-    /// Waits until all is written. The limit is for a process that could not be ended and holds the stream open.
+    /// Waits until all is written, or until `limit`: a process that could not be ended may hold the stream open.
     pub(crate) fn finish(&self, limit: Duration) {
         if self.written.recv_timeout(limit).is_err_and(|error| error == RecvTimeoutError::Timeout) {
-            warn!("the last lines of a host's stderr are not written yet");
+            warn!("the last lines of a host's stderr may be missing from its log");
         }
     }
 }
 
-/// The file that is written to and the one that was before.
+/// The current file and the previous one.
 pub(crate) fn files(path: &Path) -> (PathBuf, PathBuf) {
     (path.to_owned(), path.with_extension("log.1"))
 }
 
-/// The last `count` lines of the log in this place, oldest first.
+/// The last `count` lines of the log at `path`, oldest first.
 pub(crate) fn tail(path: &Path, count: usize) -> Vec<String> {
     let mut text = Vec::new();
     let (newer, older) = files(path);
     for part in [older, newer] {
-        // No file yet, or one that was moved away under us, is no line.
+        // A missing file has no lines.
         File::open(part).and_then(|mut file| file.read_to_end(&mut text)).ok();
     }
     let text = String::from_utf8_lossy(&text);
@@ -93,11 +93,11 @@ struct State {
     closed: bool,
 }
 
-/// What the writing thread takes off the backlog.
+/// What the writing thread takes from the backlog.
 enum Taken {
-    /// The oldest lines, after some that nobody will see.
+    /// The oldest lines; `left_out` lines before them were dropped.
     Lines { left_out: u64, lines: VecDeque<String> },
-    /// It has become quiet.
+    /// No line came for a while.
     Nothing,
     /// The stream has ended and all lines are taken.
     End,
@@ -121,7 +121,7 @@ impl Backlog {
         self.changed.notify_one();
     }
 
-    /// Waits for lines, for as long as it takes or until nothing has come for `limit`.
+    /// Waits for lines, with or without a limit.
     fn take(&self, limit: Option<Duration>) -> Taken {
         let waiting = |state: &mut State| state.lines.is_empty() && !state.closed;
         let mut state = match limit {
@@ -134,7 +134,7 @@ impl Backlog {
         if state.lines.is_empty() {
             return if state.closed { Taken::End } else { Taken::Nothing };
         }
-        // A few at a time, so that in a flood the rest can still be replaced by what is newer.
+        // A few at a time, so that in a flood newer lines can still replace the rest.
         let few = state.lines.len().min(64);
         let lines: VecDeque<String> = state.lines.drain(..few).collect();
         state.bytes -= lines.iter().map(|line| line.len() + LINE_COST_BYTES).sum::<usize>();
@@ -175,7 +175,7 @@ fn read_lines(mut stream: impl BufRead, mut line_read: impl FnMut(String)) {
     }
 }
 
-/// The text of a line. One that was cut loses its last word as well: half a secret is not recognised as one.
+/// The text of a line. A cut line loses its last word as well: half a secret would not be recognised.
 fn readable(line: &[u8], was_cut: bool) -> String {
     let text = String::from_utf8_lossy(line).trim_end().to_owned();
     if !was_cut {
@@ -213,7 +213,7 @@ fn write_lines(backlog: &Backlog, path: &Path) {
     }
 }
 
-/// Redacts over the ends of lines, since a private key has many.
+/// Redacts across lines, since a private key has many.
 struct RedactedLog {
     redacted: redact::Stream,
     open_line: String,
@@ -229,7 +229,7 @@ impl RedactedLog {
         }
     }
 
-    /// Writes what was held back because the next line might have belonged to it.
+    /// Writes what was held back.
     fn settle(&mut self) {
         self.open_line += &self.redacted.finish();
         for line in self.open_line.lines() {
@@ -254,7 +254,7 @@ impl RotatingFile {
         RotatingFile { path: path.to_owned(), file: None, written_bytes: 0 }
     }
 
-    /// A full disk costs the line, never the reading of the stream.
+    /// On an error, such as a full disk, the line is dropped.
     fn write_line(&mut self, line: &str) {
         if self.try_write_line(line).is_err() {
             self.file = None;

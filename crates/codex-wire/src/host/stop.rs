@@ -1,4 +1,4 @@
-//! Ends a host with all that belongs to it, with the help of its keeper or, when somebody killed that, without.
+//! Ends a host and all its processes, through its keeper, or directly if the keeper was killed.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,26 +9,26 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
-use super::ending::{LOOK_EVERY, Patience, end_all};
 use super::find::is_this_boot;
 use super::keeper::{QUICK_END_IN_ALL, remove_socket};
 use super::record::{Files, MARKER, Record};
 use super::{Error, Host, in_thread};
+use crate::end_processes::{EndLimits, LOOK_EVERY, end_all};
 use crate::os::process::{self, Process, Stat};
 
-/// What has lost its keeper: a moment to end by itself, then it is killed.
-const SWEEP: Patience =
-    Patience { after_term: Duration::from_millis(500), after_kill: Duration::from_secs(10) };
+/// For processes without a keeper.
+const SWEEP: EndLimits =
+    EndLimits { after_term: Duration::from_millis(500), after_kill: Duration::from_secs(10) };
 
 /// How a host is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Let it finish its running turns for at most this long.
+    /// Let the host finish its running turns.
     Drain {
-        /// After this, as with [`Stop::Now`].
+        /// How long the turns may take; then as with [`Stop::Now`].
         grace: Duration,
     },
-    /// Interrupt its turns.
+    /// End at once, which interrupts running turns.
     Now,
 }
 
@@ -44,52 +44,52 @@ pub(crate) async fn stop(host: &Host, how: Stop) -> Result<(), Error> {
         signal(host, host.record.keeper, Signal::INT);
         until_ended(host, QUICK_END_IN_ALL).await;
     }
-    // Nothing to do after a keeper that did its work, everything without one.
+    // This finds nothing if the keeper has ended all processes.
     let record = Arc::clone(&host.record);
     in_thread("cannot sweep", &host.dir, move || sweep(&record)).await
 }
 
-/// Ends every process that a host has left behind, whoever was killed before. Blocks while it waits for them.
+/// Ends every remaining process of a host, also after its keeper or codex was killed. Blocks until they have ended.
 pub fn sweep(record: &Record) -> Result<(), Error> {
     sweep_with(record, SWEEP)
 }
 
-/// The same without a word of warning, which would be time to get away.
+/// The same without SIGTERM, which would give a process time to escape.
 pub(crate) fn sweep_at_once(record: &Record) -> Result<(), Error> {
-    sweep_with(record, Patience { after_term: Duration::ZERO, ..SWEEP })
+    sweep_with(record, EndLimits { after_term: Duration::ZERO, ..SWEEP })
 }
 
-fn sweep_with(record: &Record, patience: Patience) -> Result<(), Error> {
+fn sweep_with(record: &Record, limits: EndLimits) -> Result<(), Error> {
     if is_this_boot(record) {
-        end_members(&record.id, patience, &mut |all| members(all, record))?;
+        end_members(&record.id, limits, &mut |all| members(all, record))?;
     }
     remove_socket(&record.socket);
     Ok(())
 }
 
-/// The same for a start that did not come to a record: all that is known then is the mark in the environment.
+/// The same for a start without a record: its processes are recognised by the mark in their environment alone.
 pub fn sweep_unfinished(id: &str) -> Result<(), Error> {
     end_members(id, SWEEP, &mut |all| marked(all, id))
 }
 
 fn end_members(
     id: &str,
-    patience: Patience,
+    limits: EndLimits,
     members: &mut dyn FnMut(&[Stat]) -> BTreeSet<u32>,
 ) -> Result<(), Error> {
-    // Whoever was seen once counts to the end: a child whose parent was killed has lost what it was known by.
+    // A process that was seen once stays in the set: a child whose parent was killed can no longer be recognised.
     let mut seen = BTreeSet::new();
     let mut who = || {
         seen.extend(family(&process::all(), members));
         seen.iter().copied().filter(|process: &Process| process.is_alive()).collect()
     };
-    end_all(&mut who, patience).map_err(|left| Error::Orphaned {
+    end_all(&mut who, limits).map_err(|left| Error::Orphaned {
         id: id.to_owned(),
         pids: left.iter().map(|process| process.pid).collect(),
     })
 }
 
-/// The members that run and all below them, without ourselves.
+/// The running members and their descendants, without our own process.
 fn family(all: &[Stat], members: &mut dyn FnMut(&[Stat]) -> BTreeSet<u32>) -> BTreeSet<Process> {
     let heads = members(all);
     let mut family = process::descendants_in(all, &heads);
@@ -99,12 +99,12 @@ fn family(all: &[Stat], members: &mut dyn FnMut(&[Stat]) -> BTreeSet<u32>) -> BT
     family
 }
 
-/// Keeper, Codex, everyone in their session and everyone who carries their mark. codex 0.166: MCP servers get an
-/// environment without the mark but stay in the session; commands may begin a session but carry the mark.
+/// The keeper, Codex, and all processes in their session or with their mark. codex 0.166: MCP servers have no mark but
+/// stay in the session; commands may start a session but have the mark.
 fn members(all: &[Stat], record: &Record) -> BTreeSet<u32> {
     let mut members = marked(all, &record.id);
     let keeper = record.keeper;
-    // A number is not used again while a session goes by it. If somebody else has it, the session is over.
+    // A pid is not reused while a session has it as its id. If another process has the pid, the session is over.
     let reused = all.iter().any(|stat| stat.process.pid == keeper.pid && stat.process != keeper);
     members.extend(all.iter().filter_map(|stat| {
         let named = stat.process == keeper || stat.process == record.codex;
@@ -121,7 +121,8 @@ fn marked(all: &[Stat], id: &str) -> BTreeSet<u32> {
     pids.filter(|pid| process::has_environment_entry(*pid, &mark)).collect()
 }
 
-/// A second SIGTERM means hurry, so only the first of all that drain a host, also over a restart of ours, sends one.
+/// Whether this is the first drain of the host, also across restarts of the program. Only the first one sends SIGTERM:
+/// a second SIGTERM asks for a quick end.
 fn is_first_to_drain(host: &Host) -> bool {
     let made = File::create_new(Files(&host.dir).draining());
     !made.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
@@ -129,7 +130,7 @@ fn is_first_to_drain(host: &Host) -> bool {
 
 fn signal(host: &Host, process: Process, signal: Signal) {
     if is_this_boot(&host.record) {
-        // Whoever cannot be signalled is ended, or named as orphaned, by the sweep that follows.
+        // If this fails, the sweep that follows ends the process or reports it as orphaned.
         process.signal(signal).ok();
     }
 }

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-/// Opens a name and not what is behind it: nothing is read, and a device or a pipe does nothing.
+/// Opens a path without access to its content: nothing is read, and a device or a pipe is not touched.
 pub const NAME_ONLY: OFlags = OFlags::PATH;
 
-/// A handle on a socket in the file system; no link on the way's last step is followed.
+/// A handle on a socket in the file system. The last component of the path is not followed if it is a link.
 pub fn socket_handle(socket: &Path) -> io::Result<OwnedFd> {
     let flags = NAME_ONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::open(socket, flags, Mode::empty())?)
 }
 
-/// A path that leads to what is behind a handle, for as long as it is open, wherever its own path leads by then.
+/// A path to the file behind an open handle, even if the file was moved or replaced.
 pub fn path_of(handle: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd()))
 }

@@ -1,7 +1,7 @@
-//! What Linux says about processes: identity, kinship, memory, and signals that cannot hit a stranger.
+//! Processes on Linux: identity, ancestry, memory, and signals that cannot reach the wrong process.
 //!
-//! Knows `/proc` and nothing of Codex. A pid alone names nobody, since numbers are used again; a process is a pid
-//! together with its start time ([`Process`]), and every signal goes out only after both were checked.
+//! Knows `/proc` and nothing of Codex. Pids are reused, so a process is identified by its pid and its start time
+//! ([`Process`]). Both are checked before every signal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,33 +15,33 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What it takes to see the processes of other users.
+/// What is needed to see the processes of other users.
 pub(crate) const SEEING_OTHERS: &str =
     "/proc must show the processes of other users (no hidepid), in the same pid namespace";
 
-/// One process, for as long as the machine runs: the number and when it was started.
+/// One process, unique in one boot of the machine: its pid and its start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Process {
-    /// The process number.
+    /// The process id.
     pub pid: u32,
-    /// Field 22 of `/proc/PID/stat`: clock ticks between the start of the machine and that of the process.
+    /// Field 22 of `/proc/PID/stat`: the start time in clock ticks since boot.
     pub start_ticks: u64,
 }
 
 /// The fields of `/proc/PID/stat` that we use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
-    /// Number and start time.
+    /// Pid and start time.
     pub process: Process,
-    /// The parent's number.
+    /// The parent's pid.
     pub parent: u32,
-    /// The session's number, which is that of the process that began it.
+    /// The session id, which is the pid of the process that started the session.
     pub session: u32,
     /// One letter: `R`, `S`, `T`, `Z` …
     pub state: char,
     /// How many threads it has.
     pub threads: u32,
-    /// It is on its way out (`PF_EXITING`), which the kernel notes before it gives the children to somebody else.
+    /// Whether it is exiting (`PF_EXITING`). The kernel sets this before it reparents the children.
     pub is_exiting: bool,
 }
 
@@ -49,15 +49,15 @@ pub struct Stat {
 const PF_EXITING: u64 = 0x4;
 
 impl Stat {
-    /// Whether it still runs. A zombie has ended and waits for its parent to notice; but a process whose first thread
-    /// alone has ended looks like one too, and has other threads.
+    /// Whether it still runs. A zombie does not. A process whose main thread alone has ended also looks like a zombie,
+    /// but it has other threads.
     pub fn is_running(&self) -> bool {
         !matches!(self.state, 'Z' | 'X' | 'x') || self.threads > 1
     }
 }
 
 impl Process {
-    /// The process that has this number now, if any runs under it.
+    /// The running process with this pid, if there is one.
     pub fn with_pid(pid: u32) -> Option<Process> {
         stat(pid).filter(Stat::is_running).map(|stat| stat.process)
     }
@@ -67,7 +67,7 @@ impl Process {
         Process::with_pid(self.pid) == Some(self)
     }
 
-    /// Whether this very process still has the children that it had: it runs and has not begun to end.
+    /// Whether this process still has its children: it runs and is not exiting.
     pub fn keeps_its_children(self) -> bool {
         stat(self.pid).is_some_and(|stat| stat.process == self && stat.is_running() && !stat.is_exiting)
     }
@@ -77,14 +77,14 @@ impl Process {
         let gone = || io::Error::from(Errno::SRCH);
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
         let handle = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
-        // The handle pins the process behind the number, so the check that follows cannot be overtaken.
+        // The handle pins the process, so the pid cannot be reused between the check and the use.
         if self.is_alive() { Ok(handle) } else { Err(gone()) }
     }
 
-    /// Sends a signal to this very process. Says `false` when it has ended already.
+    /// Sends a signal to this very process. Returns `false` if it has ended.
     pub fn signal(self, signal: Signal) -> io::Result<bool> {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return Ok(false) };
-        // The handle pins the process behind the number, so the check that follows cannot be overtaken.
+        // The handle pins the process, so the pid cannot be reused between the check and the use.
         let sent = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(_) | Err(Errno::NOSYS) if !self.is_alive() => return Ok(false),
             Ok(handle) => pidfd_send_signal(&handle, signal),
@@ -120,7 +120,7 @@ pub fn parse_rss_bytes(status: &str) -> Option<u64> {
     kib.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The numbers behind `Uid:` in the text of `/proc/PID/status`.
+/// The user ids after `Uid:` in the text of `/proc/PID/status`.
 pub fn parse_users(status: &str) -> Option<Vec<u32>> {
     let numbers = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     numbers.split_whitespace().map(|number| number.parse().ok()).collect()
@@ -133,7 +133,7 @@ pub fn parse_uptime_ms(text: &str) -> Option<u64> {
     seconds.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(hundredths * 10)
 }
 
-/// Everyone below `ancestors` in a picture of all processes; the ancestors themselves are not among them.
+/// The descendants of `ancestors` in a snapshot of all processes, without the ancestors themselves.
 pub fn descendants_in(all: &[Stat], ancestors: &BTreeSet<u32>) -> BTreeSet<Process> {
     let mut children: BTreeMap<u32, Vec<&Stat>> = BTreeMap::new();
     for stat in all {
@@ -155,7 +155,7 @@ pub fn descendants_in(all: &[Stat], ancestors: &BTreeSet<u32>) -> BTreeSet<Proce
     found
 }
 
-/// What the machine says about the process with this number.
+/// Reads `/proc/PID/stat`.
 pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&String::from_utf8_lossy(&fs::read(of(pid, "stat")).ok()?))
 }
@@ -166,36 +166,36 @@ pub fn all() -> Vec<Stat> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(stat).collect()
 }
 
-/// Everyone that runs below one process.
+/// The running descendants of a process.
 pub fn descendants(pid: u32) -> BTreeSet<Process> {
     descendants_in(&all(), &BTreeSet::from([pid]))
 }
 
-/// Whether the process was started with `entry` (`NAME=value`) in its environment. `false` where we may not look.
+/// Whether the process was started with `entry` (`NAME=value`) in its environment. `false` if we may not read it.
 pub fn has_environment_entry(pid: u32, entry: &str) -> bool {
     fs::read(of(pid, "environ"))
         .is_ok_and(|text| text.split(|byte| *byte == 0).any(|one| one == entry.as_bytes()))
 }
 
-/// Whether the process was started with a variable of this name. `false` where we may not look.
+/// Whether the process was started with a variable of this name. `false` if we may not read it.
 pub fn has_variable(pid: u32, name: &str) -> bool {
     let names_it =
         |entry: &[u8]| entry.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='));
     fs::read(of(pid, "environ")).is_ok_and(|text| text.split(|byte| *byte == 0).any(names_it))
 }
 
-/// The files that a process has open, as far as we may look.
+/// The files that a process has open; empty if we may not read them.
 pub fn open_files(pid: u32) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(of(pid, "fd")).into_iter().flatten().flatten();
     entries.filter_map(|entry| fs::read_link(entry.path()).ok())
 }
 
-/// From here on this process adopts whoever below it loses their parent.
+/// Makes this process the adopter of orphaned descendants from now on.
 pub fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// The command line, arguments parted by spaces.
+/// The command line, with the arguments separated by spaces.
 pub fn command_line(pid: u32) -> Option<String> {
     let text = fs::read(of(pid, "cmdline")).ok()?;
     Some(String::from_utf8_lossy(&text).trim_end_matches('\0').replace('\0', " "))
@@ -206,25 +206,25 @@ pub fn rss_bytes(pid: u32) -> Option<u64> {
     parse_rss_bytes(&fs::read_to_string(of(pid, "status")).ok()?)
 }
 
-/// The users that a process acts for: real, effective, saved, of files. Readable also of a process that forbids others to
-/// look into it, whose files in `/proc` belong to root.
+/// The user ids of a process: real, effective, saved, file system. Also readable for an undumpable process, whose files
+/// in `/proc` belong to root.
 pub fn users(pid: u32) -> Option<Vec<u32>> {
     parse_users(&fs::read_to_string(of(pid, "status")).ok()?)
 }
 
-/// The login session that the kernel's audit has given to a process and all below it. None where there is none.
+/// The login session of a process and its descendants, by the kernel's audit; `None` without one.
 pub fn audit_session(pid: u32) -> Option<u32> {
     let text = fs::read_to_string(of(pid, "sessionid")).ok()?;
-    // The highest number stands for none.
+    // The highest number means that there is none.
     text.trim().parse().ok().filter(|session| *session != u32::MAX)
 }
 
-/// The id of this run of the machine: a new one after every restart.
+/// The id of this boot of the machine.
 pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// Milliseconds since the machine started, also counted while it slept; not moved by anyone who sets the clock.
+/// Milliseconds since boot, including suspend; not affected by changes of the clock.
 pub fn uptime_ms() -> Option<u64> {
     parse_uptime_ms(&fs::read_to_string("/proc/uptime").ok()?)
 }

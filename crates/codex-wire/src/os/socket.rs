@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use rustix::net::{RecvFlags, SendFlags};
 
-/// A peer that has gone is an error and no signal.
+/// A closed peer gives an error instead of a signal.
 pub const SEND: SendFlags = SendFlags::NOSIGNAL;
-/// Waits for nothing, and no descriptor that comes is inherited by a process that is started meanwhile.
+/// Does not wait. Received descriptors are not inherited by child processes.
 pub const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC.union(RecvFlags::DONTWAIT);
 
-/// The address of a socket that has a name and no file.
+/// The address of an abstract socket.
 pub fn abstract_address(name: &[u8]) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(name)
 }
 
-/// Has the kernel close a TCP connection whose peer takes nothing for this long, be it gone or asleep.
+/// Has the kernel close a TCP connection whose peer acknowledges nothing for this long.
 pub fn close_unread(stream: impl AsFd, limit: Duration) -> io::Result<()> {
     let limit = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
     Ok(rustix::net::sockopt::set_tcp_user_timeout(stream, limit)?)

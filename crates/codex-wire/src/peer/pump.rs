@@ -26,12 +26,12 @@ use crate::item::SUB_AGENT_CALL;
 use crate::request::ServerRequest;
 use crate::transport::{Error as TransportError, Incoming, Outgoing};
 
-/// A server that takes nothing for this long is as good as gone.
+/// A server that reads nothing for this long counts as dead.
 const WRITE_LIMIT: Duration = Duration::from_secs(30);
-/// How long what was handed over before [`Peer::close`] may take to go out.
-const FAREWELL_LIMIT: Duration = Duration::from_secs(1);
-/// How long a server that takes no more input is still listened to.
-const LAST_WORDS_LIMIT: Duration = Duration::from_millis(250);
+/// How long messages from before [`Peer::close`] may take to be written.
+const FLUSH_LIMIT: Duration = Duration::from_secs(1);
+/// How long a server that reads no more is still read from.
+const LAST_MESSAGES_LIMIT: Duration = Duration::from_millis(250);
 
 /// Writes what is queued, in order, until the connection ends.
 pub(super) async fn write(shared: Arc<Shared>, mut sink: Outgoing, mut queue: mpsc::Receiver<Bytes>) {
@@ -45,37 +45,37 @@ pub(super) async fn write(shared: Arc<Shared>, mut sink: Outgoing, mut queue: mp
         let sent = tokio::select! {
             biased;
             sent = tokio::time::timeout(WRITE_LIMIT, sink.send(line)) => sent,
-            () = farewell_is_over(&shared) => break,
+            () = flush_time_is_over(&shared) => break,
         };
         match sent {
             Ok(Ok(())) => {}
-            // A sink that has failed must not be touched again, not even to be closed.
+            // A sink that has failed must not be used again, not even to be closed.
             Ok(Err(error)) => return shared.close(Closed::Transport(error)),
             Err(_) => {
-                let error = TransportError::Write("the server takes no input".to_owned());
+                let error = TransportError::Write("the server no longer reads its input".to_owned());
                 shared.close(Closed::Transport(error));
             }
         }
     }
     queue.close();
-    let farewell = async {
+    let flush = async {
         while let Ok(line) = queue.try_recv() {
             sink.feed(line).await?;
         }
-        // The end of its input asks a stdio server to go.
+        // A server on stdio exits at the end of its input.
         sink.close().await
     };
-    if let Ok(Err(error)) = tokio::time::timeout(FAREWELL_LIMIT, farewell).await {
+    if let Ok(Err(error)) = tokio::time::timeout(FLUSH_LIMIT, flush).await {
         debug!(%error, "the last lines of a connection were not written");
     }
 }
 
-async fn farewell_is_over(shared: &Shared) {
+async fn flush_time_is_over(shared: &Shared) {
     shared.wait_closed().await;
-    tokio::time::sleep(FAREWELL_LIMIT).await;
+    tokio::time::sleep(FLUSH_LIMIT).await;
 }
 
-/// Reads and routes until the connection ends, then tells everyone.
+/// Reads and routes messages until the connection ends, then reports the end.
 pub(super) async fn read(shared: Arc<Shared>, mut incoming: Incoming) {
     loop {
         let message = tokio::select! {
@@ -87,7 +87,7 @@ pub(super) async fn read(shared: Arc<Shared>, mut incoming: Incoming) {
             Some(Ok(line)) => tokio::select! {
                 biased;
                 () = receive_line(&shared, line) => {}
-                // An inbox that nobody reads must not keep the others from being told.
+                // A full inbox must not delay the end for the others.
                 _ = shared.wait_closed() => break,
             },
             Some(Err(error)) => shared.close(Closed::Transport(error)),
@@ -95,24 +95,24 @@ pub(super) async fn read(shared: Arc<Shared>, mut incoming: Incoming) {
         }
     }
     if matches!(shared.reason(), Closed::Transport(TransportError::Write(_))) {
-        hear_last_words(&shared, &mut incoming).await;
+        read_last_messages(&shared, &mut incoming).await;
     }
-    tell_everyone(&shared).await;
+    report_end(&shared).await;
 }
 
-/// A server that went away while we wrote to it may have said something before: that still counts.
-async fn hear_last_words(shared: &Arc<Shared>, incoming: &mut Incoming) {
-    let last_words = async {
+/// Reads the messages that a server sent before it closed its input.
+async fn read_last_messages(shared: &Arc<Shared>, incoming: &mut Incoming) {
+    let last_messages = async {
         while let Some(Ok(line)) = incoming.next().await {
             receive_line(shared, line).await;
         }
     };
-    // Silence is as good as an end.
-    tokio::time::timeout(LAST_WORDS_LIMIT, last_words).await.ok();
+    // After this time without a message nothing more is expected.
+    tokio::time::timeout(LAST_MESSAGES_LIMIT, last_messages).await.ok();
 }
 
-/// Fails every pending call, then says goodbye to every inbox; none waits for another.
-async fn tell_everyone(shared: &Shared) {
+/// Fails every pending call, then reports the end to every inbox, all at the same time.
+async fn report_end(shared: &Shared) {
     let reason = shared.reason();
     let (pending, threads) = {
         let mut state = shared.state();
@@ -121,38 +121,41 @@ async fn tell_everyone(shared: &Shared) {
     };
     let mut pending: Vec<_> = pending.into_iter().collect();
     pending.sort_unstable_by_key(|(id, _)| *id);
-    let mut farewells: Vec<(InboxSender, Vec<Delivery>)> = Vec::new();
+    let mut last_deliveries: Vec<(InboxSender, Vec<Delivery>)> = Vec::new();
     for (_, call) in pending {
         let result = Err(CallError::Closed(reason.clone()));
         match call.reply_to {
             ReplyTo::Caller(caller) => drop(caller.send(result)),
             ReplyTo::Inbox { inbox, token } => {
-                farewell_of(&mut farewells, inbox).push(Delivery::Reply { token, result });
+                last_deliveries_of(&mut last_deliveries, inbox).push(Delivery::Reply { token, result });
             }
         }
     }
     for inbox in threads.into_values() {
-        farewell_of(&mut farewells, inbox);
+        last_deliveries_of(&mut last_deliveries, inbox);
     }
-    let sayings = farewells.into_iter().map(|(inbox, mut last)| {
+    let sends = last_deliveries.into_iter().map(|(inbox, mut last)| {
         last.push(Delivery::Closed(reason.clone()));
         async move {
             for delivery in last {
-                // An owner that is gone needs no goodbye.
+                // The owner of the inbox may be gone.
                 inbox.send(delivery).await.ok();
             }
         }
     });
-    join_all(sayings).await;
+    join_all(sends).await;
 }
 
-/// What one inbox is still to get. An inbox may be of several threads.
-fn farewell_of(farewells: &mut Vec<(InboxSender, Vec<Delivery>)>, inbox: InboxSender) -> &mut Vec<Delivery> {
-    let at = farewells.iter().position(|(known, _)| known.same_channel(&inbox)).unwrap_or_else(|| {
-        farewells.push((inbox, Vec::new()));
-        farewells.len() - 1
+/// The last deliveries of one inbox. An inbox may belong to several threads.
+fn last_deliveries_of(
+    last_deliveries: &mut Vec<(InboxSender, Vec<Delivery>)>,
+    inbox: InboxSender,
+) -> &mut Vec<Delivery> {
+    let at = last_deliveries.iter().position(|(known, _)| known.same_channel(&inbox)).unwrap_or_else(|| {
+        last_deliveries.push((inbox, Vec::new()));
+        last_deliveries.len() - 1
     });
-    &mut farewells[at].1
+    &mut last_deliveries[at].1
 }
 
 async fn receive_line(shared: &Arc<Shared>, line: Bytes) {
@@ -194,12 +197,12 @@ fn params_of(line: &[u8]) -> Value {
     serde_json::from_slice::<WithParams>(line).map(|line| line.params).unwrap_or_default()
 }
 
-/// A line that is no message costs itself alone.
+/// Keeps a line that is no message for diagnosis. The connection goes on.
 fn keep_stray(shared: &Shared, line: &[u8]) {
-    // Redacted before it is cut: a cut could leave half a secret that no rule knows.
+    // Redacted before it is cut: no rule recognises half a secret.
     let head = String::from_utf8_lossy(&line[..line.len().min(8 * STRAY_LINE_CHARS)]);
     let text: String = shared.redactor.redact(&head).chars().take(STRAY_LINE_CHARS).collect();
-    warn!(bytes = line.len(), "a line from Codex is no message");
+    warn!(bytes = line.len(), "a line from Codex is not a message of the protocol; it is skipped");
     let mut state = shared.state();
     state.stray_count += 1;
     if state.stray.len() == STRAY_LINES {
@@ -226,11 +229,11 @@ async fn deliver_notification(shared: &Shared, note: Notification) {
     }
 }
 
-/// Keeps what may belong to a thread whose opening has no reply yet. The first count: they tell how it begins.
+/// Keeps a notification that may belong to a thread that is being opened. When there are too many, the first ones stay.
 fn keep_early(shared: &Shared, note: Notification) {
     let mut state = shared.state();
     if !state.is_opening() {
-        // What was kept for an opening that was refused is nobody's.
+        // No thread is being opened: what was kept belongs to an opening that was refused.
         state.early.clear();
     } else if state.early.len() < EARLY_NOTIFICATIONS {
         state.early.push(note);
@@ -239,14 +242,14 @@ fn keep_early(shared: &Shared, note: Notification) {
     }
 }
 
-/// Whether an item that ended may have started sub-agents. Most items are long and have not: they are not read for it.
+/// Whether a completed item may have started sub-agents. Most items have not and are long, so only these are parsed.
 fn tells_of_sub_agents(note: &Notification) -> bool {
     &*note.method == "item/completed"
         && std::str::from_utf8(note.raw()).is_ok_and(|line| line.contains(SUB_AGENT_CALL))
 }
 
-/// Sub-agents are threads of their own; what they ask is asked of the thread that started them. A host tells of
-/// everyone's threads: those of other clients are none of ours.
+/// Remembers which thread started a sub-agent: requests of the sub-agent go to the inbox of that thread. A host also
+/// reports threads of other clients, which are skipped.
 fn remember_parents(shared: &Shared, note: &Notification) {
     let families: Vec<(ThreadId, ThreadId)> = match (note.event(), &note.thread_id) {
         (Event::ThreadStarted(thread), _) => {
@@ -265,13 +268,13 @@ fn remember_parents(shared: &Shared, note: &Notification) {
     }
 }
 
-/// What belongs to no thread (the account's limits, warnings) is of interest to all; it is never worth a wait.
+/// Delivers a notification without a thread (rate limits, warnings) to every inbox. A full inbox misses it.
 fn tell_all_threads(shared: &Shared, note: &Notification) {
     let inboxes: Vec<_> = shared.state().threads.values().cloned().collect();
     for inbox in inboxes {
         if let Err(mpsc::error::TrySendError::Full(_)) = inbox.try_send(Delivery::Notification(note.clone()))
         {
-            warn!(method = note.method, "a thread misses a notification: it is too slow to take more");
+            warn!(method = note.method, "a thread misses a notification: its inbox is full");
         }
     }
 }
@@ -289,16 +292,16 @@ async fn deliver_request(shared: &Shared, thread: Option<ThreadId>, request: Inc
         },
         None => request,
     };
-    // Nobody here can answer it; silence would hang the turn for ever.
+    // Without an answer the turn would hang for ever.
     let answer = Answer::fail_closed(&unclaimed.request);
-    warn!(id = ?unclaimed.id, "a request of Codex is declined: no thread of ours is concerned");
+    warn!(id = ?unclaimed.id, "a request of Codex is declined: it belongs to no thread of this connection");
     if let Err(error) = shared.respond(&unclaimed.id, answer).await {
         warn!(%error, "the refusal could not be sent");
     }
 }
 
 async fn deliver_reply(shared: &Arc<Shared>, id: i64, result: Result<Box<RawValue>, RpcError>) {
-    // A late reply, to a call that was given up, is nobody's.
+    // A late reply to a call that timed out is dropped.
     let Some(mut pending) = shared.state().pending.remove(&id) else { return };
     match result {
         Err(error) if error.code == OVERLOADED && may_try_again(&pending) => try_again(shared, pending),
@@ -310,7 +313,7 @@ async fn deliver_reply(shared: &Arc<Shared>, id: i64, result: Result<Box<RawValu
             {
                 let early = shared.state().opened(&thread, &inbox);
                 for note in early {
-                    // An owner that is gone misses nothing.
+                    // The owner of the inbox may be gone.
                     inbox.send(Delivery::Notification(note)).await.ok();
                 }
             }
@@ -327,8 +330,8 @@ fn longest_pause(tries: u32) -> Duration {
     OVERLOAD_PAUSE * 2_u32.pow(tries)
 }
 
-/// The call goes back on the list at once, so that its deadline and the end of the connection find it there; it is
-/// written after a pause.
+/// Repeats a call after a pause. The call is listed again at once, so that its deadline and the end of the connection
+/// still apply.
 fn try_again(shared: &Arc<Shared>, mut pending: Pending) {
     let pause = longest_pause(pending.tries).mul_f64(rand::random_range(0.5..1.0));
     pending.tries += 1;

@@ -1,4 +1,4 @@
-//! A digest of a request, by which a decision is bound to what was shown.
+//! The digest of a request, which binds a decision to the request that was shown.
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -6,12 +6,12 @@ use sha2::{Digest, Sha256};
 use super::ServerRequest;
 use crate::item::FileChange;
 
-/// Bytes of a digest that are kept: enough that nobody finds a second request with the same one.
+/// Bytes of the digest that are kept: enough against collisions.
 const DIGEST_BYTES: usize = 16;
 
 impl ServerRequest {
-    /// A digest of everything that a decision covers, as Codex sent it and before anything was redacted. The request to
-    /// change files does not carry the changes: these come with `patch`, the item that it is about.
+    /// A digest of everything that a decision covers, computed before redaction. A request to change files does not
+    /// contain the changes: they are in `patch`, the item of the change.
     ///
     /// ```
     /// use codex_wire::request::{ServerRequest, method};
@@ -22,7 +22,7 @@ impl ServerRequest {
     /// assert_ne!(asked("ls").digest(None), asked("rm -r .").digest(None));
     /// ```
     pub fn digest(&self, patch: Option<&FileChange>) -> String {
-        // How far the patch is says nothing about what it does, and changes.
+        // Without the status of the patch, which changes while the request is open.
         let changes = patch.map(|patch| &patch.changes);
         let digest = Sha256::digest(json!([self, changes]).to_string());
         let start =

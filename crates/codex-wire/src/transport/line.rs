@@ -47,7 +47,7 @@ impl Decoder for LineCodec {
     }
 
     fn decode_eof(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, Error> {
-        // Half a line at the end is no message.
+        // An unfinished line at the end is not a message.
         let line = self.decode(buffer)?;
         if line.is_none() {
             buffer.clear();
@@ -69,7 +69,7 @@ impl Encoder<Bytes> for LineCodec {
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        Self::Read(error.to_string())
+        Self::Read(crate::reason(&error))
     }
 }
 

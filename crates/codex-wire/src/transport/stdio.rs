@@ -1,7 +1,7 @@
-//! A Codex of one's own: `codex app-server` as a child on pipes, which dies with us.
+//! `codex app-server` as a child process on pipes, which ends with this program.
 //!
-//! Ending it ends all that it started. What ends by itself, or is killed by others, may leave behind what heeds
-//! neither the end of its input nor its parent's: whoever must be safe from that uses a [`crate::host`].
+//! Ending the child ends all processes that it started. If the child exits by itself or is killed, processes that
+//! ignore the end of their input and of their parent may stay. A [`crate::host`] has no such leftovers.
 
 mod family;
 mod input;
@@ -30,14 +30,15 @@ use futures_util::future::{BoxFuture, ready};
 use crate::backing::Backing;
 use crate::host::environment::NO_GIT;
 use crate::os::process::{self, Process};
+use crate::reason;
 
 /// Lines of stderr that are kept.
 const STDERR_LINES: usize = 500;
 /// A line of stderr is cut here.
 const STDERR_LINE_BYTES: u64 = 16 * 1024;
-/// How long the child may take after its stdin closed, again after SIGTERM, and to die of SIGKILL.
+/// How long the child may take to end after its stdin was closed, after SIGTERM, and after SIGKILL.
 const GRACE: Duration = Duration::from_secs(3);
-/// How long what the child started may take to follow it.
+/// How long the child's descendants may take to end after it.
 const FAMILY_GRACE: Duration = Duration::from_secs(1);
 
 /// How to start the child.
@@ -63,14 +64,14 @@ impl Spawn {
 
 /// The child could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot start {program}: {source}")]
+#[error("cannot start {program}: {}", reason(source))]
 pub struct Error {
     program: String,
     source: std::io::Error,
 }
 
-/// A child that runs, owned by its watcher task. Dropping the handle does not end it: [`StdioChild::end`] does,
-/// and so does closing the transport, since codex leaves at the end of its input.
+/// A running child. Dropping this handle does not end it. [`StdioChild::end`] does, and so does closing the transport,
+/// since codex exits at the end of its input.
 #[derive(Debug)]
 pub struct StdioChild {
     family: Arc<Family>,
@@ -95,14 +96,14 @@ pub fn spawn(spawn: &Spawn) -> Result<(Transport, Arc<StdioChild>), Error> {
     let (Some(stdin), Some(stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
-        return Err(failed(std::io::Error::other("no pipes")));
+        return Err(failed(std::io::Error::other("its pipes are missing")));
     };
     let Some(process) = child.id().and_then(process::stat).map(|stat| stat.process) else {
-        // Nobody would know whom to end.
+        // Without its identity the child could not be ended later.
         if let Err(error) = child.start_kill() {
-            error!(%error, "a Codex that nobody can watch could not be ended");
+            error!(%error, "a codex process whose /proc entry cannot be read could not be killed");
         }
-        return Err(failed(std::io::Error::other("its process cannot be seen")));
+        return Err(failed(std::io::Error::other("its entry in /proc cannot be read")));
     };
     let family = Arc::new(Family::of(process));
     let lines = Arc::new(Mutex::new(VecDeque::new()));
@@ -118,7 +119,7 @@ pub fn spawn(spawn: &Spawn) -> Result<(Transport, Arc<StdioChild>), Error> {
 
 async fn watch_exit(mut child: Child, exit: watch::Sender<Option<ExitStatus>>) {
     let status = child.wait().await.unwrap_or_default();
-    // Whoever watched may be gone.
+    // The receivers may be gone.
     exit.send(Some(status)).ok();
 }
 
@@ -149,13 +150,13 @@ impl StdioChild {
         self.family.child().pid
     }
 
-    /// Ends the child and all that it started: waits for it to follow the end of its input, then SIGTERM, then
-    /// SIGKILL. The transport must be closed first. Says so if even that fails.
+    /// Ends the child and its descendants: waits for it to exit at the end of its input, then sends SIGTERM, then
+    /// SIGKILL. The transport must be closed first. The error names processes that survived.
     pub async fn end(&self) -> Result<(), String> {
         self.end_by(Process::signal, GRACE).await
     }
 
-    /// Ends the child and all that it started without waiting for them to be polite.
+    /// Kills the child and its descendants at once.
     pub async fn kill(&self) -> Result<(), String> {
         self.family.remember();
         self.kill_by(Process::signal, GRACE).await
@@ -165,7 +166,7 @@ impl StdioChild {
         self.family.remember();
         if self.wait(grace).await.is_none() {
             self.family.remember();
-            // Fails only when the child is gone, which is what is wanted.
+            // An error means that the child has ended.
             send(self.family.child(), Signal::TERM).ok();
             self.wait(grace).await;
         }
@@ -182,20 +183,20 @@ impl StdioChild {
         }
         let pids: Vec<_> = left.iter().map(|process| process.pid.to_string()).collect();
         Err(format!(
-            "codex (pid {}) did not end and is orphaned (still there: {})",
+            "codex (pid {}) could not be ended and is orphaned (still running: {})",
             self.pid(),
             pids.join(", ")
         ))
     }
 
-    /// Waits for the child to end by itself.
+    /// Waits for the child to exit.
     pub async fn wait(&self, limit: Duration) -> Option<ExitStatus> {
         let mut exit = self.exit.clone();
         let status = tokio::time::timeout(limit, exit.wait_for(Option::is_some)).await.ok()?.ok()?;
         *status
     }
 
-    /// The last lines that it wrote to stderr, redacted.
+    /// The last lines of its stderr, redacted.
     pub fn stderr_tail(&self, lines: usize) -> Vec<String> {
         let kept = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().skip(kept.len().saturating_sub(lines)).cloned().collect()

@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 
 use super::{Error, Transport};
 
-/// Upgrades a connected stream. The caller has checked who is at the other end.
+/// Upgrades a connected stream. The caller has checked the process at the other end.
 pub async fn connect(stream: UnixStream, message_limit: usize) -> Result<Transport, Error> {
     let config =
         WebSocketConfig::default().max_message_size(Some(message_limit)).max_frame_size(Some(message_limit));
@@ -19,7 +19,7 @@ pub async fn connect(stream: UnixStream, message_limit: usize) -> Result<Transpo
     let (socket, _response) =
         tokio_tungstenite::client_async_with_config("ws://localhost/", stream, Some(config))
             .await
-            .map_err(|error| Error::Read(format!("WebSocket handshake: {error}")))?;
+            .map_err(|error| Error::Read(format!("the WebSocket handshake failed: {error}")))?;
     let (sink, stream) = socket.split();
     let incoming = stream
         .take_while(|message| future::ready(!is_end(message)))
@@ -30,7 +30,7 @@ pub async fn connect(stream: UnixStream, message_limit: usize) -> Result<Transpo
     Ok(Transport { incoming: Box::pin(incoming), outgoing: Box::pin(outgoing) })
 }
 
-/// Whether the server said goodbye, or is gone without a word: both are the end, not a fault of the transport.
+/// Whether the server closed the connection, with or without a close frame. Both are a normal end, not an error.
 fn is_end(message: &Result<Message, tungstenite::Error>) -> bool {
     match message {
         Ok(message) => matches!(message, Message::Close(_)),

@@ -105,7 +105,7 @@ async fn a_server_that_tells_no_version_is_a_warning() {
     let (opened, _server) = shake(script, plain()).await;
     let server = opened.unwrap().server.clone();
     assert_eq!((server.version, server.codex_home.as_deref()), (None, None));
-    assert_eq!(server.warning.as_deref(), Some("the server did not tell its version"));
+    assert_eq!(server.warning.as_deref(), Some("the server did not report its version"));
 }
 
 #[tokio::test]

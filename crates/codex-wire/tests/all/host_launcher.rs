@@ -212,7 +212,7 @@ async fn a_caller_chooses_neither_programs_nor_places() {
     let fine = "permissions={}";
     for name in ["", "../x", "/tmp/x", "a/b", "A", ".", "..", &"x".repeat(37)] {
         let said = launcher.refusal(launch(name, &home, fine)).await;
-        assert!(said.contains("a host's name has"), "{name:?}: {said}");
+        assert!(said.contains("a host's name must"), "{name:?}: {said}");
     }
     for other in ["/", "/root", "/tmp"] {
         let said = launcher.refusal(launch("x", Path::new(other), fine)).await;
@@ -222,7 +222,7 @@ async fn a_caller_chooses_neither_programs_nor_places() {
     }
     for config in ["mcp_servers={}", "notify=[\"sh\"]", "sandbox_mode=\"x\"", "permissionsx=1", ""] {
         let said = launcher.refusal(launch("x", &home, config)).await;
-        assert!(said.contains("not for callers to set"), "{config}: {said}");
+        assert!(said.contains("a call may not set"), "{config}: {said}");
     }
     for call in ["connect", "look", "stop", "clear"] {
         let host = json!({"name": "../../etc", "epoch": "e"});
@@ -230,10 +230,10 @@ async fn a_caller_chooses_neither_programs_nor_places() {
         if call["call"] == "look" {
             call["stderr_lines"] = json!(1);
         }
-        assert!(launcher.refusal(call.clone()).await.contains("does not run any more"), "{call}");
+        assert!(launcher.refusal(call.clone()).await.contains("no longer runs"), "{call}");
     }
     let more = json!({"call": "launch", "name": "x", "identity": {}, "config": [], "codex": "/bin/sh"});
-    assert!(launcher.refusal(more).await.contains("not a call of this launcher"));
+    assert!(launcher.refusal(more).await.contains("does not know the call"));
     assert_eq!(fs::read_dir(launcher.home.dir().join("p")).unwrap().count(), 0);
     launcher.end().await;
 }
@@ -274,12 +274,12 @@ async fn a_caller_learns_of_escalations_from_rollouts_in_a_home_and_from_no_othe
 async fn calls_that_are_malformed_oversized_or_slow_do_no_harm() {
     let launcher = Launcher::new();
     for wrong in [&b"\n"[..], b"hello\n", b"{\n", b"[]\n", b"{\"call\":\"dance\"}\n", b"\xff\xfe\0\n"] {
-        assert!(launcher.said(wrong).await.contains("not a call of this launcher"), "{wrong:?}");
+        assert!(launcher.said(wrong).await.contains("does not know the call"), "{wrong:?}");
     }
     let endless = vec![b'x'; 70 * 1024];
     assert_eq!(launcher.said(&endless).await, "", "it is hung up on");
     let nested = format!("{}\n", "[".repeat(60 * 1024));
-    assert!(launcher.said(nested.as_bytes()).await.contains("not a call"));
+    assert!(launcher.said(nested.as_bytes()).await.contains("does not know the call"));
 
     // More idle callers than are answered at once; in the meantime nobody else is, and then everybody again.
     let mut idle = Vec::new();
@@ -367,7 +367,7 @@ async fn a_launcher_that_lies_is_not_believed() {
     // More than anybody wants to read.
     let liar = lying(home, |_| vec![b' '; 5 * 1024 * 1024]);
     let error = client.about().await.unwrap_err().to_string();
-    assert!(error.contains("a line of more than"), "{error}");
+    assert!(error.contains("the line has more than"), "{error}");
     liar.abort();
     let _ = liar.await;
 
@@ -404,7 +404,7 @@ async fn a_socket_where_others_may_write_is_no_launchers() {
     let launcher = Launcher::new();
     fs::set_permissions(launcher.home.dir().join("run"), fs::Permissions::from_mode(0o770)).unwrap();
     let error = launcher.client().about().await.unwrap_err().to_string();
-    assert!(error.contains("must belong to the user of the launcher alone"), "{error}");
+    assert!(error.contains("must belong to the launcher's user"), "{error}");
     fs::set_permissions(launcher.home.dir().join("run"), fs::Permissions::from_mode(0o750)).unwrap();
     launcher.end().await;
 }

@@ -111,7 +111,10 @@ async fn a_codex_that_does_not_start_is_explained_and_leaves_nothing() {
 
     let refused = Launch { config: vec!["no equals sign".to_owned()], ..launch_in(&home, "b") };
     let error = Host::launch(&refused).await.unwrap_err().to_string();
-    assert!(error.contains("codex exited with code") && error.contains("its last words:\n"), "{error}");
+    assert!(
+        error.contains("codex exited with code") && error.contains("the end of its stderr:\n"),
+        "{error}"
+    );
 
     let mut no_keeper = launch_in(&home, "c");
     no_keeper.keeper.program = home.dir().join("nothing");

@@ -277,7 +277,7 @@ async fn a_boot_that_is_given_up_ends_at_once_and_leaves_nothing() {
     tokio::time::timeout(LONG / 2, pool.give_up_boots()).await.unwrap();
     for boot in [waiting, silent] {
         let error = boot.await.unwrap().unwrap_err();
-        assert_eq!(error.to_string(), "the start of codex was given up");
+        assert_eq!(error.to_string(), "the start of codex was cancelled");
     }
     assert!(pool.origins().is_empty());
     drop(held);

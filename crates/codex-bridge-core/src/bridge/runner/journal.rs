@@ -131,7 +131,7 @@ impl Runner<'_> {
     }
 
     pub(super) async fn thread_opened(&mut self, session: &Session) -> Result<(), store::Error> {
-        let standing = session.standing().await;
+        let standing = session.status().await;
         self.task.thread_id.clone_from(&standing.thread_id);
         self.task.epoch.clone_from(&standing.epoch);
         self.task.host.clone_from(&standing.host);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use codex_bridge_core::hosts::Hosts;
 use codex_bridge_core::task::Task;
 use codex_session::Dial;
-use codex_session::link::{Behind, Error, Link};
+use codex_session::link::{Backend, Error, Link};
 use codex_wire::Epoch;
 use codex_wire::connection::{Connection, Handshake};
 use codex_wire::host::Host;
@@ -36,7 +36,7 @@ impl Simulated {
         let handshake =
             Handshake { limit, backing: Some(Arc::clone(&server) as _), ..Handshake::new(epoch.clone()) };
         match Connection::open(transport, handshake).await {
-            Ok(connection) => Ok(Link { connection, behind: Behind::Other(server) }),
+            Ok(connection) => Ok(Link { connection, backend: Backend::Other(server) }),
             Err(error) => Err(Error::Handshake { error, stderr_tail: Vec::new() }),
         }
     }

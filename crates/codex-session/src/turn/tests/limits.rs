@@ -143,7 +143,7 @@ fn silence_after_a_tool_result_warns_once_and_stops_nothing() {
         [
             (1_000, tool(), ""),
             (30_999, Input::Time, ""),
-            (31_000, Input::Time, "warn: silent for 30 s after a tool result"),
+            (31_000, Input::Time, "warn: Codex has been silent for 30 s after a tool result"),
             (90_000, Input::Time, ""),
         ],
     );

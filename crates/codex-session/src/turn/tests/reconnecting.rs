@@ -92,7 +92,8 @@ fn taken_and_over_while_reading_back_is_taken() {
 
 #[test]
 fn another_host_means_the_turn_is_lost() {
-    let told = "end Lost unknown Lost: codex app-server ended unexpectedly: the host was replaced by another";
+    let told =
+        "end Lost unknown Lost: codex app-server ended unexpectedly: the host was replaced by a new one";
     let bench = check_active(prompt(), [(2, lost(), "reconnect"), (3, attached("e2"), told)]);
     assert!(bench.result().should_retire);
 }
@@ -109,7 +110,7 @@ fn a_host_that_dies_ends_the_turn_at_once() {
 
 #[test]
 fn a_connection_has_half_a_minute_to_come_back() {
-    let told = "end Lost unknown Lost: codex app-server ended unexpectedly: the connection to a living host did not come back";
+    let told = "end Lost unknown Lost: codex app-server ended unexpectedly: the host still runs but could not be reached again";
     check_active(
         prompt(),
         [
@@ -216,7 +217,11 @@ fn a_failed_read_back_after_a_loss_lets_the_turn_go_on() {
             (2, lost(), "reconnect"),
             (3, attached("e1"), "list"),
             (4, item_completed(message("m", "heard")), ""),
-            (5, fails, "warn: could not read the turn back: call timed out after 10000 ms"),
+            (
+                5,
+                fails,
+                "warn: the turn could not be read from its thread, events may be missing: call timed out after 10000 ms",
+            ),
         ],
     );
     assert_eq!(bench.deadline(), None, "it was heard of since");

@@ -312,7 +312,7 @@ fn a_question_of_a_turn_that_is_not_ours_is_refused_in_the_end() {
 #[test]
 fn a_turn_that_is_given_up_leaves_no_question_open() {
     let told = "answer 0 Decline; closed 0 orphaned None; closed 1 orphaned Some(Accept); \
-                end Interrupted unknown Unresponsive: codex did not confirm the interrupt; its host is ended unless others work on it";
+                end Interrupted unknown Unresponsive: codex did not confirm the interrupt; its host is ended unless other tasks run on it";
     check_active(
         prompt(),
         [
@@ -329,7 +329,7 @@ fn a_turn_that_is_given_up_leaves_no_question_open() {
 
 #[test]
 fn a_lost_host_orphans_its_questions() {
-    let lost_words = "closed 0 orphaned Some(Accept); end Lost unknown Lost: codex app-server ended unexpectedly: the host was replaced by another";
+    let lost_words = "closed 0 orphaned Some(Accept); end Lost unknown Lost: codex app-server ended unexpectedly: the host was replaced by a new one";
     check_active(
         prompt(),
         [

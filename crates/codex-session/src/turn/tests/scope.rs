@@ -172,12 +172,16 @@ fn a_read_back_that_fails_is_tried_again_while_the_turn_is_silent() {
         [
             (1, marker, ""),
             (2_001, Input::Time, "list"),
-            (3_000, fails(), "warn: could not read the turn back: call timed out after 10000 ms"),
+            (
+                3_000,
+                fails(),
+                "warn: the turn could not be read from its thread, events may be missing: call timed out after 10000 ms",
+            ),
             (13_000, Input::Time, "list"),
             (
                 14_000,
                 turns(vec![]),
-                "warn: could not read the turn back: it is not among the latest turns of its thread",
+                "warn: the turn could not be read from its thread, events may be missing: it is not among the latest turns of its thread",
             ),
             (24_000, Input::Time, "list"),
             (24_001, over, "end Interrupted Aborted: codex reported turn_aborted"),
@@ -188,7 +192,11 @@ fn a_read_back_that_fails_is_tried_again_while_the_turn_is_silent() {
         [
             (1, item_completed(message("m", "<turn_aborted>")), ""),
             (2_001, Input::Time, "list"),
-            (3_000, fails(), "warn: could not read the turn back: call timed out after 10000 ms"),
+            (
+                3_000,
+                fails(),
+                "warn: the turn could not be read from its thread, events may be missing: call timed out after 10000 ms",
+            ),
             (4_000, item_completed(message("m2", "alive")), ""),
             (13_000, Input::Time, ""),
         ],

@@ -29,7 +29,7 @@ fn outcomes_are_typed() {
         (Err(refused("input must not be empty")), "steered 1 Failed(\"input must not be empty\")"),
         (
             Err(timed_out()),
-            "steered 1 Failed(\"call timed out after 10000 ms; it is not known whether it arrived\")",
+            "steered 1 Failed(\"call timed out after 10000 ms; it is unknown whether the steer arrived\")",
         ),
     ];
     for (result, outcome) in outcomes {
@@ -91,9 +91,9 @@ fn steers_wait_for_a_connection_and_for_what_was_missed() {
 
 #[test]
 fn a_steer_whose_reply_cannot_come_has_an_outcome_too() {
-    let told = "steered 1 Failed(\"the connection was lost before Codex answered; it is not known whether it arrived\"); reconnect";
+    let told = "steered 1 Failed(\"the connection was lost before Codex answered; it is unknown whether the steer arrived\"); reconnect";
     check_active(prompt(), [(1, steer(1), "steer 1 u"), (2, lost(), told), (3, reply(1, Ok(None)), "")]);
-    let told = "steered 1 Failed(\"the turn ended before Codex answered; it is not known whether it arrived\"); end Completed";
+    let told = "steered 1 Failed(\"the turn ended before Codex answered; it is unknown whether the steer arrived\"); end Completed";
     check_active(prompt(), [(1, steer(1), "steer 1 u"), (2, completed(), told)]);
 }
 
@@ -109,7 +109,7 @@ fn the_echo_of_a_steer_is_no_second_message() {
             (
                 4,
                 completed(),
-                "steered 1 Failed(\"the turn ended before Codex answered; it is not known whether it arrived\"); end Completed",
+                "steered 1 Failed(\"the turn ended before Codex answered; it is unknown whether the steer arrived\"); end Completed",
             ),
         ],
     );

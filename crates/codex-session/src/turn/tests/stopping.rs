@@ -2,7 +2,7 @@
 
 use super::*;
 
-const UNCONFIRMED: &str = "end Interrupted unknown Unresponsive: codex did not confirm the interrupt; its host is ended unless others work on it";
+const UNCONFIRMED: &str = "end Interrupted unknown Unresponsive: codex did not confirm the interrupt; its host is ended unless other tasks run on it";
 
 // peer: S18
 #[test]

@@ -1,4 +1,4 @@
-//! One line of bounded length over a unix socket, and with it, if need be, an open descriptor.
+//! One line of bounded length over a unix socket, optionally with an open descriptor.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -58,7 +58,7 @@ pub(super) async fn read(stream: &UnixStream, limit: usize) -> io::Result<(Vec<u
         if line.len() > limit {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("a line of more than {limit} bytes"),
+                format!("the line has more than {limit} bytes"),
             ));
         }
         if end.is_some() {

@@ -1,4 +1,4 @@
-//! The launcher's side: who is answered, and what is done for them.
+//! The launcher's side: which callers are answered, and how calls are performed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,8 +16,8 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, error, warn};
 
 use super::{
-    About, Answer, CALL_MAX_BYTES, Call, Died, LastWords, MOST_HOSTS, Named, Report, Sighted, Why, is_name,
-    line, name_of,
+    About, Answer, CALL_MAX_BYTES, Call, Died, HostRef, LastWords, ListedHost, MOST_HOSTS, Report, Why,
+    is_name, line, name_of,
 };
 use crate::codex_home::CodexHome;
 use crate::escalation::Escalation;
@@ -28,58 +28,58 @@ use crate::host::pool::{Change, clear_away, take_over};
 use crate::host::{Error, Host, Stop, in_thread, io_error};
 use crate::os::file;
 
-/// How long a caller may take to say what it wants, and to take the answer.
+/// How long a caller may take to send its call, and to take the answer.
 const LINE_LIMIT: Duration = Duration::from_secs(5);
-/// Calls that are answered at once; more are hung up on.
+/// Most calls at the same time; further connections are closed.
 const MOST_CALLS: usize = 128;
 /// The daemon's user is in the group of the hosts' user.
 const SOCKET_MODE: u32 = 0o660;
-/// Lines of stderr that are told.
+/// Most lines of stderr in one answer.
 const MOST_STDERR_LINES: usize = 100;
-/// The longest that turns are waited for.
+/// Longest time for turns to finish.
 const MOST_DRAIN: Duration = Duration::from_hours(24);
-/// Pause after a connection that could not be taken, such as when descriptors have run out.
+/// Pause after a connection could not be accepted, such as when descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// What of Codex's configuration a call may set: the permission profile that binds commands.
+/// The keys of Codex's configuration that a call may set: the permission profile of commands.
 const SETTABLE: [&str; 2] = ["default_permissions=", "permissions="];
 
-/// What a launcher works with.
+/// The settings of a launcher.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What every host is started with. Its directory, identity and overrides come with each call.
+    /// The template for every start. Directory, identity and overrides come with each call.
     pub launch: Launch,
-    /// Where hosts live.
+    /// The parent of the hosts' directories.
     pub hosts_dir: PathBuf,
     /// The homes of Codex that hosts may have; the first one is the default.
     pub homes: Vec<PathBuf>,
-    /// Where packages of Codex are kept.
+    /// The directory of copies of Codex.
     pub packages: PathBuf,
     /// The launcher's own directories, which no command may read or write.
     pub denied: Vec<PathBuf>,
     /// Sockets of services that would run a program for a command. Commands may not reach them either.
     pub services: Vec<PathBuf>,
-    /// The PATH of commands, which is the daemon's to send. That of hosts is in `launch`.
+    /// The PATH of commands, which the daemon sends with each thread. The PATH of hosts is in `launch`.
     pub command_path: String,
-    /// The user whose calls are answered. Root's are too.
+    /// The user whose calls are answered, beside root.
     pub serves: u32,
 }
 
-/// A launcher at work.
+/// A launcher.
 #[derive(Debug, Clone)]
 pub struct Service {
     options: Arc<Options>,
-    /// Starts hold it to read. Whoever clears up holds it alone: a start that is under way looks like a broken one.
+    /// A start holds the read lock, a clean-up the write lock: a start that is under way looks like an interrupted one.
     starting: Arc<RwLock<()>>,
 }
 
-/// What is told to a caller.
-struct Told {
+/// The answer to a call.
+struct Response {
     text: Vec<u8>,
     descriptor: Option<OwnedFd>,
 }
 
 impl Service {
-    /// With nothing under way.
+    /// A launcher without running calls.
     pub fn new(options: Options) -> Self {
         Self { options: Arc::new(options), starting: Arc::default() }
     }
@@ -91,15 +91,15 @@ impl Service {
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    error!(%error, "no call can be taken");
+                    error!(%error, "the launcher could not accept a connection; it tries again");
                     sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
             let user = stream.peer_cred().map(|peer| peer.uid()).ok();
-            // Whoever is not served gets no word, whatever they say.
+            // Other users get no answer.
             if !user.is_some_and(|user| self.serves(user)) {
-                warn!(user, "a caller that this launcher does not serve was refused");
+                warn!(user, "a call of a user whom this launcher does not serve was refused");
                 continue;
             }
             let Ok(seat) = Arc::clone(&seats).try_acquire_owned() else {
@@ -108,7 +108,7 @@ impl Service {
             };
             let service = self.clone();
             tokio::spawn(async move {
-                // A caller that is late, or has gone, is told nothing.
+                // The caller was too slow or has hung up.
                 if let Err(error) = service.answer(&stream).await {
                     debug!(%error, "a call was not answered");
                 }
@@ -123,28 +123,30 @@ impl Service {
 
     async fn answer(&self, stream: &UnixStream) -> io::Result<()> {
         let (text, _) = timeout(LINE_LIMIT, line::read(stream, CALL_MAX_BYTES)).await??;
-        let told = match serde_json::from_slice::<Call>(&text) {
+        let response = match serde_json::from_slice::<Call>(&text) {
             Ok(call) => self.perform(call, stream).await,
-            Err(error) => told(Err::<(), _>(refused(format!("not a call of this launcher: {error}")))),
+            Err(error) => response(Err::<(), _>(refused(format!(
+                "this launcher does not know the call ({error}): daemon and launcher must have the same version"
+            )))),
         }?;
-        let descriptor = told.descriptor.as_ref().map(AsFd::as_fd);
-        timeout(LINE_LIMIT, line::write(stream, &told.text, descriptor)).await?
+        let descriptor = response.descriptor.as_ref().map(AsFd::as_fd);
+        timeout(LINE_LIMIT, line::write(stream, &response.text, descriptor)).await?
     }
 
-    async fn perform(&self, call: Call, caller: &UnixStream) -> io::Result<Told> {
+    async fn perform(&self, call: Call, caller: &UnixStream) -> io::Result<Response> {
         match call {
-            Call::About => told(Ok(self.about())),
-            Call::TakeOver => told(self.take_over().await),
-            Call::List => told(self.list().await),
+            Call::About => response(Ok(self.about())),
+            Call::TakeOver => response(self.take_over().await),
+            Call::List => response(self.list().await),
             Call::Launch { name, identity, config } => {
-                told(self.launch(&name, identity, config, caller).await)
+                response(self.launch(&name, identity, config, caller).await)
             }
             Call::Connect { host } => connected(self.connect(&host).await),
-            Call::Look { host, stderr_lines } => told(self.look(&host, stderr_lines).await),
-            Call::Stop { host, drain_ms } => told(self.stop(&host, drain_ms).await),
-            Call::Clear { host } => told(self.clear(&host).await),
-            Call::Home { dir } => told(self.home(&dir)),
-            Call::Escalation { rollout, call_id } => told(self.escalation(rollout, call_id).await),
+            Call::Look { host, stderr_lines } => response(self.look(&host, stderr_lines).await),
+            Call::Stop { host, drain_ms } => response(self.stop(&host, drain_ms).await),
+            Call::Clear { host } => response(self.clear(&host).await),
+            Call::Home { dir } => response(self.home(&dir)),
+            Call::Escalation { rollout, call_id } => response(self.escalation(rollout, call_id).await),
         }
     }
 
@@ -194,7 +196,7 @@ impl Service {
         identity: Identity,
         config: Vec<String>,
         caller: &UnixStream,
-    ) -> Result<Sighted, Error> {
+    ) -> Result<ListedHost, Error> {
         let launch = self.planned(name, identity, config)?;
         let _starting = self.starting.read().await;
         let (patience, given_up) = watch::channel(false);
@@ -208,22 +210,22 @@ impl Service {
                 launched.await?
             }
         };
-        Ok(Sighted { name: name.to_owned(), record: host.record().clone() })
+        Ok(ListedHost { name: name.to_owned(), record: host.record().clone() })
     }
 
-    /// What is started for a call, of which the call itself decides little.
+    /// The start for a call, after the values in the call were checked.
     fn planned(&self, name: &str, identity: Identity, config: Vec<String>) -> Result<Launch, Error> {
         let options = &self.options;
         let is_settable = |pair: &String| SETTABLE.iter().any(|key| pair.starts_with(key));
         if !is_name(name) {
-            return Err(refused("a host's name has small letters, digits and dashes"));
+            return Err(refused("a host's name must consist of lower-case letters, digits and dashes"));
         }
         if !identity.codex_home.as_deref().is_some_and(|home| self.has_home(home)) {
             return Err(refused("the home is not one of the launcher's"));
         }
         if let Some(pair) = config.iter().find(|pair| !is_settable(pair)) {
             let key = pair.split('=').next().unwrap_or_default();
-            return Err(refused(format!("{key:?} of Codex's configuration is not for callers to set")));
+            return Err(refused(format!("a call may not set {key:?} of Codex's configuration")));
         }
         if fs::read_dir(&options.hosts_dir).is_ok_and(|dirs| dirs.count() >= MOST_HOSTS) {
             return Err(refused(format!("there are {MOST_HOSTS} hosts already")));
@@ -231,11 +233,11 @@ impl Service {
         Ok(Launch { dir: options.hosts_dir.join(name), identity, config, ..options.launch.clone() })
     }
 
-    /// A handle on codex's socket, over which the daemon's group may connect. Its folder stays closed to everyone else.
-    async fn connect(&self, named: &Named) -> Result<OwnedFd, Error> {
-        let host = self.find(named).await?;
+    /// A handle on codex's socket, over which the daemon can connect. The socket's folder stays closed to other users.
+    async fn connect(&self, host_ref: &HostRef) -> Result<OwnedFd, Error> {
+        let host = self.find(host_ref).await?;
         if !host.is_alive() {
-            return Err(Error::Gone { id: named.name.clone() });
+            return Err(Error::Gone { id: host_ref.name.clone() });
         }
         let socket = host.record().socket.clone();
         let failed = io_error("cannot open", &socket);
@@ -246,27 +248,27 @@ impl Service {
         Ok(handle)
     }
 
-    async fn look(&self, named: &Named, stderr_lines: usize) -> Result<LastWords, Error> {
-        let host = self.find(named).await?;
+    async fn look(&self, host_ref: &HostRef, stderr_lines: usize) -> Result<LastWords, Error> {
+        let host = self.find(host_ref).await?;
         Ok(LastWords {
             exit: host.exit().await,
             stderr_tail: host.stderr_tail(stderr_lines.min(MOST_STDERR_LINES)).await,
         })
     }
 
-    async fn stop(&self, named: &Named, drain_ms: Option<u64>) -> Result<(), Error> {
-        let host = self.find(named).await?;
+    async fn stop(&self, host_ref: &HostRef, drain_ms: Option<u64>) -> Result<(), Error> {
+        let host = self.find(host_ref).await?;
         let how = match drain_ms.map(Duration::from_millis) {
             Some(grace) => Stop::Drain { grace: grace.min(MOST_DRAIN) },
             None => Stop::Now,
         };
-        // Carried out to its end, whoever hangs up meanwhile.
+        // Completed even if the caller hangs up.
         let stopping = tokio::spawn(async move { host.stop(how).await });
         stopping.await.unwrap_or_else(|stopped| Err(refused(stopped.to_string())))
     }
 
-    async fn clear(&self, named: &Named) -> Result<Report, Error> {
-        let host = self.find(named).await?;
+    async fn clear(&self, host_ref: &HostRef) -> Result<Report, Error> {
+        let host = self.find(host_ref).await?;
         if host.is_alive() && host.has_keeper() {
             return Err(refused("the host lives: stop it first"));
         }
@@ -282,7 +284,7 @@ impl Service {
         Ok(CodexHome::read(dir))
     }
 
-    /// Of a rollout elsewhere nothing is told: a caller shall not learn what other files say.
+    /// Only rollouts in the homes of the launcher are read: a caller must not learn what is in other files.
     async fn escalation(&self, rollout: PathBuf, call_id: String) -> Result<Escalation, Error> {
         let homes = self.options.homes.clone();
         in_thread("cannot read", &rollout.clone(), move || {
@@ -293,28 +295,28 @@ impl Service {
         .await
     }
 
-    /// Whether a path is that of a home, also by another name.
+    /// Whether a path leads to one of the homes, also through links.
     fn has_home(&self, dir: &Path) -> bool {
         self.options.homes.iter().any(|home| real(home) == real(dir))
     }
 
-    /// The host of this name in this very life, dead or alive.
-    async fn find(&self, named: &Named) -> Result<Host, Error> {
-        let gone = || Error::Gone { id: named.name.clone() };
-        if !is_name(&named.name) {
+    /// The host with this name and epoch, dead or alive.
+    async fn find(&self, host_ref: &HostRef) -> Result<Host, Error> {
+        let gone = || Error::Gone { id: host_ref.name.clone() };
+        if !is_name(&host_ref.name) {
             return Err(gone());
         }
-        let dir = self.options.hosts_dir.join(&named.name);
+        let dir = self.options.hosts_dir.join(&host_ref.name);
         let look = move |dir: PathBuf| {
             Ok(match find(&dir)? {
                 Some(Found::Alive(host) | Found::KeeperGone(host)) => Some(host),
-                Some(Found::Dead { record, .. }) => Some(Host::of_ours(&dir, record)),
+                Some(Found::Dead { record, .. }) => Some(Host::local(&dir, record)),
                 Some(Found::Unfinished { .. }) | None => None,
             })
         };
         let place = dir.clone();
         let found = in_thread("cannot look into", &dir, move || look(place)).await?;
-        found.filter(|host| *host.epoch() == named.epoch).ok_or_else(gone)
+        found.filter(|host| *host.epoch() == host_ref.epoch).ok_or_else(gone)
     }
 }
 
@@ -323,7 +325,7 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Comes back when a caller has nothing more to say. One that says more than its one line has gone too.
+/// Returns when the caller has hung up. A caller that sends more than its one line counts as gone too.
 async fn hung_up(caller: &UnixStream) {
     line::read(caller, 0).await.ok();
 }
@@ -332,11 +334,11 @@ fn refused(message: impl Into<String>) -> Error {
     Error::Launcher { message: message.into() }
 }
 
-fn told<T: Serialize>(outcome: Result<T, Error>) -> io::Result<Told> {
-    Ok(Told { text: serde_json::to_vec(&answer(outcome))?, descriptor: None })
+fn response<T: Serialize>(outcome: Result<T, Error>) -> io::Result<Response> {
+    Ok(Response { text: serde_json::to_vec(&answer(outcome))?, descriptor: None })
 }
 
-fn connected(outcome: Result<OwnedFd, Error>) -> io::Result<Told> {
+fn connected(outcome: Result<OwnedFd, Error>) -> io::Result<Response> {
     let (answer, descriptor) = match outcome {
         Ok(descriptor) => (Answer::Done(()), Some(descriptor)),
         Err(error @ Error::Io { .. }) => {
@@ -344,7 +346,7 @@ fn connected(outcome: Result<OwnedFd, Error>) -> io::Result<Told> {
         }
         Err(error) => (answer(Err(error)), None),
     };
-    Ok(Told { text: serde_json::to_vec(&answer)?, descriptor })
+    Ok(Response { text: serde_json::to_vec(&answer)?, descriptor })
 }
 
 fn answer<T>(outcome: Result<T, Error>) -> Answer<T> {
@@ -357,8 +359,8 @@ fn answer<T>(outcome: Result<T, Error>) -> Answer<T> {
 
 fn report(hosts: &[Host], changes: Vec<Change>) -> Report {
     let mut report = Report::default();
-    let sighted = |host: &Host| Sighted { name: name_of(host.dir()), record: host.record().clone() };
-    report.hosts = hosts.iter().map(sighted).filter(|sighted| is_name(&sighted.name)).collect();
+    let listed = |host: &Host| ListedHost { name: name_of(host.dir()), record: host.record().clone() };
+    report.hosts = hosts.iter().map(listed).filter(|listed| is_name(&listed.name)).collect();
     for change in changes {
         match change {
             Change::Died { record, exit } => report.died.push(Died { record: (*record).clone(), exit }),

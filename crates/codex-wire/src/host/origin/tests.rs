@@ -28,57 +28,57 @@ fn origin() -> Origin {
     }
 }
 
-fn check(lineage: &[Stat]) -> Standing {
-    standing(Suspect { lineage, audit_session: Some(5) }, &[origin()])
+fn check(lineage: &[Stat]) -> Provenance {
+    provenance(Suspect { lineage, audit_session: Some(5) }, &[origin()])
 }
 
 #[test]
 fn an_orphan_that_is_younger_than_a_host_without_keeper_is_not_believed() {
     let manager = stat(MANAGER.pid, 2, 1);
-    assert_eq!(check(&[stat(20, 100, 1)]), Standing::Unknown);
-    assert_eq!(check(&[stat(20, 150, MANAGER.pid), manager.clone()]), Standing::Unknown);
+    assert_eq!(check(&[stat(20, 100, 1)]), Provenance::Unknown);
+    assert_eq!(check(&[stat(20, 150, MANAGER.pid), manager.clone()]), Provenance::Unknown);
     // Nor is what an orphan has started.
-    assert_eq!(check(&[stat(30, 170, 20), stat(20, 150, 1)]), Standing::Unknown);
+    assert_eq!(check(&[stat(30, 170, 20), stat(20, 150, 1)]), Provenance::Unknown);
     let below = [stat(30, 170, 20), stat(20, 150, MANAGER.pid), manager];
-    assert_eq!(check(&below), Standing::Unknown);
+    assert_eq!(check(&below), Provenance::Unknown);
 }
 
 #[test]
 fn who_is_older_or_has_not_lost_a_parent_is_believed() {
-    assert_eq!(check(&[stat(20, 99, 1)]), Standing::Outside);
+    assert_eq!(check(&[stat(20, 99, 1)]), Provenance::Outside);
     // A new command in a shell that is older, and a new login under a server that is older.
-    assert_eq!(check(&[stat(30, 170, 20), stat(20, 99, 1)]), Standing::Outside);
+    assert_eq!(check(&[stat(30, 170, 20), stat(20, 99, 1)]), Provenance::Outside);
     let login = [stat(40, 180, 30), stat(30, 170, 20), stat(20, 50, 1)];
-    assert_eq!(check(&login), Standing::Outside);
+    assert_eq!(check(&login), Provenance::Outside);
     // Started from outside of the namespace, as by `docker exec`.
-    assert_eq!(check(&[stat(20, 150, 0)]), Standing::Outside);
+    assert_eq!(check(&[stat(20, 150, 0)]), Provenance::Outside);
     // Somebody else has the number of the one who adopts.
     let other = [stat(20, 150, MANAGER.pid), stat(MANAGER.pid, 90, 1)];
-    assert_eq!(check(&other), Standing::Outside);
+    assert_eq!(check(&other), Provenance::Outside);
 }
 
 #[test]
 fn another_login_is_believed_unless_root_could_have_made_it_up() {
     let lineage = [stat(20, 150, 1)];
-    let login = |audit_session| standing(Suspect { lineage: &lineage, audit_session }, &[origin()]);
-    let expected = if geteuid().is_root() { Standing::Unknown } else { Standing::Outside };
+    let login = |audit_session| provenance(Suspect { lineage: &lineage, audit_session }, &[origin()]);
+    let expected = if geteuid().is_root() { Provenance::Unknown } else { Provenance::Outside };
     assert_eq!(login(Some(6)), expected);
-    assert_eq!(login(None), Standing::Unknown, "a login that is not told proves nothing");
+    assert_eq!(login(None), Provenance::Unknown, "a login that is not told proves nothing");
 }
 
 #[test]
 fn what_is_below_a_host_or_in_its_session_is_known() {
-    assert_eq!(check(&[stat(20, 150, KEEPER.pid), stat(KEEPER.pid, 100, 1)]), Standing::BelowAHost);
-    assert_eq!(check(&[stat(20, 150, CODEX.pid), stat(CODEX.pid, 101, 1)]), Standing::BelowAHost);
+    assert_eq!(check(&[stat(20, 150, KEEPER.pid), stat(KEEPER.pid, 100, 1)]), Provenance::FromHost);
+    assert_eq!(check(&[stat(20, 150, CODEX.pid), stat(CODEX.pid, 101, 1)]), Provenance::FromHost);
     let in_session = Stat { session: KEEPER.pid, ..stat(20, 150, 1) };
-    assert_eq!(check(&[in_session]), Standing::BelowAHost);
+    assert_eq!(check(&[in_session]), Provenance::FromHost);
     let booting = Origin::booting(KEEPER, PathBuf::from("/nowhere"));
     let below = [stat(20, 150, KEEPER.pid), stat(KEEPER.pid, 100, 1)];
     let suspect = Suspect { lineage: &below, audit_session: None };
-    assert_eq!(standing(suspect, std::slice::from_ref(&booting)), Standing::BelowAHost);
+    assert_eq!(provenance(suspect, std::slice::from_ref(&booting)), Provenance::FromHost);
     let orphan = [stat(20, 150, 1)];
     let suspect = Suspect { lineage: &orphan, audit_session: None };
-    assert_eq!(standing(suspect, &[booting]), Standing::Outside, "it has not run anything yet");
+    assert_eq!(provenance(suspect, &[booting]), Provenance::Outside, "it has not run anything yet");
 }
 
 #[test]
@@ -87,15 +87,15 @@ fn a_host_that_is_kept_or_has_ended_cleanly_leaves_nobody() {
     let suspect = Suspect { lineage: &orphan, audit_session: None };
     let own = Process::with_pid(std::process::id()).unwrap();
     let kept = Origin { keeper: own, ..origin() };
-    assert_eq!(standing(suspect, &[kept]), Standing::Outside);
+    assert_eq!(provenance(suspect, &[kept]), Provenance::Outside);
 
     let dir = tempfile::tempdir().unwrap();
     let gone = Origin { dir: dir.path().to_owned(), ..origin() };
-    let judged = || standing(suspect, std::slice::from_ref(&gone));
-    assert_eq!(judged(), Standing::Unknown);
+    let judged = || provenance(suspect, std::slice::from_ref(&gone));
+    assert_eq!(judged(), Provenance::Unknown);
     let exit = |cleared| Exit { code: Some(0), cleared, ..Exit::default() };
     for (cleared, expected) in
-        [(Some(false), Standing::Unknown), (Some(true), Standing::Outside), (None, Standing::Outside)]
+        [(Some(false), Provenance::Unknown), (Some(true), Provenance::Outside), (None, Provenance::Outside)]
     {
         super::super::record::write_json(&Files(dir.path()).exit(), &exit(cleared)).unwrap();
         assert_eq!(judged(), expected, "{cleared:?}");

@@ -60,5 +60,8 @@ fn a_record_of_an_earlier_run_of_the_machine_names_nobody() {
 #[test]
 fn whoever_survives_the_kill_is_named_as_orphaned_with_its_pid() {
     let error = Error::Orphaned { id: "h1".into(), pids: vec![17, 18] };
-    assert_eq!(error.to_string(), "could not end all of host h1: orphaned: process 17, process 18");
+    assert_eq!(
+        error.to_string(),
+        "host h1 left processes that could not be ended (orphaned): process 17, process 18; end them by hand"
+    );
 }

@@ -1,21 +1,20 @@
-//! A child and all that it started, remembered so that none of them outlives its end.
+//! A child and its descendants, remembered so that all of them can be ended.
 //!
-//! MCP servers and commands have process groups of their own (codex 0.166), so a signal to the child's group does not
-//! reach them; and once the child is gone nothing says whose they were. So they are looked up while it lives, and
-//! every signal goes to a process that is known by number and start time.
+//! codex 0.166 starts MCP servers and commands in process groups of their own, so a signal to the child's group does
+//! not reach them. Once the child has ended, they can no longer be recognised as its descendants. So they are looked up
+//! while it lives, and identified by pid and start time.
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::Signal;
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use crate::end_processes::{EndLimits, LOOK_EVERY, end_all_by};
 use crate::os::process::{self, Process};
-
-/// There is no event for the end of processes that are not our children.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// How a signal is sent: [`Process::signal`].
 pub(super) type Send = fn(Process, Signal) -> io::Result<bool>;
@@ -37,12 +36,12 @@ impl Family {
         self.child
     }
 
-    /// Looks who is there. To be done before the child is asked to go.
+    /// Looks up the descendants. Call this before the child is asked to exit.
     pub(super) fn remember(&self) {
         self.living();
     }
 
-    /// Whoever is known and still runs, and what those have started meanwhile.
+    /// The known processes that still run, and their new descendants.
     fn living(&self) -> BTreeSet<Process> {
         let all = process::all();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +53,7 @@ impl Family {
         living
     }
 
-    /// Waits for all to go by themselves. Says who has not.
+    /// Waits for all to exit by themselves. Returns those that have not.
     pub(super) async fn wait(&self, limit: Duration) -> BTreeSet<Process> {
         let end = Instant::now() + limit;
         loop {
@@ -66,35 +65,18 @@ impl Family {
         }
     }
 
-    /// Kills whoever is left. Says who could not be killed within the limit.
-    pub(super) async fn kill(&self, send: Send, limit: Duration) -> BTreeSet<Process> {
-        let end = Instant::now() + limit;
-        loop {
-            signal_all(&self.freeze(send), Signal::KILL, send);
-            let left = self.wait(LOOK_EVERY * 10).await;
-            if left.is_empty() || Instant::now() >= end {
-                return left;
-            }
+    /// Kills every process that is left. Returns those that could not be killed within the limit.
+    pub(super) async fn kill(self: &Arc<Self>, send: Send, limit: Duration) -> BTreeSet<Process> {
+        let family = Arc::clone(self);
+        let limits = EndLimits { after_term: Duration::ZERO, after_kill: limit };
+        let ended = spawn_blocking(move || {
+            end_all_by(&mut || family.living(), &mut |process, signal| send(process, signal), limits)
+        });
+        match ended.await {
+            Ok(Ok(())) => BTreeSet::new(),
+            Ok(Err(left)) => left,
+            // The runtime is shutting down.
+            Err(_) => self.living(),
         }
-    }
-
-    /// Stops everyone and looks again until there is no new one: what is stopped starts no more.
-    fn freeze(&self, send: Send) -> BTreeSet<Process> {
-        let mut frozen = BTreeSet::new();
-        loop {
-            let fresh: BTreeSet<Process> = self.living().difference(&frozen).copied().collect();
-            if fresh.is_empty() {
-                return frozen;
-            }
-            signal_all(&fresh, Signal::STOP, send);
-            frozen.extend(fresh);
-        }
-    }
-}
-
-fn signal_all(processes: &BTreeSet<Process>, signal: Signal, send: Send) {
-    for process in processes {
-        // Whoever cannot be signalled is seen by the next look.
-        send(*process, signal).ok();
     }
 }

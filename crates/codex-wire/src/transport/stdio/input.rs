@@ -1,4 +1,5 @@
-//! The child's input as a sink of messages. Its end asks the child to go, so the family is looked up just before.
+//! The child's input as a sink of messages. Closing it asks the child to exit, so its descendants are looked up just
+//! before.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! Stopping a turn: ask Codex, wait for its word, and climb only as far as is needed, never at the cost of another
-//! task on the same host.
+//! Stopping a turn: ask Codex, wait for the confirmation, and escalate only as far as needed, never at the cost of
+//! another task on the same host.
 
 use super::{Effect, Millis, Outgoing, Phase, Turn};
 use crate::failure::{Failure, FailureKind};
 
-/// How long a turn that was accepted may take to become active. An interrupt by id is refused before that.
+/// How long an accepted turn may take to become active. Codex refuses an interrupt by id before that.
 const ACTIVE_LIMIT: Millis = 1_000;
 /// How long Codex may take to confirm an interrupt.
 const CONFIRM_LIMIT: Millis = 5_000;
@@ -14,31 +14,31 @@ const DRAIN_LIMIT: Millis = 10_000;
 /// Why a turn is being stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopCause {
-    /// Someone asked for it.
+    /// On request.
     User,
-    /// It worked this many milliseconds.
+    /// It has worked for this many milliseconds.
     WorkLimit(Millis),
-    /// It was silent this many milliseconds.
+    /// It was silent for this many milliseconds.
     IdleLimit(Millis),
-    /// The thread left its bounds, in these words.
+    /// The thread left its bounds, with this explanation.
     Breach(String),
 }
 
 #[derive(Debug)]
 pub(super) struct Stop {
     pub(super) cause: StopCause,
-    rung: Rung,
+    stage: StopStage,
     until: Option<Millis>,
 }
 
-/// How far we have climbed.
+/// How far the stop has escalated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rung {
+enum StopStage {
     /// The turn's id is not known, or it is not active yet.
     Waiting,
-    /// `turn/interrupt` is out.
+    /// `turn/interrupt` was sent.
     Asked,
-    /// And again, for whatever runs, its terminals included.
+    /// `turn/interrupt` was sent again without an id, and background terminals were ended.
     Forced,
     /// The host is being drained.
     Draining,
@@ -51,7 +51,7 @@ impl Stop {
 }
 
 impl StopCause {
-    /// What the caller is told; a person's own wish is no failure.
+    /// The failure for the caller; `None` if the stop was requested.
     pub(super) fn failure(&self) -> Option<Failure> {
         let message = match self {
             Self::User => return None,
@@ -64,9 +64,9 @@ impl StopCause {
         Some(Failure::new(FailureKind::Timeout, message))
     }
 
-    /// What the caller is told when Codex never said that the turn has stopped.
+    /// The failure for the caller when Codex did not confirm the stop.
     fn unconfirmed(&self) -> Failure {
-        let message = "codex did not confirm the interrupt; its host is ended unless others work on it";
+        let message = "codex did not confirm the interrupt; its host is ended unless other tasks run on it";
         self.failure().unwrap_or_else(|| Failure::new(FailureKind::Unresponsive, message))
     }
 }
@@ -82,13 +82,13 @@ impl Turn {
             return;
         }
         self.refuse_waiting_steers(effects);
-        self.stop = Some(Stop { cause, rung: Rung::Waiting, until: None });
+        self.stop = Some(Stop { cause, stage: StopStage::Waiting, until: None });
         self.await_activity_to_stop(now);
         self.interrupt_if_stopping(now, effects);
     }
 
-    /// A turn that was just accepted becomes active in a moment; only then it can be interrupted by its id. The
-    /// reply to a prompt is waited for, as its call has a limit; that to a compaction tells nothing.
+    /// An accepted turn becomes active in a moment, and can be interrupted by its id only then. The reply to a prompt
+    /// is awaited, since its call has a limit. The reply to a compaction has no turn id.
     pub(super) fn await_activity_to_stop(&mut self, now: Millis) {
         let is_about_to_run = match self.phase {
             _ if !self.is_attached() => false,
@@ -96,22 +96,24 @@ impl Turn {
             Phase::Starting => self.is_compaction,
             Phase::Looking { .. } | Phase::Active(_) | Phase::Ended => false,
         };
-        if let Some(stop) = self.stop.as_mut().filter(|stop| stop.rung == Rung::Waiting && is_about_to_run) {
+        if let Some(stop) =
+            self.stop.as_mut().filter(|stop| stop.stage == StopStage::Waiting && is_about_to_run)
+        {
             stop.until = Some(now + ACTIVE_LIMIT);
         }
     }
 
-    /// Nothing can be asked without a connection.
+    /// Pauses the stop while there is no connection.
     pub(super) fn pause_stop(&mut self) {
         if let Some(stop) = &mut self.stop {
             stop.until = None;
         }
     }
 
-    /// The connection is back, and what was asked on the old one may be lost: asked again from the beginning.
+    /// Starts the stop again on a new connection, since calls on the old one may be lost.
     pub(super) fn take_up_stop(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         if let Some(stop) = &mut self.stop {
-            (stop.rung, stop.until) = (Rung::Waiting, None);
+            (stop.stage, stop.until) = (StopStage::Waiting, None);
         }
         self.await_activity_to_stop(now);
         self.interrupt_if_stopping(now, effects);
@@ -119,45 +121,45 @@ impl Turn {
 
     pub(super) fn interrupt_if_stopping(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         if let (Some(stop), Phase::Active(turn_id)) = (&mut self.stop, &self.phase)
-            && stop.rung == Rung::Waiting
+            && stop.stage == StopStage::Waiting
             && self.detached_since.is_none()
         {
-            (stop.rung, stop.until) = (Rung::Asked, Some(now + CONFIRM_LIMIT));
+            (stop.stage, stop.until) = (StopStage::Asked, Some(now + CONFIRM_LIMIT));
             effects.push(Effect::Call(Outgoing::Interrupt { turn_id: turn_id.0.clone() }));
         }
     }
 
-    pub(super) fn climb_if_due(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+    pub(super) fn escalate_stop_if_due(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         let Some(stop) = self.stop.as_mut().filter(|stop| stop.until.is_some_and(|until| now >= until))
         else {
             return;
         };
         let anything_running = || Effect::Call(Outgoing::Interrupt { turn_id: String::new() });
-        match stop.rung {
-            Rung::Waiting => {
-                (stop.rung, stop.until) = (Rung::Asked, Some(now + CONFIRM_LIMIT));
+        match stop.stage {
+            StopStage::Waiting => {
+                (stop.stage, stop.until) = (StopStage::Asked, Some(now + CONFIRM_LIMIT));
                 effects.push(anything_running());
             }
-            Rung::Asked => {
-                (stop.rung, stop.until) = (Rung::Forced, Some(now + CONFIRM_LIMIT));
+            StopStage::Asked => {
+                (stop.stage, stop.until) = (StopStage::Forced, Some(now + CONFIRM_LIMIT));
                 effects.extend([anything_running(), Effect::Call(Outgoing::CleanTerminals)]);
             }
-            Rung::Forced => {
-                (stop.rung, stop.until) = (Rung::Draining, Some(now + DRAIN_LIMIT));
+            StopStage::Forced => {
+                (stop.stage, stop.until) = (StopStage::Draining, Some(now + DRAIN_LIMIT));
                 effects.push(Effect::DrainHost);
             }
-            Rung::Draining => {
+            StopStage::Draining => {
                 let failure = stop.cause.unconfirmed();
-                // Its end may be among what is held.
+                // The end of the turn may be among the held inputs.
                 self.let_go_of_held(now, effects);
                 self.end_unknown(failure, effects);
             }
         }
     }
 
-    /// The host is gone, and the turn with it: at our wish, if we were ending it.
+    /// The host has ended, and the turn with it. If we were ending the host, the turn counts as stopped.
     pub(super) fn end_with_host(&mut self, how: &str, effects: &mut Vec<Effect>) {
-        match self.stop.as_ref().filter(|stop| stop.rung == Rung::Draining) {
+        match self.stop.as_ref().filter(|stop| stop.stage == StopStage::Draining) {
             Some(stop) => self.end_unknown(stop.cause.unconfirmed(), effects),
             None => self.end_lost(how, effects),
         }

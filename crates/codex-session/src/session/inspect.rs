@@ -1,5 +1,5 @@
-//! Finding out what a request asks for, beside everything else: the rollout of the asking thread, and the links of the file
-//! system. The stream of Codex goes on meanwhile.
+//! Inspects a request in a task: reads the rollout of the asking thread and follows links in the file system. Messages
+//! of Codex are processed meanwhile.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use codex_wire::peer::Peer;
 use codex_wire::request::ServerRequest;
 
 use crate::decision::RequestKey;
-use crate::inspection::{Ground, Inspection, Source};
+use crate::inspection::{Inspection, Source, WritableDirs};
 use crate::settings::Sandbox;
 use crate::turn::Input;
 
 use super::actor::Actor;
 
-/// How long finding out may take. What is not known by then is treated as an escalation.
+/// How long an inspection may take. After that, the request is treated as an escalation.
 const LIMIT: Duration = Duration::from_secs(5);
-/// A call that is not in the rollout yet is looked for this often, and so long after the time before.
+/// How often a call is searched for in the rollout, and the pause between two tries.
 const LOOKS: u32 = 10;
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where the rollout of the asking thread is.
 enum Rollout {
-    /// Here; none if the thread has none.
+    /// The path; `None` if the thread has none.
     Known(Option<PathBuf>),
-    /// In the rollout of a sub-agent, whose thread Codex knows.
+    /// The thread of a sub-agent: Codex is asked for the path.
     Of(ThreadId, Peer),
 }
 
@@ -42,12 +42,12 @@ impl Actor {
         patch: Option<Box<FileChange>>,
     ) {
         let (rollout, reach) = (self.rollout_of(&request), self.reach.clone());
-        let ground =
-            Ground { cwd: self.config.cwd.clone(), writable_roots: self.config.writable_roots.clone() };
-        // Without a sandbox there is none to leave.
+        let dirs =
+            WritableDirs { cwd: self.config.cwd.clone(), writable_roots: self.config.writable_roots.clone() };
+        // Without a sandbox nothing is an escalation.
         let has_sandbox = self.config.sandbox != Sandbox::DangerFullAccess;
         let found = async move {
-            let found = find_out(request, patch, ground, (rollout, reach), has_sandbox);
+            let found = find_out(request, patch, dirs, (rollout, reach), has_sandbox);
             tokio::time::timeout(LIMIT, found).await.ok()
         };
         self.ask_beside(key.clone(), found, |found| {
@@ -69,13 +69,13 @@ impl Actor {
 async fn find_out(
     request: ServerRequest,
     patch: Option<Box<FileChange>>,
-    ground: Ground,
+    dirs: WritableDirs,
     (rollout, reach): (Rollout, Reach),
     has_sandbox: bool,
 ) -> Inspection {
     let is_of_files = matches!(request, ServerRequest::FileChange(_) | ServerRequest::LegacyPatch(_));
-    let look = move || Inspection::of_request(&request, patch.as_deref(), &ground);
-    // A patch is compared with the links on the disk.
+    let look = move || Inspection::of_request(&request, patch.as_deref(), &dirs);
+    // For a patch, links on the disk are followed.
     let source = if is_of_files { blocking(look).await } else { Some(look()) };
     match source {
         None => Inspection::unknown(),
@@ -96,7 +96,7 @@ async fn of_call(rollout: Rollout, reach: &Reach, call_id: &str) -> Escalation {
     let Some(path) = path else { return Escalation::Unknown };
     for _ in 0..LOOKS {
         match reach.escalation(&path, call_id).await {
-            // codex 0.166 had always written the call before it asked. On a busy disk it may be late.
+            // codex 0.166 writes the call before it asks, but on a busy disk the write may be late.
             Escalation::Unknown => tokio::time::sleep(LOOK_PAUSE).await,
             found => return found,
         }
@@ -104,7 +104,7 @@ async fn of_call(rollout: Rollout, reach: &Reach, call_id: &str) -> Escalation {
     Escalation::Unknown
 }
 
-/// Runs what waits for a disk; none if it failed.
+/// Runs blocking work; `None` if it panicked.
 async fn blocking<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(look).await.ok()
 }

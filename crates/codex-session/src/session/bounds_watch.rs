@@ -1,8 +1,8 @@
-//! Whether a thread stays within its bounds: its settings, and the user's own `config.toml` with its decisions about
-//! directories and its MCP servers.
+//! Watches whether a thread stays within its bounds: its settings, and the project entries and MCP servers of the
+//! user's own `config.toml`.
 //!
-//! Where a launcher runs the hosts, only the launcher can read that file. It is asked beside everything else. The end of a turn
-//! is held back until it has answered, for [`ANSWER_LIMIT`] at most: a launcher that says nothing stops no turn.
+//! If a launcher runs the hosts, only the launcher can read that file. It is asked in a future of its own. The end of a
+//! turn is held back until the launcher has answered, for [`ANSWER_LIMIT`] at most: a silent launcher stops no turn.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -18,27 +18,27 @@ use tokio::time::{Instant, timeout};
 
 use super::actor::Actor;
 use crate::link::Link;
-use crate::narration::SessionEvent;
+use crate::session_event::SessionEvent;
 use crate::settings::unknown_mcp_server;
 use crate::turn::Input;
 
-/// How long a launcher may take to say what is in the file.
+/// How long a launcher may take to read the file.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-/// While a turn works, a launcher is not asked more often.
+/// Shortest time between two questions to a launcher while a turn runs.
 const ASK_EVERY: Duration = Duration::from_secs(3);
 
-/// What a launcher says of the file; none if it said nothing in time.
+/// A launcher's answer with the content of the file; `None` without an answer in time.
 pub(super) type Look = Pin<Box<dyn Future<Output = Option<UserConfig>> + Send>>;
 
-/// The user's own file, from the opening of a thread on.
+/// The user's own `config.toml`, watched since the opening of a thread.
 pub(super) enum UsersFile {
-    /// We read it ourselves.
+    /// Read directly.
     Own { home: PathBuf, projects: ProjectWatch },
-    /// A launcher reads it for us.
-    Told(Told),
+    /// Read by a launcher.
+    ByLauncher(LauncherWatch),
 }
 
-pub(super) struct Told {
+pub(super) struct LauncherWatch {
     reach: Reach,
     home: PathBuf,
     projects: ProjectWatch,
@@ -48,15 +48,15 @@ pub(super) struct Told {
 }
 
 impl UsersFile {
-    /// From now on, when the file says `users`. None where the home of Codex is not known.
+    /// Starts watching, with the current content `users`. `None` if the CODEX_HOME is unknown.
     pub(super) fn begin(link: &Link, users: UserConfig, confinement: &Confinement) -> Option<Self> {
         let home = PathBuf::from(confinement.codex_home.as_ref()?);
         Some(match link.reach() {
-            // Codex writes a decision by itself when it takes a repository for trusted.
+            // Codex writes an entry by itself when it considers a repository trusted.
             Reach::Own => {
                 Self::Own { projects: ProjectWatch::begin(&home, Path::new(&confinement.cwd)), home }
             }
-            reach @ Reach::Launcher(_) => Self::Told(Told {
+            reach @ Reach::Launcher(_) => Self::ByLauncher(LauncherWatch {
                 projects: ProjectWatch::begin_with(users, &home),
                 reach,
                 home,
@@ -66,21 +66,21 @@ impl UsersFile {
         })
     }
 
-    /// Why a thread that was just opened should not be used: the file has got a decision about its directory.
+    /// A message if the file has a new entry about the thread's directory: then the thread must not be used.
     pub(super) async fn new_entry(&mut self, link: &Link) -> Result<Option<String>, codex_wire::host::Error> {
         match self {
             Self::Own { projects, .. } => Ok(projects.new_entry()),
-            Self::Told(told) => Ok(told.projects.new_entry_in(&link.user_config().await?)),
+            Self::ByLauncher(watch) => Ok(watch.projects.new_entry_in(&link.user_config().await?)),
         }
     }
 
-    /// Whether the user has set up an MCP server. One that a launcher has to be asked about counts as set up until then.
+    /// Whether the user has configured an MCP server. While a launcher is asked, the server counts as configured.
     fn has_mcp_server(&mut self, name: &str) -> bool {
         match self {
             Self::Own { home, .. } => UserConfig::read(home).mcp_servers.contains(name),
-            Self::Told(told) => {
-                if !told.projects.before().mcp_servers.contains(name) {
-                    told.suspects.push(name.to_owned());
+            Self::ByLauncher(watch) => {
+                if !watch.projects.before().mcp_servers.contains(name) {
+                    watch.suspects.push(name.to_owned());
                 }
                 true
             }
@@ -88,17 +88,17 @@ impl UsersFile {
     }
 }
 
-impl Told {
+impl LauncherWatch {
     fn ask(&mut self) -> Look {
         self.asked_at = Instant::now();
         let (reach, home) = (self.reach.clone(), self.home.clone());
         Box::pin(async move {
-            let told = timeout(ANSWER_LIMIT, reach.home(&home)).await;
-            told.ok()?.ok().map(|home| home.config)
+            let watch = timeout(ANSWER_LIMIT, reach.home(&home)).await;
+            watch.ok()?.ok().map(|home| home.config)
         })
     }
 
-    /// A decision that has appeared, told once.
+    /// A message about a new entry, returned once.
     fn new_entry(&mut self, now: UserConfig) -> Option<String> {
         let entry = self.projects.new_entry_in(&now)?;
         self.projects = ProjectWatch::begin_with(now, &self.home);
@@ -107,14 +107,14 @@ impl Told {
 }
 
 impl Actor {
-    fn told(&mut self) -> Option<&mut Told> {
+    fn launcher_watch(&mut self) -> Option<&mut LauncherWatch> {
         match self.opened.as_mut()?.users.as_mut()? {
-            UsersFile::Told(told) => Some(told),
+            UsersFile::ByLauncher(watch) => Some(watch),
             UsersFile::Own { .. } => None,
         }
     }
 
-    /// Looks whether the thread has left its bounds.
+    /// Checks whether the thread has left its bounds.
     pub(super) async fn watch_bounds(&mut self, thread_id: Option<&ThreadId>, event: &Event) {
         let Some(opened) = &mut self.opened else { return };
         let is_ours = thread_id.is_none_or(|thread_id| *thread_id == opened.thread_id);
@@ -130,7 +130,7 @@ impl Actor {
             Event::ItemStarted(_) | Event::ItemCompleted(_) | Event::TurnCompleted(_) => {
                 match &mut opened.users {
                     Some(UsersFile::Own { projects, .. }) => projects.new_entry(),
-                    Some(UsersFile::Told(_)) | None => None,
+                    Some(UsersFile::ByLauncher(_)) | None => None,
                 }
             }
             _ => None,
@@ -141,25 +141,25 @@ impl Actor {
         self.look_again();
     }
 
-    /// Has the launcher asked, if there is something to ask and it was not asked just now.
+    /// Asks the launcher, if needed and not asked just before.
     fn look_again(&mut self) {
         if self.look.is_none()
-            && let Some(told) = self.told()
-            && (!told.suspects.is_empty() || told.asked_at.elapsed() >= ASK_EVERY)
+            && let Some(watch) = self.launcher_watch()
+            && (!watch.suspects.is_empty() || watch.asked_at.elapsed() >= ASK_EVERY)
         {
-            self.look = Some(told.ask());
+            self.look = Some(watch.ask());
         }
     }
 
-    /// Takes the end of the turn, to be held back until the launcher was asked once more. Gives back everything else.
+    /// Takes the end of the turn, which is held back until the launcher was asked once more. Returns all other inputs.
     pub(super) fn hold_end(&mut self, input: Input) -> Option<Input> {
         let Input::Event { thread_id, event: Event::TurnCompleted(_), .. } = &input else {
             return Some(input);
         };
         let is_ours = thread_id.is_none() || *thread_id == self.thread_id;
-        match self.told().filter(|_| is_ours) {
-            Some(told) => {
-                self.look = Some(told.ask());
+        match self.launcher_watch().filter(|_| is_ours) {
+            Some(watch) => {
+                self.look = Some(watch.ask());
                 self.held_end = Some(input);
                 None
             }
@@ -169,12 +169,12 @@ impl Actor {
 
     pub(super) async fn on_looked(&mut self, now: Option<UserConfig>) {
         self.look = None;
-        if let Some(told) = self.told() {
-            let suspects = std::mem::take(&mut told.suspects);
+        if let Some(watch) = self.launcher_watch() {
+            let suspects = std::mem::take(&mut watch.suspects);
             let has = |name: &str| now.as_ref().is_some_and(|now| now.mcp_servers.contains(name));
             let unknown = suspects.iter().find(|name| !has(name));
             let breach = unknown.map(|name| unknown_mcp_server(name));
-            let breach = breach.or_else(|| now.clone().and_then(|now| told.new_entry(now)));
+            let breach = breach.or_else(|| now.clone().and_then(|now| watch.new_entry(now)));
             if let Some(message) = breach {
                 self.on_breach(message).await;
             }
@@ -182,15 +182,15 @@ impl Actor {
         self.let_end().await;
     }
 
-    /// Goes on with the end of the turn, if it is held back.
+    /// Releases the end of the turn, if it is held back.
     pub(super) async fn let_end(&mut self) {
         if let Some(end) = self.held_end.take() {
             self.step(end).await;
         }
     }
 
-    /// Stops the turn. Without a turn the connection is left: the next turn opens the thread again, with everything that keeps
-    /// it within bounds.
+    /// Stops the turn. Without a turn the connection is closed: the next turn opens the thread again, with all its
+    /// bounds.
     async fn on_breach(&mut self, message: String) {
         if self.running.is_some() {
             self.step(Input::Breach(message)).await;

@@ -1,7 +1,7 @@
-//! What a session tells whoever listens: events of a turn, made readable and redacted.
+//! The events of a session for its listeners, readable and redacted.
 //!
-//! Text that is being written passes through a redactor of its own per item, so that a secret split over two pieces
-//! does not pass.
+//! Text that is being written passes through a streaming redactor per item, so that a secret that is split over two
+//! pieces is found.
 
 use std::collections::HashMap;
 
@@ -19,10 +19,10 @@ use crate::result::TurnOutcome;
 use crate::tool_display::{Display, Options, ToolDisplay};
 use crate::turn::{Closing, Millis, Notice};
 
-/// Bytes of one input to a running command that are told.
+/// Longer input to a running command is cut.
 const TYPED_BYTES: usize = 16 * 1024;
 
-/// Something that happened in a session. Redacted.
+/// An event of a session, redacted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum SessionEvent {
@@ -38,13 +38,13 @@ pub enum SessionEvent {
     },
     /// Something to show: a tool call, text, a message.
     Shown(Display),
-    /// Something that was said to Codex under a name of ours is a part of the turn.
+    /// A message that was sent with a client id is now part of the turn.
     Heard {
         /// The item, as Codex names it.
         item_id: Option<String>,
-        /// Our name for it.
+        /// The client id.
         client_id: String,
-        /// Its words.
+        /// The text of the message.
         text: String,
     },
     /// A piece of a command's output.
@@ -54,7 +54,7 @@ pub enum SessionEvent {
         /// The piece.
         text: String,
     },
-    /// Something was typed into a running command. Nobody was asked, if the command runs in the sandbox.
+    /// Text was typed into a running command. Codex does not ask for this if the command runs in the sandbox.
     Typed {
         /// The command's call, as in its start and its end.
         call_id: String,
@@ -62,24 +62,24 @@ pub enum SessionEvent {
         command: Option<String>,
         /// What was typed.
         text: String,
-        /// How many bytes are missing at the end of that; 0 if it is whole.
+        /// How many bytes are missing at the end of the text; 0 if it is whole.
         cut_bytes: usize,
     },
-    /// Someone is asked something.
+    /// A request waits for a decision.
     Asked {
-        /// Names the request.
+        /// The key of the request.
         key: RequestKey,
-        /// What is asked.
+        /// The request for a person.
         ask: Box<Ask>,
     },
-    /// A request needs no more asking.
+    /// A request is closed.
     RequestClosed {
         /// Which.
         key: RequestKey,
-        /// How it ended.
+        /// How it was closed.
         closing: Closing,
     },
-    /// Tokens were counted.
+    /// The token usage.
     Usage(TokenUsage),
     /// The diff of the turn so far.
     Diff {
@@ -88,10 +88,10 @@ pub enum SessionEvent {
     },
     /// Codex tries again after an error.
     Retrying {
-        /// Which error.
+        /// The error.
         message: String,
     },
-    /// Something to worry about.
+    /// A problem.
     Warning {
         /// What.
         message: String,
@@ -101,28 +101,28 @@ pub enum SessionEvent {
         /// How many.
         count: u64,
     },
-    /// A turn ended; the result has the rest.
+    /// A turn ended; details are in its result.
     TurnEnded {
         /// How.
         outcome: TurnOutcome,
     },
 }
 
-/// Tells one turn: its notices in, redacted events out.
-pub struct Narrator {
+/// Turns the notices of one turn into redacted events.
+pub struct EventWriter {
     redactor: Redactor,
     display: ToolDisplay,
     streams: HashMap<(String, DeltaKind), redact::Stream>,
 }
 
-impl Narrator {
-    /// A narrator for the turn that `turn_seed` names. Tools of `own_servers` are shown by their bare names.
+impl EventWriter {
+    /// A writer for the turn with this id. Tools of `own_servers` are shown without a prefix.
     pub fn new(turn_seed: &str, own_servers: Vec<String>, redactor: Redactor) -> Self {
         let options = Options { own_servers, redactor: redactor.clone(), ..Options::default() };
         Self { redactor, display: ToolDisplay::new(turn_seed, options), streams: HashMap::new() }
     }
 
-    /// Tells a notice.
+    /// Writes the events of a notice.
     pub fn tell(&mut self, notice: Notice, now: Millis, out: &mut Vec<SessionEvent>) {
         match notice {
             Notice::Warning(message) => out.push(SessionEvent::Warning { message: self.redacted(&message) }),
@@ -131,7 +131,7 @@ impl Narrator {
         }
     }
 
-    /// Tells the end: what is still open is closed.
+    /// Writes the end of the turn, and the ends of what is still open.
     pub fn tell_end(&mut self, outcome: TurnOutcome, now: Millis, out: &mut Vec<SessionEvent>) {
         let shown = self.display.close(now);
         self.show(shown, out);
@@ -178,14 +178,14 @@ impl Narrator {
         }
     }
 
-    /// What was typed into a running command; none if it was only looked at.
+    /// The event for text that was typed into a running command; `None` if the output was only read.
     fn typed(&self, item_id: &str, text: &str) -> Option<SessionEvent> {
         if text.is_empty() {
             return None;
         }
         let call_id = command_call_id(item_id);
         let command = self.display.announced(&call_id).map(|command| self.redacted(command));
-        // Redacted before it is cut: half a secret is still one.
+        // Redacted before it is cut: half a secret would not be recognised.
         let mut text = self.redacted(text);
         let whole = text.len();
         text.truncate(text.floor_char_boundary(TYPED_BYTES));
@@ -221,7 +221,7 @@ impl Narrator {
                 Display::Message { item_id, text: self.redacted(&text), phase }
             }
             Display::Thought { item_id, text } => Display::Thought { item_id, text: self.redacted(&text) },
-            // Pieces have passed their stream's redactor.
+            // Pieces are already redacted by their stream.
             piece @ (Display::Text { .. } | Display::Reasoning { .. }) => piece,
         }
     }
@@ -231,7 +231,7 @@ impl Narrator {
     }
 }
 
-/// The text parts of what was said to Codex.
+/// The text parts of a message to Codex.
 fn words_of(said: &UserMessage) -> String {
     let texts = said.content.iter().filter_map(|part| part["text"].as_str());
     texts.collect::<Vec<_>>().join("\n")

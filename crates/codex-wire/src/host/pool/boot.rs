@@ -1,4 +1,4 @@
-//! Hosts that are being started: one for all who wait for it, and outside of the pool's lock.
+//! Booting hosts: one boot for all callers that wait for it, outside of the pool's lock.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -12,22 +12,22 @@ use crate::host::placement::{HostFacts, Identity, Placement, place};
 use crate::host::{Error, Host, Launch, Reach, io_error};
 use crate::os::process;
 
-/// How a boot ended; nothing while it goes on.
+/// How a boot ended; `None` while it goes on.
 type Outcome = Option<Result<Host, Arc<Error>>>;
 
-/// A host that is being started.
+/// A booting host.
 #[derive(Debug)]
 pub(super) struct Booting {
-    /// Names it until it has an id.
+    /// Serves as its name until it has an id.
     dir: PathBuf,
     identity: Identity,
-    /// By what its processes are known, from the moment that it has a keeper.
+    /// How to recognise its processes, from the moment that it has a keeper.
     pub(super) origin: Option<Origin>,
     outcome: watch::Receiver<Outcome>,
 }
 
 impl Booting {
-    /// Whether it is being started there.
+    /// Whether it boots in this directory.
     pub(super) fn is_in(&self, dir: &Path) -> bool {
         self.dir == dir
     }
@@ -41,15 +41,15 @@ impl Booting {
     }
 }
 
-/// What is to be done for one more thread.
+/// The next step for a new thread.
 enum Step {
     Done(Placed),
     Join(watch::Receiver<Outcome>),
 }
 
 impl Pool {
-    /// A host for one more thread, started if need be. The directory in `wanted` is chosen here. Whoever stops waiting
-    /// leaves the boot to the others, and the host to the pool.
+    /// A host for one more thread, started if needed. The directory in `wanted` is chosen here. If the caller stops
+    /// waiting, the boot goes on and the host stays in the pool.
     pub async fn host_for(&self, wanted: &Launch) -> Result<Placed, Error> {
         let mut outcome = match self.decide(wanted)? {
             Step::Done(placed) => return Ok(placed),
@@ -64,7 +64,7 @@ impl Pool {
         }
     }
 
-    /// Has every boot that is under way, and every later one, given up. Comes back when nothing of them is left.
+    /// Cancels every current and later boot. Returns when nothing is left of them.
     pub async fn give_up_boots(&self) {
         self.shared.given_up.send_replace(true);
         let outcomes: Vec<_> = self.state().booting.iter().map(|booting| booting.outcome.clone()).collect();
@@ -76,9 +76,9 @@ impl Pool {
 
     fn decide(&self, wanted: &Launch) -> Result<Step, Error> {
         let mut state = self.state();
-        // A boot that was broken off without an outcome is none.
+        // Drop boots that ended without an outcome.
         state.booting.retain(|booting| booting.outcome.has_changed().is_ok());
-        // The dead ones stay listed until they are cleared away, and told, by `maintain`.
+        // Dead hosts stay listed until `maintain` cleans them up and reports them.
         let living = state.members.iter().filter(|member| member.serves()).map(Member::facts);
         let facts: Vec<HostFacts> = living.chain(state.booting.iter().map(Booting::facts)).collect();
         match place(&facts, &wanted.identity, &self.shared.limits) {
@@ -91,7 +91,7 @@ impl Pool {
         }
     }
 
-    /// Takes a place for a new host and starts it.
+    /// Lists a new host as booting and starts it.
     fn boot(&self, state: &mut State, launch: Launch) -> watch::Receiver<Outcome> {
         let (done, outcome) = watch::channel(None);
         state.booting.push(Booting {
@@ -101,17 +101,17 @@ impl Pool {
             outcome: outcome.clone(),
         });
         let given_up = self.shared.given_up.subscribe();
-        // A pool that nobody holds any more starts nothing more.
+        // A weak reference: a dropped pool starts nothing.
         let reach = self.shared.reach.clone();
         let boot = Boot { pool: Arc::downgrade(&self.shared), reach, launch, given_up, done };
         tokio::spawn(boot.run());
         outcome
     }
 
-    /// Short, since a socket's path has to fit in its address.
+    /// A new directory with a short name: the path of the socket in it must fit in an address.
     fn new_dir(&self) -> Result<PathBuf, Error> {
         let id =
-            process::random_id().map_err(io_error("cannot make an id for a host in", &self.shared.root))?;
+            process::random_id().map_err(io_error("cannot create an id for a host in", &self.shared.root))?;
         Ok(self.shared.root.join(id.get(..8).unwrap_or(&id)))
     }
 }
@@ -128,7 +128,7 @@ impl State {
     }
 }
 
-/// One start of a host, which nobody has to wait for.
+/// One start of a host. It goes on even if no caller waits for it.
 struct Boot {
     pool: Weak<Shared>,
     reach: Reach,

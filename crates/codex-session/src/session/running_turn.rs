@@ -1,4 +1,4 @@
-//! A turn that runs: the machine, whoever waits for its result, and what it has posted.
+//! The running turn: its machine, its caller, and its posted calls.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use codex_wire::peer::{CallError, read_reply};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use crate::narration::Narrator;
 use crate::result::TurnResult;
+use crate::session_event::EventWriter;
 use crate::turn::{Millis, Reply, SteerOutcome, Turn};
 
 pub(super) struct Running {
     pub(super) turn: Turn,
-    pub(super) narrator: Narrator,
-    /// The connection that it runs on, or ran on last: its server's last words explain an error.
+    pub(super) writer: EventWriter,
+    /// The current or last connection. The stderr of its server explains an error.
     pub(super) connection: Connection,
     pub(super) reply: oneshot::Sender<TurnResult>,
     pub(super) steers: HashMap<u64, oneshot::Sender<SteerOutcome>>,
-    /// Where the turn's work is shown, if somebody wants to see it.
+    /// Where the work time is published, if requested.
     pub(super) work_meter: Option<Arc<AtomicU64>>,
 }
 
@@ -33,19 +33,19 @@ impl Running {
     }
 }
 
-/// A call that was posted for the turn, to read its reply by.
+/// A posted call, which determines how its reply is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Posted {
     Start,
     Compact,
     Steer(u64),
     Turns,
-    /// Nobody waits for it.
+    /// The reply is ignored.
     Unwatched,
 }
 
 impl Posted {
-    /// The reply as the machine wants it.
+    /// The reply as an input of the machine.
     pub(super) fn read(self, result: Result<Box<RawValue>, CallError>) -> Option<Reply> {
         Some(match self {
             Self::Start => Reply::Start(

@@ -1,4 +1,4 @@
-//! Opening a thread: connect, start or resume, check that Codex took the settings.
+//! Opens a thread: connects, starts or resumes the thread, and checks that Codex applied the settings.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use codex_wire::{ThreadId, TurnId};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use super::watching::UsersFile;
+use super::bounds_watch::UsersFile;
 use crate::failure::{Failure, FailureKind, reads_as_network_withheld};
 use crate::link::{Dial, Error as DialError, Link};
 use crate::settings::SessionConfig;
 
-/// How codex 0.166 says that another process writes the thread.
+/// Part of the error of codex 0.166 when another process has the thread open.
 const BUSY: &str = "already has an active writer";
-/// How often a thread is asked for while Codex reads a new login, and the pause between two tries.
+/// How often the opening is tried while Codex reads a new login, and the pause between two tries.
 const OPENING_TRIES: u32 = 6;
 const OPENING_PAUSE: Duration = Duration::from_millis(300);
 
@@ -34,19 +34,19 @@ pub(super) struct Opened {
     pub(super) inbox: Inbox,
     pub(super) inbox_sender: InboxSender,
     pub(super) thread_id: ThreadId,
-    /// Where its rollout is; none for a thread that has none.
+    /// The path of its rollout; `None` if it has none.
     pub(super) rollout: Option<PathBuf>,
-    /// A turn that runs there already.
+    /// A turn that already runs on it.
     pub(super) running_turn: Option<TurnId>,
-    /// What that turn has begun.
+    /// The running items of that turn.
     pub(super) under_way: Option<UnderWay>,
-    /// The bounds within which it was opened.
+    /// The bounds with which it was opened.
     pub(super) confinement: Confinement,
-    /// The user's own file; none where the home is not known.
+    /// The user's `config.toml`; `None` if the home is unknown.
     pub(super) users: Option<UsersFile>,
 }
 
-/// Items that had begun and not ended when the thread was taken up: nothing else tells of them.
+/// Items that were running when the thread was resumed. No event reports their start.
 pub(super) struct UnderWay {
     pub(super) turn_id: TurnId,
     pub(super) items: Vec<Item>,
@@ -62,15 +62,15 @@ impl UnderWay {
 /// Which thread to open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A new one.
+    /// A new thread.
     New,
-    /// This one, to go on with.
+    /// This existing thread.
     Resume(ThreadId),
-    /// A branch of this one. It may be open elsewhere: only its file is read.
+    /// A fork of this thread, which may be open elsewhere: only its file is read.
     Fork(ThreadId),
 }
 
-/// Connects and opens a thread, unless it is no longer wanted: then nothing is left of it.
+/// Connects and opens a thread. If the session is closed meanwhile, the connection is closed again.
 pub(super) async fn open(
     config: Arc<SessionConfig>,
     dial: Arc<dyn Dial>,
@@ -109,9 +109,9 @@ pub(super) async fn open(
         }
         Err(mut failure) => {
             failure.stderr_tail = link.connection.stderr_tail(config.stderr_tail_lines).await;
-            // The session reports why it could not begin.
+            // The error of the opening is returned below.
             if let Err(error) = link.leave().await {
-                warn!(error, "the connection of a session that could not begin did not end");
+                warn!(error, "the connection of a thread that could not be opened did not end");
             }
             Err(failure)
         }
@@ -120,7 +120,7 @@ pub(super) async fn open(
     opened
 }
 
-/// A connection that nobody waits for any more does not stay open.
+/// Closes the connection if the caller stops waiting.
 struct CloseIfDropped(Option<Peer>);
 
 impl Drop for CloseIfDropped {
@@ -147,7 +147,7 @@ fn dial_failure(error: DialError) -> Failure {
     Failure { stderr_tail, ..Failure::new(kind, message) }
 }
 
-/// A thread that is open within its bounds.
+/// A thread that was opened within its bounds.
 type Within = (ThreadOpened, Confinement, Option<UsersFile>, Inbox, InboxSender);
 
 async fn open_on(config: &SessionConfig, link: &Link, source: &Source) -> Result<Within, Failure> {
@@ -184,16 +184,16 @@ async fn open_on(config: &SessionConfig, link: &Link, source: &Source) -> Result
     }
 }
 
-/// Whether the thread to resume is loaded there. Such a thread keeps the settings of its last opening, whatever is sent;
-/// and settings that are sent all the same cut off a turn that is just beginning (codex 0.166).
+/// Whether the thread to resume is loaded on the server. codex 0.166: a loaded thread keeps the settings of its last
+/// opening, and sending settings to it aborts a turn that is just beginning.
 async fn is_loaded(config: &SessionConfig, link: &Link, source: &Source) -> bool {
     let Source::Resume(thread_id) = source else { return false };
     let loaded = link.connection.peer.call(&ThreadLoadedList {}, config.call_limits.thread_start).await;
     loaded.is_ok_and(|page| page.data.contains(thread_id))
 }
 
-/// Has Codex open the thread. While a login changes, Codex refuses for a moment; a refused thread was not made, so it is
-/// asked again.
+/// Asks Codex to open the thread. Codex refuses this for a moment while a login changes. A refused thread was not
+/// created, so the call is repeated.
 async fn request_open(
     config: &SessionConfig,
     link: &Link,
@@ -212,7 +212,7 @@ async fn request_open(
     request_open_once(config, link, source, settings, sender).await
 }
 
-/// Has Codex open the thread, and checks that it is the right one.
+/// Asks Codex to open the thread, and checks the returned thread id.
 async fn request_open_once(
     config: &SessionConfig,
     link: &Link,
@@ -228,7 +228,7 @@ async fn request_open_once(
             ("thread/start", peer.open_thread(&start, config.call_limits.thread_start, sender.clone()).await)
         }
         Source::Resume(thread_id) => {
-            // Requests that waited are sent again, perhaps before the reply.
+            // Codex repeats open requests, perhaps before the reply.
             peer.route(thread_id.clone(), sender.clone());
             let resume = ThreadResume {
                 thread_id: thread_id.clone(),
@@ -261,8 +261,8 @@ async fn request_open_once(
     Ok(opened)
 }
 
-/// Unloads a thread, so that the next resume takes its settings. One that works outside its bounds is interrupted
-/// instead, and not used.
+/// Unloads a thread, so that the next resume applies the settings. A thread whose turn runs outside of its bounds is
+/// interrupted instead, and not used.
 async fn unload(
     config: &SessionConfig,
     peer: &Peer,
@@ -272,14 +272,14 @@ async fn unload(
     let (thread_id, limit) = (thread_id.clone(), config.call_limits.interrupt);
     if opened.is_active() {
         let interrupt = TurnInterrupt { thread_id: thread_id.clone(), turn_id: String::new() };
-        // Whatever comes of it, the thread is not used.
-        warn!(thread = %thread_id, "a thread works outside its bounds; its turn is interrupted");
+        // The thread is not used, even if the interrupt fails.
+        warn!(thread = %thread_id, "the turn of a thread runs outside of its bounds and is interrupted");
         if let Err(error) = peer.call(&interrupt, limit).await {
-            error!(thread = %thread_id, %error, "its turn could not be interrupted");
+            error!(thread = %thread_id, %error, "the turn of a thread outside of its bounds could not be interrupted");
         }
         let clean = CleanBackgroundTerminals { thread_id: thread_id.clone() };
         if let Err(error) = peer.call(&clean, limit).await {
-            error!(thread = %thread_id, %error, "its terminals could not be ended");
+            error!(thread = %thread_id, %error, "the background terminals of a thread outside of its bounds could not be ended");
         }
         return Err(());
     }
@@ -288,7 +288,7 @@ async fn unload(
     archived.and(restored).map(drop).map_err(drop)
 }
 
-/// The settings that hold are not those that were sent.
+/// The failure when the settings in effect differ from those that were sent.
 pub(super) fn breach(difference: &Difference) -> Failure {
     Failure::new(FailureKind::Breach, difference.to_string())
 }
@@ -297,7 +297,7 @@ fn no_thread_id() -> Failure {
     Failure::new(FailureKind::Protocol, "codex app-server startup failed: the reply has no thread id")
 }
 
-/// The words of the refusal, with the holder of the thread if another process has it.
+/// The failure of an opening. If another process has the thread open, that process is named.
 async fn open_failure(what: &str, error: &CallError, source: &Source) -> Failure {
     let failure = Failure::of_call(what, error);
     if failure.kind == FailureKind::Auth {
@@ -313,10 +313,10 @@ async fn open_failure(what: &str, error: &CallError, source: &Source) -> Failure
 }
 
 async fn thread_busy(message: String, thread_id: ThreadId) -> Failure {
-    // Looking through all processes takes a moment.
+    // Reading all processes blocks.
     let holder = tokio::task::spawn_blocking(move || holder_of(thread_id.as_str())).await.ok().flatten();
     let message = match &holder {
-        Some(Holder { pid, command }) => format!("{message}; process {pid} has it: {command}"),
+        Some(Holder { pid, command }) => format!("{message}; process {pid} has it open: {command}"),
         None => message,
     };
     Failure::new(FailureKind::ThreadBusy { holder_pid: holder.map(|holder| holder.pid) }, message)

@@ -1,7 +1,7 @@
-//! Threads that may be lost. All that touches a socket of the hosts' user happens on them.
+//! Expendable threads, for all work on sockets of the hosts' user.
 //!
-//! Whoever is at the other end can send descriptors of sockets that block for an hour when they are closed (`SO_LINGER`), and
-//! the kernel closes what nobody takes, in the thread that reads. On a thread of the daemon that would keep everybody waiting.
+//! The other end can send descriptors that block for an hour when they are closed (`SO_LINGER`). The kernel closes
+//! descriptors that are not taken, in the thread that reads. Such a thread may block; a thread of the daemon must not.
 
 use std::future::Future;
 use std::io;
@@ -16,9 +16,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// For calls to a launcher. When all of these block, nothing more is asked of it.
+/// For calls to a launcher. When all of these block, later calls time out.
 static CALLS: Threads = Threads { count: 8, name: "launcher-calls", runtime: OnceLock::new() };
-/// For the bytes to and from codex: these go on when calls block.
+/// For the bytes to and from codex, which go on while calls block.
 static RELAYS: Threads = Threads { count: 4, name: "codex-relays", runtime: OnceLock::new() };
 
 struct Threads {
@@ -32,12 +32,14 @@ impl Threads {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(self.count).thread_name(self.name).enable_all();
         let runtime = self.runtime.get_or_init(|| builder.build().ok()).as_ref();
-        runtime.map(|runtime| runtime.handle().clone()).ok_or_else(|| io::Error::other("no threads"))
+        runtime
+            .map(|runtime| runtime.handle().clone())
+            .ok_or_else(|| io::Error::other("its threads could not be started"))
     }
 }
 
-/// Does this on such a thread, for as long as somebody waits for it, and at most so long. What it gives comes with what is to be
-/// dropped there, which nobody waits for.
+/// Runs `work` on an expendable thread until it is done, the limit is reached or the caller stops waiting. The second
+/// part of its output is dropped on that thread, since closing it may block.
 pub(super) async fn run<T: Send + 'static, Rest: Send>(
     limit: Duration,
     work: impl Future<Output = (T, Rest)> + Send + 'static,
@@ -45,7 +47,7 @@ pub(super) async fn run<T: Send + 'static, Rest: Send>(
     let (tell, told) = oneshot::channel();
     let _work = Awaited(CALLS.handle()?.spawn(async move {
         let (done, rest) = work.await;
-        // Whoever waited has gone: then it is dropped here too.
+        // If the caller has stopped waiting, the output is dropped here too.
         drop(tell.send(done));
         drop(rest);
     }));
@@ -55,7 +57,7 @@ pub(super) async fn run<T: Send + 'static, Rest: Send>(
     }
 }
 
-/// Given up with whoever waits for it.
+/// Aborts its task when it is dropped.
 struct Awaited(JoinHandle<()>);
 
 impl Drop for Awaited {
@@ -64,7 +66,7 @@ impl Drop for Awaited {
     }
 }
 
-/// A stream of our own whose bytes go to and come from this one, which stays on such threads.
+/// A stream that is connected to `stream` by a relay. `stream` itself stays on the expendable threads.
 pub(super) fn relayed(stream: UnixStream) -> io::Result<StdUnixStream> {
     let (ours, theirs) = StdUnixStream::pair()?;
     ours.set_nonblocking(true)?;
@@ -73,9 +75,9 @@ pub(super) fn relayed(stream: UnixStream) -> io::Result<StdUnixStream> {
     let _entered = relays.enter();
     let (mut theirs, mut stream) = (UnixStream::from_std(theirs)?, UnixStream::from_std(stream.into_std()?)?);
     relays.spawn(async move {
-        // Whichever end breaks, the other one is closed with it.
+        // When one end breaks, the other is closed with it.
         if let Err(error) = copy_bidirectional(&mut theirs, &mut stream).await {
-            tracing::debug!(%error, "a connection to a host broke");
+            tracing::debug!(%error, "the relay of a connection to a host broke");
         }
     });
     Ok(ours)

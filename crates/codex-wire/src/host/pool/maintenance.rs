@@ -1,4 +1,4 @@
-//! Looking after the hosts: those that died, that should go, and that have lost their keeper.
+//! Maintenance of the hosts: cleans up dead ones, retires old ones, and ends those that have lost their keeper.
 
 use std::fs;
 use std::io;
@@ -21,55 +21,54 @@ use crate::host::stop::{sweep_at_once, sweep_unfinished};
 use crate::host::{Error, Host, Reach, Stop, in_thread, io_error};
 use crate::os::process::Process;
 
-/// A quiet host has no turn to finish.
+/// Grace period for a host without a running turn.
 const QUIET_GRACE: Duration = Duration::from_secs(2);
-/// How often a keeper is looked at where the kernel cannot tell of its end.
+/// How often a keeper is checked if the kernel cannot report its end.
 const LOOK_AT_KEEPER_EVERY: Duration = Duration::from_secs(1);
-/// What is written about a host that was ended because its keeper had gone.
-const KEEPER_GONE: &str = "its keeper was killed, and it was ended for that";
+/// Recorded for a host that was ended because its keeper was killed.
+const KEEPER_GONE: &str = "its keeper was killed, so the host was ended";
 
-/// What lives under a root, and what does not.
-pub(super) struct TakenOver {
+/// The living and the lost hosts under a root.
+pub(super) struct Inventory {
     pub(super) hosts: Vec<Host>,
     pub(super) lost: Vec<Lost>,
     pub(super) changes: Vec<Change>,
 }
 
-/// What a launcher has found. It keeps no memory of hosts that have lost their keeper: nobody has to tell their processes
-/// from ours.
-impl From<Findings> for TakenOver {
-    fn from(found: Findings) -> TakenOver {
+/// A launcher reports no lost hosts: their processes run as another user, so they cannot be mistaken for ours.
+impl From<Findings> for Inventory {
+    fn from(found: Findings) -> Inventory {
         let died =
             found.died.into_iter().map(|(record, exit)| Change::Died { record: Arc::new(record), exit });
         let changes = died.chain(found.failed.into_iter().map(Change::Failed)).collect();
-        TakenOver { hosts: found.hosts, lost: Vec::new(), changes }
+        Inventory { hosts: found.hosts, lost: Vec::new(), changes }
     }
 }
 
-/// For a launcher: what lives under a root, after the rest has been cleared away.
+/// For a launcher: the living hosts under a root, after the dead ones were cleaned up.
 pub(crate) fn take_over(root: &Path) -> (Vec<Host>, Vec<Change>) {
-    let mut taken = taken_over(root);
+    let mut taken = inventory(root);
     let failed = taken.lost.iter().filter_map(|lost| remove(&lost.dir).err());
     taken.changes.extend(failed.map(Change::Failed));
     (taken.hosts, taken.changes)
 }
 
-/// For a launcher: ends all that is known to be left of a host, and removes its directory.
+/// For a launcher: ends the known remaining processes of a host, and removes its directory.
 pub(crate) fn clear_away(host: &Host) -> Vec<Change> {
     let (mut changes, lost) = end(host);
     changes.extend(lost.and_then(|lost| remove(&lost.dir).err()).map(Change::Failed));
     changes
 }
 
-/// Looks at everything under a root. Hosts without a keeper are ended: while nobody looked, anything may have been left.
-pub(super) fn taken_over(root: &Path) -> TakenOver {
-    let mut taken = TakenOver { hosts: Vec::new(), lost: Vec::new(), changes: Vec::new() };
+/// Finds all hosts under a root. Hosts without a keeper are ended, since their orphans are not tracked.
+pub(super) fn inventory(root: &Path) -> Inventory {
+    let mut taken = Inventory { hosts: Vec::new(), lost: Vec::new(), changes: Vec::new() };
     let mut ended = Vec::new();
     for (dir, found) in find_all(root) {
         match found {
             Ok(Found::Alive(host)) => taken.hosts.push(host),
             Ok(Found::KeeperGone(host)) => ended.push(host),
-            Ok(Found::Dead { record, .. }) => ended.push(Host::of_ours(&dir, record)),
+            Ok(Found::Dead { record, .. }) => ended.push(Host::local(&dir, record)),
             Ok(Found::Unfinished { id }) => {
                 let failed = sweep_unfinished(&id).and_then(|()| remove(&dir)).err();
                 taken.changes.extend(failed.map(Change::Failed));
@@ -83,7 +82,7 @@ pub(super) fn taken_over(root: &Path) -> TakenOver {
         taken.changes.extend(changes);
         match lost {
             Some(lost) if lost.origin.may_have_left_anyone(&kept) => taken.lost.push(lost),
-            // Nothing more can be done about a directory that cannot be removed; the next pool tries again.
+            // If the directory cannot be removed, the next pool tries again.
             Some(lost) => taken.changes.extend(remove(&lost.dir).err().map(Change::Failed)),
             None => {}
         }
@@ -95,11 +94,11 @@ fn origin_of(host: &Host) -> Origin {
     Origin::of(host.record(), host.dir().to_owned())
 }
 
-/// Ends all that is known to be left of a host that died or has lost its keeper. If more may be left its directory stays,
-/// and with it the memory of it, also for the next pool.
+/// Ends the known remaining processes of a host that died or has lost its keeper. If unknown processes may be left, its
+/// directory stays, so that the next pool knows of them too.
 fn end(host: &Host) -> (Vec<Change>, Option<Lost>) {
     let origin = origin_of(host);
-    let is_lost = is_this_boot(host.record()) && origin.is_unkept();
+    let is_lost = is_this_boot(host.record()) && origin.may_have_leftovers();
     if is_lost && host.is_alive() {
         note_why(host);
     }
@@ -114,7 +113,7 @@ fn end(host: &Host) -> (Vec<Change>, Option<Lost>) {
     (changes, None)
 }
 
-/// For those whose turns end with it. Its keeper, which would have written how it ended, has gone.
+/// Records why the host was ended, for the errors of its turns. Its keeper can no longer do so.
 fn note_why(host: &Host) {
     let why = Exit {
         error: Some(KEEPER_GONE.to_owned()),
@@ -122,9 +121,8 @@ fn note_why(host: &Host) {
         cleared: Some(false),
         ..Exit::default()
     };
-    // Without it they are told less.
     if let Err(error) = write_json(&Files(host.dir()).exit(), &why) {
-        warn!(host = host.id(), %error, "why it was ended could not be written down");
+        warn!(host = host.id(), %error, "the reason for ending this host could not be recorded");
     }
 }
 
@@ -133,14 +131,14 @@ fn remove(dir: &Path) -> Result<(), Error> {
 }
 
 impl Pool {
-    /// Looks after the hosts; to be called now and then. Dead ones are cleared away, those that should go take no new
-    /// threads, and of these the ones without a turn are ended.
+    /// Maintains the hosts; to be called at intervals. Dead hosts are cleaned up. Hosts over a limit take no new
+    /// threads, and are ended when they have no turn left.
     pub async fn maintain(&self, wanted_version: &str) -> Vec<Change> {
         let wanted_version = match &self.shared.reach {
             Reach::Own => wanted_version.to_owned(),
             Reach::Launcher(launcher) => match self.look_again(launcher).await {
                 Ok(version) => version,
-                // Without it, every host would look as if it answered nobody.
+                // Without the launcher, every host would seem to accept no connections.
                 Err(error) => return vec![Change::Failed(error)],
             },
         };
@@ -155,7 +153,8 @@ impl Pool {
         std::mem::take(&mut self.state().changes)
     }
 
-    /// Takes in hosts of a launcher that was killed before it could tell of them. Says which codex the launcher starts now.
+    /// Takes in hosts of a launcher that was killed before it could report them. Returns the version of codex that the
+    /// launcher starts now.
     async fn look_again(&self, launcher: &Client) -> Result<String, Error> {
         let version = launcher.about().await?.version;
         for host in launcher.list(&self.shared.root).await?.hosts {
@@ -171,7 +170,7 @@ impl Pool {
         Ok(version)
     }
 
-    /// Retires a host that should go, and ends it when nothing runs on it any more.
+    /// Retires a host that is over a limit, and ends it when no turn runs on it.
     async fn look_at(&self, host: &Host, wanted_version: &str) {
         let mut is_retiring = false;
         self.change(host.id(), |member| is_retiring = member.retiring);
@@ -187,7 +186,7 @@ impl Pool {
         }
         let ended = host.stop(Stop::Drain { grace: QUIET_GRACE }).await;
         let change = match ended {
-            Ok(()) if !is_unkept(host).await => match remove_ended(host).await {
+            Ok(()) if !may_have_leftovers(host).await => match remove_ended(host).await {
                 Ok(()) => Change::Retired { id: host.id().to_owned() },
                 Err(error) => Change::Failed(error),
             },
@@ -202,7 +201,7 @@ impl Pool {
         self.drop_member(host, [change], None);
     }
 
-    /// Clears away a host that died or has lost its keeper, or waits until somebody else has.
+    /// Cleans up a host that died or has lost its keeper. If that is under way already, waits for it.
     async fn clear(&self, host: &Host) {
         if self.claim(host, |_| true) {
             return self.end_claimed(host).await;
@@ -215,7 +214,7 @@ impl Pool {
         }
     }
 
-    /// The right to end a host, for one at a time.
+    /// Claims the right to end a host. Only one task has it.
     fn claim(&self, host: &Host, may: impl FnOnce(&super::Member) -> bool) -> bool {
         let mut claimed = false;
         self.change(host.id(), |member| {
@@ -228,8 +227,8 @@ impl Pool {
     async fn end_claimed(&self, host: &Host) {
         if let Reach::Launcher(launcher) = host.reach() {
             let changes = match launcher.clear(host).await {
-                Ok(found) => TakenOver::from(found).changes,
-                // Somebody else has, or it will be cleared away by the next pool.
+                Ok(found) => Inventory::from(found).changes,
+                // If it is still there, the next pool cleans it up.
                 Err(error) => {
                     vec![Change::Died { record: Arc::clone(&host.record), exit: None }, Change::Failed(error)]
                 }
@@ -254,7 +253,7 @@ impl Pool {
         self.shared.ends.send_modify(|ends| *ends += 1);
     }
 
-    /// Forgets the lost hosts of which nothing can be left any more.
+    /// Forgets the lost hosts that have no processes left.
     async fn forget_lost(&self) {
         let (lost, kept): (Vec<Origin>, Vec<Origin>) = {
             let state = self.state();
@@ -268,7 +267,7 @@ impl Pool {
             move || Ok(lost.into_iter().filter(|lost| !lost.may_have_left_anyone(&kept)).collect::<Vec<_>>());
         let gone =
             in_thread("cannot look for", &self.shared.root, gone_for_good).await.unwrap_or_else(|error| {
-                warn!(%error, "whether anything is left of lost hosts is not known");
+                warn!(%error, "the processes of lost hosts could not be looked for; tried again later");
                 Vec::new()
             });
         let mut state = self.state();
@@ -282,24 +281,24 @@ impl Pool {
         state.note(failed);
     }
 
-    /// Ends a host as soon as it has lost its keeper.
+    /// Watches a keeper, and ends its host if the keeper is killed.
     pub(super) fn watch_keeper(&self, host: Host) {
         let pool = Arc::downgrade(&self.shared);
         tokio::spawn(async move {
             until_ended(host.record().keeper, &pool).await;
             let Some(shared) = pool.upgrade() else { return };
-            // One that ended as it should is cleared away by `maintain`: others still read how it ended.
-            if is_unkept(&host).await {
+            // A host that ended normally is cleaned up by `maintain`: sessions still read how it ended.
+            if may_have_leftovers(&host).await {
                 Pool { shared }.clear(&host).await;
             }
         });
     }
 }
 
-/// Whether a host's keeper has gone and had not cleared up.
-async fn is_unkept(host: &Host) -> bool {
+/// Whether the keeper was killed before it had ended all processes of the host.
+async fn may_have_leftovers(host: &Host) -> bool {
     match host.reach() {
-        Reach::Own => origin_of(host).is_unkept(),
+        Reach::Own => origin_of(host).may_have_leftovers(),
         Reach::Launcher(_) => {
             !host.record().keeper.keeps_its_children()
                 && !host.exit().await.is_some_and(|exit| exit.is_clean())
@@ -307,7 +306,7 @@ async fn is_unkept(host: &Host) -> bool {
     }
 }
 
-/// Removes the directory of a host that has ended as it should.
+/// Removes the directory of a host that ended normally.
 async fn remove_ended(host: &Host) -> Result<(), Error> {
     match host.reach() {
         Reach::Own => remove(host.dir()),
@@ -319,12 +318,12 @@ fn lost(host: &Host) -> Lost {
     Lost { dir: host.dir().to_owned(), origin: origin_of(host) }
 }
 
-/// Comes back when a process has ended, or the pool is gone.
+/// Returns when the process has ended or the pool was dropped.
 async fn until_ended(process: Process, pool: &Weak<Shared>) {
     if let Ok(handle) = process.handle().and_then(readable) {
         drop(handle.readable().await);
     }
-    // It has gone; or the kernel has no handles (before 5.3), or we have too many open.
+    // Without a handle (a kernel before 5.3, or too many open files) the process is polled.
     while process.is_alive() && pool.strong_count() > 0 {
         tokio::time::sleep(LOOK_AT_KEEPER_EVERY).await;
     }

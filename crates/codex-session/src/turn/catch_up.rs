@@ -1,4 +1,4 @@
-//! Looking before repeating: was the prompt taken, how did the turn go on while we were away.
+//! Catching up after a gap: was the prompt accepted, and how did the turn go on without a connection.
 
 use codex_wire::answer::METHOD_NOT_FOUND;
 use codex_wire::event::Event;
@@ -10,28 +10,28 @@ use super::events::Stage;
 use super::{Effect, Input, Millis, Notice, Outgoing, Phase, Turn, warn};
 use crate::failure::Failure;
 
-/// On a living host a prompt may still be on its way: up to 60 ms were seen.
+/// On a living host a prompt may still be in flight: up to 60 ms were seen.
 const SECOND_LOOK_AFTER: Millis = 1_000;
-/// How long after a read-back that did not work the next is tried, should the turn stay silent.
+/// Pause after a failed read-back, if the turn stays silent.
 const READ_BACK_RETRY: Millis = 10_000;
-/// Events that are held at most. What goes beyond is read back.
+/// Most events that are held. Further ones are read back.
 const HELD_EVENTS: usize = 1_024;
 
-/// How long a turn that was taken up may be unheard of before its thread is resumed anew; doubled from try to try.
+/// How long a resumed turn may give no events before its thread is resumed again. It doubles with every try.
 const UNHEARD: Millis = 5_000;
 const UNHEARD_AT_MOST: Millis = 60_000;
 
-/// A turn that was taken up and is not heard of. A thread that is resumed just as a turn of it begins may bring none
-/// of the turn's events and requests to that connection (codex 0.166); resumed anew, it does.
+/// A resumed turn that gives no events. codex 0.166: a thread that is resumed just when its turn begins may send none
+/// of the turn's events and requests to that connection. After another resume it does.
 #[derive(Debug, Default)]
 pub(super) struct Unheard {
-    /// When it has been silent for too long.
+    /// When the silence is too long.
     pub(super) until: Option<Millis>,
     waited: Millis,
 }
 
-/// What came while it could not be taken: before our turn's id was known, or while the turn is being read back.
-/// It is taken afterwards, in order.
+/// Inputs that cannot be processed yet: the turn's id is unknown, or the turn is being read back. They are processed
+/// afterwards, in order.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     inputs: Vec<Input>,
@@ -39,12 +39,12 @@ pub(super) struct Held {
 }
 
 impl Turn {
-    /// Whether what comes has to wait for what is being looked up.
+    /// Whether inputs must wait for a lookup.
     pub(super) fn is_looking(&self) -> bool {
         self.reading_back || matches!(self.phase, Phase::Looking { .. })
     }
 
-    /// Events have a bound; requests have none, since each must be answered.
+    /// Holds an input. Events are bounded; requests are not, since each must be answered.
     pub(super) fn hold(&mut self, input: Input, now: Millis) {
         self.clock.active(now);
         if matches!(input, Input::Event { .. }) && self.held.inputs.len() >= HELD_EVENTS {
@@ -54,7 +54,7 @@ impl Turn {
         }
     }
 
-    /// Takes what was held; what is still nobody's is held again.
+    /// Processes the held inputs. Those that cannot be assigned yet are held again.
     pub(super) fn take_held(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         let Held { inputs, overflowed } = std::mem::take(&mut self.held);
         self.held.overflowed = overflowed;
@@ -63,7 +63,7 @@ impl Turn {
         }
     }
 
-    /// Nothing has to wait for a look any more.
+    /// Processes the held inputs when the lookup is done.
     pub(super) fn release_held(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         self.take_held(now, effects);
         if self.held.overflowed && self.turn_id().is_some() {
@@ -74,8 +74,8 @@ impl Turn {
         self.send_waiting_steers(effects);
     }
 
-    /// The connection is lost. What it brought counts as far as it can be told whose it is; the rest will be read
-    /// back, and a host that lives asks its requests again.
+    /// The connection is lost. Held inputs count if they can be assigned to the turn. The rest will be read back, and a
+    /// living host repeats its requests.
     pub(super) fn let_go_of_held(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         if std::mem::take(&mut self.reading_back) {
             self.held.inputs.retain(|input| matches!(input, Input::Event { .. }));
@@ -84,7 +84,7 @@ impl Turn {
         self.held = Held::default();
     }
 
-    /// The turn is over: who still asks is refused.
+    /// The turn has ended: held requests are refused.
     pub(super) fn refuse_held(&mut self, effects: &mut Vec<Effect>) {
         for input in std::mem::take(&mut self.held).inputs {
             self.refuse_after_end(input, effects);
@@ -113,7 +113,7 @@ impl Turn {
         self.call(Outgoing::ListTurns, effects);
     }
 
-    /// Some servers leave a marker instead of a `turn/completed`. The turn itself tells whether it ended.
+    /// Some servers write a marker instead of a `turn/completed`. The history tells whether the turn ended.
     pub(super) fn read_back_if_due(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         if self.read_back_at.is_some_and(|due| now >= due) {
             self.read_back(effects);
@@ -127,7 +127,7 @@ impl Turn {
         effects: &mut Vec<Effect>,
     ) {
         match result {
-            // The end of the connection is about to be told.
+            // The end of the connection is reported next.
             Err(CallError::Closed(_)) => {}
             result if matches!(self.phase, Phase::Looking { .. }) => match result {
                 Ok(turns) => self.on_looked(turns, now, effects),
@@ -151,7 +151,7 @@ impl Turn {
         };
         let client_id = start.client_user_message_id.as_deref();
         let found = turns.into_iter().find(|turn| carries_prompt(turn, client_id));
-        // A turn that is just beginning on a living host is listed as interrupted for a moment (codex 0.166).
+        // codex 0.166 lists a turn as interrupted for a moment when it begins.
         let is_settled = |turn: &WireTurn| *looks_left == 0 || turn.status != TurnStatus::Interrupted;
         if let Some(turn) = found.filter(is_settled) {
             self.projector.name_turn(turn.id.as_str());
@@ -164,7 +164,7 @@ impl Turn {
             return;
         }
         if self.stop.is_some() {
-            // It never ran, and now it need not.
+            // The prompt never ran, and must not run any more.
             return self.end_interrupted(effects);
         }
         let start = start.clone();
@@ -185,27 +185,27 @@ impl Turn {
         }
     }
 
-    /// Whether a turn may only just be beginning: a living host lists it as interrupted for a moment (codex 0.166). The
-    /// second look is believed.
+    /// Whether a listed end may be false: codex 0.166 lists a turn as interrupted for a moment when it begins. The
+    /// second read is believed.
     fn is_in_doubt(&self, turn: &WireTurn) -> bool {
         let has_begun = turn.items.iter().any(|item| !matches!(item, Item::UserMessage(_)));
         let is_explained = has_begun || self.stop.is_some() || self.ends_with_abort_marker();
         turn.status == TurnStatus::Interrupted && !is_explained && !self.doubted_end
     }
 
-    /// What was missed stays unknown, and the end may be among it: asked again unless the turn is heard of.
+    /// The read-back failed. The end may have been missed, so it is tried again unless an event comes.
     fn on_not_read_back(&mut self, why: &str, now: Millis, effects: &mut Vec<Effect>) {
-        warn(format!("could not read the turn back: {why}"), effects);
+        warn(format!("the turn could not be read from its thread, events may be missing: {why}"), effects);
         self.read_back_at = Some(now + READ_BACK_RETRY);
         self.release_held(now, effects);
     }
 
-    /// Takes the items that were missed, then what came meanwhile, then the end if there was one.
+    /// Processes the missed items, then the held inputs, then the end if there was one.
     fn take_read_back(&mut self, turn: &WireTurn, now: Millis, effects: &mut Vec<Effect>) {
         let is_over =
             matches!(turn.status, TurnStatus::Completed | TurnStatus::Interrupted | TurnStatus::Failed);
         if !is_over && matches!(self.phase, Phase::Accepted(_)) {
-            // Its beginning was missed, and nobody else may tell of it.
+            // The start event was missed.
             effects.push(Effect::Tell(Notice::Happened(Event::TurnStarted(turn.clone()))));
         }
         for (index, item) in turn.items.iter().enumerate() {
@@ -213,7 +213,7 @@ impl Turn {
             let is_whole = is_finished(item, &turn.status, is_last);
             self.take_item(item, if is_whole { Stage::Completed } else { Stage::Started }, now, effects);
         }
-        // The past is no reason to warn or to look again.
+        // Items of the past give no reason to warn or to read again.
         self.tool_result_at = None;
         self.read_back_at = None;
         if is_over {
@@ -238,7 +238,7 @@ impl Turn {
     }
 }
 
-/// A thread that never had a turn has no history to list: the prompt is not in it.
+/// Whether the error means that the thread has no history. Then the prompt is not in it.
 fn is_without_history(error: &CallError) -> bool {
     const SIGNS: [&str; 4] = ["no rollout", "not loaded", "not found", "not materialized"];
     matches!(error, CallError::Refused(refusal) if refusal.code != METHOD_NOT_FOUND
@@ -254,8 +254,8 @@ fn carries_prompt(turn: &WireTurn, client_id: Option<&str>) -> bool {
     })
 }
 
-/// Whether an item of a turn is complete: items with a status say so, the others are complete unless the turn
-/// still runs and they may be growing.
+/// Whether an item of a turn is complete. Items with a status tell. Others are complete, except the last one of a
+/// running turn.
 pub(super) fn is_finished(item: &Item, turn: &TurnStatus, is_last: bool) -> bool {
     let may_grow = matches!(item, Item::AgentMessage(_) | Item::Reasoning(_));
     !item.is_in_progress().unwrap_or(may_grow && is_last && *turn == TurnStatus::InProgress)

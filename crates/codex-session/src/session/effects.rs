@@ -1,4 +1,4 @@
-//! What the actor does for a turn: calls, answers, questions to people, connecting again.
+//! Performs the effects of a turn: calls, answers, questions to people, reconnects.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use futures_util::FutureExt;
 use tracing::{error, warn};
 
 use super::actor::Actor;
-use super::opening::{self, Source, list_turns};
-use super::running::Posted;
+use super::open::{self, Source, list_turns};
+use super::running_turn::Posted;
 use crate::ask::{Ask, Context};
 use crate::decision::{Decider, Decision, RequestKey};
 use crate::failure::FailureKind;
 use crate::inspection::Inspection;
 use crate::link::Link;
-use crate::narration::SessionEvent;
+use crate::session_event::SessionEvent;
 use crate::turn::{Decide, Effect, Input, Outgoing};
 
-/// Pauses between tries to reach a living host again.
+/// Pause between tries to reconnect to a living host.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
-/// Turns that are read back to find ours among them.
+/// How many of the newest turns are read to find ours.
 const READ_BACK_TURNS: u32 = 5;
 
 impl Actor {
@@ -49,7 +49,7 @@ impl Actor {
                 Effect::Steered { token, outcome } => {
                     let steer = self.running.as_mut().and_then(|running| running.steers.remove(&token));
                     if let Some(steer) = steer {
-                        // Whoever steered may not wait for it.
+                        // The caller may not wait for it.
                         steer.send(outcome.redacted(&self.config.redactor)).ok();
                     }
                 }
@@ -57,7 +57,7 @@ impl Actor {
                     let now = self.now();
                     let mut told = Vec::new();
                     if let Some(running) = &mut self.running {
-                        running.narrator.tell(notice, now, &mut told);
+                        running.writer.tell(notice, now, &mut told);
                     }
                     self.tell_all(told).await;
                 }
@@ -71,7 +71,7 @@ impl Actor {
 
     pub(super) async fn tell(&mut self, event: SessionEvent) {
         if let Some(journal) = &self.config.journal {
-            // Its reader may be gone; then nobody needs to know.
+            // The reader of the journal may be gone.
             journal.send(event.clone()).await.ok();
         }
         // Nobody may be listening.
@@ -124,7 +124,7 @@ impl Actor {
         };
         match result {
             Ok(()) => drop(self.posted.insert(token, posted)),
-            // The end of the connection is on its way through the inbox and tells the machine.
+            // The end of the connection comes through the inbox.
             Err(CallError::Closed(_)) => {}
             Err(error) => {
                 if let Some(reply) = posted.read(Err(error)) {
@@ -135,10 +135,10 @@ impl Actor {
     }
 
     async fn answer(&mut self, key: &RequestKey, answer: Answer) {
-        // Belt and braces: the machine never answers another epoch's question.
+        // A second check: the machine answers only requests of the current epoch.
         if let Some(opened) = self.opened.as_ref().filter(|opened| opened.link.connection.epoch == key.epoch)
         {
-            // A connection that has ended tells the machine by itself.
+            // The end of a connection is reported separately.
             if let Err(error) = opened.link.connection.peer.respond(&key.id, answer).await {
                 warn!(request = ?key.id, %error, "an answer did not reach Codex");
             }
@@ -195,8 +195,7 @@ impl Actor {
         });
     }
 
-    /// Asks beside everything else, until the request is closed. What comes back is an input of the turn; whoever panicked
-    /// said nothing.
+    /// Runs a question in a task until the request is closed. The result is an input of the turn; a panic gives none.
     pub(super) fn ask_beside<T>(
         &mut self,
         key: RequestKey,
@@ -210,25 +209,25 @@ impl Actor {
         self.asked.insert(key, task);
     }
 
-    /// Leaves the connection as if the host had closed it.
+    /// Closes the connection, with the same consequences as if the host had closed it.
     async fn hang_up(&mut self) {
         if self.opened.as_ref().is_some_and(|opened| opened.link.outlives_connection()) {
             Box::pin(self.on_closed(&Closed::ByServer)).await;
         }
     }
 
-    /// Tries to reach the host again; the machine says when it has taken too long.
+    /// Tries to reconnect to the host until the machine gives up.
     fn reconnect(&mut self) {
         let (Some(thread_id), Some(host)) = (self.thread_id.clone(), self.lost_host.take()) else { return };
         let (config, dial, closing) =
             (Arc::clone(&self.config), Arc::clone(&self.dial), self.closing.clone());
         self.reconnecting = Some(Box::pin(async move {
             while host.is_alive() {
-                // A host that is just dying is alive for another moment, and dialling then starts one in its place.
+                // A dying host still looks alive for a moment, and dialling would start a new host in its place.
                 if host.takes_connections().await {
                     let (config, dial) = (Arc::clone(&config), Arc::clone(&dial));
                     let source = Source::Resume(thread_id.clone());
-                    match opening::open(config, dial, source, closing.clone()).await {
+                    match open::open(config, dial, source, closing.clone()).await {
                         Ok(opened) => return Ok(opened),
                         Err(failure) if failure.kind == FailureKind::Startup => {}
                         Err(failure) => return Err(failure.message),
@@ -236,17 +235,17 @@ impl Actor {
                 }
                 tokio::time::sleep(RECONNECT_PAUSE).await;
             }
-            Err(host.exit().await.unwrap_or_else(|| "its host is gone".to_owned()))
+            Err(host.exit().await.unwrap_or_else(|| "the host has ended".to_owned()))
         }));
     }
 
     fn drain_host(&mut self) {
         let Some(opened) = &self.opened else { return };
-        let (connection, behind) = (opened.link.connection.clone(), opened.link.behind.clone());
+        let (connection, backend) = (opened.link.connection.clone(), opened.link.backend.clone());
         let thread_id = opened.thread_id.clone();
         self.farewells.spawn(async move {
-            let link = Link { connection, behind };
-            // When it cannot be ended the machine gives the turn up in a moment, and says so.
+            let link = Link { connection, backend };
+            // If the host cannot be ended, the machine gives the turn up and reports it.
             if let Err(error) = link.end_unless_shared(&thread_id).await {
                 error!(thread = %thread_id, error, "a host that does not stop its turn could not be ended");
             }

@@ -1,15 +1,15 @@
-//! The ends of a turn. Each goes through [`Turn::end`], once.
+//! The end of a turn. Every end goes through [`Turn::end`], once.
 
 use codex_wire::thread::{Turn as WireTurn, TurnStatus};
 
-use super::looking::is_finished;
-use super::stopping::StopCause;
+use super::catch_up::is_finished;
+use super::stop::StopCause;
 use super::{Effect, Outgoing, Phase, Turn, is_abort_marker};
 use crate::failure::{Failure, FailureKind};
 use crate::projection::Projector;
 use crate::result::{TurnOutcome, TurnResult};
 
-/// What an end says, before the turn's own facts are added.
+/// How a turn ended, before the facts of the turn are added.
 struct Ending {
     outcome: TurnOutcome,
     error: Option<Failure>,
@@ -17,7 +17,7 @@ struct Ending {
 }
 
 impl Turn {
-    /// Codex says that the turn is over.
+    /// Codex reports the end of the turn.
     pub(super) fn end_as_reported(&mut self, turn: &WireTurn, effects: &mut Vec<Effect>) {
         if self.has_ended() {
             return;
@@ -26,7 +26,7 @@ impl Turn {
             self.projector.complete(item);
         }
         match &turn.status {
-            // It came to its end before it could be stopped.
+            // The turn completed before it could be stopped.
             TurnStatus::Completed if let Some(breach) = self.breach() => self.end_failed(breach, effects),
             TurnStatus::Completed => self.end(Ending::completed(), effects),
             TurnStatus::Interrupted => self.end_interrupted(effects),
@@ -44,7 +44,7 @@ impl Turn {
         }
     }
 
-    /// Why the turn is being stopped, if its thread left its bounds.
+    /// The failure, if the turn is being stopped because its thread left its bounds.
     fn breach(&self) -> Option<Failure> {
         match &self.stop.as_ref()?.cause {
             cause @ StopCause::Breach(_) => cause.failure(),
@@ -80,13 +80,13 @@ impl Turn {
         );
     }
 
-    /// Nobody can say how the turn went, or whether it still goes.
+    /// The outcome is unknown, and the turn may still run.
     pub(super) fn end_unknown(&mut self, failure: Failure, effects: &mut Vec<Effect>) {
         let outcome = if self.stop.is_some() { TurnOutcome::Interrupted } else { TurnOutcome::Failed };
         self.end(Ending { outcome, error: Some(failure), outcome_unknown: true }, effects);
     }
 
-    /// The host is gone, and the turn with it.
+    /// The host has ended, and the turn with it.
     pub(super) fn end_lost(&mut self, how: &str, effects: &mut Vec<Effect>) {
         let failure = Failure::new(FailureKind::Lost, format!("codex app-server ended unexpectedly: {how}"));
         self.end(Ending { outcome: TurnOutcome::Lost, error: Some(failure), outcome_unknown: true }, effects);

@@ -1,4 +1,4 @@
-//! Steering: what is added to a running turn, each with one outcome.
+//! Steers: messages that are added to a running turn, each with one outcome.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::projection::Echo;
 /// Steers without an outcome.
 #[derive(Debug, Default)]
 pub(super) struct Steers {
-    /// For the turn to run, or the connection to come back.
+    /// Steers that wait for the turn to run, or for a connection.
     waiting: Vec<(u64, Vec<UserInput>, Option<String>)>,
     sent: BTreeSet<u64>,
 }
@@ -70,7 +70,7 @@ impl Turn {
         }
     }
 
-    /// No reply will come: whether Codex took them is not known.
+    /// No reply will come, so it is unknown whether Codex accepted them.
     pub(super) fn fail_sent_steers(&mut self, why: &str, effects: &mut Vec<Effect>) {
         for token in std::mem::take(&mut self.steers.sent) {
             effects.push(Effect::Steered { token, outcome: SteerOutcome::unknown(why) });

@@ -1,4 +1,4 @@
-//! Tests of `ending`.
+//! Tests of `end_processes`.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use super::*;
 use crate::os::process;
 
-const SHORT: Patience =
-    Patience { after_term: Duration::from_millis(50), after_kill: Duration::from_millis(200) };
-const LONG: Patience =
-    Patience { after_term: Duration::from_millis(200), after_kill: Duration::from_secs(20) };
+const SHORT: EndLimits =
+    EndLimits { after_term: Duration::from_millis(50), after_kill: Duration::from_millis(200) };
+const LONG: EndLimits =
+    EndLimits { after_term: Duration::from_millis(200), after_kill: Duration::from_secs(20) };
 
 #[test]
 fn those_that_cannot_be_ended_come_back() {
