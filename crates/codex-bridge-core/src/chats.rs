@@ -1,6 +1,6 @@
 //! The messages of channels: they come in, become turns through the desk, and are answered.
 //!
-//! What becomes of a message is [`machine`](crate::inbox::machine)'s to say. Here are the loop around it, the facts that it has to
+//! The inbox machine decides what becomes of a message. This module has the loop around the machine, the facts that it has to
 //! know, and the effects that it wants.
 
 mod channels;

@@ -10,7 +10,7 @@
 //! How a kind of channel is added: a file with its `Settings`, which implement [`Platform`], and a type that implements
 //! [`Channel`]; a line in [`KINDS`]. One that receives also gets a stand-in server in `testkit/src/platform/`.
 //!
-//! What the supervisor ([`serving`]) does with one that receives, in this order: [`Receiving::start`] once; then, side by
+//! What the supervisor ([`supervisor`]) does with one that receives, in this order: [`Receiving::start`] once; then, side by
 //! side, for ever: [`Receiving::receive`] from the cursor that is remembered, what it gives is made durable together with the
 //! new cursor, [`Receiving::received`]; [`Receiving::acknowledge`] for what is done with; [`Receiving::progress`] for what
 //! runs; [`Receiving::beside`]. Whatever fails with [`Trouble::Again`] is begun again after a pause that grows;
