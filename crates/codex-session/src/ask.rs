@@ -13,9 +13,8 @@ mod clean;
 mod draft;
 mod elicitation;
 mod field;
+mod label;
 mod permissions;
-
-use std::borrow::Cow;
 
 use codex_wire::escalation::Escalation;
 use codex_wire::item::FileChange;
@@ -27,6 +26,7 @@ use crate::inspection::Inspection;
 use crate::projection::call_id::{command_call_id, patch_call_id};
 use draft::Draft;
 pub use field::{Choice, FieldKind, ShownField};
+pub use label::Label;
 
 /// A request for a person. It is stored in this form and read by later versions: fields are added, never renamed or
 /// removed.
@@ -125,7 +125,8 @@ pub enum Kind {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Detail {
     /// What it is: `Command`, `Directory` …
-    pub label: Cow<'static, str>,
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub label: Label,
     /// The fact.
     pub text: String,
 }
@@ -347,8 +348,8 @@ impl Ask {
     }
 
     /// The text of the detail with this label.
-    pub fn detail(&self, label: &str) -> Option<&str> {
-        self.details.iter().find(|detail| detail.label == label).map(|detail| detail.text.as_str())
+    pub fn detail(&self, label: &Label) -> Option<&str> {
+        self.details.iter().find(|detail| detail.label == *label).map(|detail| detail.text.as_str())
     }
 
     /// Hides the secrets that had to be shown. If the result is unreadable, everything is removed.

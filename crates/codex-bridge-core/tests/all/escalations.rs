@@ -30,7 +30,7 @@ async fn asked_to_leave(bridge: &Bridge, id: &str) {
     let view = asked(bridge, id).await;
     let ask = &view.open_requests[0].ask;
     assert_eq!(ask.escalation, Some(Escalation::Asked), "{ask:#?}");
-    assert_eq!(ask.details[0].label, "Careful", "{ask:#?}");
+    assert_eq!(ask.details[0].label.as_str(), "Careful", "{ask:#?}");
     decide(bridge, id, Decision::Decline, "ada").await.unwrap();
     done(bridge, id).await;
 }

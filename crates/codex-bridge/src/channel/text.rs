@@ -228,7 +228,7 @@ fn request(task: &TaskId, asked: &Asked, decides: Decides) -> Vec<String> {
     let ask = &asked.ask;
     let mut lines = vec![ask.title.clone()];
     for detail in &ask.details {
-        lines.extend(labelled(&detail.label, &detail.text));
+        lines.extend(labelled(detail.label.as_str(), &detail.text));
     }
     let shows_diffs = decides == Decides::Here && !asked.is_long;
     for change in &ask.changes {

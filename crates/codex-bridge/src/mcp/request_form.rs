@@ -146,7 +146,7 @@ fn schema(fields: &JsonObject) -> Option<ElicitationSchema> {
 /// All that the decision covers, in words.
 fn message(request: &Request) -> String {
     let mut lines = vec![format!("Codex asks (task {}): {}", request.task_id, plain(&request.title))];
-    lines.extend(request.details.iter().map(|it| fact(&plain(&it.label), &plain(&it.text))));
+    lines.extend(request.details.iter().map(|it| fact(&plain(it.label.as_str()), &plain(&it.text))));
     for change in request.changes.iter().flatten() {
         lines.push(block(&plain(&change.diff)));
     }

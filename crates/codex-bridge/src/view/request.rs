@@ -5,7 +5,7 @@ use codex_bridge_core::desk;
 use codex_bridge_core::request::{OpenedChanges, RequestRecord, RequestState, StoredAsk};
 use codex_bridge_core::trust::Trust;
 use codex_session::Ask;
-use codex_session::ask::{AskedBy, Kind, Offer};
+use codex_session::ask::{AskedBy, Kind, Label, Offer};
 pub use codex_session::ask::{
     Choice, Detail, FieldKind, ShownChange as Change, ShownChangeKind as ChangeKind, ShownField as Field,
     ShownOption as QuestionOption, ShownQuestion as Question,
@@ -160,13 +160,13 @@ pub fn diff_of(changes: &[Change]) -> String {
 impl From<RequestRecord> for Request {
     fn from(record: RequestRecord) -> Self {
         let StoredAsk { ask, trust, whole_changes_bytes } = record.ask;
-        let detail = |label: &str| ask.detail(label).map(str::to_owned);
+        let detail = |label: Label| ask.detail(&label).map(str::to_owned);
         Self {
             kind: kind(ask.kind).to_owned(),
             escalation: ask.escalation,
-            reason: detail("Reason"),
-            command: detail("Command"),
-            cwd: detail("Directory"),
+            reason: detail(Label::Reason),
+            command: detail(Label::Command),
+            cwd: detail(Label::Directory),
             trust,
             whole_changes_bytes,
             hidden_secrets: ask.hidden_secrets,

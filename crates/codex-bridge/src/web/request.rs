@@ -5,7 +5,7 @@ use codex_bridge_core::request::{OpenedChanges, RequestRecord, RequestState};
 use codex_bridge_core::task::Task;
 use codex_bridge_core::token::Role;
 use codex_session::Ask;
-use codex_session::ask::Offer;
+use codex_session::ask::{Label, Offer};
 use redact::plain::plain;
 use serde_json::{Map, Value, json};
 
@@ -22,7 +22,7 @@ use crate::view::{self, ChangeKind, Detail, Question};
 /// An answer of one's own.
 const OWN: &str = "own.";
 /// Facts that have a place of their own on the card.
-const PLACED: [&str; 5] = ["Careful", "Command", "Directory", "Reason", "Sandbox"];
+const PLACED: [Label; 5] = [Label::Careful, Label::Command, Label::Directory, Label::Reason, Label::Sandbox];
 
 /// What stands before the outcome, for whoever has not decided.
 const HEAD: &str = "No answer is needed any more";
@@ -90,20 +90,20 @@ impl Card {
         let verdict = verdict(record);
         let ask = &record.ask;
         let request = view::Request::from(record.clone());
-        let detail = |label: &str| ask.detail(label).map(str::to_owned);
-        let sandbox = detail("Sandbox").unwrap_or_else(|| task.settings.sandbox.as_str().to_owned());
+        let detail = |label: Label| ask.detail(&label).map(str::to_owned);
+        let sandbox = detail(Label::Sandbox).unwrap_or_else(|| task.settings.sandbox.as_str().to_owned());
         let takes_form = request.decisions.iter().any(|it| it == "form");
         let form = takes_form.then(|| form::form(&request.fields));
         let is_placed = |fact: &&Detail| {
-            PLACED.contains(&fact.label.as_ref())
-                || (fact.label == "Fields" && matches!(form, Some(FormOf::Fields(_))))
+            PLACED.contains(&fact.label)
+                || (fact.label == Label::Fields && matches!(form, Some(FormOf::Fields(_))))
         };
         let mut buttons: Vec<Button> = request.decisions.iter().filter_map(|it| words::button(it)).collect();
         name_the_rule(&mut buttons, ask);
         name_the_dismissal(&mut buttons, &request);
         Self {
             task_summary: plain(&task.prompt_summary).into_owned(),
-            care: detail("Careful"),
+            care: detail(Label::Careful),
             sandbox,
             facts: request.details.iter().filter(|it| !is_placed(it)).cloned().collect(),
             files: files(&request),

@@ -12,8 +12,8 @@ use redact::approval::Matter;
 
 use super::clean::{self, Cleaner};
 use super::{
-    Ask, AskedBy, Context, Detail, Kind, Offer, ShownChange, ShownOption, ShownQuestion, bounds, changes,
-    permissions, question_key,
+    Ask, AskedBy, Context, Detail, Kind, Label, Offer, ShownChange, ShownOption, ShownQuestion, bounds,
+    changes, permissions, question_key,
 };
 
 /// The note about shown texts that look like secrets.
@@ -47,47 +47,47 @@ impl<'a> Draft<'a> {
     }
 
     /// Adds prose of one or more lines, if there is any.
-    pub(super) fn block(&mut self, label: &'static str, raw: Option<&str>) {
+    pub(super) fn block(&mut self, label: Label, raw: Option<&str>) {
         self.acted_on(label, raw, Matter::Prose);
     }
 
     /// Adds a text that is acted on once it is approved, if there is one.
-    pub(super) fn acted_on(&mut self, label: &'static str, raw: Option<&str>, matter: Matter) {
+    pub(super) fn acted_on(&mut self, label: Label, raw: Option<&str>, matter: Matter) {
         let text = self.cleaner.block(raw.unwrap_or_default(), matter);
         if !text.is_empty() {
-            self.details.push(Detail { label: label.into(), text });
+            self.details.push(Detail { label, text });
         }
     }
 
     /// Adds a path, a host or an address in one line, if there is one.
-    pub(super) fn place(&mut self, label: &'static str, raw: Option<&str>) {
+    pub(super) fn place(&mut self, label: Label, raw: Option<&str>) {
         let text = self.cleaner.place(raw.unwrap_or_default());
         if !text.is_empty() {
-            self.details.push(Detail { label: label.into(), text });
+            self.details.push(Detail { label, text });
         }
     }
 
     /// Adds a text of our own, or a cleaned one.
-    pub(super) fn own(&mut self, label: &'static str, text: impl Into<String>) {
-        self.details.push(Detail { label: label.into(), text: text.into() });
+    pub(super) fn own(&mut self, label: Label, text: impl Into<String>) {
+        self.details.push(Detail { label, text: text.into() });
     }
 
     fn directory(&mut self, cwd: Option<&str>) {
         let cwd = cwd.filter(|cwd| !cwd.is_empty()).unwrap_or(self.context.cwd);
-        self.place("Directory", Some(cwd));
+        self.place(Label::Directory, Some(cwd));
     }
 
     pub(super) fn finish(mut self, kind: Kind, title: impl Into<String>, offers: Vec<Offer>) -> Ask {
         let needs_reveal = !self.cleaner.is_whole();
         if self.cleaner.exposed_secrets() > 0 {
-            self.own("Note", EXPOSED);
+            self.own(Label::Note, EXPOSED);
         }
         let cautions = usize::from(needs_reveal) + usize::from(self.care.is_some());
         if needs_reveal {
-            self.details.insert(0, Detail { label: "Not shown".into(), text: NEEDS_REVEAL.to_owned() });
+            self.details.insert(0, Detail { label: Label::NotShown, text: NEEDS_REVEAL.to_owned() });
         }
         if let Some(text) = self.care {
-            self.details.insert(0, Detail { label: "Careful".into(), text });
+            self.details.insert(0, Detail { label: Label::Careful, text });
         }
         let (offers, offers_after_reveal) = if needs_reveal {
             (offers.iter().filter(|offer| offer.is_no()).cloned().collect(), offers)
@@ -123,19 +123,19 @@ impl<'a> Draft<'a> {
         self.care = bounds::care_for_command(&self.context, kind, &mut self.cleaner);
         if kind != Kind::Network {
             let command = it.command.as_deref().unwrap_or("(Codex did not say which)");
-            self.acted_on("Command", Some(command), Matter::Command);
+            self.acted_on(Label::Command, Some(command), Matter::Command);
             self.directory(it.cwd.as_deref());
         }
         if let Some(network) = &it.network_approval_context {
-            self.place("Host", Some(&permissions::host(network)));
+            self.place(Label::Host, Some(&permissions::host(network)));
         }
-        self.block("Reason", it.reason.as_deref());
+        self.block(Label::Reason, it.reason.as_deref());
         if kind != Kind::Network {
-            self.own("Sandbox", bounds::sandbox(&self.context));
+            self.own(Label::Sandbox, bounds::sandbox(&self.context));
         }
         if let Some(extra) = &it.additional_permissions {
             let opens = permissions::opens_raw(extra);
-            self.acted_on("Also opens", Some(&opens.join("\n")), Matter::Excerpt);
+            self.acted_on(Label::AlsoOpens, Some(&opens.join("\n")), Matter::Excerpt);
         }
         let always = self.amendment(it);
         let offers = self.lasting_offers(always);
@@ -155,7 +155,7 @@ impl<'a> Draft<'a> {
     fn lasting_offers(&mut self, always: Option<Offer>) -> Vec<Offer> {
         let offers = bounds::verdicts(self.context.inspection.escalation, always);
         if offers.contains(&Offer::AcceptForSession) {
-            self.own("Session", bounds::session_command(&self.context));
+            self.own(Label::Session, bounds::session_command(&self.context));
         }
         offers
     }
@@ -173,10 +173,10 @@ impl<'a> Draft<'a> {
 
     pub(super) fn legacy_command(mut self, it: &LegacyCommandApproval) -> Ask {
         self.care = bounds::care_for_command(&self.context, Kind::Command, &mut self.cleaner);
-        self.acted_on("Command", Some(&clean::shell_words(&it.command)), Matter::Command);
+        self.acted_on(Label::Command, Some(&clean::shell_words(&it.command)), Matter::Command);
         self.directory(it.cwd.as_deref());
-        self.block("Reason", it.reason.as_deref());
-        self.own("Sandbox", bounds::sandbox(&self.context));
+        self.block(Label::Reason, it.reason.as_deref());
+        self.own(Label::Sandbox, bounds::sandbox(&self.context));
         let offers = self.lasting_offers(None);
         self.finish(Kind::Command, "Let Codex run a command?", offers)
     }
@@ -195,19 +195,19 @@ impl<'a> Draft<'a> {
         let changes = changes.unwrap_or_default();
         self.care = bounds::care_for_patch(&self.context, &mut self.cleaner);
         let summary = changes::summary(changes, &mut self.cleaner);
-        self.own("Changes", summary);
+        self.own(Label::Changes, summary);
         let changes = changes::shown(changes, &mut self.cleaner);
         if let Some(root) = grant_root {
             let root = self.cleaner.place(root);
-            self.own("Also", format!("grants write to {root} for this session"));
+            self.own(Label::Also, format!("grants write to {root} for this session"));
         }
-        self.block("Reason", reason);
+        self.block(Label::Reason, reason);
         let offers = bounds::verdicts(self.context.inspection.escalation, None);
         if offers.contains(&Offer::AcceptForSession) {
             let named =
                 |change: &ShownChange| std::iter::once(change.path.clone()).chain(change.moved_to.clone());
             let files: Vec<String> = changes.iter().flat_map(named).collect();
-            self.own("Session", bounds::session_patch(&files));
+            self.own(Label::Session, bounds::session_patch(&files));
         }
         let ask = self.finish(Kind::FileChange, "Let Codex change files?", offers);
         Ask { changes, ..ask }
@@ -216,10 +216,10 @@ impl<'a> Draft<'a> {
     pub(super) fn permissions(mut self, it: &PermissionsApproval) -> Ask {
         let opens = permissions::opens(&it.permissions);
         let opens = if opens.is_empty() { "nothing".to_owned() } else { opens.join("\n") };
-        self.acted_on("Opens", Some(&opens), Matter::Excerpt);
+        self.acted_on(Label::Opens, Some(&opens), Matter::Excerpt);
         self.directory(it.cwd.as_deref());
-        self.block("Reason", it.reason.as_deref());
-        self.own("Session", bounds::SESSION_PERMISSIONS);
+        self.block(Label::Reason, it.reason.as_deref());
+        self.own(Label::Session, bounds::SESSION_PERMISSIONS);
         let offers = vec![Offer::GrantForTurn, Offer::GrantForSession, Offer::Decline];
         self.finish(Kind::Permissions, "Widen Codex's sandbox?", offers)
     }

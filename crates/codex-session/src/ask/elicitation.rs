@@ -5,7 +5,7 @@ use redact::approval::Matter;
 use serde_json::Value;
 
 use super::draft::Draft;
-use super::{Ask, Kind, Offer, bounds, field};
+use super::{Ask, Kind, Label, Offer, bounds, field};
 
 impl Draft<'_> {
     pub(super) fn elicitation(mut self, it: &ElicitationRequest) -> Ask {
@@ -13,10 +13,10 @@ impl Draft<'_> {
         if it.is_tool_approval() {
             return self.mcp_tool(it, &server);
         }
-        self.block("Message", Some(&it.message));
+        self.block(Label::Message, Some(&it.message));
         if it.mode == "url" {
-            self.place("Page", it.url.as_deref());
-            self.own("Note", "the page is not opened for you; check its address before you visit it");
+            self.place(Label::Page, it.url.as_deref());
+            self.own(Label::Note, "the page is not opened for you; check its address before you visit it");
             let offers = vec![Offer::Accept, Offer::Decline, Offer::Dismiss];
             return self.finish(Kind::Page, format!("MCP server {server} asks you to visit a page"), offers);
         }
@@ -24,7 +24,7 @@ impl Draft<'_> {
         let fields = fields.unwrap_or_default();
         let lines: Vec<String> = fields.iter().map(field::line).collect();
         if !lines.is_empty() {
-            self.own("Fields", lines.join("\n"));
+            self.own(Label::Fields, lines.join("\n"));
         }
         let offers = vec![Offer::Answer, Offer::Decline, Offer::Dismiss];
         let title = format!("MCP server {server} asks for input");
@@ -34,9 +34,9 @@ impl Draft<'_> {
     fn mcp_tool(mut self, it: &ElicitationRequest, server: &str) -> Ask {
         let note = |key: &str| it.meta.as_ref().and_then(|meta| meta.get(key));
         // The message contains the name of the tool.
-        self.acted_on("Message", Some(&it.message), Matter::Excerpt);
-        self.block("Description", note("tool_description").and_then(Value::as_str));
-        self.acted_on("Arguments", note("tool_params").map(arguments).as_deref(), Matter::Excerpt);
+        self.acted_on(Label::Message, Some(&it.message), Matter::Excerpt);
+        self.block(Label::Description, note("tool_description").and_then(Value::as_str));
+        self.acted_on(Label::Arguments, note("tool_params").map(arguments).as_deref(), Matter::Excerpt);
         let is_lasting = match note("persist") {
             Some(Value::Array(scopes)) => scopes.iter().any(|scope| scope == "session"),
             Some(scope) => scope == "session",
@@ -44,7 +44,7 @@ impl Draft<'_> {
         };
         let mut offers = vec![Offer::Accept];
         if is_lasting {
-            self.own("Session", bounds::SESSION_TOOL);
+            self.own(Label::Session, bounds::SESSION_TOOL);
             offers.push(Offer::AcceptForSession);
         }
         offers.extend([Offer::Decline, Offer::Dismiss]);

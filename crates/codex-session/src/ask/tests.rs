@@ -137,7 +137,7 @@ fn the_sandbox_line_says_where_the_command_runs() {
         let inspection = escalation.into();
         let context = Context { sandbox, denied, inspection: &inspection, ..CONTEXT };
         let ask = ask_in(&context, method::COMMAND, json!({"command": "ls"}));
-        ask.details.into_iter().find(|detail| detail.label == "Sandbox").unwrap().text
+        ask.details.into_iter().find(|detail| detail.label == Label::Sandbox).unwrap().text
     };
     let stays = "workspace-write: the command runs in it. No command of a task ever runs without a sandbox.";
     assert_eq!(line(Some("workspace-write"), CONTEXT.denied, Escalation::None), stays);
@@ -182,7 +182,7 @@ fn a_command_that_asks_to_leave_the_sandbox_says_so_first_and_is_accepted_once()
         what its name says.";
     assert!(care.ends_with(said), "{care}");
     let none = Context { sandbox: Some("danger-full-access"), ..context };
-    assert_ne!(ask_in(&none, method::COMMAND, params()).details[0].label, "Careful");
+    assert_ne!(ask_in(&none, method::COMMAND, params()).details[0].label, Label::Careful);
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn files_of_a_patch_that_need_care_are_named_first() {
         method::FILE_CHANGE,
         json!({}),
     );
-    let labels: Vec<_> = ask.details.iter().map(|detail| detail.label.as_ref()).collect();
+    let labels: Vec<_> = ask.details.iter().map(|detail| detail.label.as_str()).collect();
     assert_eq!(labels, ["Careful", "Not shown", "Changes"]);
 }
 

@@ -33,7 +33,7 @@ async fn asked(session: &Session, person: &Person, prompt: &str) -> Ask {
 }
 
 fn first_detail(ask: &Ask) -> (&str, &str) {
-    (&ask.details[0].label, &ask.details[0].text)
+    (ask.details[0].label.as_str(), &ask.details[0].text)
 }
 
 /// Both commands are told apart in this session.

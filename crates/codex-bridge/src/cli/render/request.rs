@@ -30,10 +30,15 @@ pub fn whole_request(request: &Request, paint: Paint, room: usize) -> Vec<String
 
 fn block(request: &Request, diffs: Diffs, paint: Paint, room: usize) -> Vec<String> {
     let mut lines = titled(&plain(&request.title), paint, room);
-    let widest =
-        request.details.iter().map(|detail| columns(&detail.label)).max().unwrap_or(0).min(WIDEST_LABEL);
+    let widest = request
+        .details
+        .iter()
+        .map(|detail| columns(detail.label.as_str()))
+        .max()
+        .unwrap_or(0)
+        .min(WIDEST_LABEL);
     for detail in &request.details {
-        lines.extend(labelled(&plain(&detail.label), &plain(&detail.text), widest, paint, room));
+        lines.extend(labelled(&plain(detail.label.as_str()), &plain(&detail.text), widest, paint, room));
     }
     lines.extend(changes::changes(request, diffs, paint, room));
     for (index, question) in request.questions.iter().enumerate() {
