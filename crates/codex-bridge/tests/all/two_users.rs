@@ -389,7 +389,10 @@ async fn a_daemon_does_not_take_its_own_user_or_a_stranger_for_the_launcher() {
     let mut daemon = users.service(As::Daemon);
     let refused = tokio::task::spawn_blocking(move || daemon.arg("--json").output().unwrap()).await.unwrap();
     let refused = String::from_utf8(refused.stderr).unwrap();
-    assert!(refused.contains("must belong to the user of the launcher alone"), "{refused}");
+    assert!(
+        refused.contains("must belong to the launcher's user, and no one else may write there"),
+        "{refused}"
+    );
     fs::set_permissions(users.path("run"), fs::Permissions::from_mode(0o750)).unwrap();
     for who in [As::Hosts, As::Root] {
         let args = ["--json", "launcher", "--listen", "/nowhere/s", "--for", "cbtest-hosts"];
