@@ -445,6 +445,11 @@ impl Bridge {
         self.inner.hosts.all()
     }
 
+    /// How many hosts have ended since the bridge was opened.
+    pub fn ended_hosts(&self) -> u64 {
+        self.inner.hosts.ends()
+    }
+
     /// By what the processes of all hosts are known, also of those that boot and of those of which something may be left.
     /// Waits for nobody.
     pub fn origins(&self) -> Vec<codex_wire::host::origin::Origin> {

@@ -51,6 +51,9 @@ pub trait Hosts: Send + Sync {
     /// The processes that run.
     fn all(&self) -> Vec<Host>;
 
+    /// How many have ended so far.
+    fn ends(&self) -> u64;
+
     /// By what the processes of all hosts are known. Waits for nobody.
     fn origins(&self) -> Vec<Origin>;
 

@@ -165,6 +165,10 @@ impl Hosts for Processes {
         self.pool.hosts()
     }
 
+    fn ends(&self) -> u64 {
+        self.pool.ends()
+    }
+
     fn origins(&self) -> Vec<Origin> {
         self.pool.origins()
     }

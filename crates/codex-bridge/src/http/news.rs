@@ -83,10 +83,11 @@ pub async fn observe_hosts(bridge: Bridge, digest: Digest) {
         }
         let hosts = bridge.hosts();
         let alive = hosts.iter().filter(|host| host.is_alive()).map(|host| host.record().epoch.clone());
-        let alive: HashSet<_> = alive.collect();
-        if known.as_ref() != Some(&alive) {
+        // A page may have drawn a host that started and ended between two looks.
+        let now = (alive.collect::<HashSet<_>>(), bridge.ended_hosts());
+        if known.as_ref() != Some(&now) {
             digest.ring("hosts");
-            known = Some(alive);
+            known = Some(now);
         }
         sleep(LOOK_AT_HOSTS).await;
     }

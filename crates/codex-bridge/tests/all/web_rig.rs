@@ -1,12 +1,12 @@
 //! A site of one's own: the daemon on a port, the real Codex with the scripted model, and a real browser.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use testkit::browser::{Browser, Page};
 
+use crate::http_rig::free_port;
 use crate::shell::{PATIENCE, Shell};
 
 /// The daemon with its page, and a browser.
@@ -25,7 +25,7 @@ impl Site {
     pub async fn with(settings: &str) -> Self {
         let shell = Shell::new().await;
         // A port that is free now: the daemon must find it again after a restart.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let file = shell.home.dir().join("config.toml");
         let config = fs::read_to_string(&file).unwrap();
         let workspace = shell.home.workspace();

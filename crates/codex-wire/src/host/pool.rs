@@ -206,6 +206,11 @@ impl Pool {
         self.state().members.iter().map(|member| member.host.clone()).collect()
     }
 
+    /// How many hosts have ended since the pool was attached.
+    pub fn ends(&self) -> u64 {
+        *self.shared.ends.borrow()
+    }
+
     /// How to recognise the processes of all hosts: running, booting, and ended ones of which processes may be left.
     /// Empty for hosts of another user, whose processes are recognised by their user.
     pub fn origins(&self) -> Vec<Origin> {

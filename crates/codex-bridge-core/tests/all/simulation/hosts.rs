@@ -76,6 +76,10 @@ impl Hosts for Simulated {
         Vec::new()
     }
 
+    fn ends(&self) -> u64 {
+        0
+    }
+
     fn origins(&self) -> Vec<Origin> {
         Vec::new()
     }
