@@ -1,69 +1,70 @@
-//! The accounts behind the homes: limits that were met, and who of a home may go on when. Pure: time enters as a number.
+//! Usage limits of accounts, and which parked task may resume when. Pure: time enters as a number.
 //!
-//! A limit is an account's, not a task's. While it holds, nothing of its home begins; where nobody knows its end, one
-//! task at a time tries. Whoever goes on does so a moment after the one before.
+//! A usage limit belongs to the account behind a CODEX_HOME, not to a task. While the limit holds, no turn of that home
+//! begins. If nobody knows when the limit ends, one task at a time probes. Tasks of one home resume one after the
+//! other, with a pause between them.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::task::{Parked, TaskId, TimeMs};
 
-/// Tasks of one home do not all go on at once.
+/// The pause between two tasks of one home that resume.
 const STAGGER_MS: TimeMs = 2_000;
-/// A limit without a known end is worth a probe after so long; then twice as long, and so on.
+/// The wait before the first probe of a limit without a known end. Each further wait doubles.
 const FIRST_PROBE_MS: TimeMs = 5 * 60 * 1000;
-/// Nobody waits longer than this for a probe.
+/// The longest wait before a probe.
 const LONGEST_PROBE_MS: TimeMs = 60 * 60 * 1000;
-/// A probe that neither got through nor failed in so long keeps nobody else from trying.
+/// A probe without a result after this time no longer keeps other tasks from probing.
 const PROBE_LIMIT_MS: TimeMs = 10 * 60 * 1000;
-/// An end that was over so long ago when it was told is none.
+/// A reset time that lies further in the past than this is ignored.
 const STALE_MS: TimeMs = 60 * 1000;
 
-/// All accounts of which something is known, by their homes.
+/// All accounts about which something is known, by CODEX_HOME.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts(HashMap<PathBuf, Account>);
 
 #[derive(Debug, Default)]
 struct Account {
-    /// The limit that was met last, until a turn gets through.
+    /// The last limit that was hit. A turn that gets through clears it.
     limit: Option<Limit>,
-    /// Who tries whether it still holds.
+    /// The task that probes whether the limit still holds.
     probe: Option<Probe>,
-    /// When a task of this home last went on.
+    /// When a task of this home last resumed.
     resumed_at: Option<TimeMs>,
 }
 
-/// A limit that was met.
+/// A limit that was hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit {
-    /// When it ends, or is worth a probe.
+    /// When the limit ends or, if unknown, when to probe.
     pub(crate) resume_at: TimeMs,
-    /// Whether the account told that time.
+    /// Whether the account reported that time.
     pub(crate) is_known: bool,
-    /// How often in a row it was met.
+    /// How often in a row the limit was hit.
     pub(crate) hits: u32,
-    /// When.
+    /// When the limit was hit last.
     pub(crate) met_at: TimeMs,
 }
 
 #[derive(Debug)]
 struct Probe {
     task_id: TaskId,
-    /// From then on somebody else may try.
+    /// After this time another task may probe.
     until: TimeMs,
 }
 
-/// Whether a task may go on.
+/// When a task may resume.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// Now; it counts as gone on.
+    /// Now. The task counts as resumed.
     Now,
-    /// Not before then, and only if nothing else happens until then.
+    /// Not before this time; ask again then.
     At(TimeMs),
 }
 
 impl Limit {
-    /// As tasks remember it.
+    /// The form in which tasks store the limit.
     pub(crate) fn parked(&self) -> Parked {
         Parked::UsageLimit { resume_at: self.resume_at, is_known: self.is_known }
     }
@@ -74,7 +75,7 @@ impl Limit {
 }
 
 impl Accounts {
-    /// A task met the limit, which ends at `resets_at` if that was told. Gives what all tasks of the home wait for.
+    /// A task hit the limit, which ends at `resets_at` if Codex reported that. Returns the limit for the home.
     pub(crate) fn met(
         &mut self,
         home: &Path,
@@ -87,7 +88,7 @@ impl Accounts {
         let was_probe = account.ended(task_id);
         let holding = account.limit.filter(|limit| limit.holds(now) && !was_probe);
         let limit = match (holding, resets_at) {
-            // One of many that were under way when it was met first.
+            // One of several turns that were running when the limit was first hit.
             (Some(known), None) => known,
             (holding, resets_at) => {
                 let hits = match holding {
@@ -103,7 +104,7 @@ impl Accounts {
         limit
     }
 
-    /// A turn that began at `began_at` was served. Says whether a limit is lifted by it.
+    /// A turn that began at `began_at` was served. Returns whether that lifts a limit.
     pub(crate) fn served(&mut self, home: &Path, began_at: TimeMs) -> bool {
         let Some(account) = self.0.get_mut(home) else { return false };
         if account.limit.is_none_or(|limit| began_at < limit.met_at) {
@@ -113,25 +114,25 @@ impl Accounts {
         true
     }
 
-    /// A task's turn is over, however. Says whether it was a probe.
+    /// A task's turn has ended in any way. Returns whether it was the probe.
     pub(crate) fn ended(&mut self, home: &Path, task_id: &TaskId) -> bool {
         self.0.get_mut(home).is_some_and(|account| account.ended(task_id))
     }
 
-    /// What a task of this home has to wait for, if it is to wait.
+    /// The limit that holds back this task, if any.
     pub(crate) fn limit(&self, home: &Path, task_id: &TaskId, now: TimeMs) -> Option<Limit> {
         let account = self.0.get(home)?;
         let is_probe = account.probe.as_ref().is_some_and(|probe| probe.task_id == *task_id);
         account.limit.filter(|limit| limit.holds(now) && !is_probe)
     }
 
-    /// When the first limit that holds ends, of those whose end is known.
+    /// The earliest known end of a limit that holds now.
     pub(crate) fn first_reset(&self, now: TimeMs) -> Option<TimeMs> {
         let limits = self.0.values().filter_map(|account| account.limit);
         limits.filter(|limit| limit.is_known && limit.holds(now)).map(|limit| limit.resume_at).min()
     }
 
-    /// A person wants this task to go on, limit or not: it is the probe, unless another one is.
+    /// A person continues this task in spite of the limit: the task becomes the probe, unless another task is.
     pub(crate) fn try_now(&mut self, home: &Path, task_id: &TaskId, now: TimeMs) {
         if let Some(account) = self.0.get_mut(home)
             && account.free_to_probe_at(now).is_none()
@@ -140,7 +141,7 @@ impl Accounts {
         }
     }
 
-    /// Whether this task may go on now. If so, it counts as gone on, and is the probe if one is needed.
+    /// Whether this task may resume now. If so, it counts as resumed, and becomes the probe if one is needed.
     pub(crate) fn may_resume(&mut self, home: &Path, task_id: &TaskId, now: TimeMs) -> Pace {
         let account = self.0.entry(home.to_owned()).or_default();
         let limit = account.limit.filter(|limit| limit.holds(now));
@@ -152,7 +153,7 @@ impl Accounts {
                 return Pace::At(until);
             }
         }
-        // A clock that was set back holds nobody up.
+        // A clock that was set back delays nobody.
         let last = account.resumed_at.filter(|last| (0..STAGGER_MS).contains(&now.saturating_sub(*last)));
         if let Some(last) = last {
             return Pace::At(last + STAGGER_MS);
@@ -164,7 +165,7 @@ impl Accounts {
         Pace::Now
     }
 
-    /// Takes a limit over from what a task remembers; of several the one that was met last.
+    /// Restores a limit from a stored task. Of several, the one that was hit last wins.
     pub(crate) fn remember(&mut self, home: &Path, limit: Limit) {
         let known = &mut self.0.entry(home.to_owned()).or_default().limit;
         if known.is_none_or(|known| known.met_at < limit.met_at) {
@@ -187,7 +188,7 @@ impl Account {
         self.probe = Some(Probe { task_id: task_id.clone(), until });
     }
 
-    /// Until when somebody else tries; none if nobody does.
+    /// Until when another task probes; `None` if no task does.
     fn free_to_probe_at(&self, now: TimeMs) -> Option<TimeMs> {
         self.probe.as_ref().map(|probe| probe.until).filter(|until| now < *until)
     }

@@ -1,7 +1,7 @@
-//! The one handle that every door uses: hand over work, look at it, answer it, stop it.
+//! The handle of the core: hands work over, shows it, decides about it, stops it.
 //!
-//! Rules: intent is recorded before it is acted on; nothing is told before it is committed; a task that runs is owned
-//! by its runner, a task that does not is changed only here, one change at a time.
+//! Rules: an intent is stored before it is acted on. Nothing is announced before it is committed. A running task
+//! belongs to its runner. Any other task is changed only here, one change at a time.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -36,41 +36,41 @@ mod delivery_loop;
 mod fork;
 mod handover;
 mod news;
+mod notify_ended;
 mod queries;
 mod recovery;
 mod release;
 mod resume;
 mod runner;
 mod start;
-mod tell_ended;
 mod tokens;
 mod trust_change;
 mod turn_rows;
 mod upkeep;
 
-use background::Spawned;
+use background::BackgroundWork;
 use delivery_loop::Outbox;
 use news::Newsroom;
 
 pub(crate) use crate::decision::in_words;
 pub use crate::decision::{DecisionOutcome, DecisionReport};
-pub use counters::{Standing, Tally, Watchdog};
-pub use decide::Which;
+pub use counters::{Counters, Snapshot, Watchdog};
+pub use decide::RequestSelector;
 pub use fork::NewBranch;
-pub use handover::Giver;
-pub use handover::own_part;
+pub use handover::Author;
+pub use handover::without_caller;
 pub(crate) use handover::{NESTED_AGENT, TOKEN};
 pub use news::{LiveKind, News, OpenText};
+pub use notify_ended::{EndNotice, NotifyMode, NotifyOutcome};
 pub(crate) use resume::GO_ON;
-pub use tell_ended::{Telling, TellingOutcome, Told};
-pub(crate) use turn_rows::LinedUp;
+pub(crate) use turn_rows::QueuedBy;
 
-/// How long Codex may take to take something that is added to a turn, before the caller is told that it has not yet.
+/// How long Codex may take to accept a steer before the caller is told that it is still pending.
 const STEER_LIMIT: Duration = Duration::from_secs(30);
-/// The longest name that a caller may have for a request.
+/// The limit for a `client_request_id`.
 const NAME_MAX_CHARS: usize = 255;
 
-/// The one handle that every door uses. Cheap to clone.
+/// The handle of the core. Clones are cheap.
 #[derive(Clone)]
 pub struct Bridge {
     pub(crate) inner: Arc<Inner>,
@@ -83,44 +83,44 @@ pub(crate) struct Inner {
     pub(crate) hosts: Arc<dyn Hosts>,
     queue: Mutex<Queue>,
     accounts: Mutex<Accounts>,
-    /// Told when somebody who waits may be able to go on.
+    /// Notified when a held-back task may be able to resume.
     resuming: Arc<tokio::sync::Notify>,
     runners: Mutex<HashMap<TaskId, mpsc::Sender<runner::Command>>>,
     pub(crate) news: Newsroom,
     pub(crate) outbox: Outbox,
     tokens: tokens::Tokens,
-    /// Whether nobody shall wait any longer.
+    /// True once the bridge is closing: nobody may wait any longer.
     closing: watch::Sender<bool>,
-    pub(crate) tally: Tally,
-    /// Runners, and what else goes on by itself: left to the next bridge when this one closes.
-    tasks: Spawned,
-    /// Changes that were begun.
-    changes: Spawned,
-    /// Held while a task that does not run is changed.
+    pub(crate) counters: Counters,
+    /// Runners and loops. They are aborted when the bridge closes, and the next bridge resumes their work.
+    tasks: BackgroundWork,
+    /// Changes that have begun. They are completed when the bridge closes.
+    changes: BackgroundWork,
+    /// Held while a task without a runner is changed.
     pub(crate) changing: tokio::sync::Mutex<()>,
-    /// Held while a task is parked for a login: one of them carries the notice.
+    /// Held while a task is parked for a login, because only one of those tasks carries the notice.
     pub(crate) parking: tokio::sync::Mutex<()>,
 }
 
-/// Work that is handed over.
+/// Work to hand over.
 #[derive(Debug, Clone)]
 pub struct NewTask {
-    /// What to do.
+    /// The first prompt.
     pub prompt: String,
-    /// How Codex runs it.
+    /// The settings that Codex runs the task with.
     pub settings: Settings,
-    /// How much it may use.
+    /// How much the task may use.
     pub limits: Limits,
-    /// The caller's own name for this request.
+    /// The caller's name for this request.
     pub client_request_id: Option<String>,
-    /// Who wants to be told.
+    /// The target that is notified.
     pub notify_target: Option<String>,
-    /// Who hands it over.
-    pub by: Giver,
+    /// Who hands the work over.
+    pub by: Author,
 }
 
 impl NewTask {
-    /// What of it counts against a quota.
+    /// The texts that count against a quota.
     fn texts(&self) -> [Option<&str>; 2] {
         [Some(&self.prompt), self.settings.developer_instructions.as_deref()]
     }
@@ -133,29 +133,29 @@ pub struct Continued {
     pub view: TaskView,
     /// The number of the turn, from 1.
     pub turn: u32,
-    /// The last line of the log before the turn; the last one of all if the turn had been asked for before.
+    /// The last log line before the turn. If the turn had been handed over before, the last line of the log.
     pub after: Seq,
 }
 
-/// A task with what is open on it.
+/// A task with its open requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskView {
-    /// The task, as it is remembered.
+    /// The stored task.
     pub task: Task,
-    /// What it waits for, the oldest first.
+    /// The open requests, the oldest first.
     pub open_requests: Vec<RequestRecord>,
-    /// How far its directory is trusted now.
+    /// The directory's present trust level.
     pub trust: Trust,
 }
 
 impl TaskView {
-    /// Where the task stands, as people see it.
+    /// The status as people see it.
     pub fn status(&self) -> ShownStatus {
         ShownStatus::of(self.task.status, &self.open_requests)
     }
 }
 
-/// Why the bridge did not do it.
+/// Why the bridge did not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The caller may not do it.
@@ -164,80 +164,80 @@ pub enum Error {
     /// The operator's rules refuse the work.
     #[error(transparent)]
     NotAdmitted(#[from] Refusal),
-    /// Nobody decides so.
+    /// There is no such decision.
     #[error("{0}")]
     UnknownDecision(String),
-    /// A decision by somebody who answers for others says what these were shown.
+    /// A caller who decides for others must say what those were shown.
     #[error("a decision names the request that was shown, by its `request_id` and its `digest`")]
     DigestMissing,
-    /// The bridge closes: nobody waits any longer.
+    /// The bridge is closing.
     #[error("the daemon stops")]
     Closing,
     /// No such task.
     #[error("no task {0}")]
     UnknownTask(String),
-    /// Several tasks begin so.
+    /// Several task ids begin like that.
     #[error("several tasks begin with {0}: write more of the id")]
     AmbiguousTask(String),
     /// No such request.
     #[error("no request {0}")]
     UnknownRequest(String),
-    /// A question takes no yes: nobody would have answered it.
-    #[error("{0} is a question, which takes no yes")]
+    /// A question needs an answer, not an approval.
+    #[error("request {0} is a question: give an answer instead of an approval")]
     IsQuestion(RequestName),
-    /// Nobody can agree to what they were not shown.
-    #[error("request {0} can be agreed to only by who says what they were shown: its digest is missing")]
+    /// An approval must name what was shown.
+    #[error("request {0} cannot be approved without its digest: pass the `digest` that was shown with it")]
     NotShown(RequestName),
-    /// Whoever decides has not seen all that something could act on.
+    /// The caller has not seen the secret in the request.
     #[error(
-        "request {0} holds a secret that is shown only at the machine itself: from afar it can only be declined"
+        "request {0} holds a secret that is shown only at the machine itself: remotely it can only be declined"
     )]
     NeedsReveal(RequestName),
-    /// Whoever decides has seen the beginning of the changes alone.
+    /// The caller has seen only the beginning of the changes.
     #[error("request {0} changes more than was shown: open the whole diff first")]
     NotOpened(RequestName),
-    /// What was shown is not what is asked.
-    #[error("request {0} is not the one that was shown: its digest is another one")]
+    /// The caller was shown something else.
+    #[error("request {0} is not the one that was shown: its digest is different")]
     AnotherRequest(RequestName),
-    /// A form does not take this.
+    /// The answers do not fit the form.
     #[error("{0}")]
     BadAnswers(String),
-    /// The task is in the wrong state for it.
+    /// The task's status does not allow this.
     #[error("task {task_id} is {status}: {message}")]
     WrongState {
-        /// Which.
+        /// The task.
         task_id: TaskId,
-        /// How it stands.
+        /// The task's status.
         status: Status,
-        /// What does not go.
+        /// What is not possible, and why.
         message: &'static str,
     },
     /// The prompt says nothing.
     #[error("the prompt is empty")]
     EmptyPrompt,
-    /// The caller's own name for the request is too long, or looks like a credential.
+    /// The caller's name for the request is too long, or looks like a credential.
     #[error("the client_request_id (or Idempotency-Key) {0}")]
     BadRequestName(&'static str),
     /// The prompt is longer than the operator allows.
     #[error("the prompt has {bytes} bytes, and may have {limit}")]
     PromptTooLong {
-        /// How long it is.
+        /// The length of the prompt.
         bytes: usize,
-        /// How long it may be.
+        /// The limit.
         limit: usize,
     },
-    /// The caller asks for something that cannot be.
+    /// The request is not possible.
     #[error("{0}")]
     Refused(String),
-    /// What it takes is not there now, and may be later.
+    /// Something that this needs is not there now, but may be later.
     #[error("{0}")]
     NotThere(String),
-    /// The caller's own name for this request is that of another one already.
+    /// The caller's name for this request already belongs to another request.
     #[error(
         "this client_request_id (or Idempotency-Key) belongs to other work, handed over before as task {0}"
     )]
     KeyReused(TaskId),
-    /// There is no such token, or there cannot be.
+    /// The token does not exist, or the change to it is not allowed.
     #[error(transparent)]
     Token(#[from] token::Error),
     /// A target could not be read.
@@ -255,24 +255,24 @@ pub enum Error {
     /// A target could not be reached.
     #[error("{target} was not reached: {why}")]
     Undelivered {
-        /// Where it was to go.
+        /// The target.
         target: String,
-        /// Why it did not.
+        /// Why it was not reached.
         why: String,
     },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The bridge closed before it was done.
-    #[error("the bridge stopped before that was done: look at what has become of it")]
+    /// The bridge closed before the change was complete.
+    #[error("the daemon stopped before this was done: check whether it took effect")]
     CutOff,
-    /// Hosts cannot be kept.
+    /// The hosts cannot be started or attached to.
     #[error("hosts: {0}")]
     Hosts(String),
 }
 
 impl Bridge {
-    /// Opens the bridge: takes over the hosts that live, and sets right every task that was under way.
+    /// Opens the bridge: attaches to live hosts and recovers every task that was running.
     pub async fn open(config: Config, store: Arc<dyn Store>, key: seal::Key) -> Result<Self, Error> {
         let rules = HostRules::new(&config).map_err(|failure| Error::Hosts(failure.message))?;
         let hosts =
@@ -280,7 +280,7 @@ impl Bridge {
         Self::open_on(Arc::new(hosts), config, store, key).await
     }
 
-    /// Opens the bridge on hosts that the caller brings: a simulation's, which are no processes.
+    /// Opens the bridge on the caller's own hosts, such as those of a simulation.
     pub async fn open_on(
         hosts: Arc<dyn Hosts>,
         config: Config,
@@ -301,9 +301,9 @@ impl Bridge {
             outbox: Outbox::default(),
             tokens: tokens::Tokens::new(tokens),
             closing: watch::Sender::default(),
-            tally: Tally::default(),
-            tasks: Spawned::default(),
-            changes: Spawned::default(),
+            counters: Counters::default(),
+            tasks: BackgroundWork::default(),
+            changes: BackgroundWork::default(),
             changing: tokio::sync::Mutex::default(),
             parking: tokio::sync::Mutex::default(),
         };
@@ -315,17 +315,17 @@ impl Bridge {
         Ok(bridge)
     }
 
-    /// Adds to the running turn. Its runner carries it out to its end; the log has it once it is a part of the turn.
-    pub async fn steer(&self, id: &str, text: &str, by: &Giver) -> Result<SteerOutcome, Error> {
+    /// Adds text to the running turn. The runner completes the steer even if the caller goes away.
+    pub async fn steer(&self, id: &str, text: &str, by: &Author) -> Result<SteerOutcome, Error> {
         self.steer_as(id, text, by, format!("steer-{}", self.inner.random_hex(12))).await
     }
 
-    /// The same, under a name by which it is found in the log.
+    /// As [`Bridge::steer`], with an id by which the text is found in the log.
     pub(crate) async fn steer_as(
         &self,
         id: &str,
         text: &str,
-        by: &Giver,
+        by: &Author,
         client_id: String,
     ) -> Result<SteerOutcome, Error> {
         self.inner.check_prompt(text)?;
@@ -335,59 +335,62 @@ impl Bridge {
             let queued = task.status == Status::Queued;
             wrong(if queued { "it has not begun" } else { "no turn runs; continue it instead" })
         })?;
-        self.count_added(by, &task.id, text).await?;
+        self.count_steer(by, &task.id, text).await?;
         let (reply, outcome) = oneshot::channel();
         let steer = runner::Steer { text: text.to_owned(), client_id, by: by.name.clone(), reply };
         runner.send(runner::Command::Steer(steer)).await.map_err(|_| wrong("its turn has just ended"))?;
-        // Not even given to Codex: the turn was over before.
+        // An error means that the turn ended before the text was sent.
         match tokio::time::timeout(STEER_LIMIT, outcome).await {
             Ok(outcome) => Ok(outcome.unwrap_or(SteerOutcome::NoActiveTurn)),
-            // Its thread may wait for a host. It is added when that is open.
-            Err(_) => Ok(SteerOutcome::Failed("it is not added yet; it is once Codex takes it".to_owned())),
+            // The thread may still wait for a host. The runner adds the text once the thread is open.
+            Err(_) => Ok(SteerOutcome::Failed(
+                "Codex has not taken the text yet; it is added when Codex does".to_owned(),
+            )),
         }
     }
 
-    /// Stops a task: its turn if one runs, its wait if it is queued. Returns when Codex has confirmed it. The runner of
-    /// a turn stops it, whether or not anybody waits for that.
+    /// Stops a task: interrupts its running turn, or cancels its queued or parked one. Returns once Codex has
+    /// confirmed. The runner completes the interrupt even if the caller goes away.
     pub async fn interrupt(&self, id: &str) -> Result<TaskView, Error> {
         self.interrupt_turn(id, None).await
     }
 
-    /// The same, unless another turn than this one has been asked for since.
+    /// As [`Bridge::interrupt`], but refused if another turn than `turn` was handed over since.
     pub async fn interrupt_turn(&self, id: &str, turn: Option<u32>) -> Result<TaskView, Error> {
         let inner = &self.inner;
         let task = self.find(id).await?;
         let (waits, queued) = (task.id.clone(), task.id.clone());
         let is_parked = task.status == Status::Paused && task.parked.is_some();
         if (is_parked
-            && self.to_its_end(|bridge| async move { bridge.cancel_parked(&waits, turn).await }).await?)
+            && self.to_completion(|bridge| async move { bridge.cancel_parked(&waits, turn).await }).await?)
             || (task.status == Status::Queued
-                && self.to_its_end(|bridge| async move { bridge.cancel_queued(&queued, turn).await }).await?)
+                && self
+                    .to_completion(|bridge| async move { bridge.cancel_queued(&queued, turn).await })
+                    .await?)
         {
             return self.view(self.find(id).await?).await;
         }
         let Some(runner) = inner.runner(&task.id) else {
-            let message = "nothing runs that could be stopped";
+            let message = "no turn is running or waiting that could be stopped";
             return Err(Error::WrongState { task_id: task.id, status: task.status, message });
         };
-        // After the runner was found: it runs this turn then, or one that has ended.
-        self.must_be_last_turn(&task, turn).await?;
+        // Checked after the runner was found: the runner then runs this turn, or a turn that has ended.
+        self.check_last_turn(&task, turn).await?;
         let (reply, done) = oneshot::channel();
         if runner.send(runner::Command::Interrupt { reply }).await.is_ok() {
-            // Answered when the turn has ended, whichever way.
+            // The reply comes when the turn has ended in any way.
             done.await.ok();
         }
         self.view(self.find(task.id.as_str()).await?).await
     }
 
-    /// One that would have gone on by itself does not.
+    /// Cancels a parked task, which would have continued by itself. Returns false if the task has already continued.
     async fn cancel_parked(&self, id: &TaskId, turn: Option<u32>) -> Result<bool, Error> {
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
         let mut task = self.find(id.as_str()).await?;
-        self.must_be_last_turn(&task, turn).await?;
+        self.check_last_turn(&task, turn).await?;
         if task.status != Status::Paused || task.parked.take().is_none() {
-            // It goes on already.
             return Ok(false);
         }
         (task.status, task.reason) = (Status::Cancelled, Some("cancelled before it went on".to_owned()));
@@ -395,13 +398,13 @@ impl Bridge {
         Ok(true)
     }
 
+    /// Cancels a queued turn. Returns false if the turn has begun.
     async fn cancel_queued(&self, id: &TaskId, turn: Option<u32>) -> Result<bool, Error> {
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
         let mut task = self.find(id.as_str()).await?;
-        self.must_be_last_turn(&task, turn).await?;
+        self.check_last_turn(&task, turn).await?;
         if task.status != Status::Queued || !inner.queue().leave(id) {
-            // It has begun.
             return Ok(false);
         }
         let waiting = task.clone();
@@ -409,13 +412,13 @@ impl Bridge {
         task.reason = Some("cancelled before it began".to_owned());
         let cancelled = inner.end_unsent(&mut task).await;
         if cancelled.is_err() {
-            inner.line_up(&waiting);
+            inner.enqueue(&waiting);
             inner.begin_next();
         }
         Ok(cancelled.map(|()| true)?)
     }
 
-    async fn must_be_last_turn(&self, task: &Task, turn: Option<u32>) -> Result<(), Error> {
+    async fn check_last_turn(&self, task: &Task, turn: Option<u32>) -> Result<(), Error> {
         let last = self.inner.store.turns(&task.id).await?.last().map(|last| last.number);
         if turn.is_none() || last == turn {
             return Ok(());
@@ -424,13 +427,13 @@ impl Bridge {
         Err(Error::WrongState { task_id: task.id.clone(), status: task.status, message })
     }
 
-    /// Notes in the audit log who commanded what.
+    /// Records in the audit log who did what.
     pub async fn note(&self, by: &str, action: &str, task_id: Option<&TaskId>) -> Result<(), Error> {
         let note = self.inner.audit(by, action, task_id, "");
-        self.to_its_end(|bridge| async move { Ok(bridge.inner.commit(vec![note]).await?) }).await
+        self.to_completion(|bridge| async move { Ok(bridge.inner.commit(vec![note]).await?) }).await
     }
 
-    /// What hides secrets; it can learn more of them.
+    /// The redactor. New secrets can be added to it.
     pub fn redactor(&self) -> &redact::Redactor {
         &self.inner.config.redactor
     }
@@ -440,7 +443,7 @@ impl Bridge {
         &self.inner.store
     }
 
-    /// The hosts that run.
+    /// The running hosts.
     pub fn hosts(&self) -> Vec<codex_wire::host::Host> {
         self.inner.hosts.all()
     }
@@ -450,47 +453,48 @@ impl Bridge {
         self.inner.hosts.ends()
     }
 
-    /// By what the processes of all hosts are known, also of those that boot and of those of which something may be left.
-    /// Waits for nobody.
+    /// What identifies the processes of all hosts, including those that are booting and those that may have left
+    /// processes behind. Does not wait.
     pub fn origins(&self) -> Vec<codex_wire::host::origin::Origin> {
         self.inner.hosts.origins()
     }
 
-    /// Sends home everyone who waits for a task, with [`Error::Closing`]. For a program that is about to stop.
+    /// Ends every wait for a task, with [`Error::Closing`]. For a program that is about to stop.
     pub fn stop_waiting(&self) {
         self.inner.closing.send_replace(true);
     }
 
-    /// Comes back when nobody shall wait any longer.
+    /// Returns once the bridge is closing.
     pub async fn until_closing(&self) {
-        // An error would mean that the sender, which we hold, has gone.
+        // Fails only if the sender is dropped, and `self` holds it.
         self.inner.closing.subscribe().wait_for(|closes| *closes).await.ok();
     }
 
-    /// Lets go of everything as a crash would, except that it is tidy: changes that were begun are carried out, turns
-    /// go on with their hosts, nothing more is recorded, and the next bridge takes it all up.
+    /// Closes the bridge in order: completes the changes that have begun and stores nothing more. Turns continue on
+    /// their hosts, and the next bridge resumes them, as after a crash.
     pub async fn abandon(self) {
         self.inner.outbox.close().await;
         self.inner.changes.finish().await;
         self.inner.tasks.abort_all().await;
-        // A host that comes up now would be nobody's.
-        self.inner.hosts.start_none().await;
+        // A host that starts now would have no owner.
+        self.inner.hosts.stop_starting().await;
     }
 
-    /// Ends every host, and what runs on them; nothing begins after that. What could not be ended is named.
+    /// Stops every host and its turns; none starts afterwards. Returns an error for each host that still runs.
     pub async fn stop_hosts(&self) -> Vec<String> {
-        let stopped = self.to_its_end(|bridge| async move { Ok(bridge.inner.hosts.stop_all().await) }).await;
+        let stopped =
+            self.to_completion(|bridge| async move { Ok(bridge.inner.hosts.stop_all().await) }).await;
         stopped.unwrap_or_else(|error| vec![error.to_string()])
     }
 
-    /// A caller's own name for a request is kept as it is for as long as its task, and everybody may read it.
+    /// Checks a caller's name for a request. The name is stored in plain text, for every caller to read.
     fn check_name(&self, client_request_id: Option<&str>) -> Result<(), Error> {
         let Some(name) = client_request_id else { return Ok(()) };
-        let own = own_part(name);
+        let own = without_caller(name);
         if own.chars().count() > NAME_MAX_CHARS {
             return Err(Error::BadRequestName("is too long: use up to 255 characters"));
         }
-        // Without the name of a token before it (`token ci-key: 7`), which looks like the name of a secret.
+        // Without the desk's prefix, such as `token ci-key: `, which itself looks like a secret.
         if self.redactor().redact(own) != own {
             return Err(Error::BadRequestName(
                 "looks like a credential, and would be kept in plain text: use another name",
@@ -509,12 +513,12 @@ impl Inner {
         self.runners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has something go on by itself, until the bridge closes.
+    /// Runs work in the background until the bridge closes.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(work);
     }
 
-    /// Whether a turn of the task is being driven.
+    /// Whether a turn of the task is running.
     pub(crate) fn has_runner(&self, id: &TaskId) -> bool {
         self.runners().contains_key(id)
     }
@@ -523,44 +527,43 @@ impl Inner {
         self.runners().get(id).cloned()
     }
 
-    /// Commits, then tells.
+    /// Commits, then announces what was committed.
     pub(crate) async fn commit(&self, batch: Vec<Write>) -> Result<(), store::Error> {
         let changed: Vec<TaskId> = batch.iter().filter_map(changed_task).collect();
-        let has_letters = batch.iter().any(|write| matches!(write, Write::AddDelivery(_)));
+        let has_deliveries = batch.iter().any(|write| matches!(write, Write::AddDelivery(_)));
         let has_attempts = batch.iter().any(|write| matches!(write, Write::SaveDelivery(_)));
         let has_sent = batch.iter().any(is_sent);
         let events = self.store.commit(batch).await?;
         self.news.tell_committed(events, changed);
-        if has_letters || has_attempts {
+        if has_deliveries || has_attempts {
             self.news.tell_deliveries();
         }
-        if has_letters {
-            self.outbox.look();
+        if has_deliveries {
+            self.outbox.wake();
         }
         if has_sent {
-            self.outbox.one_is_finished();
+            self.outbox.notify_finished();
         }
         Ok(())
     }
 
-    /// Saves a task with an event that tells its state.
+    /// Saves a task together with a log line about its status.
     pub(crate) async fn save_state(&self, task: &mut Task) -> Result<(), store::Error> {
         self.commit(self.state_writes(task)).await
     }
 
-    /// What saves a task with an event that tells its state.
+    /// The writes that save a task together with a log line about its status.
     fn state_writes(&self, task: &mut Task) -> Vec<Write> {
         let now = self.now();
         task.updated_at = now;
-        if task.status.is_at_rest() {
+        if task.status.is_finished() {
             task.completed_at = Some(now);
         }
         let mut batch = vec![Write::SaveTask(Box::new(task.clone())), state_event(task, now)];
-        batch.extend(self.letters_of_rest(task, TurnFacts::default(), now));
+        batch.extend(self.deliveries_for_finished(task, TurnFacts::default(), now));
         batch
     }
 
-    /// What time it is.
     pub(crate) fn now(&self) -> TimeMs {
         self.config.clock.now()
     }
@@ -574,13 +577,13 @@ impl Inner {
         audit(self.now(), by, action, task_id, detail)
     }
 
-    pub(crate) fn line_up(&self, task: &Task) {
+    pub(crate) fn enqueue(&self, task: &Task) {
         let mut ticket = self.ticket(task);
-        // Also if the limit has ended since it was told to wait: others have waited longer.
+        // Also if the limit has ended in the meantime: other tasks have waited longer.
         let was_held_back = matches!(task.parked, Some(Parked::UsageLimit { .. }));
         ticket.is_held = was_held_back || self.accounts().limit(&ticket.home, &task.id, self.now()).is_some();
         let is_held = ticket.is_held;
-        self.queue().wait(ticket);
+        self.queue().push(ticket);
         if is_held {
             self.resuming.notify_one();
         }
@@ -596,24 +599,24 @@ impl Inner {
         }
     }
 
-    /// Begins whoever may work now.
+    /// Starts the tasks that may begin now.
     pub(crate) fn begin_next(self: &Arc<Self>) {
-        // Whoever lines up now is the next bridge's.
+        // The bridge is closing; the next bridge starts them.
         if self.hosts.are_closed() {
             return;
         }
-        // At once: whoever does not wait any more has a runner.
+        // The lock is held until each task that has left the queue has a runner.
         let mut queue = self.queue();
         for task_id in queue.begin() {
             self.run(task_id, runner::Mode::Fresh);
         }
     }
 
-    /// Runs a task's open turn until its end, then lets the next one in.
+    /// Runs a task's open turn to its end, then starts the next tasks.
     fn run(self: &Arc<Self>, task_id: TaskId, mode: runner::Mode) {
         let (commands, queue) = mpsc::channel(runner::COMMANDS);
         self.runners().insert(task_id.clone(), commands);
-        self.news.turn_runs(&task_id);
+        self.news.turn_started(&task_id);
         let inner = Arc::clone(self);
         self.tasks.spawn(async move {
             let run = runner::run(Arc::clone(&inner), task_id.clone(), queue, mode);
@@ -622,17 +625,17 @@ impl Inner {
                 error!(task = %task_id, "the runner of a turn panicked");
             }
             inner.runners().remove(&task_id);
-            inner.news.turn_is_over(&task_id);
+            inner.news.turn_ended(&task_id);
             inner.queue().finish(&task_id);
-            inner.probe_is_over(&task_id).await;
+            inner.end_probe(&task_id).await;
             inner.begin_next();
         });
     }
 }
 
-/// Whether it says that a delivery is over, which a message may have waited for.
+/// Whether the write ends a delivery. A message may have waited for that.
 fn is_sent(write: &Write) -> bool {
-    matches!(write, Write::SaveDelivery(one) if !outbox::State::UNFINISHED.contains(&one.state))
+    matches!(write, Write::SaveDelivery(one) if !outbox::DeliveryState::UNFINISHED.contains(&one.state))
 }
 
 fn changed_task(write: &Write) -> Option<TaskId> {
@@ -654,7 +657,7 @@ fn changed_task(write: &Write) -> Option<TaskId> {
     }
 }
 
-/// The line that tells a task's state.
+/// The log line with a task's present status.
 pub(crate) fn state_event(task: &Task, now: TimeMs) -> Write {
     let goes_on = task.status == Status::Paused && task.parked.is_some();
     append(&task.id, now, StateChanged::of(task, goes_on))
@@ -670,7 +673,7 @@ fn audit(at: TimeMs, by: &str, action: &str, task_id: Option<&TaskId>, detail: &
     }
 }
 
-/// One line for a task's log.
+/// Appends one line to a task's log.
 pub(crate) fn append(task_id: &TaskId, at: TimeMs, line: impl Into<Line>) -> Write {
     Write::Append { task_id: task_id.clone(), events: vec![NewEvent { at, line: line.into() }] }
 }

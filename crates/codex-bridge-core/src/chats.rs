@@ -1,7 +1,7 @@
-//! The messages of channels: they come in, become turns through the desk, and are answered.
+//! Messages from channels: they come in, become turns through the desk, and get replies.
 //!
-//! The inbox machine decides what becomes of a message. This module has the loop around the machine, the facts that it has to
-//! know, and the effects that it wants.
+//! The pure `inbox::machine` decides what happens to a message. This module runs the loop around it,
+//! gathers its facts and performs its effects.
 
 mod channels;
 mod effects;
@@ -18,16 +18,16 @@ use worker::Inbox;
 pub use crate::inbox::machine::decisions::{Choice, Verdict};
 pub use crate::inbox::strangers::Knock;
 pub use crate::request::Button;
-pub use effects::Pending;
+pub use effects::PendingVerdict;
 
-/// The channels that are served, and what came in by them. Cheap to clone; the work goes on as long as one is held.
+/// The open channels and their messages. Clones are cheap; the work goes on as long as one exists.
 #[derive(Clone)]
 pub struct Chats {
     inbox: Arc<Inbox>,
 }
 
 impl Chats {
-    /// Begins to work on messages. One per bridge: two would both answer.
+    /// Begins to work on messages. Open one per bridge only: two would both answer.
     pub fn open(desk: Desk) -> Self {
         let chats = Self { inbox: Arc::new(Inbox::new(desk)) };
         chats.inner().spawn(worker::run(Arc::downgrade(&chats.inbox)));
@@ -47,13 +47,13 @@ impl Chats {
         &self.bridge().inner
     }
 
-    /// Carries out a change to its end, though nobody may wait for it any longer.
-    async fn to_its_end<T, F>(&self, change: impl FnOnce(Self) -> F) -> Result<T, Error>
+    /// Runs a change to completion, even if its caller goes away.
+    async fn to_completion<T, F>(&self, change: impl FnOnce(Self) -> F) -> Result<T, Error>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let change = change(self.clone());
-        self.bridge().to_its_end(|_| change).await
+        self.bridge().to_completion(|_| change).await
     }
 }

@@ -1,4 +1,4 @@
-//! The wall clock, handed in: that of the machine, or one that a test moves.
+//! The wall clock, passed in: the machine's, or one that a test moves.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::task::TimeMs;
 
-/// Tells what time it is. Waiting is tokio's affair, whose time a test can pause.
+/// Tells the time. Waiting is left to tokio, whose time a test can pause.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> TimeMs + Send + Sync>);
 
@@ -19,7 +19,7 @@ impl Clock {
         }))
     }
 
-    /// Another clock.
+    /// A clock that a test moves.
     pub fn from_fn(now: impl Fn() -> TimeMs + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
@@ -29,7 +29,7 @@ impl Clock {
         (self.0)()
     }
 
-    /// How long it is until then; nothing if that is past.
+    /// The time left until `at`; zero if `at` has passed.
     pub(crate) fn until(&self, at: TimeMs) -> Duration {
         Duration::from_millis(u64::try_from(at.saturating_sub(self.now())).unwrap_or_default())
     }

@@ -1,4 +1,4 @@
-//! Decisions on what Codex asks, in plain words, and what came of them.
+//! Decisions on what Codex asks, and the reports about them.
 
 use codex_session::Decision;
 use serde::Serialize;
@@ -6,40 +6,40 @@ use serde::Serialize;
 use crate::request::RequestName;
 use crate::task::{TaskId, TimeMs};
 
-/// What came of a decision.
+/// The report about a decision.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DecisionReport {
-    /// Whose.
+    /// The task.
     pub task_id: TaskId,
-    /// Which request.
+    /// The request.
     pub request_id: RequestName,
-    /// What was decided, by whoever was first.
+    /// The decision that was made first.
     pub decision: Option<String>,
-    /// What came of it.
+    /// What became of the decision.
     pub outcome: DecisionOutcome,
-    /// Who was first.
+    /// Who decided first.
     pub decided_by: Option<String>,
-    /// When.
+    /// When it was decided.
     pub decided_at: Option<TimeMs>,
 }
 
-/// What came of a decision.
+/// What became of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionOutcome {
-    /// Codex took it.
+    /// Codex confirmed it.
     Resolved,
     /// It is recorded and on its way to Codex.
     Sent,
-    /// Somebody was first.
+    /// Somebody else had decided before.
     AlreadyResolved,
-    /// The time to answer was over.
+    /// The deadline had passed.
     Expired,
-    /// The turn or the host ended before Codex took it.
+    /// The turn or the host ended before Codex confirmed it.
     Orphaned,
 }
 
-/// A decision in one word, without what it may hold.
+/// The decision in one word, without its content.
 pub(crate) fn in_words(decision: &Decision) -> &'static str {
     match decision {
         Decision::Accept => "accept",
@@ -53,12 +53,12 @@ pub(crate) fn in_words(decision: &Decision) -> &'static str {
     }
 }
 
-/// Whether this lets nothing happen.
+/// Whether the decision denies what was asked.
 pub(crate) fn is_no(decision: &Decision) -> bool {
     matches!(decision, Decision::Decline | Decision::Cancel)
 }
 
-/// Whether this is a yes without a word.
+/// Whether the decision approves what was asked, without an answer of its own.
 pub(crate) fn is_yes(decision: &Decision) -> bool {
     matches!(decision, Decision::Accept | Decision::AcceptForSession | Decision::AcceptAlways)
 }

@@ -1,15 +1,15 @@
-//! The desk: the one way from the doors to the tasks.
+//! The desk: the only way from the doors to the tasks.
 //!
-//! Each verb is one method: a [`Caller`] and typed words in, a typed outcome out. A door translates to it and from it, and
-//! holds no rule of its own. Every verb takes the same steps in the same order:
+//! Each verb is one method: a [`Caller`] and typed parameters in, a typed outcome out. A door only translates. Every
+//! verb takes the same steps in the same order:
 //!
 //! 1. May this caller do it? ([`Caller::may`])
-//! 2. Is it allowed here? ([`admission`]: roots, profiles, sandbox)
-//! 3. Was it said before? (the caller's own name for the request)
-//! 4. It goes on the record. (the audit log)
-//! 5. It is done.
+//! 2. Do the operator's rules allow it? ([`admission`]: roots, profiles, sandbox)
+//! 3. Is it a repetition? (the caller's name for the request)
+//! 4. Record it in the audit log.
+//! 5. Do it.
 //!
-//! For what hands over work, steps 3 to 5 are one transaction of the bridge.
+//! For verbs that hand over work, steps 3 to 5 are one transaction of the bridge.
 
 mod administration;
 pub mod admission;
@@ -23,43 +23,45 @@ use codex_session::{Decision, SteerOutcome};
 use futures_util::future::BoxFuture;
 use redact::Redactor;
 
-use crate::bridge::{Bridge, Continued, DecisionReport, Error, NewBranch, TaskView, Telling, Told, Which};
+use crate::bridge::{
+    Bridge, Continued, DecisionReport, EndNotice, Error, NewBranch, NotifyMode, RequestSelector, TaskView,
+};
 use crate::inbox::machine::ChatTurn;
 use crate::outbox::Delivery;
 use crate::refusal::{Refusal, Rule};
 use crate::request::{OpenedChanges, RequestName, RequestRecord};
 use crate::store::TaskFilter;
-use crate::task::{GiverKind, Task, TaskId};
+use crate::task::{AuthorKind, Task, TaskId};
 use crate::token::Role;
 use admission::Rules;
 use calls::{Decide, Door, Fork, ONLY_REQUEST, Prompt, Start};
 
-pub use caller::{Caller, Least, Verb};
+pub use caller::{Caller, Requirement, Verb};
 
-/// The one way from the doors to the tasks. Cheap to clone.
+/// The only way from the doors to the tasks. Clones are cheap.
 #[derive(Clone)]
 pub struct Desk {
     bridge: Bridge,
     rules: Arc<Rules>,
 }
 
-/// What became of words that were added to a turn.
+/// What became of a steer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Steered {
-    /// What Codex made of them.
+    /// What Codex did with the text.
     pub outcome: SteerOutcome,
     /// The task afterwards.
     pub task: TaskView,
 }
 
-/// A request with nothing hidden.
+/// A request without redaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revealed {
-    /// Which request.
+    /// The request.
     pub request_id: RequestName,
-    /// Names what is shown.
+    /// The digest of what is shown.
     pub digest: String,
-    /// All that it asks.
+    /// The whole request.
     pub text: String,
 }
 
@@ -70,7 +72,7 @@ impl Desk {
         Self { bridge, rules }
     }
 
-    /// What is behind the desk, for what no caller asks for: channels, upkeep, metrics.
+    /// The bridge behind the desk, for work without a caller: channels, upkeep, metrics.
     pub fn bridge(&self) -> &Bridge {
         &self.bridge
     }
@@ -80,17 +82,16 @@ impl Desk {
         &self.rules
     }
 
-    /// Takes work. The same name gives the task that was started under it, whatever has become of its directory or of the
-    /// operator's rules since.
+    /// Starts a task. A repeated name gives the task that was started under it, even if the rules have changed.
     pub async fn start(&self, caller: &Caller, mut start: Start) -> Result<TaskView, Error> {
         caller.may(Verb::Start)?;
         if start.prompt.trim().is_empty() {
             return Err(Error::EmptyPrompt);
         }
         start.door = caller.door(start.door);
-        start.client_request_id = caller.own_name(start.client_request_id);
+        start.client_request_id = caller.stored_name(start.client_request_id);
         let named = start.client_request_id.clone().map(|name| (name, start.prompt.clone()));
-        let started = match (self.rules().admit(start, caller.giver()), named) {
+        let started = match (self.rules().admit(start, caller.author()), named) {
             (Ok(new), _) => self.bridge.start(new).await?,
             (Err(refusal), Some((name, prompt))) => {
                 self.bridge.started_under(&name, &prompt).await?.ok_or(refusal)?
@@ -100,33 +101,34 @@ impl Desk {
         Ok(self.as_seen_by(caller, started))
     }
 
-    /// Gives a finished task another turn.
+    /// Continues a finished task with another turn.
     pub async fn continue_task(&self, caller: &Caller, id: &str, turn: Prompt) -> Result<Continued, Error> {
         caller.may(Verb::Continue)?;
         self.within_reach(caller, &self.bridge.find(id).await?)?;
-        let name = caller.own_name(turn.client_request_id);
-        let continued = self.bridge.continue_once(id, &turn.prompt, name.as_deref(), &caller.giver()).await?;
+        let name = caller.stored_name(turn.client_request_id);
+        let continued =
+            self.bridge.continue_once(id, &turn.prompt, name.as_deref(), &caller.author()).await?;
         Ok(Continued { view: self.as_seen_by(caller, continued.view), ..continued })
     }
 
-    /// Branches a finished task.
+    /// Forks a finished task.
     pub async fn fork(&self, caller: &Caller, id: &str, fork: Fork) -> Result<TaskView, Error> {
         caller.may(Verb::Fork)?;
         self.within_reach(caller, &self.bridge.find(id).await?)?;
         let prompt = fork.prompt.filter(|prompt| !prompt.trim().is_empty());
-        let client_request_id = caller.own_name(fork.client_request_id);
-        let new = NewBranch { prompt, client_request_id, by: caller.giver() };
+        let client_request_id = caller.stored_name(fork.client_request_id);
+        let new = NewBranch { prompt, client_request_id, by: caller.author() };
         Ok(self.as_seen_by(caller, self.bridge.fork(id, new).await?))
     }
 
-    /// Adds to the turn that runs. A turn is trusted as the caller who asked for it, so others cannot add to the owner's.
+    /// Adds text to the running turn. A turn is trusted like its author, so nobody else can add to a turn of the owner.
     pub async fn steer(&self, caller: &Caller, id: &str, text: &str) -> Result<Steered, Error> {
         let outcome =
             self.steer_as(caller, id, text, format!("steer-{}", self.bridge.inner.random_hex(12))).await?;
         Ok(Steered { outcome, task: self.show(caller, id).await? })
     }
 
-    /// The same, under a name by which the words are found in the log.
+    /// As [`Desk::steer`], with an id by which the text is found in the log.
     pub(crate) async fn steer_as(
         &self,
         caller: &Caller,
@@ -137,35 +139,35 @@ impl Desk {
         caller.may(Verb::Steer)?;
         let task = self.bridge.find(id).await?;
         self.within_reach(caller, &task)?;
-        if caller.role < Role::Approver && task.settings.turn_given_by == GiverKind::Owner {
+        if caller.role < Role::Approver && task.settings.turn_given_by == AuthorKind::Owner {
             return Err(Refusal {
                 rule: Rule::BeyondReach,
-                message: "the owner of this machine asked for the turn that runs: nobody else adds to it"
+                message: "the owner of this machine handed over the running turn: nobody else adds to it"
                     .to_owned(),
                 hint: "continue the task when the turn has ended".to_owned(),
             }
             .into());
         }
         self.note(caller, "steer", &task).await?;
-        self.bridge.steer_as(id, text, &caller.giver(), client_id).await
+        self.bridge.steer_as(id, text, &caller.author(), client_id).await
     }
 
-    /// Gives a message of a chat its turn, in one transaction with the message: the next turn of its conversation's task, or
-    /// the first of a new one. Its settings are the operator's rules of the channel, so nothing else has to admit them.
+    /// Gives a chat message its turn, in one transaction with the message. The settings come from the operator's rules
+    /// for the channel, so [`admission`] need not check them.
     pub(crate) async fn take_message(&self, caller: &Caller, turn: ChatTurn) -> Result<(), Error> {
         let is_known = turn.conversation.task_id.is_some();
         caller.may(if is_known { Verb::Continue } else { Verb::Start })?;
-        self.bridge.begin_chat_turn(turn, caller.giver()).await
+        self.bridge.begin_chat_turn(turn, caller.author()).await
     }
 
-    /// Stops a task, or only this turn of it. Returns when Codex has confirmed it.
+    /// Interrupts a task, or only this turn of it. Returns once Codex has confirmed.
     pub async fn interrupt(&self, caller: &Caller, id: &str, turn: Option<u32>) -> Result<TaskView, Error> {
         caller.may(Verb::Interrupt)?;
         self.note(caller, "interrupt", &self.bridge.find(id).await?).await?;
         Ok(self.as_seen_by(caller, self.bridge.interrupt_turn(id, turn).await?))
     }
 
-    /// Frees a finished task's thread for another program.
+    /// Releases a finished task's thread for another program.
     pub async fn release(&self, caller: &Caller, id: &str) -> Result<TaskView, Error> {
         caller.may(Verb::Release)?;
         let task_id = self.bridge.find(id).await?.id;
@@ -173,7 +175,7 @@ impl Desk {
         Ok(self.as_seen_by(caller, self.bridge.release(id).await?))
     }
 
-    /// Decides on a request; `-` stands for the only open one. The first decision counts.
+    /// Decides on a request; `-` stands for the only open one. The first decision wins.
     pub async fn decide(
         &self,
         caller: &Caller,
@@ -183,36 +185,36 @@ impl Desk {
     ) -> Result<DecisionReport, Error> {
         caller.may(Verb::Decide)?;
         let which = match (request, decide.digest.as_deref()) {
-            // Somebody who answers for others says what these were shown.
+            // A caller who decides for others must say what those were shown.
             (ONLY_REQUEST, _) | (_, None) if !caller.is_local() => return Err(Error::DigestMissing),
-            (ONLY_REQUEST, _) => Which::Only,
-            (request_id, None) => Which::Named(request_id),
+            (ONLY_REQUEST, _) => RequestSelector::Only,
+            (request_id, None) => RequestSelector::Named(request_id),
             (request_id, Some(digest)) if decide.revealed => {
                 caller.may(Verb::Reveal)?;
-                Which::Revealed { request_id, digest }
+                RequestSelector::Revealed { request_id, digest }
             }
-            (request_id, Some(digest)) => Which::Shown { request_id, digest },
+            (request_id, Some(digest)) => RequestSelector::Shown { request_id, digest },
         };
         let decision = decide.read()?;
         if decision == Decision::AcceptAlways && !caller.is_person() {
             return Err(Error::UnknownDecision("acceptAlways is for people, not for agents".to_owned()));
         }
-        self.begin_to_decide(caller, id, which, decision).await?.await
+        self.record_decision(caller, id, which, decision).await?.await
     }
 
-    /// Records a decision; what it gives waits for what Codex makes of it.
-    pub(crate) async fn begin_to_decide(
+    /// Stores a decision. The returned future waits until Codex has confirmed it.
+    pub(crate) async fn record_decision(
         &self,
         caller: &Caller,
         id: &str,
-        which: Which<'_>,
+        which: RequestSelector<'_>,
         decision: Decision,
     ) -> Result<BoxFuture<'static, Result<DecisionReport, Error>>, Error> {
         caller.may(Verb::Decide)?;
-        self.bridge.begin_to_decide(id, which, decision, &caller.name).await
+        self.bridge.record_decision(id, which, decision, &caller.name).await
     }
 
-    /// Shows a request with nothing hidden.
+    /// Shows a request without redaction.
     pub async fn reveal(&self, caller: &Caller, id: &str, request: &str) -> Result<Revealed, Error> {
         caller.may(Verb::Reveal)?;
         let record = self.bridge.request(&self.bridge.find(id).await?.id, request).await?;
@@ -220,30 +222,30 @@ impl Desk {
         Ok(Revealed { request_id: record.request_id, digest: record.digest, text })
     }
 
-    /// Tells of finished tasks that nobody was told of, each once.
-    pub async fn tell_ended(
+    /// Reports finished tasks that were not reported before, each once.
+    pub async fn notify_ended(
         &self,
         caller: &Caller,
         limit: usize,
-        telling: Telling,
-    ) -> Result<Vec<Told>, Error> {
-        caller.may(Verb::TellEnded)?;
-        self.bridge.tell_ended(limit, telling, &caller.name).await
+        mode: NotifyMode,
+    ) -> Result<Vec<EndNotice>, Error> {
+        caller.may(Verb::NotifyEnded)?;
+        self.bridge.notify_ended(limit, mode, &caller.name).await
     }
 
-    /// Tries a delivery again now.
+    /// Retries a delivery now.
     pub async fn retry_delivery(&self, caller: &Caller, id: &str) -> Result<Delivery, Error> {
         caller.may(Verb::Deliver)?;
         self.bridge.retry_delivery(id, &caller.name).await
     }
 
-    /// Sends a test to a target, once. Gives the platform's own name of the message.
+    /// Sends one test notice to a target. Returns the platform's id of the message.
     pub async fn test_target(&self, caller: &Caller, target: &str) -> Result<Option<String>, Error> {
         caller.may(Verb::Deliver)?;
         self.bridge.try_target(target, &caller.name).await
     }
 
-    /// A task with what is open on it.
+    /// A task with its open requests.
     pub async fn show(&self, caller: &Caller, id: &str) -> Result<TaskView, Error> {
         Ok(self.as_seen_by(caller, self.bridge.show(id).await?))
     }
@@ -254,12 +256,12 @@ impl Desk {
         Ok(views.into_iter().map(|view| self.as_seen_by(caller, view)).collect())
     }
 
-    /// A task once it has finished or needs an answer, or the time is up.
+    /// Waits until a task is finished or has an open request, or the time is up.
     pub async fn wait(&self, caller: &Caller, id: &str, limit: Duration) -> Result<TaskView, Error> {
         Ok(self.as_seen_by(caller, self.bridge.wait(id, limit).await?))
     }
 
-    /// A task once it is so, or the time is up.
+    /// Waits until `is_so` is true of a task, or the time is up.
     pub async fn wait_until(
         &self,
         caller: &Caller,
@@ -270,7 +272,7 @@ impl Desk {
         Ok(self.as_seen_by(caller, self.bridge.wait_until(id, limit, is_so).await?))
     }
 
-    /// All that waits for people, or all requests of one task, closed ones too; the oldest first.
+    /// The open requests of all tasks, or every request of one task; the oldest first.
     pub async fn requests(
         &self,
         caller: &Caller,
@@ -291,7 +293,7 @@ impl Desk {
         Ok(record)
     }
 
-    /// The changes of a request with their whole diffs.
+    /// The changes of a request with complete diffs.
     pub async fn whole_changes(
         &self,
         caller: &Caller,
@@ -306,12 +308,12 @@ impl Desk {
         Ok(opened)
     }
 
-    /// Whether a caller may go on with a task, which is to hand over work in its place: somebody who could not have started
-    /// it cannot. An approver can, as with a yes to whatever it asks for, but not in a directory where only the owner has
-    /// tasks work.
+    /// Whether a caller may continue or steer a task, which amounts to handing over work in its directory. A caller who
+    /// could not have started the task may not. An approver may, because approving is no less powerful, except in a
+    /// directory where only the owner may have tasks work.
     fn within_reach(&self, caller: &Caller, task: &Task) -> Result<(), Refusal> {
-        // A chat continues and steers only the task of its conversation, with the settings of the operator's rules for it. This
-        // does not hold for decisions, which do not come here: a chat also decides on requests of other tasks that were told to it.
+        // A chat continues and steers only its conversation's task, under the operator's rules. (Decisions do not pass
+        // here: a chat also decides on requests of other tasks that were sent to it.)
         if caller.is_owner() || caller.is_in_chat() {
             return Ok(());
         }
@@ -320,9 +322,9 @@ impl Desk {
         if caller.role >= Role::Approver { Ok(()) } else { self.rules().admit_again(&task.settings, door) }
     }
 
-    /// Records who commands what, before it is done. What would be refused anyway is not recorded.
+    /// Records who does what, before it is done. What will be refused anyway is not recorded.
     async fn note(&self, caller: &Caller, action: &str, task: &Task) -> Result<(), Error> {
-        if task.status.is_at_rest() && task.parked.is_none() {
+        if task.status.is_finished() && task.parked.is_none() {
             return Ok(());
         }
         self.bridge.note(&caller.name, action, Some(&task.id)).await
@@ -333,7 +335,7 @@ impl Desk {
         view
     }
 
-    /// A request shows secrets that something could act on to whoever may approve it. To nobody else.
+    /// Redacts the secrets in requests for callers who may not approve. Approvers must see them.
     fn hide_secrets(&self, caller: &Caller, requests: &mut [RequestRecord]) {
         if let Some(redactor) = self.redactor_for(caller) {
             for request in requests {

@@ -1,69 +1,69 @@
-//! Reads unified diffs: files with their lines. Draws nothing.
+//! Reads unified diffs into files and lines.
 
 use redact::plain::{plain, with_named_breaks};
 
-/// Stands for the path of a file that has none.
+/// The path of a file that the diff does not name.
 pub const UNNAMED: &str = "(no file is named)";
 
 /// One file of a diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Its path, after the change if it has one; [`UNNAMED`] if the diff names none.
+    /// The path, after the change if there is one; [`UNNAMED`] if the diff names none.
     pub path: String,
-    /// What became of it.
+    /// What happened to the file.
     pub fate: Fate,
-    /// Lines that came.
+    /// How many lines were added.
     pub added: usize,
-    /// Lines that went.
+    /// How many lines were removed.
     pub removed: usize,
-    /// Its lines.
+    /// The lines.
     pub lines: Vec<Line>,
 }
 
 impl File {
-    /// Whether the diff names it.
+    /// Whether the diff names the file.
     pub fn is_named(&self) -> bool {
         self.path != UNNAMED
     }
 }
 
-/// What became of a file.
+/// What happened to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is new.
+    /// The file was created.
     New,
-    /// It is changed.
+    /// The file was changed.
     Changed,
-    /// It is gone.
+    /// The file was deleted.
     Deleted,
-    /// It has another name.
+    /// The file was renamed.
     Moved,
 }
 
 /// One line of a file's diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// What it tells.
+    /// The kind of the line.
     pub kind: LineKind,
     /// The line with its sign.
     pub text: String,
 }
 
-/// What a line of a diff tells.
+/// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineKind {
-    /// A line that came.
+    /// An added line.
     Added,
-    /// A line that went.
+    /// A removed line.
     Removed,
-    /// Where the next lines stand.
+    /// A hunk header.
     Hunk,
     /// Anything else.
     Same,
 }
 
-/// The files of a diff, in its order. Every line of the text is in one of them, whatever it looks like: only a header that
-/// says no more than the path and the fate is left out. Text without a file's name is of a file without one.
+/// The files of a diff, in its order. Every line of the text is in one of them. Only a header that says no more than
+/// path and fate is left out. Text before any file's name belongs to a file without a name.
 ///
 /// ```
 /// use codex_bridge_core::diff::{Fate, files};
@@ -91,28 +91,28 @@ pub fn files(diff: &str) -> Vec<File> {
     reading.files
 }
 
-/// The lines of a text that may be a diff, by their signs: nothing of it is left out.
+/// The lines of a text that may be a diff, by their signs. No line is left out.
 pub fn lines(text: &str) -> Vec<Line> {
     shown(text).lines().map(line_of).collect()
 }
 
-/// Without what deceives the eye. What some take for the end of a line is named: behind it, a line would have no sign.
+/// Removes deceptive characters. Unusual line breaks become words: the text behind one would have no sign.
 fn shown(text: &str) -> String {
     plain(&with_named_breaks(text)).into_owned()
 }
 
-/// A diff that is being read.
+/// The state of reading a diff.
 #[derive(Default)]
 struct Reading {
     files: Vec<File>,
-    /// Lines of the old and the new file that the current hunk still holds: a removed line may begin with `--`.
+    /// How many lines of the old and the new file the current hunk still has. A removed line may begin with `--`.
     left: (usize, usize),
-    /// What git says before the header of a file, from `diff --git` on.
+    /// What git writes before a file's header, from `diff --git` on.
     preamble: Vec<String>,
 }
 
 impl Reading {
-    /// Takes a line of the current hunk, if it is one.
+    /// Takes the line if it belongs to the current hunk.
     fn takes(&mut self, line: &str) -> bool {
         let is_of_hunk = matches!(line.as_bytes().first(), None | Some(b' ' | b'+' | b'-' | b'\\'));
         if self.left == (0, 0) || !is_of_hunk {
@@ -130,7 +130,7 @@ impl Reading {
         true
     }
 
-    /// A file by the two lines of its header.
+    /// Begins a file by the two lines of its header.
     fn begin(&mut self, before: &str, after: &str) {
         let (old, new) = (path_of(&before[4..]), path_of(&after[4..]));
         let file = file(old, new);
@@ -141,7 +141,7 @@ impl Reading {
         self.files.push(File { lines, ..file });
     }
 
-    /// A line that is neither of a hunk nor of a header.
+    /// Takes a line that belongs neither to a hunk nor to a header.
     fn outside(&mut self, line: &str) {
         if line.starts_with("diff --git ") {
             self.end_preamble();
@@ -157,7 +157,7 @@ impl Reading {
         }
     }
 
-    /// A file that has no more than a preamble, as one that is binary or was only moved.
+    /// Ends a file that has only a preamble, such as a binary file or one that was only renamed.
     fn end_preamble(&mut self) {
         let names = self.preamble.first().and_then(|line| names_of(line));
         let lines: Vec<Line> = self.preamble.drain(..).map(|line| plain_line(&line)).collect();
@@ -179,7 +179,7 @@ impl Reading {
     }
 }
 
-/// Whether a line says no more than what stands above the file's lines.
+/// Whether a line says no more than the file's path and fate.
 fn is_told_by(file: &File, line: &str) -> bool {
     let path = &file.path;
     let is_object = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -244,7 +244,7 @@ fn path_of(text: &str) -> Option<String> {
     Some(path.to_owned())
 }
 
-/// `-1,3 +1,4 @@ …` in lines of the old and the new file.
+/// The lengths of the old and the new range in `-1,3 +1,4 @@ …`.
 fn hunk_lengths(header: &str) -> Option<(usize, usize)> {
     let length = |range: &str| range.split_once(',').map_or(Some(1), |(_, length)| length.parse().ok());
     let mut ranges = header.split(' ');

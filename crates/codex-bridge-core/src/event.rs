@@ -1,7 +1,7 @@
 //! A task's log: durable, redacted lines, numbered per task without gaps.
 //!
-//! A [`Line`] is typed from the session that told it to the page that shows it. On disk and on the wire it is a JSON object
-//! whose `kind` names the variant.
+//! A [`Line`] keeps its type from the session to the page that shows it. On disk and on the wire a line is a JSON
+//! object whose `kind` names the variant.
 
 use codex_session::tool_display::{Display, ToolCompleted, ToolStarted};
 use codex_session::turn::Closing;
@@ -28,35 +28,35 @@ pub struct Event {
     pub seq: Seq,
     /// When it was written.
     pub at: TimeMs,
-    /// What it tells.
+    /// What the line says.
     #[serde(flatten)]
     pub line: Line,
 }
 
-/// A line to be appended; its number comes with the commit.
+/// A line to append. The commit gives it its number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEvent {
     /// When it is written.
     pub at: TimeMs,
-    /// What it tells.
+    /// What the line says.
     pub line: Line,
 }
 
 /// Declares [`Line`] from one table: the variant, its data and its `kind`.
 macro_rules! lines {
     ($($(#[$doc:meta])* $name:ident($data:ty) = $kind:literal,)*) => {
-        /// What a line of a task's log tells.
+        /// What a line of a task's log says.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "kind")]
         pub enum Line {
             $($(#[$doc])* #[serde(rename = $kind)] $name($data),)*
-            /// A line of a kind, or in a shape, that this version does not know: kept as it is.
+            /// A line with an unknown kind or shape, from another version. It is kept as it is.
             #[serde(untagged)]
             Other(Other),
         }
 
         impl Line {
-            /// The word that names what the line tells.
+            /// The word that names the variant.
             pub fn kind(&self) -> &str {
                 match self {
                     $(Self::$name(_) => $kind,)*
@@ -74,7 +74,7 @@ macro_rules! lines {
                 known.map_or_else(other, Ok)
             }
 
-            /// The JSON of its data, for the store.
+            /// The JSON of the line's data, for the store.
             pub(crate) fn data(&self) -> Result<String, serde_json::Error> {
                 match self {
                     $(Self::$name(data) => serde_json::to_string(data),)*
@@ -96,13 +96,13 @@ fn read<T: DeserializeOwned>(data: &str, line: fn(T) -> Line) -> Option<Line> {
 }
 
 lines! {
-    /// The task's state changed.
+    /// The task's status changed.
     State(StateChanged) = "state",
     /// Codex opened the task's thread.
     ThreadOpened(ThreadOpened) = "thread_opened",
     /// A turn began.
     TurnStarted(TurnStarted) = "turn_started",
-    /// Words were added to the running turn.
+    /// A caller added text to the running turn.
     Steered(Steered) = "steered",
     /// Codex wrote a message.
     Message(Message) = "message",
@@ -124,36 +124,36 @@ lines! {
     Diff(Diff) = "diff",
     /// A turn ended.
     TurnEnded(TurnEnded) = "turn_ended",
-    /// Codex tries a failed call of the model again.
+    /// Codex retries a failed call of the model.
     Retrying(Retrying) = "retrying",
-    /// A warning of Codex's or of the bridge's.
+    /// A warning from Codex or from the bridge.
     Warning(Warning) = "warning",
     /// Something that the operator should know or do.
     Notice(Notice) = "notice",
 }
 
-/// A line that this version does not know.
+/// A line of a kind that this version does not know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Other {
-    /// The word that names what it tells.
+    /// The line's kind.
     pub kind: String,
-    /// The rest.
+    /// The line's data.
     #[serde(flatten)]
     pub data: Map<String, Value>,
 }
 
-/// The task's state changed.
+/// The task's status changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateChanged {
-    /// The state since then.
+    /// The new status.
     pub status: Status,
     /// Why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Whether the task goes on by itself although it is at rest.
+    /// Whether the task continues by itself although it is finished.
     #[serde(default, skip_serializing_if = "is_false")]
     pub goes_on: bool,
-    /// The caller's own name for the turn that was asked for with this change.
+    /// The caller's name for the turn that this change queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_request_id: Option<String>,
 }
@@ -163,39 +163,39 @@ pub struct StateChanged {
 pub struct ThreadOpened {
     /// The thread.
     pub thread_id: Option<ThreadId>,
-    /// The host that has it.
+    /// The host on which the thread is open.
     pub host: Option<String>,
 }
 
 /// A turn began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnStarted {
-    /// Codex's name of the turn.
+    /// Codex's id of the turn.
     pub turn_id: TurnId,
-    /// Its number in the task; older logs have none.
+    /// The turn's number in the task; older logs have none.
     pub number: Option<u32>,
-    /// The prompt, redacted; none in older logs and when the disk was full.
+    /// The redacted prompt. Older logs have none, nor has a turn that began while the disk was full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// Bytes of the prompt that were not kept.
+    /// How many bytes of the prompt were cut off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_cut_bytes: Option<usize>,
 }
 
-/// Words were added to the running turn.
+/// A caller added text to the running turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Steered {
-    /// The item, as Codex names it.
+    /// Codex's id of the item.
     pub item_id: Option<String>,
-    /// The name under which the words were sent.
+    /// The bridge's id under which the text was sent.
     #[serde(default)]
     pub client_id: String,
-    /// Who added them.
+    /// Who added the text.
     pub by: Option<String>,
-    /// The words, redacted; older logs have none.
+    /// The redacted text; older logs have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Bytes of the words that were not kept.
+    /// How many bytes of the text were cut off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text_cut_bytes: Option<usize>,
 }
@@ -203,12 +203,12 @@ pub struct Steered {
 /// Codex wrote a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// The item, as Codex names it.
+    /// Codex's id of the item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item_id: Option<String>,
-    /// All of it.
+    /// The whole text.
     pub text: String,
-    /// What kind of text it is, if the model said so.
+    /// What kind of text the model says it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
 }
@@ -216,24 +216,24 @@ pub struct Message {
 /// A summary of what the model thought.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Thought {
-    /// The item, as Codex names it.
+    /// Codex's id of the item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item_id: Option<String>,
-    /// All of it.
+    /// The whole text.
     pub text: String,
 }
 
 /// Something was typed into a running command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TerminalInput {
-    /// The call of the command. Not `call_id`: lines with one are written once for each call, and a call can be typed into
-    /// more than once.
+    /// The id of the command's call. The field is not named `call_id`, because a line with a `call_id` is written once
+    /// per call, and one call can be typed into several times.
     pub of_call: String,
-    /// The command, if it is known.
+    /// The command, if known.
     pub command: Option<String>,
     /// What was typed.
     pub text: String,
-    /// Bytes of it that were not kept.
+    /// How many bytes of the text were cut off.
     #[serde(default)]
     pub text_cut_bytes: usize,
 }
@@ -243,17 +243,17 @@ pub struct TerminalInput {
 pub struct Requested {
     /// The request.
     pub request_id: RequestName,
-    /// The digest of what is asked.
+    /// The digest of the request.
     #[serde(default)]
     pub digest: String,
-    /// What is asked, in one line.
+    /// The request in one line.
     pub title: String,
     /// What kind of request it is.
     pub asks: Option<ask::Kind>,
-    /// The tool call that waits for the answer.
+    /// The tool call that waits for the decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// Whether it was asked before, and the answer was lost.
+    /// Whether Codex asks again because the first decision was lost.
     #[serde(default, skip_serializing_if = "is_false")]
     pub asked_again: bool,
 }
@@ -274,7 +274,7 @@ pub struct RequestClosed {
 /// The operator's settings decided a request; nobody was asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestDecided {
-    /// How.
+    /// What was decided, and why.
     pub closing: Closing,
 }
 
@@ -288,29 +288,29 @@ pub struct Diff {
 /// A turn ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnEnded {
-    /// How.
+    /// How the turn ended.
     #[serde(default)]
     pub outcome: TurnOutcome,
     /// The answer.
     pub final_text: Option<String>,
-    /// Why there is none.
+    /// Why there is no answer.
     pub error: Option<TaskError>,
-    /// Whether nobody knows what the turn did at its end.
+    /// Whether it is unknown what the turn did at its end.
     #[serde(default)]
     pub outcome_unknown: bool,
-    /// Commands and changes that ran, if nobody knows what the turn did at its end.
+    /// Commands and changes that ran, if it is unknown what the turn did at its end.
     #[serde(default)]
     pub side_effects: Vec<String>,
 }
 
-/// Codex tries a failed call of the model again.
+/// Codex retries a failed call of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Retrying {
-    /// Why.
+    /// Why the call failed.
     pub message: String,
 }
 
-/// A warning of Codex's or of the bridge's.
+/// A warning from Codex or from the bridge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
     /// The warning.
@@ -320,14 +320,14 @@ pub struct Warning {
 /// Something that the operator should know or do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Notice {
-    /// What it is about: `login`.
+    /// The topic: `login`.
     pub about: Option<String>,
-    /// What to know or do.
+    /// What to know or to do.
     pub message: String,
 }
 
 impl Line {
-    /// The line of something that a session shows; none for pieces of text, which are not kept.
+    /// The log line for what a session shows. `None` for text deltas, which are not stored.
     pub(crate) fn of_shown(shown: Display) -> Option<Self> {
         Some(match shown {
             Display::ToolStarted(call) => Self::ToolStarted(call),
@@ -338,7 +338,7 @@ impl Line {
         })
     }
 
-    /// The line that tells how a request ended.
+    /// The line that says how a request ended.
     pub(crate) fn closed(request: &RequestRecord) -> Self {
         Self::RequestClosed(RequestClosed {
             request_id: request.request_id.clone(),
@@ -348,7 +348,7 @@ impl Line {
         })
     }
 
-    /// What names the item of Codex that the line is about; none for lines that may well be repeated.
+    /// Codex's id of the item in this line; such a line is stored once per item. `None` for lines that may repeat.
     pub(crate) fn item(&self) -> Option<&str> {
         match self {
             Self::ToolStarted(call) => Some(&call.call_id),
@@ -360,12 +360,12 @@ impl Line {
         }
     }
 
-    /// Whether a text that was being written is over with this line: its message is in the log, or its turn has ended.
+    /// Whether live text ends with this line: the message is in the log, or the turn has ended.
     pub fn ends_text(&self) -> bool {
         matches!(self, Self::Message(_) | Self::TurnEnded(_))
     }
 
-    /// The call that has ended with this line.
+    /// The call that this line ends.
     pub fn ended_call(&self) -> Option<&str> {
         match self {
             Self::ToolCompleted(call) => Some(&call.call_id),
@@ -375,7 +375,7 @@ impl Line {
 }
 
 impl StateChanged {
-    /// The state of a task as it is now, and whether the task goes on by itself although it is at rest.
+    /// The task's present status. `goes_on` says whether the task continues by itself although it is finished.
     pub(crate) fn of(task: &Task, goes_on: bool) -> Self {
         Self { status: task.status, reason: task.reason.clone(), goes_on, client_request_id: None }
     }

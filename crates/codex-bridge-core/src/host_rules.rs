@@ -1,7 +1,7 @@
-//! What every host is started with, and the proof that it holds.
+//! The rules that every host is started with, and the proof that a host follows them.
 //!
-//! The echo of a thread does not tell which paths are denied to its commands (codex 0.166). So each host is started with a
-//! permission profile that denies the same paths, and has to fail once to read a file in one of them.
+//! The echo of a thread does not say which paths are denied to commands (codex 0.166). So each host is started with a
+//! permission profile that denies those paths. Before first use, a command must fail to read such a path.
 
 use std::collections::BTreeSet;
 use std::fs::DirBuilder;
@@ -21,35 +21,36 @@ use codex_wire::host::{Host, Reach};
 use codex_wire::user_config::UserConfig;
 
 use crate::config::Config;
+use crate::io_reason::io_reason;
 
-/// How long the command of the proof may take; a sandbox starts in 0.1 s.
+/// How long the proof's command may take. A sandbox starts in 0.1 s.
 const PROOF_LIMIT: Duration = Duration::from_secs(20);
-/// What the command of the proof says before it tries to read.
+/// What the proof's command prints before it tries to read.
 const RAN: &str = "ran";
 /// How much longer the call may take than its command.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-/// Proofs that are remembered; there are fewer hosts than this.
+/// How many proofs are remembered; more than there are hosts.
 const MOST_PROOFS: usize = 1024;
 
 /// The rules of every host of this bridge.
 #[derive(Clone)]
 pub(crate) struct HostRules {
     confinement: Arc<Confinement>,
-    /// The hosts that have shown that they keep them.
+    /// The hosts that have proven that they follow the rules.
     proven: Arc<Mutex<BTreeSet<Epoch>>>,
 }
 
 impl HostRules {
     pub(crate) fn new(config: &Config) -> Result<Self, Failure> {
-        // What is denied has to be there: Codex denies nothing that is missing. A launcher has made its own.
+        // Codex denies only paths that exist. A launcher creates its own directory.
         if config.reach == Reach::Own {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&config.hosts_dir);
             made.map_err(|error| {
-                let message = format!("cannot make {}: {error}", config.hosts_dir.display());
+                let message = format!("cannot create {}: {}", config.hosts_dir.display(), io_reason(&error));
                 Failure::new(FailureKind::Startup, message)
             })?;
         }
-        // A directory that is always there: the proof reads by whole paths.
+        // A directory that always exists; the proof reads by absolute path.
         let mut session = SessionConfig::new("/");
         session.denied = config.denied_paths();
         Ok(Self {
@@ -58,12 +59,12 @@ impl HostRules {
         })
     }
 
-    /// Names the rules. A host that was started with others has another name for them.
+    /// The name of the rules, a digest. Other rules have another name.
     pub(crate) fn name(&self) -> String {
         self.confinement.rules_id().unwrap_or_default()
     }
 
-    /// What the rules add to the command line of the app-server.
+    /// The rules as arguments for the app-server.
     pub(crate) fn overrides(&self) -> Vec<String> {
         self.confinement.as_process_overrides()
     }
@@ -73,13 +74,13 @@ impl HostRules {
         host.record().identity.environment == self.name()
     }
 
-    /// Has a host show, once in its life, that its commands cannot read what is denied to them.
+    /// Has a host prove, once per epoch, that commands cannot read a denied path.
     pub(crate) async fn prove(&self, host: &Host, connection: &Connection) -> Result<(), Error> {
         if self.proven().contains(host.epoch()) {
             return Ok(());
         }
         let record = Files(host.dir()).record();
-        // The first half shows that commands run at all: one that cannot even start reads nothing either.
+        // The `echo` shows that commands run at all: a command that cannot start reads nothing either.
         let script = format!("echo {RAN}; exec cat \"$1\"");
         let command = CommandExec {
             command: vec!["sh".to_owned(), "-c".to_owned(), script, "sh".to_owned(), text(&record)],

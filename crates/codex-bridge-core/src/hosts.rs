@@ -1,6 +1,6 @@
-//! Where the threads of tasks run: a connection to the right host, started if need be.
+//! Hosts of tasks' threads: finds the right host, or starts one, and connects to it.
 //!
-//! The real ones are processes (`hosts/processes`). A simulation brings its own.
+//! Real hosts are processes (`hosts/processes`). The simulation in the tests brings its own.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,21 +22,20 @@ pub(crate) use processes::Processes;
 
 /// The hosts of a bridge.
 pub trait Hosts: Send + Sync {
-    /// A way for one task to a host: the one that its thread is on, else any with room, else, if it saw too many of them
-    /// die, one of its own.
+    /// A dialer for one task: to the host of its thread, else to any with room, else (after losses) to its own.
     fn dial(&self, task: &Task) -> Arc<dyn Dial>;
 
-    /// Whether the host of an epoch lives.
-    fn lives<'a>(&'a self, epoch: &'a Epoch) -> BoxFuture<'a, bool>;
+    /// Whether the host of this epoch is alive.
+    fn is_alive<'a>(&'a self, epoch: &'a Epoch) -> BoxFuture<'a, bool>;
 
-    /// A connection to the host of an epoch; none if it has gone.
+    /// A connection to the host of this epoch; `None` if the host is gone.
     fn connect<'a>(
         &'a self,
         epoch: &'a Epoch,
         limit: Duration,
     ) -> BoxFuture<'a, Option<Result<Link, DialError>>>;
 
-    /// What the login of a home of Codex looks like: it changes when somebody logs in. None while nobody can say.
+    /// The fingerprint of a home's login, which changes with every login. `None` if it cannot be read.
     fn login<'a>(&'a self, home: &'a Path) -> BoxFuture<'a, Option<String>>;
 
     /// A turn begins on a host.
@@ -45,24 +44,24 @@ pub trait Hosts: Send + Sync {
     /// A turn has ended on a host.
     fn thread_closed(&self, host: &str, thread_id: &str);
 
-    /// Looks after the hosts.
+    /// Retires idle hosts and removes dead ones. Returns what changed.
     fn maintain(&self) -> BoxFuture<'_, Vec<Change>>;
 
-    /// The processes that run.
+    /// The processes of all hosts.
     fn all(&self) -> Vec<Host>;
 
     /// How many have ended so far.
     fn ends(&self) -> u64;
 
-    /// By what the processes of all hosts are known. Waits for nobody.
+    /// What identifies the processes of all hosts. Does not wait.
     fn origins(&self) -> Vec<Origin>;
 
-    /// Gives up every start that is under way, and starts none any more.
-    fn start_none(&self) -> BoxFuture<'_, ()>;
+    /// Gives up every host start that is in progress, and starts none from now on.
+    fn stop_starting(&self) -> BoxFuture<'_, ()>;
 
-    /// Whether no host is started any more.
+    /// Whether hosts are no longer started.
     fn are_closed(&self) -> bool;
 
-    /// Ends all of them, and starts none any more; names those that could not be ended.
+    /// Stops all hosts and starts none from now on. Returns an error message for each host that could not be stopped.
     fn stop_all(&self) -> BoxFuture<'_, Vec<String>>;
 }

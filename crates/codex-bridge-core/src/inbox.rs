@@ -1,9 +1,9 @@
-//! Messages that come in from people and other agents, durably: one row per message, written before its source hears
-//! that we have it, and kept in order within a conversation.
+//! Messages from people and other agents. Each message is stored before its source hears that the daemon has it, and
+//! messages keep their order within a conversation.
 //!
-//! Knows no platform: how messages arrive, and how a source is told that they are done with, is a channel's business,
-//! which the program brings. What is decided about a message (who may write, what a command means, when to answer
-//! another agent no more) is decided here, the same for all channels.
+//! The inbox knows no platform. Channels, which the program brings, receive messages and tell sources when a message is
+//! done. The decisions about a message are made here, the same for all channels: who may write, what a command means,
+//! when to stop answering another agent.
 
 pub mod answer;
 pub mod command;
@@ -29,7 +29,7 @@ pub use command::Command;
 pub use rules::{Allowed, Rules, WhenFull, WhileRunning};
 
 text_id!(
-    /// Names a channel: what the operator calls it.
+    /// The operator's name of a channel.
     ChannelName
 );
 text_id!(
@@ -37,26 +37,26 @@ text_id!(
     ConversationKey
 );
 text_id!(
-    /// Our own name of a message. The name that its source has for it is its `external_id`.
+    /// The bridge's id of a message. The source's id is `external_id`.
     MessageId
 );
 
-/// A message as a channel hands it over.
+/// A message, as a channel passes it on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// The source's own name for it: the same one is the same message.
+    /// The source's id of the message. The same id means the same message.
     pub external_id: String,
-    /// What belongs together: a chat, a topic, another agent. One Codex thread each.
+    /// The conversation: a chat, a topic, or another agent. Each has one Codex thread.
     pub conversation: ConversationKey,
     /// Who wrote it.
     pub sender: Sender,
-    /// Who is there to read what we say in this conversation.
+    /// Who can read our replies in this conversation.
     pub room: Room,
-    /// What it says, as it came.
+    /// The text as it came.
     pub text: String,
-    /// Where the reply goes: a target of the outbox.
+    /// The outbox target for the reply.
     pub reply_to: String,
-    /// Where it stands in its source's order, for sources that are told how far we are.
+    /// The position in the source's order, for sources that keep a watermark.
     pub position: Option<i64>,
     /// When it was written.
     pub sent_at: TimeMs,
@@ -65,21 +65,21 @@ pub struct Arrival {
 /// Who wrote a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
-    /// The platform's name for them, by which they are allowed.
+    /// The platform's id of the sender. The operator's rules use it.
     pub id: String,
-    /// As people call them.
+    /// The sender's name for people.
     pub name: String,
-    /// What they are.
+    /// Whether the sender is a person.
     pub party: Party,
 }
 
-/// What somebody is.
+/// What a sender is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Party {
     /// A person.
     Person,
-    /// Another agent. It never approves, and is not answered for ever.
+    /// Another agent. It may never approve, and is not answered for ever.
     Agent,
 }
 
@@ -93,123 +93,123 @@ pub enum Room {
     Shared,
 }
 
-/// What became of an arrival.
+/// The result for one arrival.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
-    /// Which.
+    /// The source's id of the message.
     pub external_id: String,
-    /// What became of it.
+    /// The result.
     pub receipt: Received,
 }
 
 /// What became of an arrival.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
-    /// It is durable, under this name.
+    /// The message is stored.
     Taken {
-        /// Our name for it.
+        /// The bridge's id of the message.
         id: MessageId,
     },
-    /// It was here before.
+    /// The message was stored before.
     Known {
-        /// Our name for it.
+        /// The bridge's id of the message.
         id: MessageId,
     },
-    /// Its sender may not write to us, and hears nothing.
+    /// The sender may not write to us, and gets no reply.
     Refused,
-    /// There is no room for it now: its source keeps it, and offers it again.
+    /// There is no room now. The source keeps the message and offers it again.
     NoRoom,
 }
 
-/// A message as it is remembered.
+/// A stored message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Our name for it.
+    /// The bridge's id.
     pub id: MessageId,
-    /// The channel that it came by.
+    /// The channel.
     pub channel: ChannelName,
-    /// The source's name for it; unique within its channel.
+    /// The source's id; unique within the channel.
     pub external_id: String,
-    /// The conversation that it belongs to.
+    /// The conversation.
     pub conversation: ConversationKey,
-    /// Who wrote it.
+    /// The platform's id of the sender.
     pub sender_id: String,
-    /// As people call them.
+    /// The sender's name for people.
     pub sender_name: String,
-    /// What they are.
+    /// Whether the sender is a person.
     pub party: Party,
-    /// Who reads what is said in its conversation.
+    /// Who can read our replies in this conversation.
     pub room: Room,
-    /// How many agents like us it has passed.
+    /// How many agents like this one the text has passed.
     pub hops: u32,
-    /// Where the reply goes.
+    /// The outbox target for the reply.
     pub reply_to: String,
-    /// Where it stands in its source's order.
+    /// The position in the source's order.
     pub position: Option<i64>,
-    /// The beginning of it, redacted.
+    /// The beginning of the text, redacted.
     pub summary: String,
-    /// What it says, sealed; gone once it was acted on.
+    /// The sealed text. It is erased once the message is acted on.
     pub sealed_text: Option<Vec<u8>>,
-    /// What is to be done with it.
+    /// What to do with the message.
     pub kind: MessageKind,
-    /// Where it stands.
-    pub state: State,
-    /// How often it was tried in vain.
+    /// How far the message has come.
+    pub state: MessageState,
+    /// How many attempts have failed.
     pub attempts: u32,
-    /// When it is tried next.
+    /// When to try next.
     pub next_at: TimeMs,
-    /// The task that works on it.
+    /// The task that works on the message.
     pub task_id: Option<TaskId>,
-    /// The delivery that answers it.
+    /// The delivery with the reply.
     pub reply_id: Option<DeliveryId>,
-    /// Why it is dead, or failed last.
+    /// Why the message is dead, or the last error.
     pub error: Option<String>,
-    /// When its source says that it was written.
+    /// When the message was written, according to its source.
     pub sent_at: TimeMs,
-    /// When it came in.
+    /// When the message came in.
     pub received_at: TimeMs,
-    /// When its source was told that it is done with.
+    /// When the source was told that the message is done.
     pub acknowledged_at: Option<TimeMs>,
-    /// When it last changed.
+    /// When the row last changed.
     pub updated_at: TimeMs,
 }
 
-/// What is to be done with a message.
+/// What to do with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageKind {
-    /// A turn, in the order of its conversation.
+    /// Give it a turn, in the order of the conversation.
     Prompt,
-    /// A command, in the order of its conversation.
+    /// Carry out a command, in the order of the conversation.
     Command,
-    /// A command that is carried out at once, whatever runs.
+    /// Carry out a command at once, even while a turn runs.
     UrgentCommand,
-    /// An addition to the turn that runs.
+    /// Add it to the running turn.
     Steer,
 }
 
-/// Where a message stands.
+/// How far a message has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
-    /// It is durable; nothing was done with it.
+pub enum MessageState {
+    /// Stored; nothing has been done yet.
     Received,
     /// A turn works on it.
     Running,
-    /// Its reply is in the outbox.
+    /// The reply is in the outbox.
     Answered,
-    /// The reply is out, and the source knows it, if it wants to.
+    /// The reply is sent, and the source knows, if it wants to.
     Acknowledged,
-    /// It was given up, or never wanted; somebody may take it up again.
+    /// Given up, or never wanted. It can be retried.
     Dead,
 }
 
-impl State {
-    /// All of them, in the order of a message's life.
+impl MessageState {
+    /// All states, in the order of a message's life.
     pub const ALL: [Self; 5] =
         [Self::Received, Self::Running, Self::Answered, Self::Acknowledged, Self::Dead];
 
-    /// As it is written everywhere.
+    /// The word in JSON and in the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Received => "received",
@@ -221,48 +221,48 @@ impl State {
     }
 }
 
-/// A conversation: what it works on, and where. Written only by the one loop that owns its messages.
+/// A conversation, with its task and workspace. Only the inbox loop writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
-    /// The channel that it is on.
+    /// The channel.
     pub channel: ChannelName,
-    /// Its name there.
+    /// The key within the channel.
     pub key: ConversationKey,
-    /// Its task, once it has one.
+    /// The task, once there is one.
     pub task_id: Option<TaskId>,
-    /// The registered workspace that it works in; none is the channel's own.
+    /// The workspace; `None` means the channel's default.
     pub workspace: Option<String>,
     /// When it last changed.
     pub updated_at: TimeMs,
 }
 
-/// What is remembered of a channel.
+/// The stored state of a channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelRecord {
-    /// Its name.
+    /// The channel's name.
     pub name: ChannelName,
-    /// How far its source was read, in the source's own words.
+    /// How far the source was read, in the source's own format.
     pub cursor: Option<String>,
-    /// Whether somebody has it rest.
+    /// Whether somebody has paused the channel.
     pub is_paused: bool,
     /// When it last changed.
     pub updated_at: TimeMs,
 }
 
 impl ChannelRecord {
-    /// One that was never read.
+    /// A channel that was never read.
     pub fn new(name: &ChannelName, now: TimeMs) -> Self {
         Self { name: name.clone(), cursor: None, is_paused: false, updated_at: now }
     }
 }
 
 impl Conversation {
-    /// One that nobody has written in.
+    /// A conversation without messages.
     pub fn new(channel: &ChannelName, key: &ConversationKey, now: TimeMs) -> Self {
         Self { channel: channel.clone(), key: key.clone(), task_id: None, workspace: None, updated_at: now }
     }
 
-    /// Whether what was said in it may have been forgotten, so that its next turn begins without: it has outlived its task.
+    /// Whether the conversation's task was deleted because of its age, and its history with it.
     pub fn is_forgotten(&self, keep_tasks: Duration, now: TimeMs) -> bool {
         let age = u128::try_from(now - self.updated_at).unwrap_or_default();
         self.task_id.is_none() && age > keep_tasks.as_millis()
@@ -270,18 +270,18 @@ impl Conversation {
 }
 
 impl Message {
-    /// The name of the delivery that answers it: the same however often it is written.
+    /// The id of the delivery that answers the message. It is the same whenever it is built.
     pub fn own_reply_id(&self) -> DeliveryId {
         DeliveryId(format!("dlv-{}", self.id))
     }
 
-    /// The name of its next reply: one that was given up and taken up again is answered anew.
+    /// The id of the next reply. A message that is retried after a reply gets a new one.
     pub(crate) fn next_reply_id(&self) -> DeliveryId {
         let again = |before: &DeliveryId| DeliveryId(format!("{before}-again"));
         self.reply_id.as_ref().map_or_else(|| self.own_reply_id(), again)
     }
 
-    /// Who wrote it, as the record names them.
+    /// The author's name in the audit log.
     pub fn author(&self) -> String {
         format!("{}:{}", self.channel, self.sender_id)
     }

@@ -1,6 +1,6 @@
-//! Durable Codex tasks: what must be remembered, who may work when, what happens after a crash.
+//! Durable Codex tasks: the stored tasks, the queue of turns, and recovery after a crash.
 //!
-//! Reads no environment, no home directory and no terminal: all of that is handed in by the program.
+//! This crate reads no environment variable, no home directory and no terminal. The program passes those in.
 
 mod accounts;
 pub mod bridge;
@@ -15,6 +15,7 @@ pub mod failpoint;
 mod host_rules;
 pub mod hosts;
 pub mod inbox;
+mod io_reason;
 pub mod outbox;
 pub mod place;
 pub mod queue;

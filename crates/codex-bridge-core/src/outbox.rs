@@ -1,6 +1,6 @@
-//! What is to be told to others, durably: one row per target, written with the change that it tells of.
+//! Notices to others. Each target of a notice has a row, written in the transaction of the change.
 //!
-//! Knows no platform and no HTTP: how a notice reaches its target is a [`Sender`]'s business, which the program brings.
+//! The outbox knows no platform and no HTTP. The program brings a [`Sender`], which carries a notice to its target.
 
 pub mod notice;
 pub mod schedule;
@@ -16,76 +16,76 @@ pub use notice::{Asked, Content, Notice, Occasion};
 pub use sender::{Attempt, Outcome, Repeats, Sender};
 pub use target::Subscription;
 
-/// Requests that are opened within this time are told together.
+/// Requests that open within this time are sent in one notice.
 const GATHER_MS: TimeMs = 1_000;
 
 text_id!(
-    /// Names a delivery, for people and as the key by which a receiver knows a repetition.
+    /// Names a delivery. Receivers also use it as the key by which they recognize a repetition.
     DeliveryId
 );
 
-/// One notice for one target, and what became of it. Its texts are redacted, its target holds no secret.
+/// One notice to one target, and its progress. Texts are redacted; the target contains no secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// Its name.
+    /// The delivery's name.
     pub id: DeliveryId,
-    /// Whose task it tells of; none if it answers somebody who has none.
+    /// The task that the notice is about; `None` for a reply without a task.
     pub task_id: Option<TaskId>,
-    /// Where it goes.
+    /// The target.
     pub target: String,
-    /// What is told.
+    /// The notice.
     pub notice: Notice,
-    /// As long as nothing was tried, what has the same key is told with this one.
+    /// Until the first attempt, a notice with the same key joins this one.
     pub join_key: Option<String>,
-    /// How far it is.
-    pub state: State,
-    /// How often the target refused it or took it, since it was last taken up; waits that it asked for do not count.
+    /// How far the delivery has come.
+    pub state: DeliveryState,
+    /// How many attempts the target took or refused since the last retry. Waits that the target asked for do not count.
     pub attempts: u32,
-    /// How often an attempt ended with whoever made it, since it was last taken up: nobody knows what came of those.
+    /// How many attempts ended with the daemon since the last retry. Their results are unknown.
     pub broken_off: u32,
     /// Whether an earlier attempt may have reached the target.
     pub in_doubt: bool,
-    /// Whether the target said that it is gone for good.
+    /// Whether the target reported to be gone for good.
     pub target_gone: bool,
-    /// Pending: when it is tried next. Attempting: until when the attempt holds it.
+    /// While pending: when to try next. While attempting: until when the attempt holds the delivery.
     pub next_at: TimeMs,
-    /// Why the last attempt failed.
+    /// The error of the last attempt.
     pub last_error: Option<String>,
-    /// What the target calls the message.
+    /// The platform's id of the message.
     pub message_id: Option<String>,
-    /// When it was written.
+    /// When the delivery was created.
     pub created_at: TimeMs,
-    /// From when its age counts, if not from when it was written: when somebody last took it up again, and later by all
-    /// the time for which it was due and nobody could try it.
+    /// The start of the delivery's age, if later than `created_at`: when somebody retried it, plus all time in which it
+    /// was due but could not be tried.
     pub taken_up_at: Option<TimeMs>,
-    /// When it last changed.
+    /// When the row last changed.
     pub updated_at: TimeMs,
 }
 
-/// How far a delivery is.
+/// How far a delivery has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
-    /// It waits for its time.
+pub enum DeliveryState {
+    /// Waits for its time.
     Pending,
-    /// It is being sent; after a crash, it may have been.
+    /// Being sent. After a crash, it may have been sent.
     Attempting,
     /// The target has it.
     Delivered,
-    /// It was given up; somebody may take it up again.
+    /// Given up. It can be retried.
     Dead,
-    /// There is nothing left to tell: what it asked was answered first.
+    /// No longer needed: its requests were decided before it was sent.
     Withdrawn,
 }
 
-impl State {
-    /// All of them, in the order of a delivery's life.
+impl DeliveryState {
+    /// All states, in the order of a delivery's life.
     pub const ALL: [Self; 5] =
         [Self::Pending, Self::Attempting, Self::Delivered, Self::Dead, Self::Withdrawn];
-    /// Those in which something is still to be done.
+    /// The states of unfinished deliveries.
     pub const UNFINISHED: [Self; 2] = [Self::Pending, Self::Attempting];
 
-    /// As it is written everywhere.
+    /// The word in JSON and in the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -98,7 +98,7 @@ impl State {
 }
 
 impl Delivery {
-    /// A new one, to be sent now, or soon if others may join it.
+    /// A new delivery, due now, or soon if other requests may join it.
     pub fn new(id: DeliveryId, target: &str, notice: Notice, now: TimeMs) -> Self {
         let join_key = match &notice.content {
             Content::Asks(asks) => Some(format!("{}/{}/{target}", asks.task.id, notice.occasion().as_str())),
@@ -111,7 +111,7 @@ impl Delivery {
             notice,
             next_at: if join_key.is_some() { now + GATHER_MS } else { now },
             join_key,
-            state: State::Pending,
+            state: DeliveryState::Pending,
             attempts: 0,
             broken_off: 0,
             in_doubt: false,
@@ -124,12 +124,12 @@ impl Delivery {
         }
     }
 
-    /// How often it was tried, whatever came of it, since it was last taken up.
+    /// How many attempts there were since the last retry, whatever their results.
     pub fn tried(&self) -> u32 {
         self.attempts.saturating_add(self.broken_off)
     }
 
-    /// From when its age counts.
+    /// The start of the delivery's age.
     pub fn since(&self) -> TimeMs {
         self.taken_up_at.unwrap_or(self.created_at)
     }

@@ -1,7 +1,8 @@
-//! The directory of a task, pinned: the same directory, not only the same name.
+//! The directory of a task, pinned by device and inode.
 //!
-//! A command of a task may swap its directory for a link, or for another directory, between two turns. Codex works by
-//! path, so the path is compared with what it led to when the task was handed over, at each open and before each turn.
+//! A task's command may swap the directory for a link, or for another directory, between two turns. Codex works by
+//! path. So at each open and before each turn, the bridge compares the path with the directory that it led to when the
+//! task was handed over.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,44 +11,46 @@ use codex_wire::os::file::NAME_ONLY;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Which directory a path led to.
+use crate::io_reason::io_reason;
+
+/// The directory to which a path leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The device that holds it.
     pub device: u64,
-    /// Its number there.
+    /// The inode on that device.
     pub inode: u64,
 }
 
 /// Why a directory is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is not there, or cannot be entered.
-    #[error("the directory {} cannot be used: {source}", path.display())]
+    /// The directory is missing or cannot be entered.
+    #[error("the directory {} cannot be used: {}", path.display(), io_reason(source))]
     Unusable {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A link stands in its place.
+    /// A link has replaced the directory.
     #[error("the directory {} has become a link to {}: it was swapped after the task was handed over", path.display(), now.display())]
     Link {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Where it leads.
+        /// Where the link leads.
         now: PathBuf,
     },
-    /// Another directory stands in its place.
-    #[error("the directory {} is not the one that the task was handed over for: another one stands in its place", path.display())]
+    /// Another directory has replaced the directory.
+    #[error("the directory {} is not the one that the task was handed over for: another directory has replaced it", path.display())]
     Swapped {
-        /// Which.
+        /// The path.
         path: PathBuf,
     },
 }
 
 impl Place {
-    /// Where a real path leads now.
+    /// The directory to which a path leads now. No part of the path may be a link.
     pub fn of(path: &Path) -> Result<Self, Error> {
         let unusable = |source: std::io::Error| Error::Unusable { path: path.to_owned(), source };
         let flags = NAME_ONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -60,8 +63,7 @@ impl Place {
         Ok(Self { device: found.dev(), inode: found.ino() })
     }
 
-    /// Whether the path still leads to the directory that it led to; `pinned` is none for tasks from before places were
-    /// kept.
+    /// Checks that the path still leads to the pinned directory. `pinned` is `None` for tasks of older versions.
     pub fn check(path: &Path, pinned: Option<Self>) -> Result<Self, Error> {
         let now = Self::of(path)?;
         match pinned {
@@ -71,37 +73,37 @@ impl Place {
     }
 }
 
-/// Directories in which tasks must not write: the bridge's own and Codex's homes, and the user's home as a whole. Whoever
-/// writes there decides what runs next, without being asked.
+/// Directories in which tasks must not write: the bridge's own, the CODEX_HOMEs, and the user's home as a whole. A
+/// command that writes there controls what runs next, without any approval.
 #[derive(Debug, Clone, Default)]
-pub struct Grounds {
+pub struct ProtectedDirs {
     /// State, configuration, sockets, packages, homes of Codex.
     pub ours: Vec<PathBuf>,
     /// The user's home.
     pub user_home: Option<PathBuf>,
-    /// Directories of programs that run outside of any sandbox: those on the PATH of hosts.
+    /// Directories of programs that run outside any sandbox: those on the PATH of hosts.
     pub tools: Vec<PathBuf>,
 }
 
-/// How a directory touches the [`Grounds`].
+/// How a directory overlaps with the [`ProtectedDirs`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Overlap {
-    /// It lies in one of ours.
+    /// The directory is inside one of ours.
     #[error("it lies in {}, where codex-bridge or Codex keeps its own files", .0.display())]
     Inside(PathBuf),
-    /// It holds one of ours.
+    /// The directory contains one of ours.
     #[error("it holds {}, where codex-bridge or Codex keeps its own files", .0.display())]
     Holds(PathBuf),
-    /// It lies among programs that run outside of any sandbox.
+    /// The directory contains programs that run outside any sandbox.
     #[error("it lies in {}, whose programs Codex and MCP servers run outside of any sandbox", .0.display())]
     AmongTools(PathBuf),
-    /// It is the user's home, or lies above it.
+    /// The directory is the user's home or contains it.
     #[error("it holds the whole home directory {}, with the files that shells and programs run", .0.display())]
     HoldsHome(PathBuf),
 }
 
-impl Grounds {
-    /// How a directory touches them, by its real path.
+impl ProtectedDirs {
+    /// How a directory overlaps with protected ones. `dir` is a real path.
     pub fn overlap(&self, dir: &Path) -> Option<Overlap> {
         let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
         let ours: Vec<PathBuf> = self.ours.iter().map(real).collect();
@@ -113,7 +115,7 @@ impl Grounds {
     }
 }
 
-/// Reads a list of paths, each of which must begin at the root.
+/// Reads a list of paths that must be absolute.
 pub fn absolute_paths<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<PathBuf>, D::Error> {
     let paths = Vec::<PathBuf>::deserialize(input)?;
     match paths.iter().find(|path| !path.is_absolute()) {
@@ -122,7 +124,7 @@ pub fn absolute_paths<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<PathBuf
     }
 }
 
-/// What is said of a path that does not begin at the root.
+/// The message about a path that is not absolute.
 pub fn not_absolute(path: &Path) -> String {
     format!("{} must be a whole path, from / on", path.display())
 }
@@ -160,12 +162,12 @@ mod tests {
 
     #[test]
     fn a_directory_may_neither_hold_what_is_ours_nor_lie_in_it() {
-        let grounds = Grounds {
+        let protected = ProtectedDirs {
             ours: vec!["/home/ada/.local/state/codex-bridge".into(), "/srv/codex".into()],
             user_home: Some("/home/ada".into()),
             tools: vec!["/home/ada/.cargo/bin".into()],
         };
-        let overlap = |dir: &str| grounds.overlap(Path::new(dir));
+        let overlap = |dir: &str| protected.overlap(Path::new(dir));
         for free in ["/home/ada/project", "/home/ada/.local/state/other", "/srv/other", "/srv/codex2"] {
             assert_eq!(overlap(free), None, "{free}");
         }

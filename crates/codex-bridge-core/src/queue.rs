@@ -1,57 +1,56 @@
-//! Who may work next: first in, first out within a directory, round robin across directories. Pure.
+//! Which task begins next: first in, first out within a directory, round robin across directories. Pure.
 //!
-//! Two tasks that may write never work in one directory at the same time; readers do not mind each other, nor a
-//! writer beside them.
+//! Two tasks that may write never run in one directory at the same time. Tasks that only read run beside any other.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use crate::task::TaskId;
 
-/// The tasks that wait and those that work.
+/// The waiting and the running tasks.
 #[derive(Debug)]
 pub struct Queue {
     max_running: usize,
-    /// Directories with tasks that wait, the one whose turn it is first.
+    /// Directories with waiting tasks. The next directory to be served is first.
     waiting: VecDeque<(PathBuf, VecDeque<Ticket>)>,
     running: Vec<Ticket>,
 }
 
-/// A task's wish to work.
+/// A task's place in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
-    /// Who.
+    /// The task.
     pub task_id: TaskId,
-    /// Where.
+    /// The task's directory.
     pub cwd: PathBuf,
-    /// Whether it may write there.
+    /// Whether the task may write in the directory.
     pub writes: bool,
-    /// The home whose account it uses.
+    /// The CODEX_HOME whose account the task uses.
     pub home: PathBuf,
-    /// Whether it is held back until it is let go.
+    /// Whether the task is held back until [`Queue::release`].
     pub is_held: bool,
 }
 
 impl Queue {
-    /// A queue that lets so many work at once.
+    /// A queue that lets `max_running` tasks run at once.
     pub fn new(max_running: usize) -> Self {
         Self { max_running, waiting: VecDeque::new(), running: Vec::new() }
     }
 
-    /// Lines up.
-    pub fn wait(&mut self, ticket: Ticket) {
+    /// Adds a task to the end of its directory's line.
+    pub fn push(&mut self, ticket: Ticket) {
         match self.waiting.iter_mut().find(|(cwd, _)| *cwd == ticket.cwd) {
             Some((_, line)) => line.push_back(ticket),
             None => self.waiting.push_back((ticket.cwd.clone(), VecDeque::from([ticket]))),
         }
     }
 
-    /// Counts a task that works already, found after a restart: it is not asked to wait.
+    /// Counts a task that already runs, found after a restart.
     pub fn admit(&mut self, ticket: Ticket) {
         self.running.push(ticket);
     }
 
-    /// Whoever may begin now, in order. They count as working from here on.
+    /// The tasks that may begin now, in order. They count as running from now on.
     pub fn begin(&mut self) -> Vec<TaskId> {
         let mut begun = Vec::new();
         while self.running.len() < self.max_running {
@@ -72,22 +71,22 @@ impl Queue {
 
     fn may_begin(&self, cwd: &Path, line: &VecDeque<Ticket>) -> bool {
         line.iter().find(|ticket| !ticket.is_held).is_some_and(|first| {
-            // A task that goes on by itself lines up before its last turn is put away.
+            // A task that resumes by itself is queued before its last turn has left `running`.
             let runs_still = self.running.iter().any(|ticket| ticket.task_id == first.task_id);
             !runs_still
                 && (!first.writes || !self.running.iter().any(|ticket| ticket.writes && ticket.cwd == cwd))
         })
     }
 
-    /// Works no more. If it lines up for another turn, it stays there.
+    /// A turn of the task has ended. If the task is queued again, it stays in the queue.
     pub fn finish(&mut self, task_id: &TaskId) {
-        // One: a task may have been admitted twice, for two reasons.
+        // Removes one ticket only: a task may have been admitted twice.
         if let Some(at) = self.running.iter().position(|ticket| ticket.task_id == *task_id) {
             self.running.remove(at);
         }
     }
 
-    /// Waits no more. False if it did not.
+    /// Removes a waiting task. Returns whether it was waiting.
     pub fn leave(&mut self, task_id: &TaskId) -> bool {
         let before = self.tickets().count();
         for (_, line) in &mut self.waiting {
@@ -97,21 +96,21 @@ impl Queue {
         self.tickets().count() < before
     }
 
-    /// Holds back whoever waits of a home.
+    /// Holds back the waiting tasks of a home.
     pub fn hold(&mut self, home: &Path) {
         for ticket in self.tickets().filter(|ticket| ticket.home == home) {
             ticket.is_held = true;
         }
     }
 
-    /// Lets one that was held back wait as all others do.
-    pub fn let_go(&mut self, task_id: &TaskId) {
+    /// Ends the holding back of a task.
+    pub fn release(&mut self, task_id: &TaskId) {
         for ticket in self.tickets().filter(|ticket| ticket.task_id == *task_id) {
             ticket.is_held = false;
         }
     }
 
-    /// Those that are held back, in the order of each directory, with their homes.
+    /// The tasks that are held back, with their homes, in the order of each directory.
     pub fn held(&mut self) -> Vec<(TaskId, PathBuf)> {
         let held = self.tickets().filter(|ticket| ticket.is_held);
         held.map(|ticket| (ticket.task_id.clone(), ticket.home.clone())).collect()
@@ -121,7 +120,7 @@ impl Queue {
         self.waiting.iter_mut().flat_map(|(_, line)| line)
     }
 
-    /// How many work.
+    /// How many tasks run.
     pub fn running(&self) -> usize {
         self.running.len()
     }
@@ -144,7 +143,7 @@ mod tests {
     fn directories_take_turns_and_each_keeps_its_order() {
         let mut queue = Queue::new(3);
         for (id, cwd) in [("a1", "/a"), ("a2", "/a"), ("a3", "/a"), ("b1", "/b"), ("c1", "/c")] {
-            queue.wait(ticket(id, cwd, false));
+            queue.push(ticket(id, cwd, false));
         }
         assert_eq!(begun(&mut queue), ["a1", "b1", "c1"]);
         assert_eq!(begun(&mut queue), [""; 0]);
@@ -155,11 +154,11 @@ mod tests {
     #[test]
     fn one_writer_at_a_time_in_a_directory() {
         let mut queue = Queue::new(8);
-        queue.wait(ticket("w1", "/a", true));
-        queue.wait(ticket("w2", "/a", true));
-        queue.wait(ticket("w3", "/b", true));
+        queue.push(ticket("w1", "/a", true));
+        queue.push(ticket("w2", "/a", true));
+        queue.push(ticket("w3", "/b", true));
         assert_eq!(begun(&mut queue), ["w1", "w3"]);
-        queue.wait(ticket("r1", "/c", false));
+        queue.push(ticket("r1", "/c", false));
         assert_eq!(begun(&mut queue), ["r1"]);
         queue.finish(&TaskId("w1".to_owned()));
         assert_eq!(begun(&mut queue), ["w2"]);
@@ -168,9 +167,9 @@ mod tests {
     #[test]
     fn a_task_that_lines_up_again_begins_when_its_last_turn_is_put_away() {
         let mut queue = Queue::new(8);
-        queue.wait(ticket("r1", "/a", false));
+        queue.push(ticket("r1", "/a", false));
         assert_eq!(begun(&mut queue), ["r1"]);
-        queue.wait(ticket("r1", "/a", false));
+        queue.push(ticket("r1", "/a", false));
         assert_eq!(begun(&mut queue), [""; 0]);
         queue.finish(&TaskId("r1".to_owned()));
         assert_eq!((begun(&mut queue), queue.running()), (vec!["r1".to_owned()], 1));
@@ -182,7 +181,7 @@ mod tests {
         for _ in 0..2 {
             queue.admit(ticket("r1", "/a", false));
         }
-        queue.wait(ticket("r1", "/a", false));
+        queue.push(ticket("r1", "/a", false));
         queue.finish(&TaskId("r1".to_owned()));
         assert_eq!(begun(&mut queue), [""; 0]);
         queue.finish(&TaskId("r1".to_owned()));
@@ -192,14 +191,14 @@ mod tests {
     #[test]
     fn who_is_held_back_lets_others_pass_and_keeps_its_place() {
         let mut queue = Queue::new(8);
-        queue.wait(ticket("h1", "/a", false));
-        queue.wait(ticket("h2", "/a", false));
+        queue.push(ticket("h1", "/a", false));
+        queue.push(ticket("h2", "/a", false));
         queue.hold(Path::new("/home/ada/.codex"));
-        queue.wait(Ticket { home: "/other".into(), ..ticket("r1", "/a", false) });
+        queue.push(Ticket { home: "/other".into(), ..ticket("r1", "/a", false) });
         assert_eq!(begun(&mut queue), ["r1"]);
         let held: Vec<String> = queue.held().into_iter().map(|(id, _)| id.0).collect();
         assert_eq!(held, ["h1", "h2"]);
-        queue.let_go(&TaskId("h1".to_owned()));
+        queue.release(&TaskId("h1".to_owned()));
         assert_eq!(begun(&mut queue), ["h1"]);
         assert!(queue.leave(&TaskId("h2".to_owned())));
         assert!(queue.held().is_empty());
@@ -209,8 +208,8 @@ mod tests {
     fn a_task_that_leaves_the_line_is_not_begun() {
         let mut queue = Queue::new(1);
         queue.admit(ticket("found", "/a", true));
-        queue.wait(ticket("w1", "/a", true));
-        queue.wait(ticket("w2", "/a", true));
+        queue.push(ticket("w1", "/a", true));
+        queue.push(ticket("w2", "/a", true));
         assert!(queue.leave(&TaskId("w1".to_owned())));
         assert!(!queue.leave(&TaskId("found".to_owned())), "it works");
         queue.finish(&TaskId("found".to_owned()));

@@ -1,5 +1,6 @@
-//! Randomness for ids and pauses, handed in: seeded by the operating system, or by a test, which can then repeat its run.
-//! Secrets (keys, tokens, nonces) never come from here: they always come from the operating system itself.
+//! Randomness for ids and pauses, passed in. The operating system seeds it, or a test, which can then repeat a run.
+//!
+//! Secrets (keys, tokens, nonces) come from the operating system itself, never from here.
 
 use std::fmt;
 use std::io;
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rand::rngs::{StdRng, SysRng};
 use rand::{Rng, SeedableRng};
 
-/// A source of random numbers. Clones share it.
+/// A source of random numbers. Clones share one state.
 #[derive(Clone)]
 pub struct Random(Arc<Mutex<StdRng>>);
 

@@ -1,6 +1,6 @@
-//! Why a caller is refused: for the role that it lacks, or by the operator's rules.
+//! Why a caller is refused: the caller lacks a role, or the operator's rules forbid the work.
 
-/// The caller may not do it.
+/// The caller lacks the right to do this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Forbidden {
@@ -10,11 +10,11 @@ pub struct Forbidden {
     pub hint: String,
 }
 
-/// Why work is not taken as it was asked for.
+/// Why work is not accepted as asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// Which rule refused it.
+    /// The rule that refused the work.
     pub rule: Rule,
     /// What is wrong, in a sentence without a full stop.
     pub message: String,
@@ -25,21 +25,21 @@ pub struct Refusal {
 /// The rules by which work is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// The directory is missing, relative, or no directory.
+    /// The directory is missing, relative, or not a directory.
     BadCwd,
-    /// No task may work, or write, in that directory.
+    /// No task may work or write in that directory.
     CwdProtected,
     /// The directory is outside of the configured roots.
     CwdOutsideRoots,
     /// Remote callers need configured roots, and there are none.
     NoRoots,
-    /// The task may do more than this caller could have asked for.
+    /// The task has more rights than this caller could have asked for.
     BeyondReach,
     /// The configuration has no such profile.
     UnknownProfile,
     /// The profile is not for agents.
     ProfileRefused,
-    /// The operator does not list this home of Codex.
+    /// The operator does not list this CODEX_HOME.
     HomeNotListed,
     /// The instructions are too long, or hold a secret.
     InstructionsRefused,

@@ -1,4 +1,4 @@
-//! Something that Codex asks of a person, as it is remembered.
+//! A request: something Codex asks of a person, as stored.
 
 use std::ops::Deref;
 
@@ -12,67 +12,67 @@ use serde::{Deserialize, Serialize};
 use crate::task::{ShownStatus, Status, TaskId, TimeMs};
 use crate::trust::Trust;
 
-/// The most that a request says, as JSON, for people to agree to it in a chat: a few messages of the tightest one.
+/// How long a request may be, as JSON, to be approved in a chat: a few messages on the platform with the shortest ones.
 const CHAT_BYTES: usize = 16 * 1024;
 
 text_id!(
-    /// Our own name of a request, for people and programs: unique over all tasks and hosts. Codex's `RequestId` is
-    /// unique within one start of a host only.
+    /// The bridge's id of a request, for people and programs. It is unique across tasks and hosts. Codex's `RequestId`
+    /// is unique only within one epoch of a host.
     RequestName
 );
 
-/// A request as it is remembered. What is shown is redacted.
+/// A stored request. What is shown is redacted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestRecord {
-    /// Names it: the start of the host, and the id there.
+    /// The host's epoch and Codex's id.
     pub key: RequestKey,
-    /// Whose.
+    /// The task.
     pub task_id: TaskId,
-    /// The name that people and programs use.
+    /// The bridge's id, for people and programs.
     pub request_id: RequestName,
-    /// Names what Codex asked, before anything was redacted; empty for what was recorded before there were digests.
+    /// The digest of what Codex asked, before redaction; empty in requests of older versions.
     #[serde(default)]
     pub digest: String,
     /// Codex's method.
     pub method: String,
-    /// What is shown, and what was noted with it.
+    /// What people are shown, and what was recorded with it.
     pub ask: StoredAsk,
-    /// Where it stands.
+    /// How far the request has come.
     pub state: RequestState,
-    /// What is asked with nothing hidden, sealed, as long as it can be answered; none if nothing is hidden.
+    /// The sealed request without redaction. Kept while the request is open, if redaction hid something.
     pub sealed_ask: Option<Vec<u8>>,
-    /// What was decided, sealed while it must still be acted on; answers to secret questions are never kept.
+    /// The sealed decision, kept until Codex has it. Answers to secret questions are never stored.
     pub sealed_decision: Option<Vec<u8>>,
     /// What was decided, for people.
     pub decision: Option<String>,
     /// Who decided.
     pub decided_by: Option<String>,
-    /// When.
+    /// When it was decided.
     pub decided_at: Option<TimeMs>,
-    /// When it was asked.
+    /// When Codex asked.
     pub created_at: TimeMs,
-    /// When nobody may answer any more.
+    /// The deadline for a decision.
     pub expires_at: Option<TimeMs>,
-    /// When it ended.
+    /// When the request ended.
     pub closed_at: Option<TimeMs>,
 }
 
-/// What is shown of a request, and what was noted when it was asked: one value in the store.
+/// What people are shown of a request, and what was recorded with it: one value in the store.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredAsk {
-    /// What is shown. Redacted.
+    /// What people are shown. Redacted.
     #[serde(flatten)]
     pub ask: Ask,
-    /// How far the directory was trusted then; none for what was recorded before that was kept.
+    /// The directory's trust level when Codex asked; `None` in requests of older versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
-    /// How many bytes the whole diffs have, if those here are cut and the whole ones were kept.
+    /// How many bytes the complete diffs have, if the diffs here are cut and the complete ones are stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole_changes_bytes: Option<usize>,
 }
 
 impl StoredAsk {
-    /// Reads what the store has. What cannot be read can only be declined.
+    /// Reads the stored JSON. A request that this version cannot read can only be declined.
     pub(crate) fn read(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_else(|_| Self {
             ask: Ask {
@@ -94,47 +94,47 @@ impl Deref for StoredAsk {
     }
 }
 
-/// The changes of a request whose diffs are too long for a list. Redacted.
+/// The complete changes of a request whose diffs are too long for a list. Redacted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WholeChanges {
-    /// Which request.
+    /// The request.
     pub request_id: RequestName,
-    /// Whose it is.
+    /// The task.
     pub task_id: TaskId,
-    /// As in `ask.changes`, with diffs that are whole, or say how much is missing.
+    /// As in `ask.changes`, with complete diffs. A diff too long even here says how much is missing.
     pub changes: Vec<ShownChange>,
 }
 
-/// The changes of a request as whoever opens them sees them.
+/// The changes of a request, as shown to a caller who opens them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenedChanges {
-    /// As in `ask.changes`, with whole diffs where these were kept.
+    /// As in `ask.changes`, with complete diffs where those are stored.
     pub changes: Vec<ShownChange>,
-    /// Names what is shown: whoever sends it with a yes has been given all of the changes. If diffs are missing even here it is
-    /// that of the request, with which nobody can agree to them.
+    /// The digest to send with an approval: it proves that the caller was given all changes. If diffs are missing even
+    /// here, this is the digest of the request itself, which cannot approve them.
     pub digest: String,
 }
 
-/// Where a request stands.
+/// How far a request has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestState {
-    /// Waits for an answer.
+    /// Codex waits for a decision.
     Open,
-    /// Answered here; Codex has not taken it yet.
+    /// Decided here; Codex has not confirmed the decision.
     Decided,
-    /// Codex took the answer.
+    /// Codex confirmed the decision.
     Resolved,
-    /// Codex took somebody else's answer.
+    /// Codex confirmed a decision that another client made.
     AnsweredElsewhere,
-    /// Nobody answered in time.
+    /// Nobody decided before the deadline.
     Expired,
-    /// The turn or the host ended first.
+    /// The turn or the host ended before a decision.
     Orphaned,
 }
 
 impl RequestState {
-    /// As it is written everywhere.
+    /// The word in JSON and in the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -148,23 +148,23 @@ impl RequestState {
 }
 
 impl RequestRecord {
-    /// Ends it. Nobody decides on it any more: what was sealed goes, and secrets that had to be shown are hidden.
+    /// Ends the request: erases what was sealed and redacts secrets that were shown for the decision.
     pub(crate) fn close(&mut self, state: RequestState, redactor: &Redactor, now: TimeMs) {
         (self.state, self.closed_at) = (state, Some(now));
         (self.sealed_decision, self.sealed_ask) = (None, None);
         self.ask.ask.redact(redactor);
     }
 
-    /// Whether all of it, diffs included, can be shown in a chat. What is longer nobody reads there, so nobody agrees to it
-    /// there either; nor to what may not be shown there.
+    /// Whether the whole request, diffs included, can be shown in a chat. A request that is too long for a chat, or
+    /// must not be shown there, cannot be approved there.
     pub(crate) fn fits_a_chat(&self) -> bool {
         !self.ask.needs_reveal
             && self.ask.whole_changes_bytes.is_none()
             && serde_json::to_string(&self.ask).is_ok_and(|text| text.len() <= CHAT_BYTES)
     }
 
-    /// Whether this decision is no more than is on offer: an escalation is accepted once, and not for the session. Requests
-    /// from before that was told offer everything.
+    /// Whether the request offers this decision. An escalation can be approved once, but not for the session. Requests
+    /// of older versions, which did not record escalations, offer everything.
     pub(crate) fn offers(&self, decision: &Decision) -> bool {
         let lasts = matches!(decision, Decision::AcceptForSession | Decision::AcceptAlways);
         let is_wider = self.ask.escalation.is_some_and(Escalation::counts);
@@ -172,20 +172,20 @@ impl RequestRecord {
     }
 }
 
-/// What a button, or what a platform has in its place, is about.
+/// The request behind a button, or behind a platform's substitute for one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Button {
     /// The request.
     pub request_id: RequestName,
-    /// How the digest of what was shown with it begins; empty where none was told.
+    /// The beginning of the digest of what was shown with the button; empty if none was sent.
     pub digest: String,
 }
 
 impl Button {
-    /// How much of a digest a button has: some platforms leave room for little more.
+    /// How many characters of the digest a button carries. Some platforms leave room for few more.
     pub const DIGEST_CHARS: usize = 16;
 
-    /// Reads `REQUEST.DIGEST`, which is how a request is named where people can see the name; or `REQUEST` alone.
+    /// Reads `REQUEST.DIGEST`, the form in which people see the name, or `REQUEST` alone.
     pub fn named(name: &str) -> Self {
         let (request_id, digest) = name.split_once('.').unwrap_or((name, ""));
         Self { request_id: request_id.into(), digest: digest.to_owned() }
@@ -193,7 +193,7 @@ impl Button {
 }
 
 impl ShownStatus {
-    /// Where a task stands that has these open requests: a turn with open requests waits for them.
+    /// The status of a task with these open requests.
     pub fn of(status: Status, open: &[RequestRecord]) -> Self {
         if open.is_empty() || !matches!(status, Status::Working | Status::Starting) {
             return Self::Stored(status);

@@ -1,6 +1,6 @@
-//! Seals what must still be acted on and may hold secrets, so that the database alone gives none away.
+//! Seals secrets that must still be acted on, such as prompts and decisions. The database alone does not reveal them.
 //!
-//! Knows nothing of where a sealed text is kept or what it means.
+//! This module does not know where a sealed text is stored or what it means.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -14,11 +14,13 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use sha2::{Digest, Sha256};
 
+use crate::io_reason::io_reason;
+
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
-/// As much of a hash as nobody finds twice.
+/// Long enough that two texts never have the same mark.
 const MARK_BYTES: usize = 16;
-/// Begins each sealed text, so that another way of sealing can be told apart one day.
+/// The first byte of each sealed text. Another format can have another number.
 const FORMAT: u8 = 1;
 
 /// The key of one state directory.
@@ -34,50 +36,52 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Why there is no key, or no text.
+/// Why there is no key, or why a text cannot be sealed or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Others than its owner can read the key.
-    #[error("the key {} can be read by others: run `chmod 600 {}`, and treat what was sealed with it as known", .0.display(), .0.display())]
+    /// Other users can read the key.
+    #[error("the key {} can be read by others: run `chmod 600 {}`, and treat everything sealed with it as known to others", .0.display(), .0.display())]
     Exposed(PathBuf),
     /// The key belongs to another user.
     #[error("the key {} belongs to another user: it must belong to the one that codex-bridge runs as", .0.display())]
     Foreign(PathBuf),
-    /// The file holds something else.
+    /// The file is not a key.
     #[error("{} is not a key ({KEY_BYTES} bytes): restore it from a backup; without it, what is sealed is lost", .0.display())]
     NotAKey(PathBuf),
-    /// The key can be neither read nor written.
-    #[error("the key {} is out of reach: {error}", .file.display())]
+    /// The key can be neither read nor created.
+    #[error("the key {} can be neither read nor created: {}", .file.display(), io_reason(error))]
     Unreachable {
-        /// Where it should be.
+        /// The key's file.
         file: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// The text was not sealed with this key, or not for this purpose, or was changed.
-    #[error("what is sealed does not open: another key, another purpose, or it was changed")]
+    /// The text was sealed with another key or for another purpose, or it was changed.
+    #[error(
+        "a sealed text cannot be opened: it was sealed with another key or for another purpose, or it was changed"
+    )]
     Closed,
-    /// No randomness, or a text beyond all measure.
-    #[error("it could not be sealed: {0}")]
+    /// There is no randomness, or the text is too long.
+    #[error("a text could not be sealed: {0}")]
     Unsealed(String),
 }
 
 impl Key {
-    /// The key in this file; a new one if there is no file.
+    /// Reads the key from a file, or creates the file with a new key.
     pub fn load_or_create(file: &Path) -> Result<Self, Error> {
         let unreachable = |error| Error::Unreachable { file: file.to_owned(), error };
         match File::open(file) {
             Ok(open) => Self::load(open, file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 create(file).map_err(unreachable)?;
-                // Whoever was first has made it: all read the same.
+                // Of several processes that create the file, one wins. All of them read the winner's key.
                 Self::load(File::open(file).map_err(unreachable)?, file)
             }
             Err(error) => Err(unreachable(error)),
         }
     }
 
-    /// Seals a text for a purpose: it opens only for the same one.
+    /// Seals a text for a purpose, `context`. It can be opened only for the same purpose.
     pub fn seal(&self, plaintext: &[u8], context: &str) -> Result<Vec<u8>, Error> {
         let nonce: [u8; NONCE_BYTES] = random().map_err(|error| Error::Unsealed(error.to_string()))?;
         let payload = Payload { msg: plaintext, aad: context.as_bytes() };
@@ -97,14 +101,13 @@ impl Key {
         self.cipher.decrypt(&XNonce::from(*nonce), payload).map_err(|_| Error::Closed)
     }
 
-    /// A short mark of a text for a purpose: the same text has the same one, and without the key nobody can tell from
-    /// a mark what the text was, not even by guessing.
+    /// A short keyed hash of a text for a purpose. The same text has the same mark. Guessing it needs the key.
     pub fn mark(&self, text: &[u8], context: &str) -> Result<String, Error> {
-        // A key of its own, drawn from this one: no text is ever sealed with this nonce, which no chance gives.
+        // Marks use a key of their own, derived with a nonce that no sealed text has: random ones are never all zero.
         let payload = Payload { msg: &[0; KEY_BYTES], aad: b"mark" };
         let own = self.cipher.encrypt(&XNonce::from([0; NONCE_BYTES]), payload);
         let own = own.map_err(|_| Error::Unsealed("the cipher fails".into()))?;
-        // Hashed before: what is hashed with the key has always the same length, so nothing can be appended to it.
+        // Hashed first, so that the keyed input has a fixed length and cannot be extended.
         let inner = [Sha256::digest(context.as_bytes()), Sha256::digest(text)].concat();
         let mark = Sha256::new().chain_update(own).chain_update(inner).finalize();
         Ok(mark.iter().take(MARK_BYTES).fold(String::new(), |hex, byte| hex + &format!("{byte:02x}")))
@@ -127,7 +130,7 @@ impl Key {
     }
 }
 
-/// Whole or not at all, and never over another: a link to a finished file.
+/// Creates the file whole or not at all, and never overwrites one: it hard-links a finished draft.
 fn create(file: &Path) -> io::Result<()> {
     let mark: [u8; 8] = random()?;
     let draft = file.with_added_extension(format!("{:016x}", u64::from_le_bytes(mark)));
@@ -148,7 +151,7 @@ fn write_draft(draft: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Random bytes that nobody can guess.
+/// Random bytes from the operating system.
 pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     SysRng.try_fill_bytes(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;

@@ -1,8 +1,7 @@
-//! The user's own skills: which there are, and where commands can read them.
+//! The user's skills: a list for the model, and copies that commands can read.
 //!
-//! Codex would list skills by itself, with those of the repository among them (codex 0.166). So its own list is off, and
-//! the user's skills are listed here instead. Codex's home is denied to commands: a skill that lies there is copied to a
-//! place that they can read.
+//! Codex's own list would include the skills of the repository (codex 0.166). So Codex's list is switched off, and this
+//! one replaces it. Commands cannot read the CODEX_HOME, so skills in there are copied.
 
 mod copies;
 
@@ -12,37 +11,37 @@ use std::path::{Path, PathBuf};
 
 use copies::Copies;
 
-/// Skills that are listed; more would crowd out the prompt.
+/// How many skills are listed. More would crowd out the prompt.
 const MOST_SKILLS: usize = 64;
-/// How much of a `SKILL.md` is read for its name and description.
+/// How much of a `SKILL.md` is read to find its name and description.
 const HEAD_BYTES: u64 = 8 * 1024;
-/// Characters of a description that the model sees.
+/// How many characters of a description the model sees.
 const DESCRIPTION_CHARS: usize = 500;
 
-/// What the model is told first.
+/// The beginning of the list.
 const INTRODUCTION: &str = "The user has these skills: instructions for particular kinds of work. When the user names one as \
     `$name`, or when one clearly fits the work, read its file first and follow it. Paths in it are relative to its directory.";
 
 /// Where the user's skills are.
 #[derive(Debug, Clone, Default)]
 pub struct SkillPlaces {
-    /// Directories of skills.
+    /// Directories that contain skills.
     pub dirs: Vec<PathBuf>,
-    /// Where skills are copied that commands cannot read; none leaves them out.
+    /// Where skills are copied that commands cannot read; `None` leaves those skills out.
     pub copies: Option<PathBuf>,
 }
 
-/// One skill.
+/// A skill, as listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Skill {
     name: String,
     description: String,
-    /// Its `SKILL.md`, where commands can read it.
+    /// The `SKILL.md`, at a path that commands can read.
     file: PathBuf,
 }
 
-/// What the model is told of the user's skills; none if they have none. `denied` are the paths that commands cannot read.
-/// Without a `codex_home`, those in Codex's home are left out.
+/// The list of the user's skills for the model; `None` if there are none. `denied` are the paths that commands cannot
+/// read. Without a `codex_home`, its skills are left out.
 pub(crate) fn listed(places: &SkillPlaces, codex_home: Option<&Path>, denied: &[PathBuf]) -> Option<String> {
     let of_codex = codex_home.map(|home| home.join("skills"));
     let of_codex = of_codex.into_iter().flat_map(|dir| [dir.join(".system"), dir]);
@@ -57,7 +56,7 @@ pub(crate) fn listed(places: &SkillPlaces, codex_home: Option<&Path>, denied: &[
         let readable =
             if is_denied { copies.as_mut().and_then(|copies| copies.of(&dir)) } else { Some(dir.clone()) };
         let found = readable.and_then(|readable| Skill::in_dir(&dir, &readable));
-        // The first of a name counts, as for Codex.
+        // Of several skills with one name the first is used, as in Codex.
         skills.extend(found.filter(|skill| skills.iter().all(|known| known.name != skill.name)));
     }
     (!skills.is_empty()).then(|| {
@@ -82,7 +81,7 @@ fn directories_in(dir: &Path) -> Vec<PathBuf> {
 }
 
 impl Skill {
-    /// The skill in a directory, which commands read in `readable`.
+    /// Reads the skill in `dir`. Commands find it in `readable`.
     fn in_dir(dir: &Path, readable: &Path) -> Option<Self> {
         let mut head = Vec::new();
         let file = fs::File::open(dir.join("SKILL.md")).ok()?;
@@ -97,8 +96,8 @@ impl Skill {
     }
 }
 
-/// A field of the lines between the two `---` at the beginning, in one line. Reads what skills use of YAML: plain and quoted
-/// values, and those that go on in indented lines.
+/// Reads one field of the YAML between the two `---` lines, joined to one line. Understands what skills use: plain
+/// values, quoted values, and values that continue in indented lines.
 fn field(head: &str, name: &str) -> Option<String> {
     let body = head.trim_start_matches('\u{feff}').strip_prefix("---")?;
     let mut lines = body.lines().skip(1).take_while(|line| line.trim_end() != "---");

@@ -1,7 +1,7 @@
-//! Where everything is remembered. Callers know this trait; nobody but an implementation knows SQL.
+//! The store: a trait for callers. Only its implementations know SQL.
 //!
-//! The rules of every implementation: a batch is one transaction and durable when [`Store::commit`] returns; events
-//! get their numbers inside it, without gaps; a reader never sees half a batch.
+//! Rules for every implementation: a batch is one transaction, and durable when [`Store::commit`] returns. Events get
+//! their numbers within the transaction, without gaps. A reader never sees half a batch.
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
@@ -17,35 +17,35 @@ use futures_util::future::BoxFuture;
 
 use crate::event::{Event, NewEvent, Seq};
 use crate::inbox::{self, ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId};
-use crate::outbox::{Delivery, DeliveryId, State};
+use crate::outbox::{Delivery, DeliveryId, DeliveryState};
 use crate::request::{RequestName, RequestRecord, RequestState, WholeChanges};
 use crate::task::{Status, Task, TaskId, TimeMs, TurnRecord};
 use crate::token::{Token, Used};
 
-/// At least so many lines of the audit log are kept, whatever else is forgotten.
+/// How many lines of the audit log are kept.
 pub const AUDIT_LINES: u32 = 100_000;
-/// So long a conversation is known beyond what was said in it: whoever comes back hears that it was forgotten.
+/// How long a conversation is kept after its task was deleted, so that a later message can say so.
 pub const CONVERSATIONS_OUTLIVE_MS: TimeMs = 90 * 24 * 60 * 60 * 1000;
 
-/// Where everything is remembered.
+/// Stores tasks and everything about them.
 pub trait Store: Send + Sync + 'static {
-    /// Applies a batch as one transaction. All or nothing, and durable when it returns.
+    /// Applies a batch as one transaction: all or nothing, and durable when this returns.
     ///
-    /// Batches of one caller that awaits each are applied in its order. If the future is dropped, the batch may still be
-    /// applied. Gives the appended events with their numbers, in the order of the batch.
+    /// Batches of a caller that awaits each one are applied in that order. If the future is dropped, the batch may
+    /// still be applied. Returns the appended events with their numbers, in the order of the batch.
     fn commit(&self, batch: Vec<Write>) -> BoxFuture<'_, Result<Vec<Event>, Error>>;
 
-    /// Forgets what is old; says how many tasks. It is done in many short transactions, so that those who write meanwhile
-    /// are not held up. One that breaks off leaves the store sound, and the next goes on from there.
+    /// Deletes old data. Returns how many tasks were deleted. Works in many short transactions, so that writers are not
+    /// held up. If it is interrupted, the store stays sound, and the next call continues.
     fn prune(&self, prune: Prune) -> BoxFuture<'_, Result<u64, Error>>;
 
-    /// Whether new work could be recorded now, found out by writing something; if not, why. It costs a sync.
+    /// Whether new work could be stored now, found out by writing; the error says why not. Costs a sync.
     fn check_writable(&self) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// A task by its whole id.
+    /// A task by its complete id.
     fn task<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Task>, Error>>;
 
-    /// The same with its open requests, the oldest first. What everybody looks at most; in one read where that is cheaper.
+    /// A task with its open requests, the oldest first. The most frequent read.
     fn task_with_open<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<WithOpen>, Error>> {
         Box::pin(async move {
             let Some(task) = self.task(id).await? else { return Ok(None) };
@@ -60,7 +60,7 @@ pub trait Store: Send + Sync + 'static {
     /// The turns of a task, the oldest first.
     fn turns<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Vec<TurnRecord>, Error>>;
 
-    /// Events of a task after a number, the oldest first, at most `limit`.
+    /// Events of a task after `after`, the oldest first, at most `limit`.
     fn events<'a>(
         &'a self,
         id: &'a TaskId,
@@ -71,49 +71,47 @@ pub trait Store: Send + Sync + 'static {
     /// The last events of a task, the oldest first, at most `limit`.
     fn last_events<'a>(&'a self, id: &'a TaskId, limit: u32) -> BoxFuture<'a, Result<Vec<Event>, Error>>;
 
-    /// The last line of a task's log that tells what a turn changed.
+    /// The last log line with a diff.
     fn last_diff<'a>(&'a self, id: &'a TaskId) -> BoxFuture<'a, Result<Option<Event>, Error>>;
 
-    /// Whether words that were sent under this name are a part of a turn of the task.
+    /// Whether the log has a steer with this id.
     fn was_steered<'a>(&'a self, id: &'a TaskId, client_id: &'a str) -> BoxFuture<'a, Result<bool, Error>>;
 
     /// Requests, the oldest first.
     fn requests<'a>(&'a self, filter: &'a RequestFilter) -> BoxFuture<'a, Result<Vec<RequestRecord>, Error>>;
 
-    /// The changes of a request whose own diffs are cut, if they were kept.
+    /// The complete changes of a request, if they were stored.
     fn whole_changes<'a>(
         &'a self,
         request_id: &'a RequestName,
     ) -> BoxFuture<'a, Result<Option<WholeChanges>, Error>>;
 
-    /// How many there are of what, without reading any of it.
+    /// Numbers of rows, without reading the rows.
     fn counts(&self) -> BoxFuture<'_, Result<Counts, Error>>;
 
     /// Deliveries, the newest first.
     fn deliveries<'a>(&'a self, filter: &'a DeliveryFilter) -> BoxFuture<'a, Result<Vec<Delivery>, Error>>;
 
-    /// Of each target, the unfinished delivery whose time comes first. Of the replies to it only the oldest counts:
-    /// they keep their order.
+    /// For each target, the unfinished delivery that is due first. Replies keep their order.
     fn next_deliveries(&self) -> BoxFuture<'_, Result<Vec<Delivery>, Error>>;
 
-    /// Messages that came in, the newest first.
+    /// Messages, the newest first.
     fn messages<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<Vec<Message>, Error>>;
 
-    /// How many messages there are, without reading any. A limit does not count.
+    /// How many messages match, without reading them. Ignores the filter's limit.
     fn message_count<'a>(&'a self, filter: &'a MessageFilter) -> BoxFuture<'a, Result<u64, Error>>;
 
-    /// Of each conversation of a channel the open message whose turn it is, and every open message that need not wait,
-    /// the oldest first.
+    /// For each conversation of a channel, the next unfinished message, and all that need not wait; the oldest first.
     fn next_messages<'a>(&'a self, channel: &'a ChannelName) -> BoxFuture<'a, Result<Vec<Message>, Error>>;
 
-    /// Conversations of a channel, the one that changed last first; only the one of this name if there is one.
+    /// The conversations of a channel, the last changed first; only the one with this key if `key` is given.
     fn conversations<'a>(
         &'a self,
         channel: &'a ChannelName,
         key: Option<&'a ConversationKey>,
     ) -> BoxFuture<'a, Result<Vec<Conversation>, Error>>;
 
-    /// What is remembered of channels, by name.
+    /// All channels, by name.
     fn channels(&self) -> BoxFuture<'_, Result<Vec<ChannelRecord>, Error>>;
 
     /// All tokens, by name.
@@ -125,57 +123,57 @@ pub trait Store: Send + Sync + 'static {
     /// Lines of the audit log, the oldest first.
     fn audit<'a>(&'a self, filter: &'a AuditFilter) -> BoxFuture<'a, Result<Vec<AuditLine>, Error>>;
 
-    /// Looks for damage; each entry is a finding, none means sound.
+    /// Looks for damage. Returns a list of findings; empty means sound.
     fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Error>>;
 
-    /// Writes a copy to a new file while everything goes on.
+    /// Writes a copy to a new file while the store stays in use.
     fn backup<'a>(&'a self, file: &'a std::path::Path) -> BoxFuture<'a, Result<(), Error>>;
 }
 
 /// One change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// A new task. Refused with [`Error::Duplicate`] if its `client_request_id` is taken.
+    /// Adds a task. Refused with [`Error::Duplicate`] if its `client_request_id` exists.
     AddTask(Box<Task>),
-    /// All of a task's fields, as its one owner knows them.
+    /// Replaces a task. Only its owner may do so.
     SaveTask(Box<Task>),
-    /// A turn, new or changed.
+    /// Adds or replaces a turn.
     SaveTurn(Box<TurnRecord>),
-    /// A request, new or changed.
+    /// Adds or replaces a request.
     SaveRequest(Box<RequestRecord>),
-    /// The changes of a request whose own diffs are cut, new or changed.
+    /// Adds or replaces the complete changes of a request.
     SaveWholeChanges(Box<WholeChanges>),
-    /// Lines for a task's log.
+    /// Appends lines to a task's log.
     Append {
-        /// Whose.
+        /// The task.
         task_id: TaskId,
         /// The lines, in order.
         events: Vec<NewEvent>,
     },
-    /// A new delivery. If one has its `join_key` already, that one will do, and nothing is added.
+    /// Adds a delivery, unless another one has its `join_key`.
     AddDelivery(Box<Delivery>),
-    /// All of a delivery's fields, as its one owner knows them.
+    /// Replaces a delivery. Only its owner may do so.
     SaveDelivery(Box<Delivery>),
-    /// A new message. If its channel has brought it before, nothing is added.
+    /// Adds a message, unless its channel already brought it.
     AddMessage(Box<Message>),
-    /// All of a message's fields, as its one owner knows them.
+    /// Replaces a message. Only its owner may do so.
     SaveMessage(Box<Message>),
-    /// A conversation, new or changed.
+    /// Adds or replaces a conversation.
     SaveConversation(Box<Conversation>),
-    /// What is remembered of a channel, new or changed.
+    /// Adds or replaces a channel.
     SaveChannel(Box<ChannelRecord>),
-    /// A token, new or changed. Refused if another one has its hash.
+    /// Adds or replaces a token. Refused if another token has its hash.
     SaveToken(Box<Token>),
-    /// That so much was handed over to a task by a token, on top of what it has handed over to it before.
+    /// Adds to the bytes that a token has handed over to a task.
     HandOver {
-        /// To which task.
+        /// The task.
         task_id: TaskId,
-        /// By which token, by its name.
+        /// The token's name.
         token: String,
-        /// How much counts against its quota.
+        /// How many bytes count against the quota.
         bytes: u64,
     },
-    /// A line for the audit log: who decided or commanded what.
+    /// Appends a line to the audit log: who did what.
     Audit {
         /// When.
         at: TimeMs,
@@ -183,85 +181,84 @@ pub enum Write {
         actor: String,
         /// What.
         action: String,
-        /// On which task.
+        /// The task.
         task_id: Option<TaskId>,
         /// The details, redacted.
         detail: String,
     },
 }
 
-/// What is forgotten: tasks at rest that ended before a time, messages that are over since before it, conversations
-/// without either [`CONVERSATIONS_OUTLIVE_MS`] later, old events beyond a count per task, and all but the newest
-/// [`AUDIT_LINES`] of the audit log. A task that goes on by itself, or has a request open or decided, is kept.
+/// What to delete: tasks that finished before a time; messages that were done before it; conversations without either,
+/// [`CONVERSATIONS_OUTLIVE_MS`] later; events beyond a number per task; and all but the newest [`AUDIT_LINES`] of the
+/// audit log. A parked task, and one with an open or decided request, is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prune {
-    /// Tasks at rest since before this are forgotten.
+    /// Tasks that finished before this time are deleted.
     pub ended_before: TimeMs,
-    /// At most so many events of a task are kept; the newest.
+    /// How many events of a task are kept; the newest ones.
     pub events_per_task: u32,
 }
 
-/// How many there are of what.
+/// Numbers of rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Tasks by their stored state; states without any are left out.
+    /// Tasks by stored status. A status without tasks is left out.
     pub tasks: HashMap<Status, u64>,
-    /// Requests that are open.
+    /// Open requests.
     pub open_requests: u64,
-    /// Deliveries that are still to be made.
+    /// Deliveries that are still to be sent.
     pub unsent: u64,
-    /// When the oldest of them was written.
+    /// When the oldest unsent delivery was created.
     pub oldest_unsent_at: Option<TimeMs>,
 }
 
-/// Which tasks.
+/// Selects tasks.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TaskFilter {
-    /// Only those of these states; empty is all.
+    /// Only with one of these statuses; empty means all.
     pub statuses: Vec<Status>,
-    /// Only the one that this request started.
+    /// Only the task that this request started.
     pub client_request_id: Option<String>,
-    /// Only those of this Codex thread.
+    /// Only tasks of this Codex thread.
     pub thread_id: Option<String>,
-    /// Only those whose id begins so.
+    /// Only tasks whose id begins with this.
     pub id_prefix: Option<String>,
-    /// Only those that work in this directory or below it.
+    /// Only tasks in this directory or below it.
     pub cwd: Option<PathBuf>,
-    /// Only those that are under way or have changed since.
+    /// Only tasks that are unfinished or changed since this time.
     pub active_since: Option<TimeMs>,
-    /// Only those with this text in their id, the beginning of their prompt or their answer; the case of ASCII letters
-    /// does not matter.
+    /// Only tasks with this text in their id, prompt summary or answer. Ignores the case of ASCII letters.
     pub text: Option<String>,
-    /// Only those created before this one, for the next page. Nothing comes before one that is not there.
+    /// Only tasks created before this one, for the next page. Matches nothing if this task does not exist.
     pub before: Option<TaskId>,
-    /// At most so many; none is all.
+    /// At most this many; `None` means all.
     pub limit: Option<u32>,
 }
 
 /// A task with its open requests.
 pub type WithOpen = (Task, Vec<RequestRecord>);
 
-/// Which requests.
+/// Selects requests.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequestFilter {
     /// Only of this task.
     pub task_id: Option<TaskId>,
-    /// Only by this name.
+    /// Only with this name.
     pub request_id: Option<RequestName>,
-    /// Only the one that Codex names so.
+    /// Only with this key of Codex's.
     pub key: Option<RequestKey>,
-    /// Only in these states; empty is all.
+    /// Only in one of these states; empty means all.
     pub states: Vec<RequestState>,
 }
 
 impl RequestFilter {
-    /// What waits for an answer in a task.
+    /// The open requests of a task.
     pub fn open_of(task_id: TaskId) -> Self {
         Self { task_id: Some(task_id), states: vec![RequestState::Open], ..Self::default() }
     }
 }
 
-/// A line of the audit log: who decided or commanded what. It stays when its task is forgotten.
+/// A line of the audit log: who did what. It outlives its task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditLine {
     /// When.
@@ -270,76 +267,76 @@ pub struct AuditLine {
     pub actor: String,
     /// What.
     pub action: String,
-    /// On which task.
+    /// The task.
     pub task_id: Option<TaskId>,
     /// The details, redacted.
     pub detail: String,
 }
 
-/// Which lines of the audit log.
+/// Selects lines of the audit log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Only on tasks whose id begins so.
+    /// Only about tasks whose id begins with this.
     pub task_id_prefix: Option<String>,
     /// Only from this time on.
     pub since: Option<TimeMs>,
-    /// At most so many, the newest; none is all.
+    /// At most this many, the newest ones; `None` means all.
     pub limit: Option<u32>,
 }
 
-/// Which deliveries.
+/// Selects deliveries.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DeliveryFilter {
-    /// Only the one of this name.
+    /// Only the delivery with this id.
     pub id: Option<DeliveryId>,
-    /// Only of these tasks; empty is all.
+    /// Only about these tasks; empty means all.
     pub task_ids: Vec<TaskId>,
-    /// Only in these states; empty is all.
-    pub states: Vec<State>,
+    /// Only in one of these states; empty means all.
+    pub states: Vec<DeliveryState>,
     /// Only to this target.
     pub target: Option<String>,
-    /// Only those to which the target said that it is gone for good.
+    /// Only deliveries that found their target gone for good.
     pub target_gone: bool,
-    /// Only those that tell of this request.
+    /// Only deliveries that contain this request.
     pub request_id: Option<RequestName>,
-    /// Only those that changed since.
+    /// Only deliveries that changed since this time.
     pub since: Option<TimeMs>,
-    /// At most so many; none is all.
+    /// At most this many; `None` means all.
     pub limit: Option<u32>,
 }
 
-/// Which messages.
+/// Selects messages.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MessageFilter {
-    /// Only the one of this name.
+    /// Only the message with this id.
     pub id: Option<MessageId>,
     /// Only of this channel.
     pub channel: Option<ChannelName>,
-    /// Only those that their source calls so; empty is all.
+    /// Only with one of these ids of the source; empty means all.
     pub external_ids: Vec<String>,
     /// Only of this conversation.
     pub conversation: Option<ConversationKey>,
-    /// Only by this sender.
+    /// Only from this sender.
     pub sender_id: Option<String>,
-    /// Only those that this task works on, or worked on.
+    /// Only messages that this task works or worked on.
     pub task_id: Option<TaskId>,
-    /// Only those that this delivery answers.
+    /// Only messages that this delivery answers.
     pub reply_id: Option<DeliveryId>,
-    /// Only in these states; empty is all.
-    pub states: Vec<inbox::State>,
-    /// Only those that came in since.
+    /// Only in one of these states; empty means all.
+    pub states: Vec<inbox::MessageState>,
+    /// Only messages that came in since this time.
     pub since: Option<TimeMs>,
-    /// Only those of which the source was not told that they are done with.
+    /// Only messages that the source does not know to be done.
     pub unacknowledged: bool,
-    /// Only those that nothing more is done for: answered or given up, and the reply, if there is one, out or given up.
+    /// Only messages that need nothing more: answered or given up, and without an unfinished reply.
     pub done_with: bool,
-    /// At most so many, the newest; none is all.
+    /// At most this many, the newest ones; `None` means all.
     pub limit: Option<u32>,
 }
 
 impl Error {
-    /// Whether it is about the store as a whole, and not about what was asked of it.
-    pub fn is_of_all(&self) -> bool {
+    /// Whether the store as a whole has failed, and not only this call.
+    pub fn affects_whole_store(&self) -> bool {
         match self {
             Self::DiskFull { .. }
             | Self::ReadOnly { .. }
@@ -351,49 +348,49 @@ impl Error {
     }
 }
 
-/// Why the store did not do it.
+/// Why the store did not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The `client_request_id` belongs to this task already.
+    /// The `client_request_id` belongs to this task.
     #[error("that request has already started task {0}")]
     Duplicate(TaskId),
-    /// No space is left. New tasks, batches of nothing but events and large ones are refused until there is some; changes of
-    /// what has begun still go through for as long as the space set aside for them lasts.
+    /// The disk is full. New tasks, batches of only events, and large batches are refused until there is space. Other
+    /// changes to existing work succeed as long as the reserved space lasts.
     #[error("the disk is full: free some space in {place}, nothing that was acknowledged is lost")]
     DiskFull {
-        /// Where.
+        /// The file.
         place: String,
     },
-    /// It cannot be written.
+    /// The file cannot be written.
     #[error("{place} cannot be written: check that the file system is not mounted read-only and who owns it")]
     ReadOnly {
-        /// Where.
+        /// The file.
         place: String,
     },
-    /// Somebody else holds it.
-    #[error("{place} is locked by another program")]
+    /// Another program holds the file.
+    #[error("{place} is locked by another program: stop that program first")]
     Locked {
-        /// Where.
+        /// The file.
         place: String,
     },
-    /// It is damaged.
+    /// The file is damaged.
     #[error("{place} is damaged ({detail}): stop codex-bridge and restore a backup")]
     Corrupt {
-        /// Where.
+        /// The file.
         place: String,
         /// What was found.
         detail: String,
     },
-    /// It was written by a later version.
+    /// The file was written by a later version.
     #[error(
         "{place} was written by a later version (schema {found}, this program knows {known}): update codex-bridge"
     )]
     TooNew {
-        /// Where.
+        /// The file.
         place: String,
-        /// What was found.
+        /// The schema version of the file.
         found: i64,
-        /// What is known.
+        /// The latest schema version that this program knows.
         known: i64,
     },
     /// Anything else.

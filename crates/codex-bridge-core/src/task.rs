@@ -1,4 +1,4 @@
-//! A task: one Codex thread under supervision, as it is remembered.
+//! A task: one supervised Codex thread, as stored.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::place::Place;
 use crate::trust::Trust;
 
-/// With less time than this nothing is done: the limit counts as reached.
+/// A task with less work time left than this has reached its limit: no turn could do anything useful.
 const LEAST_WORK_MS: u64 = 1_000;
 
 /// Milliseconds since 1970, UTC.
@@ -23,86 +23,85 @@ text_id!(
     TaskId
 );
 
-/// A task as it is remembered. Texts are redacted.
+/// A stored task. All texts are redacted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Its name.
+    /// The task's name.
     pub id: TaskId,
-    /// The caller's own name for the request that started it: the same one gives the same task.
+    /// The caller's name for the request that started the task. The same name gives the same task.
     pub client_request_id: Option<String>,
-    /// Where it stands.
+    /// The stored status.
     pub status: Status,
-    /// Why it is paused, parked, lost or cancelled.
+    /// Why the task is paused, parked, lost or cancelled.
     pub reason: Option<String>,
-    /// The beginning of its first prompt.
+    /// The beginning of the first prompt.
     pub prompt_summary: String,
-    /// How Codex runs it.
+    /// The settings that Codex runs the task with.
     pub settings: Settings,
-    /// What makes a paused task go on by itself, if anything does.
+    /// What makes a paused task continue by itself; `None` if it waits for a person.
     pub parked: Option<Parked>,
-    /// How much it may use.
+    /// How much the task may use.
     pub limits: Limits,
-    /// What it has used.
+    /// What the task has used.
     pub used: Used,
-    /// Its thread, once there is one.
+    /// The Codex thread, once it is open.
     pub thread_id: Option<ThreadId>,
-    /// Its current or last turn.
+    /// The current or last turn.
     pub turn_id: Option<TurnId>,
-    /// The start of the host that its thread was last open on.
+    /// The epoch of the host on which the thread was last open.
     pub epoch: Option<Epoch>,
     /// The directory name of that host.
     pub host: Option<String>,
-    /// The answer of its last turn.
+    /// The answer of the last turn.
     pub final_text: Option<String>,
-    /// Why its last turn did not succeed.
+    /// Why the last turn did not succeed.
     pub error: Option<TaskError>,
     /// Tokens of the whole thread, as last reported.
     pub usage: Option<Usage>,
-    /// Who wants to be told.
+    /// The target that is notified.
     pub notify_target: Option<String>,
-    /// Where people are asked what Codex asks: the target of the conversation that it works for, if anyone there may
-    /// decide.
+    /// The target where people are asked what Codex requests: the task's conversation, if someone there may decide.
     #[serde(default)]
     pub asks_in: Option<String>,
-    /// The token by which its last turn was handed over, if it was by one.
+    /// The token that handed over the last turn; `None` if it came without one.
     #[serde(default)]
     pub token: Option<String>,
-    /// How far the telling is.
+    /// The notification of the task's end.
     pub notification: Notification,
-    /// When it was handed over.
+    /// When the task was handed over.
     pub created_at: TimeMs,
     /// When anything last changed.
     pub updated_at: TimeMs,
-    /// When its last turn ended, if it has.
+    /// When the last turn ended; `None` while it runs.
     pub completed_at: Option<TimeMs>,
 }
 
-/// Where a task stands, as it is remembered. That it waits for people follows from its open requests: [`ShownStatus`].
+/// The stored status of a task. A task that waits for people has open requests; [`ShownStatus`] says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It waits for its turn.
+    /// The next turn waits in the queue.
     Queued,
-    /// Codex is being reached, the thread opened, the prompt sent.
+    /// The bridge connects to Codex, opens the thread and sends the prompt.
     Starting,
     /// A turn runs.
     Working,
     /// A turn is being stopped.
     Interrupting,
-    /// Its last turn completed.
+    /// The last turn completed.
     Completed,
-    /// Its last turn failed.
+    /// The last turn failed.
     Failed,
-    /// Its last turn was stopped by someone.
+    /// Someone stopped the last turn.
     Cancelled,
-    /// Its host died under it.
+    /// The host died during the turn.
     Lost,
-    /// It may not go on before someone says so, or before a limit is renewed.
+    /// The task waits until someone continues it or a limit is renewed.
     Paused,
 }
 
 impl Status {
-    /// All of them, in the order of a task's life.
+    /// All statuses, in the order of a task's life.
     pub const ALL: [Self; 9] = [
         Self::Queued,
         Self::Starting,
@@ -130,14 +129,14 @@ impl Status {
         }
     }
 
-    /// Whether nothing happens any more unless someone asks for it.
-    pub fn is_at_rest(self) -> bool {
+    /// Whether no turn is queued or runs. A parked task counts as finished, although it continues by itself later.
+    pub fn is_finished(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Lost | Self::Paused)
     }
 
-    /// Whether a turn has been begun and not ended.
+    /// Whether a turn has begun and has not ended.
     pub fn is_running(self) -> bool {
-        !self.is_at_rest() && self != Self::Queued
+        !self.is_finished() && self != Self::Queued
     }
 }
 
@@ -148,7 +147,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// Where a task stands, as people see it.
+/// The status of a task as people see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShownStatus {
@@ -156,13 +155,13 @@ pub enum ShownStatus {
     WaitingForApproval,
     /// A turn waits for somebody's answer.
     WaitingForUserInput,
-    /// As it is remembered.
+    /// The stored status.
     #[serde(untagged)]
     Stored(Status),
 }
 
 impl ShownStatus {
-    /// All of them, in the order of a task's life.
+    /// All statuses, in the order of a task's life.
     pub const ALL: [Self; 11] = [
         Self::Stored(Status::Queued),
         Self::Stored(Status::Starting),
@@ -196,9 +195,9 @@ impl ShownStatus {
         }
     }
 
-    /// Whether nothing happens any more unless someone asks for it.
-    pub fn is_at_rest(self) -> bool {
-        matches!(self, Self::Stored(status) if status.is_at_rest())
+    /// Whether no turn is queued or runs.
+    pub fn is_finished(self) -> bool {
+        matches!(self, Self::Stored(status) if status.is_finished())
     }
 }
 
@@ -215,7 +214,7 @@ impl fmt::Display for ShownStatus {
     }
 }
 
-/// Reads both the words for programs and those for people; blanks, `_` and `-` are the same.
+/// Reads the words for programs and the words for people. Spaces, `_` and `-` are interchangeable.
 impl FromStr for ShownStatus {
     type Err = String;
 
@@ -233,11 +232,11 @@ impl FromStr for ShownStatus {
 /// How Codex runs a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Where it works.
+    /// The directory in which the task works.
     pub cwd: PathBuf,
-    /// What its commands may touch.
+    /// What the task's commands may touch.
     pub sandbox: Sandbox,
-    /// When it asks.
+    /// When Codex asks for an approval.
     pub approval_policy: ApprovalMode,
     /// The model, if not Codex's own choice.
     pub model: Option<String>,
@@ -245,56 +244,56 @@ pub struct Settings {
     pub effort: Option<String>,
     /// The CODEX_HOME, if not the operator's default.
     pub codex_home: Option<PathBuf>,
-    /// Instructions above the prompt.
+    /// Instructions that Codex reads before the prompt.
     pub developer_instructions: Option<String>,
-    /// Whether its commands reach the network. Only the operator's file can say so.
+    /// Whether commands may use the network. Only the operator's file can allow it.
     #[serde(default)]
     pub network: bool,
-    /// Directories beside `cwd` that its commands may write. Only the operator's file can name them.
+    /// Directories beside `cwd` in which commands may write. Only the operator's file can name them.
     #[serde(default)]
     pub writable_roots: Vec<PathBuf>,
-    /// How far `cwd` is trusted where the operator has not decided about it.
+    /// The trust level of `cwd` where the operator has not set one.
     #[serde(default)]
     pub trust: Trust,
-    /// Which directory `cwd` led to when the task was handed over; none for tasks from before this was kept.
+    /// The directory to which `cwd` led when the task was handed over; `None` in tasks of older versions.
     #[serde(default)]
     pub place: Option<Place>,
-    /// Why it may do less than was asked for.
+    /// Why the task may do less than was asked for.
     #[serde(default)]
     pub narrowed: Option<String>,
-    /// How far `cwd` was trusted when the last turn began: that turn keeps it, through a restart too.
+    /// The trust level when the last turn began. The turn keeps it, also across a restart.
     #[serde(default)]
     pub trust_of_turn: Option<Trust>,
-    /// What becomes of wishes to leave the sandbox. No caller can choose it.
+    /// What happens to requests to leave the sandbox. No caller can choose it.
     #[serde(default)]
     pub escalations: EscalationRule,
-    /// Who asked for the last turn. The defaults for a person at the terminal do not hold for turns of others.
+    /// The author of the last turn. The defaults for a person at the terminal apply only to that person's turns.
     #[serde(default)]
-    pub turn_given_by: GiverKind,
+    pub turn_given_by: AuthorKind,
 }
 
 /// Who hands over work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum GiverKind {
-    /// The owner of the machine, or the program that the bridge is a part of.
+pub enum AuthorKind {
+    /// The owner of the machine, or the program that embeds the bridge.
     #[default]
     Owner,
-    /// An agent, or somebody who is not on this machine.
+    /// An agent, or a person who is not at this machine.
     Other,
 }
 
-/// What becomes of a task's wishes to leave the sandbox, as far as the task decides that.
+/// What happens to a task's requests to leave the sandbox, as far as the task itself determines that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EscalationRule {
-    /// What the profile says that the task was handed over with. It comes before what the operator's file says for all.
+    /// The rule of the task's profile. It overrides the operator's rule for all tasks.
     pub of_profile: Option<Escalations>,
-    /// What holds for whoever handed the task over, where the operator says nothing.
+    /// The rule for the author of the task, where neither profile nor operator has one.
     pub of_origin: Escalations,
 }
 
 impl Default for EscalationRule {
-    /// Also for tasks from before this was kept: who handed them over is not known, so nobody is asked.
+    /// Also the rule for tasks of older versions: their author is unknown, so nobody is asked.
     fn default() -> Self {
         Self { of_profile: None, of_origin: Escalations::Decline }
     }
@@ -318,44 +317,44 @@ impl Settings {
             narrowed: None,
             trust_of_turn: None,
             escalations: EscalationRule::default(),
-            turn_given_by: GiverKind::default(),
+            turn_given_by: AuthorKind::default(),
         }
     }
 }
 
 impl Settings {
-    /// Whether a caller asked for the same. Which directory the path leads to is found out later for some tasks, and how
-    /// far it is trusted when a turn begins. What becomes of escalations is not asked for.
+    /// Whether a caller asked for the same settings. Left out is what the bridge fills in itself: `place` and
+    /// `trust_of_turn` when a turn begins, `escalations` and `turn_given_by` from the author.
     pub(crate) fn asks_the_same(&self, other: &Self) -> bool {
-        let (escalations, turn_given_by) = (EscalationRule::default(), GiverKind::default());
+        let (escalations, turn_given_by) = (EscalationRule::default(), AuthorKind::default());
         let asked =
             |it: &Self| Self { place: None, trust_of_turn: None, escalations, turn_given_by, ..it.clone() };
         asked(self) == asked(other)
     }
 }
 
-/// What makes a paused task go on by itself.
+/// What makes a paused task continue by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "until")]
 pub enum Parked {
-    /// The account's limit is renewed at this time, or is worth a probe then.
+    /// Waits until the account's limit is renewed.
     UsageLimit {
-        /// When.
+        /// When the limit is renewed or, if unknown, when to probe.
         resume_at: TimeMs,
-        /// Whether the account told that time. If not, one task probes for all.
+        /// Whether the account reported that time. If not, one task probes for all.
         is_known: bool,
     },
-    /// The login changes: this is what it looked like when the turn that failed began.
+    /// Waits until somebody logs in.
     Login {
-        /// A fingerprint of the login file.
+        /// The fingerprint of the login file when the failed turn began.
         seen: String,
-        /// Whether this task carries the one notice for all that wait for this login.
+        /// Whether this task carries the one notice for all tasks that wait for this login.
         #[serde(default)]
         carries_notice: bool,
     },
 }
 
-/// How much a task may use before it is paused. None is no limit.
+/// How much a task may use before it is paused. `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -375,13 +374,13 @@ pub struct Used {
     pub turns: u32,
     /// Milliseconds of work.
     pub work_ms: u64,
-    /// How often it was taken up again after its host died.
+    /// How often the task was resumed after its host died.
     pub host_losses: u32,
-    /// How often in a row the account's limit stopped it.
+    /// How often in a row the account's limit stopped the task.
     pub limit_hits: u32,
-    /// How often in a row Codex withheld the network from it.
+    /// How often in a row Codex withheld the network from the task.
     pub withheld: u32,
-    /// What does not count against its limits, because someone continued it beyond them.
+    /// The usage that does not count, because someone continued the task beyond its limits.
     pub waived: Waived,
 }
 
@@ -397,29 +396,29 @@ pub struct Waived {
     pub tokens: u64,
 }
 
-/// Tokens of a thread, in our own names: written and read alike, whatever Codex calls them.
+/// Tokens of a thread. The stored names are the bridge's own, so a rename in Codex changes no stored data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Of the last response of the model.
+    /// Tokens of the model's last response.
     pub last: Tokens,
-    /// Of the whole thread.
+    /// Tokens of the whole thread.
     pub total: Tokens,
-    /// What the model can take.
+    /// How many tokens the model can take.
     pub context_window: Option<u64>,
 }
 
 /// One count of tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
-    /// All of them.
+    /// All tokens.
     pub total: u64,
-    /// Read, cached ones included.
+    /// Input, including cached input.
     pub input: u64,
-    /// Read from the cache.
+    /// Input from the cache.
     pub cached_input: u64,
-    /// Written.
+    /// Output, including reasoning.
     pub output: u64,
-    /// Of those, reasoning.
+    /// Output that was reasoning.
     pub reasoning_output: u64,
 }
 
@@ -444,24 +443,24 @@ impl From<&TokenCount> for Tokens {
 }
 
 impl Task {
-    /// Whether its limit leaves it another turn.
+    /// Whether the limit allows another turn.
     pub fn has_turn_left(&self) -> bool {
         let limit = self.limits.turns.map(|limit| limit.saturating_add(self.used.waived.turns));
         limit.is_none_or(|limit| self.used.turns < limit)
     }
 
-    /// How long it may still work, if that is limited.
+    /// How long the task may still work; `None` without a limit.
     pub fn work_left_ms(&self) -> Option<u64> {
         let limit = self.limits.work_ms?.saturating_add(self.used.waived.work_ms);
         Some(limit.saturating_sub(self.used.work_ms))
     }
 
-    /// How many tokens its whole thread may use, if that is limited.
+    /// How many tokens the whole thread may use; `None` without a limit.
     pub fn token_limit(&self) -> Option<u64> {
         Some(self.limits.tokens?.saturating_add(self.used.waived.tokens))
     }
 
-    /// Lets it go on beyond the limits that it has reached: one more turn, as long again, as many tokens again.
+    /// Waives each limit that is reached: one more turn, the same work time again, the same tokens again.
     pub fn waive_reached_limits(&mut self) {
         if let Some(limit) = self.limits.turns.filter(|_| !self.has_turn_left()) {
             self.used.waived.turns = (self.used.turns + 1).saturating_sub(limit);
@@ -479,90 +478,90 @@ impl Task {
 /// Why a task's last turn did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskError {
-    /// In one word.
+    /// A word for programs.
     pub kind: String,
-    /// In a sentence.
+    /// A sentence for people.
     pub message: String,
 }
 
-/// How far the telling of a task's end is.
+/// The state of the notification that a task has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Notification {
-    /// `pending`, `sent`, `failed`, `no_target`, or empty while there is nothing to tell.
+    /// `pending`, `sent`, `failed`, `no_target`, or empty while there is nothing to notify.
     pub status: String,
-    /// When it was told.
+    /// When the notification was sent.
     pub sent_at: Option<TimeMs>,
-    /// Why it could not be told.
+    /// Why the notification could not be sent.
     pub error: Option<String>,
 }
 
-/// One prompt of a task, up to its end.
+/// One prompt of a task and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnRecord {
-    /// Whose.
+    /// The task.
     pub task_id: TaskId,
-    /// Which, from 1.
+    /// The number of the turn, from 1.
     pub number: u32,
-    /// Our own id of the prompt, which Codex shows again.
+    /// The bridge's id of the prompt. Codex reports it back with the prompt.
     pub client_id: String,
-    /// The caller's own name for it.
+    /// The caller's name for the turn.
     #[serde(default)]
     pub client_request_id: Option<String>,
-    /// Of a turn from before names were kept: a keyed mark of the name.
+    /// A keyed hash of the caller's name, in turns of versions that did not store the name.
     #[serde(default)]
     pub name_mark: Option<String>,
-    /// A keyed mark of the prompt: whether another prompt is the same can be told when this one is long gone.
+    /// A keyed hash of the prompt. It tells whether a repeated prompt is the same after the prompt itself is erased.
     #[serde(default)]
     pub prompt_mark: Option<String>,
-    /// How the task stood when the turn was lined up; none for a first turn.
+    /// The task's status when the turn was queued; `None` for the first turn.
     #[serde(default)]
     pub before: Option<Before>,
-    /// How far it is.
+    /// How far the turn has come.
     pub progress: TurnProgress,
-    /// The prompt as it must be sent, sealed; gone once Codex has it.
+    /// The sealed prompt. It is erased once Codex has the prompt.
     pub sealed_prompt: Option<Vec<u8>>,
     /// The beginning of the prompt, redacted.
     pub prompt_summary: String,
     /// Codex's id of the turn, once known.
     pub turn_id: Option<TurnId>,
-    /// How it ended; none while it has not, and for turns that were never sent.
+    /// How the turn ended; `None` for a turn that has not ended or was never sent.
     #[serde(default)]
     pub outcome: Option<TurnOutcome>,
     /// The answer.
     #[serde(default)]
     pub final_text: Option<String>,
-    /// Why there is none.
+    /// Why there is no answer.
     #[serde(default)]
     pub error: Option<TaskError>,
-    /// When it was asked for.
+    /// When the turn was handed over.
     pub created_at: TimeMs,
-    /// When it ended.
+    /// When the turn ended.
     pub ended_at: Option<TimeMs>,
 }
 
-/// How a task stood when another turn was lined up for it.
+/// The task's status when another turn was queued.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Before {
-    /// Its status.
+    /// The status.
     pub status: Status,
-    /// Why it was paused, lost or cancelled.
+    /// Why the task was paused, lost or cancelled.
     pub reason: Option<String>,
-    /// Whether the bridge itself goes on with the turn before, and no caller asked for another one.
+    /// Whether the bridge itself resumes the turn before, and no caller asked for another one.
     pub resumes: bool,
 }
 
-/// How far a turn is.
+/// How far a turn has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnProgress {
-    /// Not sent, for certain.
+    /// The prompt is stored and certainly not sent.
     Recorded,
-    /// About to be sent, or sent: look before sending again.
+    /// The prompt may have been sent: look for it before sending it again.
     Sending,
-    /// Codex has it.
+    /// Codex has the prompt.
     Accepted,
-    /// Over.
+    /// The turn has ended.
     Ended,
 }
 

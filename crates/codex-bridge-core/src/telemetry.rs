@@ -1,7 +1,7 @@
-//! Spans of turns and tool calls for a collector, by OpenTelemetry's conventions for generative AI. Those are in development:
-//! names may change with them.
+//! Spans of turns and tool calls for a collector, named by OpenTelemetry's conventions for generative AI. Those
+//! conventions are in development, so the names may change.
 //!
-//! Told are names, ids, counts and times; never a prompt, an argument or an output. While no collector is configured
+//! Spans carry names, ids, counts and times; never a prompt, an argument or an output. Without a configured collector
 //! nobody subscribes to [`TARGET`], and a span costs nothing.
 
 use std::collections::HashMap;
@@ -13,16 +13,16 @@ use tracing::{Span, info_span};
 use crate::event::Line;
 use crate::task::{Task, TurnRecord};
 
-/// The target of these spans, by which they are kept out of the log.
+/// The target of these spans. The log leaves it out.
 pub const TARGET: &str = "codex_bridge::telemetry";
-/// Calls of a turn that are open at once; further ones have no span.
+/// How many calls of a turn have a span at once. Further calls have none.
 const OPEN_CALLS: usize = 256;
 
-/// The span of a turn and those of its open calls. Dropping it ends them.
+/// The span of a turn and the spans of its open calls. Dropping it ends them all.
 pub(crate) struct TurnSpan {
     calls: HashMap<String, Span>,
     turn: Span,
-    /// Tokens of the thread when the span began: Codex counts whole threads.
+    /// Input and output tokens when the span began. Codex counts per thread, the span per turn.
     tokens_before: (u64, u64),
 }
 
@@ -59,7 +59,7 @@ impl TurnSpan {
         }
     }
 
-    /// A line of the task's log: a call that began, or that ended.
+    /// Opens or closes the span of a call, by a line of the task's log.
     pub(crate) fn line(&mut self, line: &Line) {
         match line {
             Line::ToolStarted(call) if self.calls.len() < OPEN_CALLS => {

@@ -1,6 +1,6 @@
-//! Tokens of callers that are not on this machine: who they are, what they may do, and until when.
+//! Tokens of remote callers: name, role, quota.
 //!
-//! A token is shown once, when it is made. What is kept is its hash: whoever reads the database can use none.
+//! A token is shown once, when it is created. The store keeps only its hash, so the database yields no usable token.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,14 +14,14 @@ use subtle::ConstantTimeEq;
 use crate::seal;
 use crate::task::TimeMs;
 
-/// How every token begins, so that people and redaction know one when they see it.
+/// The beginning of every token. People and the redactor recognize it.
 const PREFIX: &str = "cbt_";
-/// As many as no one guesses; 43 characters.
+/// Too many to guess; encoded as 43 characters.
 const SECRET_BYTES: usize = 32;
 /// The longest name.
 const NAME_MAX_CHARS: usize = 64;
 
-/// What a caller may do. A ladder: each includes the ones before it.
+/// What a caller may do. Each role includes the roles before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -35,10 +35,10 @@ pub enum Role {
 }
 
 impl Role {
-    /// All of them, the least first.
+    /// All roles, the weakest first.
     pub const ALL: [Self; 3] = [Self::Viewer, Self::Operator, Self::Approver];
 
-    /// As it is written everywhere.
+    /// The word in JSON and in the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -63,16 +63,16 @@ impl FromStr for Role {
     }
 }
 
-/// How much the holder of a token may have handed over at once.
+/// How much work the holder of a token may have handed over at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
-    /// So many tasks whose last turn came by it may be under way, those that wait or go on by themselves among them.
+    /// How many tasks, whose last turn came by the token, may be unfinished. Parked tasks count.
     pub open_tasks: u32,
-    /// So many bytes of prompts and instructions it may have handed over to tasks that are still remembered.
+    /// How many bytes of prompts and instructions the token may have handed over to tasks that are still stored.
     pub bytes: u64,
 }
 
-/// As in the migration that gave quotas to tokens of before.
+/// The same values as in the migration that added quotas to existing tokens.
 impl Default for Quota {
     fn default() -> Self {
         Self { open_tasks: 20, bytes: 64 * 1024 * 1024 }
@@ -80,7 +80,7 @@ impl Default for Quota {
 }
 
 impl Quota {
-    /// The most that can be set: what is more means that there is none.
+    /// The highest quota that can be set. It is as good as none.
     pub const MOST: Self = Self { open_tasks: 100_000, bytes: 1 << 40 };
 
     fn check(self) -> Result<(), Error> {
@@ -89,17 +89,17 @@ impl Quota {
     }
 }
 
-/// A change of a quota: what is not given stays.
+/// A change to a quota. `None` leaves a value as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NewQuota {
-    /// Tasks under way.
+    /// Unfinished tasks.
     pub open_tasks: Option<u32>,
     /// Bytes of prompts and instructions.
     pub bytes: Option<u64>,
 }
 
 impl NewQuota {
-    /// The quota that it makes of another.
+    /// The changed quota.
     pub(crate) fn over(self, before: Quota) -> Result<Quota, Error> {
         let quota = Quota {
             open_tasks: self.open_tasks.unwrap_or(before.open_tasks),
@@ -112,77 +112,77 @@ impl NewQuota {
 /// What a token has used of its quota.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Used {
-    /// Tasks under way.
+    /// Unfinished tasks.
     pub open_tasks: u64,
     /// Bytes of prompts and instructions.
     pub bytes: u64,
 }
 
-/// A token as it is remembered.
+/// A stored token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// Whose it is, in a word of the operator's; unique.
+    /// The operator's name for the holder; unique.
     pub name: String,
-    /// What its holder may do.
+    /// What the holder may do.
     pub role: Role,
-    /// How much its holder may have handed over at once.
+    /// How much the holder may have handed over at once.
     pub quota: Quota,
-    /// The SHA-256 of it.
+    /// The SHA-256 of the token.
     pub hash: Vec<u8>,
-    /// When it was made.
+    /// When the token was created.
     pub created_at: TimeMs,
-    /// When it was last seen in use, to the minute.
+    /// When the token was last used, to the minute.
     pub last_used_at: Option<TimeMs>,
-    /// Since when it is worth nothing.
+    /// When the token was revoked.
     pub revoked_at: Option<TimeMs>,
 }
 
-/// Why there is no token.
+/// Why a token cannot be created, changed or used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The name will not do.
+    /// The name is not allowed.
     #[error("a token's name has 1 to {NAME_MAX_CHARS} letters, digits, dots, dashes or underscores")]
     BadName,
-    /// The name is taken by one that is in use.
+    /// A valid token has the name.
     #[error("there is a token {0} already")]
     Exists(String),
-    /// No such token, or it was revoked.
+    /// The token does not exist or was revoked.
     #[error("there is no token {0}")]
     Unknown(String),
-    /// There is no such quota.
+    /// The quota is above the maximum.
     #[error("a quota has at most {} open tasks and {} bytes", Quota::MOST.open_tasks, Quota::MOST.bytes)]
     BadQuota,
-    /// So many tasks are under way already.
-    #[error("token {name} has {open} tasks under way, and may have {limit}")]
+    /// Too many tasks of the token are unfinished.
+    #[error("token {name} has {open} unfinished tasks, and may have {limit}")]
     TooManyOpen {
-        /// Whose.
+        /// The token.
         name: String,
-        /// How many there are.
+        /// How many tasks are unfinished.
         open: u64,
-        /// How many there may be.
+        /// How many tasks may be.
         limit: u32,
     },
-    /// So much was handed over already.
+    /// The token has handed over too many bytes.
     #[error(
-        "token {name} has handed over {used} bytes that are still remembered, and may have {limit}: {more} more do not fit"
+        "token {name} has handed over {used} bytes to stored tasks, and may have {limit}: {more} more do not fit"
     )]
     TooManyBytes {
-        /// Whose.
+        /// The token.
         name: String,
-        /// How many there are.
+        /// How many bytes are stored.
         used: u64,
-        /// How many there would be on top.
+        /// How many bytes this hand-over would add.
         more: u64,
-        /// How many there may be.
+        /// How many bytes may be stored.
         limit: u64,
     },
-    /// No randomness.
+    /// The operating system gave no randomness.
     #[error("no token could be made: {0}")]
     NoRandomness(String),
 }
 
 impl Token {
-    /// A new one, and its secret, which nobody will see again.
+    /// Creates a token. Returns it with its secret, which is not kept.
     pub(crate) fn new(name: &str, role: Role, quota: Quota, now: TimeMs) -> Result<(Self, String), Error> {
         check_name(name)?;
         let random: [u8; SECRET_BYTES] =
@@ -200,18 +200,18 @@ impl Token {
         Ok((token, secret))
     }
 
-    /// Whether it still opens anything.
+    /// Whether the token has not been revoked.
     pub fn is_valid(&self) -> bool {
         self.revoked_at.is_none()
     }
 
-    /// Whether this secret is its own. How long it takes tells nothing.
+    /// Whether this is the hash of the token's secret. Compares in constant time.
     pub(crate) fn is_of(&self, secret_hash: &[u8]) -> bool {
         self.hash.ct_eq(secret_hash).into()
     }
 }
 
-/// What is kept of a secret.
+/// The hash that is stored of a secret.
 pub(crate) fn hash(secret: &str) -> Vec<u8> {
     Sha256::digest(secret.as_bytes()).to_vec()
 }

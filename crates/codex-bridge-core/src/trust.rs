@@ -1,6 +1,6 @@
-//! How far the directory of a task is trusted: what Codex may take from it.
+//! The trust level of a directory: what Codex may take from it.
 //!
-//! The operator says it per directory. Where the operator has said nothing, it depends on who handed the task over.
+//! The operator sets it per directory. Where the operator has set none, it depends on who handed over the task.
 
 mod instructions;
 
@@ -18,20 +18,20 @@ pub(crate) use instructions::{Instructions, instructions_of};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 pub enum Trust {
-    /// Nothing: its files are data.
+    /// Nothing: files are data.
     #[default]
     Hostile,
-    /// The text of its `AGENTS.md` files, which the bridge itself reads.
+    /// The text of `AGENTS.md` files, which the bridge itself reads.
     Instructions,
-    /// All that Codex takes from a project that the user trusts: configuration, MCP servers, rules, skills.
+    /// Everything that Codex takes from a trusted project: configuration, MCP servers, rules, skills.
     Trusted,
 }
 
 impl Trust {
-    /// All levels, from the least.
+    /// All levels, the lowest first.
     pub const ALL: [Self; 3] = [Self::Hostile, Self::Instructions, Self::Trusted];
 
-    /// As it is written everywhere.
+    /// The word in JSON and in the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hostile => "hostile",
@@ -40,7 +40,7 @@ impl Trust {
         }
     }
 
-    /// What it means, in a few words.
+    /// The level's meaning, in a few words.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Hostile => "nothing of the directory configures Codex",
@@ -51,7 +51,7 @@ impl Trust {
         }
     }
 
-    /// The level with what it means.
+    /// The level and its meaning.
     pub fn described(self) -> String {
         format!("{self}: {}", self.meaning())
     }
@@ -80,7 +80,7 @@ impl TryFrom<String> for Trust {
     }
 }
 
-/// The directories that the operator has decided about. Cheap to clone; all clones see the same decisions.
+/// The directories whose level the operator has set. Clones are cheap and share one state.
 ///
 /// ```
 /// use codex_bridge_core::trust::{Trust, TrustedRoots};
@@ -95,23 +95,23 @@ impl TryFrom<String> for Trust {
 pub struct TrustedRoots(Arc<RwLock<BTreeMap<PathBuf, Trust>>>);
 
 impl TrustedRoots {
-    /// The level of the nearest directory that holds `dir` and that the operator has decided about.
+    /// The level of the nearest directory that contains `dir` and has a level.
     pub fn level(&self, dir: &Path) -> Option<Trust> {
         self.deciding(dir).map(|(_, level)| level)
     }
 
-    /// The same with that directory.
+    /// The nearest directory that contains `dir` and has a level, with that level.
     pub fn deciding(&self, dir: &Path) -> Option<(PathBuf, Trust)> {
         let roots = self.0.read().unwrap_or_else(PoisonError::into_inner);
         dir.ancestors().find_map(|above| Some((above.to_owned(), *roots.get(above)?)))
     }
 
-    /// Puts these decisions in the place of all others. Paths are real paths.
+    /// Replaces all levels. Paths are real paths.
     pub fn replace(&self, roots: BTreeMap<PathBuf, Trust>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
-    /// All decisions.
+    /// All directories with their levels.
     pub fn all(&self) -> BTreeMap<PathBuf, Trust> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Body;
 use bytes::BytesMut;
-use codex_bridge_core::bridge::Which;
+use codex_bridge_core::bridge::RequestSelector;
 use codex_bridge_core::token::Role;
 use codex_session::Decision;
 use http_body_util::BodyExt;
@@ -157,18 +157,17 @@ impl Client {
     pub async fn decide(
         &self,
         id: &str,
-        which: Which<'_>,
+        which: RequestSelector<'_>,
         decision: &Decision,
     ) -> Result<view::Decided, Failure> {
         let (request, digest) = match which {
-            Which::Shown { request_id, digest } | Which::Revealed { request_id, digest } => {
-                (request_id, Some(digest))
-            }
-            Which::Named(request_id) => (request_id, None),
-            Which::Only => (calls::ONLY_REQUEST, None),
+            RequestSelector::Shown { request_id, digest }
+            | RequestSelector::Revealed { request_id, digest } => (request_id, Some(digest)),
+            RequestSelector::Named(request_id) => (request_id, None),
+            RequestSelector::Only => (calls::ONLY_REQUEST, None),
         };
         let path = task_path(id, &format!("/requests/{}/decision", encoded(request)));
-        let revealed = matches!(which, Which::Revealed { .. });
+        let revealed = matches!(which, RequestSelector::Revealed { .. });
         self.post(&path, &calls::Decide::new(decision, digest, revealed)).await
     }
 

@@ -20,7 +20,7 @@ use codex_binary::{Codex, Support};
 use codex_bridge_core::clock::Clock;
 use codex_bridge_core::config::DEVELOPER_INSTRUCTIONS;
 use codex_bridge_core::outbox::Sender;
-use codex_bridge_core::place::Grounds;
+use codex_bridge_core::place::ProtectedDirs;
 use codex_bridge_core::random::Random;
 use codex_bridge_core::seal;
 use codex_bridge_core::store::Store;
@@ -260,13 +260,13 @@ fn codex_home(file: &File) -> Option<PathBuf> {
 }
 
 /// The directories in which no task may write.
-fn grounds(file: &File, codex_home: Option<&Path>, hosting: &Hosting) -> Grounds {
+fn protected_dirs(file: &File, codex_home: Option<&Path>, hosting: &Hosting) -> ProtectedDirs {
     let user_home = hosting.user_home.clone();
     let default_home =
         codex_home.map(Path::to_path_buf).or(user_home.as_ref().map(|home| home.join(".codex")));
     let ours = hosting.grounds.iter().cloned().chain(default_home).chain(file.other_homes.clone());
     let tools = tool_path::directories(hosting.host_path()).collect();
-    Grounds { ours: ours.collect(), user_home, tools }
+    ProtectedDirs { ours: ours.collect(), user_home, tools }
 }
 
 fn about(paths: &Paths, hosting: &Hosting, codex_home: Option<&Path>, port: Option<&Port>) -> view::About {
@@ -310,7 +310,7 @@ fn core_config(
         parent_env: hosting.environment.clone(),
         env: host_config::env_policy(&file.env),
         command_path: Some(hosting.command_path.clone()),
-        grounds: grounds(file, codex_home.as_deref(), hosting),
+        protected: protected_dirs(file, codex_home.as_deref(), hosting),
         codex_home,
         other_homes: file.other_homes.clone(),
         roots: file.roots.clone(),

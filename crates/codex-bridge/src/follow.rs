@@ -119,7 +119,7 @@ impl Follower {
     }
 
     async fn has_finished(&self) -> Result<bool, Failure> {
-        Ok(self.bridge.find(self.task_id.as_str()).await?.status.is_at_rest())
+        Ok(self.bridge.find(self.task_id.as_str()).await?.status.is_finished())
     }
 
     /// Reads a page of what is stored.

@@ -1,4 +1,4 @@
-//! Numbers for those who watch the bridge: what stands now, and what has happened since it was opened.
+//! Numbers for monitoring: the present state, and counters since the bridge was opened.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,41 +7,41 @@ use super::{Bridge, Error};
 use crate::store::TaskFilter;
 use crate::task::{ShownStatus, Status, TimeMs};
 
-/// What stands now.
+/// The present state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Tasks by their state as people see it; states without any are left out.
+pub struct Snapshot {
+    /// Tasks by shown status. A status without tasks is left out.
     pub tasks: HashMap<ShownStatus, u64>,
-    /// What waits for people.
+    /// Open requests.
     pub open_requests: u64,
-    /// What is still to be delivered.
+    /// Deliveries that are still to be sent.
     pub unsent: u64,
-    /// When the oldest of that was written.
+    /// When the oldest unsent delivery was created.
     pub oldest_unsent_at: Option<TimeMs>,
-    /// When the first of the accounts' limits that hold ends, of those whose end is known.
+    /// The earliest known end of a usage limit that holds now.
     pub first_reset_at: Option<TimeMs>,
 }
 
-/// What stops something by itself.
+/// What stops work automatically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watchdog {
-    /// A task's limit on work.
+    /// A task's limit on work time.
     Work,
     /// A task's limit on tokens.
     Tokens,
     /// A task's limit on turns.
     Turns,
-    /// The time for an answer.
+    /// The deadline for a decision.
     Answer,
-    /// What a host may use, or how long it may be silent.
+    /// A host's limit on resources or on silence.
     Host,
 }
 
 impl Watchdog {
-    /// All of them.
+    /// All watchdogs.
     pub const ALL: [Self; 5] = [Self::Work, Self::Tokens, Self::Turns, Self::Answer, Self::Host];
 
-    /// As it is written everywhere.
+    /// The word in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Work => "work",
@@ -53,20 +53,20 @@ impl Watchdog {
     }
 }
 
-/// What has happened since the bridge was opened.
+/// Counters since the bridge was opened.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct Counters {
     fired: [AtomicU64; Watchdog::ALL.len()],
     leases_lost: AtomicU64,
 }
 
-impl Tally {
+impl Counters {
     /// How often a watchdog has stopped something.
     pub fn fired(&self, watchdog: Watchdog) -> u64 {
         self.fired[watchdog as usize].load(Ordering::Relaxed)
     }
 
-    /// How many deliveries were taken over from an attempt that did not come back.
+    /// How many deliveries were retried because their attempt never ended.
     pub fn leases_lost(&self) -> u64 {
         self.leases_lost.load(Ordering::Relaxed)
     }
@@ -81,10 +81,10 @@ impl Tally {
 }
 
 impl Bridge {
-    /// What stands now. Of tasks only those at work are read, however many are remembered.
-    pub async fn standing(&self) -> Result<Standing, Error> {
+    /// The present state. Reads only running tasks, however many are stored.
+    pub async fn snapshot(&self) -> Result<Snapshot, Error> {
         let counts = self.inner.store.counts().await?;
-        // Whether these wait for people is not stored.
+        // The store does not know which of them wait for people.
         let at_work = vec![Status::Starting, Status::Working];
         let others = counts.tasks.into_iter().filter(|(status, _)| !at_work.contains(status));
         let mut tasks: HashMap<ShownStatus, u64> =
@@ -92,7 +92,7 @@ impl Bridge {
         for view in self.list(&TaskFilter { statuses: at_work, ..TaskFilter::default() }).await? {
             *tasks.entry(view.status()).or_default() += 1;
         }
-        Ok(Standing {
+        Ok(Snapshot {
             tasks,
             open_requests: counts.open_requests,
             unsent: counts.unsent,
@@ -101,8 +101,8 @@ impl Bridge {
         })
     }
 
-    /// What has happened since it was opened.
-    pub fn tally(&self) -> &Tally {
-        &self.inner.tally
+    /// Counters since the bridge was opened.
+    pub fn counters(&self) -> &Counters {
+        &self.inner.counters
     }
 }

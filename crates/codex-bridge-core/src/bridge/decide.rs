@@ -1,4 +1,4 @@
-//! Answering requests: recorded first, given to Codex once, reported when Codex took it.
+//! Decisions on requests: stored first, given to Codex once, reported when Codex has confirmed.
 
 use std::time::Duration;
 
@@ -16,49 +16,49 @@ use crate::request::{RequestRecord, RequestState};
 use crate::store::RequestFilter;
 use crate::task::TaskId;
 
-/// How long Codex may take to take an answer before the caller is told that it is on its way.
+/// How long Codex may take to confirm a decision before the caller is told that it is on its way.
 const TAKEN_LIMIT: Duration = Duration::from_secs(30);
 
-/// Which request a decision is about.
+/// Selects the request that a decision is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which<'a> {
-    /// The one with this name and this digest, which somebody was shown. Nothing else can be agreed to.
+pub enum RequestSelector<'a> {
+    /// The request with this name and this digest, as somebody was shown it. Approvals need this form or `Revealed`.
     Shown {
-        /// Its name.
+        /// The request's name.
         request_id: &'a str,
-        /// Names what was shown.
+        /// The digest of what was shown.
         digest: &'a str,
     },
-    /// The same, and it was shown with nothing hidden, at the machine itself.
+    /// As `Shown`, with all secrets visible, at the machine itself.
     Revealed {
-        /// Its name.
+        /// The request's name.
         request_id: &'a str,
-        /// Names what was shown.
+        /// The digest of what was shown.
         digest: &'a str,
     },
-    /// The one with this name, whatever it asks: to say no.
+    /// The request with this name, whatever it asks. It can only be declined.
     Named(&'a str),
-    /// The only one of the task that is open, whatever it asks: to say no.
+    /// The task's only open request, whatever it asks. It can only be declined.
     Only,
 }
 
 impl Bridge {
-    /// Decides on a request. The first decision counts; who comes late is told who was first, and what they said.
+    /// Decides on a request. The first decision wins; later callers are told who decided and what.
     pub async fn decide(
         &self,
         task: &str,
-        which: Which<'_>,
+        which: RequestSelector<'_>,
         decision: Decision,
         by: &str,
     ) -> Result<DecisionReport, Error> {
-        self.begin_to_decide(task, which, decision, by).await?.await
+        self.record_decision(task, which, decision, by).await?.await
     }
 
-    /// Records a decision; what it gives waits for what Codex makes of it.
-    pub(crate) async fn begin_to_decide(
+    /// Stores a decision. The returned future waits until Codex has confirmed it.
+    pub(crate) async fn record_decision(
         &self,
         task: &str,
-        which: Which<'_>,
+        which: RequestSelector<'_>,
         decision: Decision,
         by: &str,
     ) -> Result<BoxFuture<'static, Result<DecisionReport, Error>>, Error> {
@@ -74,7 +74,7 @@ impl Bridge {
         }
         let (decision, by) = (self.checked(which, &request, decision)?, by.to_owned());
         let recorded =
-            self.to_its_end(|bridge| async move { bridge.have_recorded(request, decision, by).await });
+            self.to_completion(|bridge| async move { bridge.record_by_runner(request, decision, by).await });
         let mut request = match recorded.await? {
             Recorded::First(request) => request,
             Recorded::TooLate(request) => return too_late(request),
@@ -94,10 +94,10 @@ impl Bridge {
         Ok(taken.boxed())
     }
 
-    /// The decision as Codex is to get it, if it can be made on this request.
+    /// Checks that the decision is possible on this request. Returns it in the form for Codex.
     fn checked(
         &self,
-        which: Which<'_>,
+        which: RequestSelector<'_>,
         request: &RequestRecord,
         decision: Decision,
     ) -> Result<Decision, Error> {
@@ -107,7 +107,7 @@ impl Bridge {
         }
         if !request.offers(&decision) {
             let message = format!(
-                "request {} cannot be accepted for longer than once: it asks for more than the sandbox gives",
+                "request {} can be accepted only once, not for the session: it asks for more than the sandbox allows",
                 request.request_id
             );
             return Err(Error::Refused(message));
@@ -115,8 +115,8 @@ impl Bridge {
         answer::as_asked(&request.ask, decision).map_err(Error::BadAnswers)
     }
 
-    /// Has the task's runner record a decision: the requests of a turn are the runner's own.
-    async fn have_recorded(
+    /// Has the task's runner store a decision, because the runner owns the requests of its turn.
+    async fn record_by_runner(
         &self,
         request: RequestRecord,
         decision: Decision,
@@ -131,19 +131,19 @@ impl Bridge {
         {
             return recorded;
         }
-        // The turn is over, and with it all that it asked.
+        // No runner: the turn has ended, and its requests with it.
         Ok(Recorded::TooLate(self.request(&task_id, request_id.as_str()).await?))
     }
 
-    /// What a request asks, with nothing hidden. Who saw it is on the record.
+    /// The request without redaction. The audit log records who saw it.
     pub async fn reveal(&self, request: &RequestRecord, by: &str) -> Result<String, Error> {
         let id = &request.request_id;
         let Some(sealed) = request.sealed_ask.as_deref() else {
             let is_open = request.state == RequestState::Open;
             let why = match (is_open, request.ask.needs_reveal) {
-                (false, _) => "is closed: what was hidden in it is forgotten",
-                (true, true) => "is too long to be kept with nothing hidden, and can only be declined",
-                (true, false) => "hides nothing",
+                (false, _) => "is closed: the secrets in it are erased",
+                (true, true) => "is too long to be stored with its secrets: it can only be declined",
+                (true, false) => "hides nothing: its normal view is complete",
             };
             return Err(Error::Refused(format!("request {id} {why}")));
         };
@@ -153,7 +153,7 @@ impl Bridge {
         String::from_utf8(opened).map_err(|error| Error::Refused(error.to_string()))
     }
 
-    /// A request of a task by its name, or by Codex's own id while that is unambiguous.
+    /// A request of a task, by the bridge's id or by Codex's own.
     pub async fn request(&self, task_id: &TaskId, request_id: &str) -> Result<RequestRecord, Error> {
         let of_task = RequestFilter { task_id: Some(task_id.clone()), ..RequestFilter::default() };
         let named = RequestFilter { request_id: Some(request_id.into()), ..of_task.clone() };
@@ -161,12 +161,12 @@ impl Bridge {
             return Ok(request);
         }
         let requests = self.inner.store.requests(&of_task).await?;
-        // The newest: ids of Codex's begin again with each host.
+        // The newest one: Codex counts its ids from 0 on each host.
         let found = requests.into_iter().rev().find(|request| request.key.id.to_string() == request_id);
         found.ok_or_else(|| Error::UnknownRequest(request_id.to_owned()))
     }
 
-    /// Names a request together with its whole changes. Nobody can guess it, so whoever says it has opened them.
+    /// The digest of a request together with its complete changes. Only a caller who opened the changes knows it.
     pub(super) fn digest_of_whole(&self, request: &RequestRecord) -> Result<String, Error> {
         let text = format!("{} {}", request.request_id, request.digest);
         let mark = self.inner.key.mark(text.as_bytes(), "whole changes");
@@ -183,8 +183,8 @@ impl Bridge {
     }
 }
 
-impl<'a> Which<'a> {
-    /// The name of the request, and the digest of what was shown of it.
+impl<'a> RequestSelector<'a> {
+    /// The name of the request and the digest of what was shown.
     fn names(self) -> (Option<&'a str>, Option<&'a str>) {
         match self {
             Self::Shown { request_id, digest } | Self::Revealed { request_id, digest } => {
@@ -195,13 +195,13 @@ impl<'a> Which<'a> {
         }
     }
 
-    /// Whether this decision can be about this request. A no harms nothing, whatever it is about. A yes to changes of which lists
-    /// show the beginning needs the digest of the whole.
+    /// Whether the caller may make this decision. Declining is always allowed. Approving changes that lists show cut
+    /// needs the digest of the complete changes.
     fn check(self, request: &RequestRecord, of_whole: &str, decision: &Decision) -> Result<(), Error> {
         let (digest, is_revealed) = (self.names().1, matches!(self, Self::Revealed { .. }));
         let names_whole = digest == Some(of_whole);
         match digest {
-            // What was recorded before there were digests matches none.
+            // A request of an older version has no digest, and matches none.
             Some(digest) if request.digest.is_empty() || (digest != request.digest && !names_whole) => {
                 Err(Error::AnotherRequest(request.request_id.clone()))
             }

@@ -1,6 +1,6 @@
-//! The outbox at work: one loop claims what is due, attempts run beside it, each target one at a time.
+//! The outbox loop: claims deliveries that are due, and runs the attempts concurrently, one per target at a time.
 //!
-//! A delivery that is `attempting` is owned by its attempt. All other changes are made under [`Outbox::claiming`].
+//! A delivery that is `attempting` belongs to its attempt. All other changes to deliveries hold [`Outbox::claiming`].
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,50 +15,50 @@ use crate::outbox::notice::{MOST_REQUESTS, TurnFacts};
 use crate::outbox::schedule::{self, Next, Tried};
 use crate::outbox::sender::{LOOK_BACK_MS, Refusal, Seen};
 use crate::outbox::{
-    Attempt, Content, Delivery, DeliveryId, Notice, Occasion, Outcome, Repeats, State, Subscription,
+    Attempt, Content, Delivery, DeliveryId, DeliveryState, Notice, Occasion, Outcome, Repeats, Subscription,
 };
 use crate::request::{RequestRecord, RequestState};
 use crate::store::{self, DeliveryFilter, RequestFilter, Write};
 use crate::task::{Task, TimeMs};
 
-/// Attempts that run at once.
+/// How many attempts run at once.
 const AT_ONCE: usize = 16;
-/// The longest that an attempt takes. Senders have limits of their own, mostly shorter; not all together where a notice
-/// is said in several messages (Telegram: up to ten, with 20 s each). What is cut off is in doubt, and such a sender goes
-/// on at the first message that was not said.
+/// The time limit of an attempt. Senders have shorter limits of their own, but a notice of several messages can exceed
+/// this one (Telegram: up to ten messages of 20 s each). An attempt that is cut off is in doubt. Such a sender then
+/// continues with the first unsent message.
 const ATTEMPT_LIMIT: Duration = Duration::from_mins(1);
-/// How long an attempt holds its delivery. Longer than it can take, so that nobody else takes it up meanwhile.
+/// How long an attempt holds its delivery: longer than the attempt can take, so that no other attempt claims it.
 const HOLD_MS: TimeMs = 120_000;
-/// How often it is tried to save what came of an attempt, and the pause after each time: all of it within the hold.
+/// How often the result of an attempt is saved, with a pause after each failure. All saves fit within the hold.
 const SAVES: u32 = 25;
 const SAVE_PAUSE: Duration = Duration::from_secs(2);
-/// With nothing due, and when the store fails, it is looked again after so long.
+/// The pause of the loop when nothing is due or the store fails.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
-/// How long attempts may take when the bridge closes: what is cut off then is in doubt.
+/// How long attempts may take when the bridge closes. Attempts that are cut off are in doubt.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(3);
-/// How long a delivery counts as a twin of another.
+/// How long a delivery counts as a twin of another with the same words.
 const TWINS_MS: TimeMs = LOOK_BACK_MS + 60 * 60 * 1000;
-/// The longest reason that is kept of a failed attempt.
+/// The limit for the stored error of a failed attempt.
 const ERROR_CHARS: usize = 400;
 
-/// What the outbox knows beyond its rows.
+/// The state of the outbox that is not stored.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     /// Wakes the loop.
     wake: Arc<Notify>,
-    /// Told when an attempt is over.
+    /// Notified when an attempt has ended.
     landed: Notify,
-    /// The targets that somebody is sending to.
+    /// The targets with a running attempt.
     busy: Mutex<HashSet<String>>,
-    /// Targets that said that they are gone for good, and the delivery to which they said so.
+    /// Targets that reported to be gone for good, with the delivery that found out.
     gone: Mutex<BTreeMap<String, DeliveryId>>,
-    /// Held while a delivery that nobody attempts is changed.
+    /// Held while a delivery without a running attempt is changed.
     claiming: tokio::sync::Mutex<Claims>,
-    /// Changes whenever a delivery has been sent or given up.
+    /// Changes whenever a delivery is finished: sent, dead or withdrawn.
     pub(crate) finished: watch::Sender<u64>,
 }
 
-/// Whether anything may be begun.
+/// Whether attempts may begin.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Claims {
     #[default]
@@ -67,8 +67,8 @@ enum Claims {
 }
 
 impl Outbox {
-    /// A delivery has been sent, or given up.
-    pub(super) fn one_is_finished(&self) {
+    /// A delivery is finished.
+    pub(super) fn notify_finished(&self) {
         self.finished.send_modify(|count| *count += 1);
     }
 
@@ -84,15 +84,15 @@ impl Outbox {
         self.gone().contains_key(target)
     }
 
-    /// Something may be due.
-    pub(super) fn look(&self) {
+    /// Wakes the loop: a delivery may be due.
+    pub(super) fn wake(&self) {
         self.wake.notify_one();
     }
 
-    /// Begins nothing more, and waits a little for what was begun.
+    /// Begins no further attempts, and waits a little for the running ones.
     pub(super) async fn close(&self) {
         let all_landed = async {
-            // Held while an attempt is recorded, which a store that hangs never does.
+            // Under the time limit too, because a store that hangs keeps this lock.
             *self.claiming.lock().await = Claims::Closed;
             loop {
                 let landed = self.landed.notified();
@@ -103,12 +103,14 @@ impl Outbox {
             }
         };
         if tokio::time::timeout(LAST_ATTEMPTS, all_landed).await.is_err() {
-            warn!("deliveries are cut off by the end of the daemon; they are taken up again, as in doubt");
+            warn!(
+                "the daemon ends before all deliveries are sent; the next daemon retries them, as in doubt"
+            );
         }
     }
 }
 
-/// A target that is being sent to, until this is dropped.
+/// Marks a target as busy, until dropped.
 struct Busy {
     inner: Arc<Inner>,
     target: String,
@@ -118,43 +120,45 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.inner.outbox.busy().remove(&self.target);
         self.inner.outbox.landed.notify_waiters();
-        self.inner.outbox.look();
+        self.inner.outbox.wake();
     }
 }
 
-/// Runs for as long as the bridge does.
+/// Runs until the bridge is dropped.
 pub(super) async fn run(bridge: Weak<Inner>) {
     let Some(wake) = bridge.upgrade().map(|inner| Arc::clone(&inner.outbox.wake)) else { return };
     loop {
         let Some(inner) = bridge.upgrade() else { return };
         let pause = inner.begin_attempts().await.unwrap_or_else(|error| {
-            error!(%error, "deliveries that are due could not be begun; it is tried again in a minute");
+            error!(%error, "cannot begin the deliveries that are due; retrying in a minute");
             LOOK_AGAIN
         });
         drop(inner);
-        // Whichever comes first.
         tokio::time::timeout(pause, wake.notified()).await.ok();
     }
 }
 
 impl Inner {
-    /// What an earlier life was sending may have arrived; and some targets were gone already.
+    /// Retries deliveries that were being sent when the last bridge ended. Loads the targets that are gone.
     pub(super) async fn recover_outbox(&self) -> Result<(), store::Error> {
         let now = self.now();
-        let cut_off = DeliveryFilter { states: vec![State::Attempting], ..DeliveryFilter::default() };
+        let cut_off = DeliveryFilter { states: vec![DeliveryState::Attempting], ..DeliveryFilter::default() };
         let cut_off = self.store.deliveries(&cut_off).await?.into_iter();
-        // The store has one owner, so nobody else holds them.
+        // The store has one owner, so no other attempt holds them.
         let due = |one: Delivery| Delivery { next_at: one.next_at.min(now), ..one };
         let due = cut_off.map(|one| Write::SaveDelivery(Box::new(due(one))));
         self.store.commit(due.collect()).await?;
-        let gone =
-            DeliveryFilter { states: vec![State::Dead], target_gone: true, ..DeliveryFilter::default() };
+        let gone = DeliveryFilter {
+            states: vec![DeliveryState::Dead],
+            target_gone: true,
+            ..DeliveryFilter::default()
+        };
         let gone = self.store.deliveries(&gone).await?.into_iter();
         self.outbox.gone().extend(gone.map(|one| (one.target, one.id)));
         Ok(())
     }
 
-    /// Begins what is due; says after how long something else may be.
+    /// Begins the deliveries that are due. Returns the pause until the next one is.
     async fn begin_attempts(self: &Arc<Self>) -> Result<Duration, store::Error> {
         let claims = self.outbox.claiming.lock().await;
         let now = self.now();
@@ -163,7 +167,7 @@ impl Inner {
             let due_in = u64::try_from(delivery.next_at - now).unwrap_or_default();
             let is_free = *claims == Claims::Open && self.outbox.busy().len() < AT_ONCE;
             if self.outbox.busy().contains(&delivery.target) || !is_free {
-                // Whoever is sending wakes us.
+                // The end of the attempt wakes the loop.
                 continue;
             }
             if due_in > 0 {
@@ -181,54 +185,54 @@ impl Inner {
         Ok(pause)
     }
 
-    /// Makes it ours; none if it waits or is given up instead.
+    /// Claims a delivery for an attempt. `None` if the delivery has to wait or is given up instead.
     async fn claim(&self, mut delivery: Delivery, now: TimeMs) -> Result<Option<Delivery>, store::Error> {
         delivery.taken_up_at = Some(schedule::since(delivery.since(), delivery.next_at, now));
         delivery.join_key = None;
         delivery.updated_at = now;
-        if delivery.state == State::Attempting {
+        if delivery.state == DeliveryState::Attempting {
             self.break_off(&mut delivery, now);
         }
         let gone = self.outbox.gone().get(&delivery.target).cloned();
         if let Some(id) = gone {
-            delivery.state = State::Dead;
+            delivery.state = DeliveryState::Dead;
             delivery.last_error =
                 Some(format!("the target was gone when {id} was sent; a retry tries it again"));
         }
-        let is_ours = delivery.state == State::Pending && delivery.next_at <= now;
+        let is_ours = delivery.state == DeliveryState::Pending && delivery.next_at <= now;
         if is_ours {
-            (delivery.state, delivery.next_at) = (State::Attempting, now + HOLD_MS);
+            (delivery.state, delivery.next_at) = (DeliveryState::Attempting, now + HOLD_MS);
         }
         self.commit(vec![Write::SaveDelivery(Box::new(delivery.clone()))]).await?;
         Ok(is_ours.then_some(delivery))
     }
 
-    /// What it changes that somebody was sending it who did not live to tell.
+    /// Records that the last attempt ended without a result, as when the daemon was killed.
     fn break_off(&self, delivery: &mut Delivery, now: TimeMs) {
-        self.tally.lose_lease();
+        self.counters.lose_lease();
         delivery.in_doubt = true;
         let (since, chance) = (delivery.since(), self.config.random.number());
         let tried = Tried { attempts: delivery.broken_off, since, now, chance };
         if let Some(at) = schedule::after_break(tried) {
-            (delivery.state, delivery.next_at) = (State::Pending, at);
+            (delivery.state, delivery.next_at) = (DeliveryState::Pending, at);
         } else {
-            delivery.state = State::Dead;
-            delivery.last_error = Some("the attempts broke off; it may have arrived".to_owned());
+            delivery.state = DeliveryState::Dead;
+            delivery.last_error = Some("every attempt was cut off; the message may have arrived".to_owned());
         }
         delivery.broken_off = delivery.broken_off.saturating_add(1);
     }
 
-    /// One attempt, and what comes of it. A store that fails leaves it held: it is taken up when that is over, in doubt.
+    /// Makes one attempt and stores its result. If the store fails, the delivery is later retried as in doubt.
     async fn attempt(&self, mut delivery: Delivery) {
         match self.is_still_wanted(&mut delivery).await {
             Ok(true) => {}
             Ok(false) => {
-                delivery.state = State::Withdrawn;
+                delivery.state = DeliveryState::Withdrawn;
                 return self.save_delivery(delivery).await;
             }
             Err(error) => {
                 let (delivery, target) = (&delivery.id, &delivery.target);
-                return error!(%delivery, target, %error, "a delivery waits: the store failed");
+                return error!(%delivery, target, %error, "the store failed; the delivery waits");
             }
         }
         failpoint::hit("delivery.before_send");
@@ -238,12 +242,12 @@ impl Inner {
         self.save_delivery(delivery).await;
     }
 
-    /// Brings a notice that asks for something up to date. False if nothing of it is to be told any more.
+    /// Updates a notice that asks for decisions. False if none of its requests is open any more.
     async fn is_still_wanted(&self, delivery: &mut Delivery) -> Result<bool, store::Error> {
         let (task_id, is_reminder) = match &delivery.notice.content {
             Content::Asks(asks) => (asks.task.id.clone(), false),
             Content::Reminder(reminder) => (reminder.task.id.clone(), true),
-            Content::Rest(_) | Content::Reply(_) | Content::Test => return Ok(true),
+            Content::Finished(_) | Content::Reply(_) | Content::Test => return Ok(true),
         };
         let open = RequestFilter {
             task_id: Some(task_id.clone()),
@@ -252,15 +256,15 @@ impl Inner {
         };
         let mut open = self.store.requests(&open).await?;
         let is_told = |request: &RequestRecord| delivery.notice.tells_of(&request.request_id);
-        // A wait that the target asked for is no attempt, and may come after the first of several messages.
+        // A wait that the target asked for is no attempt, but may come after the first of several messages.
         let was_tried = delivery.tried() > 0 || delivery.in_doubt || delivery.last_error.is_some();
-        // A repetition says what was said.
+        // A retry repeats the same words, so only a first attempt is updated.
         let is_wanted = open.iter().any(is_told);
         if is_reminder {
             if was_tried || !is_wanted {
                 return Ok(is_wanted);
             }
-            // Of what is still open, and of nothing else.
+            // Remind only of requests that are still open.
             open.retain(is_told);
             return self.ask_for(delivery, &open).await;
         }
@@ -270,20 +274,20 @@ impl Inner {
         let of_task = DeliveryFilter { task_ids: vec![task_id], target, ..DeliveryFilter::default() };
         let mut others = self.store.deliveries(&of_task).await?;
         others.retain(|other| other.id != delivery.id);
-        // What was told of a request that was given up since, and is open again, does not count.
+        // A notice from before the request was opened again does not count.
         let tells_of = |other: &Delivery, request: &RequestRecord| {
             other.updated_at >= request.created_at && other.notice.tells_of(&request.request_id)
         };
         open.retain(|request| !others.iter().any(|other| tells_of(other, request)));
         if was_tried {
-            // What joined it before a death, and was never told.
+            // Requests that joined this notice before the daemon died, and were never sent.
             self.commit(self.another_notice(delivery, &open).into_iter().collect()).await?;
             return Ok(is_wanted);
         }
         self.ask_for(delivery, &open).await
     }
 
-    /// Has a notice ask for these, as many as it holds, and another one for the rest; says whether there are any.
+    /// Rewrites a notice for the open requests, with another notice for those that do not fit. False if none is open.
     async fn ask_for(&self, delivery: &mut Delivery, open: &[RequestRecord]) -> Result<bool, store::Error> {
         let (first, rest) = open.split_at(open.len().min(MOST_REQUESTS));
         delivery.notice = delivery.notice.asking_for(first);
@@ -325,11 +329,11 @@ impl Inner {
         sender.send(attempt).await
     }
 
-    /// How many others with the same words its target got within the last day, and a little more: rather one too many,
-    /// which repeats a message, than one too few, which loses it.
+    /// How many deliveries with the same words the target got within the last day and a little more. One too many
+    /// repeats a message; one too few loses it.
     async fn twins(&self, delivery: &Delivery) -> usize {
         let delivered = DeliveryFilter {
-            states: vec![State::Delivered],
+            states: vec![DeliveryState::Delivered],
             target: Some(delivery.target.clone()),
             since: Some(self.now() - TWINS_MS),
             ..DeliveryFilter::default()
@@ -337,7 +341,7 @@ impl Inner {
         let delivered = match self.store.deliveries(&delivered).await {
             Ok(delivered) => delivered,
             Err(error) => {
-                error!(delivery = %delivery.id, %error, "twins of a delivery could not be looked up");
+                error!(delivery = %delivery.id, %error, "cannot look up deliveries with the same words");
                 return usize::MAX;
             }
         };
@@ -346,17 +350,18 @@ impl Inner {
         delivered.iter().filter(is_twin).count()
     }
 
-    /// What an attempt changes.
+    /// Applies the result of an attempt to its delivery.
     fn settle(&self, delivery: &mut Delivery, outcome: Outcome) {
         let (since, now, chance) = (delivery.since(), self.now(), self.config.random.number());
         let tried = Tried { attempts: delivery.attempts, since, now, chance };
         match schedule::next(tried, &outcome) {
-            Next::Delivered => delivery.state = State::Delivered,
+            Next::Delivered => delivery.state = DeliveryState::Delivered,
             Next::Again { at, attempts } => {
-                (delivery.state, delivery.next_at, delivery.attempts) = (State::Pending, at, attempts);
+                (delivery.state, delivery.next_at, delivery.attempts) =
+                    (DeliveryState::Pending, at, attempts);
             }
             Next::Dead { target_gone } => {
-                (delivery.state, delivery.target_gone) = (State::Dead, target_gone);
+                (delivery.state, delivery.target_gone) = (DeliveryState::Dead, target_gone);
                 delivery.attempts += 1;
                 if target_gone {
                     self.outbox.gone().insert(delivery.target.clone(), delivery.id.clone());
@@ -381,44 +386,51 @@ impl Inner {
         redact::plain::plain(&error).chars().take(ERROR_CHARS).collect()
     }
 
-    /// Keeps at it while the attempt holds the delivery: what was said is not said again because the disk was full for a
-    /// moment. What cannot be saved by then is in doubt.
+    /// Saves the result of an attempt. Retries as long as the attempt holds the delivery: a message must not be sent
+    /// twice because the disk was full for a moment. A result that cannot be saved leaves the delivery in doubt.
     async fn save_delivery(&self, mut delivery: Delivery) {
         let (id, target, state) = (delivery.id.clone(), delivery.target.clone(), delivery.state.as_str());
-        info!(delivery = %id, target, state, error = delivery.last_error, "an attempt ended");
+        info!(delivery = %id, target, state, error = delivery.last_error, "a delivery attempt ended");
         for save in 1..=SAVES {
             delivery.updated_at = self.now();
             match self.commit(vec![Write::SaveDelivery(Box::new(delivery.clone()))]).await {
                 Ok(()) => return,
                 Err(error) if save == 1 => {
-                    error!(delivery = %id, target, %error, "what came of an attempt cannot be saved yet");
+                    error!(delivery = %id, target, %error, "cannot save the result of a delivery attempt; retrying");
                 }
                 Err(_) => {}
             }
             tokio::time::sleep(SAVE_PAUSE).await;
         }
-        error!(delivery = %id, target, "what came of an attempt was not saved: the delivery is in doubt");
+        error!(delivery = %id, target, "the result of a delivery attempt was not saved: the delivery is in doubt");
     }
 }
 
 impl Inner {
-    /// What is to be sent now that a task has come to rest.
-    pub(crate) fn letters_of_rest(&self, task: &Task, turn: TurnFacts<'_>, now: TimeMs) -> Vec<Write> {
-        Notice::of_rest(task, turn, now).map(|notice| self.letters(task, &notice, now)).unwrap_or_default()
+    /// The deliveries that announce a finished task.
+    pub(crate) fn deliveries_for_finished(
+        &self,
+        task: &Task,
+        turn: TurnFacts<'_>,
+        now: TimeMs,
+    ) -> Vec<Write> {
+        Notice::of_finished(task, turn, now)
+            .map(|notice| self.deliveries_for(task, &notice, now))
+            .unwrap_or_default()
     }
 
-    /// One delivery for each target of a task that wants to know.
-    pub(crate) fn letters(&self, task: &Task, notice: &Notice, now: TimeMs) -> Vec<Write> {
+    /// One delivery for each of the task's targets that wants this notice.
+    pub(crate) fn deliveries_for(&self, task: &Task, notice: &Notice, now: TimeMs) -> Vec<Write> {
         let subscriptions = Subscription::of(task);
         let wanted = subscriptions.iter().filter(|one| !one.is_local() && one.wants(notice.occasion()));
-        let letter = |one: &Subscription| {
+        let delivery = |one: &Subscription| {
             let mut notice = notice.clone();
             if let Content::Asks(asks) = &mut notice.content {
                 asks.in_conversation = task.asks_in.as_ref() == Some(&one.target);
             }
             self.new_delivery(&one.target, notice, now)
         };
-        wanted.map(letter).collect()
+        wanted.map(delivery).collect()
     }
 
     fn new_delivery(&self, target: &str, notice: Notice, now: TimeMs) -> Write {
@@ -430,7 +442,7 @@ impl Inner {
         DeliveryId(format!("dlv-{}", self.random_hex(12)))
     }
 
-    /// A notice of the same kind for others than those that this one asks for, if there are any.
+    /// A further notice of the same kind for these requests, if there are any.
     fn another_notice(&self, delivery: &Delivery, open: &[RequestRecord]) -> Option<Write> {
         let notice = (!open.is_empty()).then(|| delivery.notice.asking_for(open))?;
         Some(self.new_delivery(&delivery.target, notice, self.now()))
@@ -443,25 +455,28 @@ impl Bridge {
         Ok(self.inner.store.deliveries(filter).await?)
     }
 
-    /// Takes a delivery that was given up, or waits for its time, up again: now, with all its attempts. A target that
-    /// was gone is tried again with it. A reply does not pass those before it: they are tried now, too.
+    /// Retries a delivery that was given up or waits: now, and with all its attempts again. Also retries its target if
+    /// that was gone. A reply stays in order: replies before it are sent first, also now.
     pub async fn retry_delivery(&self, id: &str, by: &str) -> Result<Delivery, Error> {
         let (id, by) = (id.to_owned(), by.to_owned());
-        self.to_its_end(|bridge| async move { bridge.take_up_delivery(&id, &by).await }).await
+        self.to_completion(|bridge| async move { bridge.retry_delivery_now(&id, &by).await }).await
     }
 
-    async fn take_up_delivery(&self, id: &str, by: &str) -> Result<Delivery, Error> {
+    async fn retry_delivery_now(&self, id: &str, by: &str) -> Result<Delivery, Error> {
         let outbox = &self.inner.outbox;
         let _claiming = outbox.claiming.lock().await;
         let filter = DeliveryFilter { id: Some(id.into()), ..DeliveryFilter::default() };
         let found = self.inner.store.deliveries(&filter).await?.into_iter().next();
         let mut delivery = found.ok_or_else(|| Error::UnknownDelivery(id.to_owned()))?;
-        if !matches!(delivery.state, State::Dead | State::Pending) {
-            let what = format!("delivery {id} is {}: nothing is to be sent again", delivery.state.as_str());
+        if !matches!(delivery.state, DeliveryState::Dead | DeliveryState::Pending) {
+            let what = format!(
+                "delivery {id} is {}: only dead or pending deliveries can be retried",
+                delivery.state.as_str()
+            );
             return Err(Error::Refused(what));
         }
         let now = self.inner.now();
-        (delivery.state, delivery.target_gone) = (State::Pending, false);
+        (delivery.state, delivery.target_gone) = (DeliveryState::Pending, false);
         (delivery.attempts, delivery.broken_off) = (0, 0);
         (delivery.next_at, delivery.updated_at, delivery.taken_up_at) = (now, now, Some(now));
         let mut batch = self.reopened(&delivery.target).await?;
@@ -470,14 +485,14 @@ impl Bridge {
         batch.push(self.inner.audit(by, "retry delivery", delivery.task_id.as_ref(), delivery.id.as_str()));
         self.inner.commit(batch).await?;
         outbox.gone().remove(&delivery.target);
-        outbox.look();
+        outbox.wake();
         Ok(delivery)
     }
 
-    /// What takes back that a target is gone.
+    /// The writes that mark a target as no longer gone.
     async fn reopened(&self, target: &str) -> Result<Vec<Write>, Error> {
         let gone = DeliveryFilter {
-            states: vec![State::Dead],
+            states: vec![DeliveryState::Dead],
             target: Some(target.to_owned()),
             target_gone: true,
             ..DeliveryFilter::default()
@@ -487,10 +502,10 @@ impl Bridge {
         Ok(reopened.map(|one| Write::SaveDelivery(Box::new(one))).collect())
     }
 
-    /// What has the replies that stand before one be tried now.
+    /// The writes that make earlier replies of the same task due now.
     async fn before(&self, delivery: &Delivery, now: TimeMs) -> Result<Vec<Write>, Error> {
         let waiting = DeliveryFilter {
-            states: vec![State::Pending],
+            states: vec![DeliveryState::Pending],
             target: Some(delivery.target.clone()),
             ..DeliveryFilter::default()
         };
@@ -502,8 +517,7 @@ impl Bridge {
         Ok(if is_reply(delivery) { due.collect() } else { Vec::new() })
     }
 
-    /// Commits what was written to us, and with it that the places from which it was written are there, whatever they
-    /// said before.
+    /// Commits incoming messages. A target from which a message came is no longer gone.
     pub(crate) async fn commit_from(&self, places: &[String], mut batch: Vec<Write>) -> Result<(), Error> {
         let outbox = &self.inner.outbox;
         if !places.iter().any(|place| outbox.is_gone(place)) {
@@ -518,15 +532,15 @@ impl Bridge {
         Ok(())
     }
 
-    /// Whether there is such a target.
+    /// Checks that the target exists.
     pub fn check_target(&self, target: &str) -> Result<(), Error> {
         Ok(self.inner.config.sender.check(target)?)
     }
 
-    /// Sends a test to a target, once. Nothing of it is kept but who had it sent.
+    /// Sends one test notice to a target. Only the audit log records it.
     pub async fn try_target(&self, target: &str, by: &str) -> Result<Option<String>, Error> {
         let (target, by) = (target.to_owned(), by.to_owned());
-        self.to_its_end(|bridge| async move { bridge.send_test(&target, &by).await }).await
+        self.to_completion(|bridge| async move { bridge.send_test(&target, &by).await }).await
     }
 
     async fn send_test(&self, target: &str, by: &str) -> Result<Option<String>, Error> {
@@ -550,8 +564,8 @@ impl Bridge {
     }
 }
 
-/// What comes of an attempt, which takes no longer than it may.
+/// Limits the time of an attempt.
 async fn in_time(attempt: impl Future<Output = Outcome>) -> Outcome {
     let outcome = tokio::time::timeout(ATTEMPT_LIMIT, attempt).await;
-    outcome.unwrap_or_else(|_| Outcome::in_doubt("it took too long"))
+    outcome.unwrap_or_else(|_| Outcome::in_doubt("the target did not answer in time"))
 }

@@ -1,31 +1,31 @@
-//! Branching a task: a task of its own whose thread knows everything up to now. It and its first turn are one change.
+//! Forks a task: the branch is a new task whose thread knows the whole history. Branch and first turn are one change.
 
 use codex_session::{Failure, Session, SessionStatus};
 use codex_wire::ThreadId;
 
-use super::handover::Opens;
+use super::handover::OpensTask;
 use super::runner::session_setup;
-use super::turn_rows::LinedUp;
-use super::{Bridge, Error, Giver, Inner, TaskView, state_event};
+use super::turn_rows::QueuedBy;
+use super::{Author, Bridge, Error, Inner, TaskView, state_event};
 use crate::store::Write;
 use crate::task::{Notification, Status, Task, TaskId, Used};
 
 /// How a branch begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewBranch {
-    /// What it does first; without it, it is paused until someone continues it.
+    /// The first prompt of the branch. Without one, the branch is paused until someone continues it.
     pub prompt: Option<String>,
-    /// The caller's own name for the request: of one trunk, the same one gives the same branch.
+    /// The caller's name for the request. The same name on the same trunk gives the same branch.
     pub client_request_id: Option<String>,
-    /// Who branches it.
-    pub by: Giver,
+    /// Who forks the task.
+    pub by: Author,
 }
 
 impl Bridge {
-    /// Branches a task at rest; the trunk stays as it is.
+    /// Forks a finished task. The trunk stays as it is.
     pub async fn fork(&self, id: &str, new: NewBranch) -> Result<TaskView, Error> {
         let id = id.to_owned();
-        self.to_its_end(|bridge| async move { bridge.branch(&id, &new).await }).await
+        self.to_completion(|bridge| async move { bridge.branch(&id, &new).await }).await
     }
 
     async fn branch(&self, id: &str, new: &NewBranch) -> Result<TaskView, Error> {
@@ -39,20 +39,20 @@ impl Bridge {
             return self.view(branch).await;
         }
         let wrong = |message| Error::WrongState { task_id: trunk.id.clone(), status: trunk.status, message };
-        if !trunk.status.is_at_rest() {
-            return Err(wrong("it is still under way; wait for its end, or interrupt it"));
+        if !trunk.status.is_finished() {
+            return Err(wrong("it is not finished; wait for its end, or interrupt it"));
         }
         let thread_id =
-            trunk.thread_id.clone().ok_or_else(|| wrong("it never had a thread that could be branched"))?;
+            trunk.thread_id.clone().ok_or_else(|| wrong("it has no thread that could be branched"))?;
         let texts = [new.prompt.as_deref(), trunk.settings.developer_instructions.as_deref()];
-        let opens = if new.prompt.is_some() { Opens::Yes } else { Opens::No };
+        let opens = if new.prompt.is_some() { OpensTask::Yes } else { OpensTask::No };
         inner.check_quota(&new.by, opens, &texts).await?;
-        let _still = inner.hold_still(&trunk);
+        let _still = inner.hold_turns(&trunk);
         drop(changing);
         let standing =
             self.forked(&trunk, thread_id).await.map_err(|failure| Error::Refused(failure.to_string()))?;
         let _changing = inner.changing.lock().await;
-        // Somebody may have said the same meanwhile. A thread that nobody uses does no harm.
+        // Another call may have made the same branch in the meantime. The unused thread does no harm.
         if let Some(branch) = self.branched_by(name.as_ref(), new).await? {
             return self.view(branch).await;
         }
@@ -61,14 +61,14 @@ impl Bridge {
         self.view(branch).await
     }
 
-    /// The branch that was made under this name, if there is one and it began alike.
+    /// The branch of this name, if it exists and had the same first prompt.
     async fn branched_by(&self, name: Option<&String>, new: &NewBranch) -> Result<Option<Task>, Error> {
         let Some(branch) = self.started_by(name).await? else { return Ok(None) };
         let began_alike = self.inner.began_with(&branch, new.prompt.as_deref()).await?;
         if began_alike { Ok(Some(branch)) } else { Err(Error::KeyReused(branch.id)) }
     }
 
-    /// Records a branch with its first turn, if it has one already.
+    /// Stores a branch, with its first turn if there is a prompt.
     async fn add_branch(&self, mut branch: Task, new: &NewBranch) -> Result<Task, Error> {
         let inner = &self.inner;
         let (prompt, now) = (new.prompt.as_deref(), branch.created_at);
@@ -81,21 +81,21 @@ impl Bridge {
             self.inner.audit(&new.by.name, "fork", Some(&branch.id), &from),
         ];
         if let Some(prompt) = prompt {
-            // It has used what its trunk had; whoever says what to do next means it, limits or not.
+            // A branch starts with its trunk's usage. A caller who gives a prompt wants it to run in spite of limits.
             branch.waive_reached_limits();
-            batch.extend(inner.another_turn(&mut branch, prompt, LinedUp::ByCaller, now)?);
+            batch.extend(inner.another_turn(&mut branch, prompt, QueuedBy::Caller, now)?);
         }
         let texts = [prompt, branch.settings.developer_instructions.as_deref()];
         batch.extend(Inner::counted(&new.by, &branch.id, &texts));
         inner.commit(batch).await?;
         if prompt.is_some() {
-            inner.line_up(&branch);
+            inner.enqueue(&branch);
             inner.begin_next();
         }
         Ok(branch)
     }
 
-    /// Opens the trunk, branches it, and leaves both.
+    /// Opens the trunk's thread, forks it, and closes both.
     async fn forked(&self, trunk: &Task, thread_id: ThreadId) -> Result<SessionStatus, Failure> {
         let inner = &self.inner;
         let trust = inner.config.trust_of(&trunk.settings);
@@ -112,7 +112,7 @@ impl Bridge {
 }
 
 impl Inner {
-    /// A branch as it is before anyone says what it does.
+    /// A branch without a turn.
     fn branch_of(&self, trunk: Task, standing: SessionStatus, client_request_id: Option<String>) -> Task {
         let now = self.now();
         Task {
@@ -139,7 +139,7 @@ impl Inner {
     }
 }
 
-/// What a caller's name for a branch is stored as: the same word for another trunk, or for a start, is another one.
+/// The stored name of a branch. It includes the trunk: the same name on another trunk is distinct.
 fn name_of_branch(name: &str, trunk: &TaskId) -> String {
     format!("{name} (branch of {trunk})")
 }

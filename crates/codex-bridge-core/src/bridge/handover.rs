@@ -1,53 +1,53 @@
-//! What is handed over: by whom, how long it may be, and whose quota it counts against. Start, continue, fork and steer all
-//! come by here, whichever door they came through.
+//! Checks on everything that is handed over: its author, its length, and the quota that it counts against. Start,
+//! continue, fork and steer all pass here.
 
 use super::{Bridge, Error, Inner};
 use crate::store::Write;
-use crate::task::{GiverKind, TaskId};
+use crate::task::{AuthorKind, TaskId};
 use crate::token::{self, NewQuota, Token, Used};
 
-/// What anything that is handed over counts for at least: a task with a short prompt takes room as well.
+/// The least that a hand-over counts for. A task with a short prompt takes space too.
 const LEAST_BYTES: u64 = 1024;
 
-/// Who hands something over.
+/// Who hands over work.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Giver {
-    /// For the record.
+pub struct Author {
+    /// The name for the audit log.
     pub name: String,
-    /// The token that they came by, whose quota it counts against.
+    /// The token of the caller, whose quota is used.
     pub token: Option<String>,
-    /// Whether it is the owner of the machine or somebody else.
-    pub kind: GiverKind,
+    /// Whether this is the owner of the machine.
+    pub kind: AuthorKind,
 }
 
-/// The name of an agent inside one of our own hosts.
+/// The caller name of an agent inside one of our hosts.
 pub(crate) const NESTED_AGENT: &str = "nested agent";
-/// The names of callers with a token begin with this word.
+/// The prefix of caller names with a token.
 pub(crate) const TOKEN: &str = "token ";
 
-/// A caller's own name for a request, without the caller before it that the desk adds.
-pub fn own_part(name: &str) -> &str {
+/// A `client_request_id` without the caller prefix that the desk adds.
+pub fn without_caller(name: &str) -> &str {
     let is_prefixed = [TOKEN, NESTED_AGENT].iter().any(|prefix| name.starts_with(prefix));
     name.split_once(": ").filter(|_| is_prefixed).map_or(name, |(_, own)| own)
 }
 
-impl From<&str> for Giver {
+impl From<&str> for Author {
     fn from(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
 }
 
-/// What a hand-over does to a task.
+/// Whether a hand-over makes a task unfinished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Opens {
-    /// The task is under way then.
+pub(super) enum OpensTask {
+    /// The task is unfinished afterwards.
     Yes,
-    /// It stays as it is.
+    /// The task's status does not change.
     No,
 }
 
 impl Inner {
-    /// Refuses a prompt that says nothing, or too much.
+    /// Refuses an empty prompt and one that is too long.
     pub(super) fn check_prompt(&self, prompt: &str) -> Result<(), Error> {
         let (bytes, limit) = (prompt.len(), self.config.prompt_limit_bytes);
         if prompt.trim().is_empty() {
@@ -59,24 +59,23 @@ impl Inner {
         }
     }
 
-    /// What texts count for.
+    /// How many bytes these texts count for.
     fn weight(texts: &[Option<&str>]) -> u64 {
         let bytes: usize = texts.iter().flatten().map(|text| text.len()).sum();
         u64::try_from(bytes).unwrap_or(u64::MAX).max(LEAST_BYTES)
     }
 
-    /// Refuses a hand-over of these texts that goes beyond the quota of who makes it. Held to only by whoever holds
-    /// [`Inner::changing`] until it is recorded.
+    /// Refuses a hand-over beyond the quota of its author. The caller holds [`Inner::changing`] until the commit.
     pub(super) async fn check_quota(
         &self,
-        by: &Giver,
-        opens: Opens,
+        by: &Author,
+        opens: OpensTask,
         texts: &[Option<&str>],
     ) -> Result<(), Error> {
         let Some(name) = &by.token else { return Ok(()) };
         let quota = self.tokens.valid(name).ok_or_else(|| token::Error::Unknown(name.clone()))?.quota;
         let Used { open_tasks: open, bytes: used } = self.store.used_by(name).await?;
-        if opens == Opens::Yes && open >= u64::from(quota.open_tasks) {
+        if opens == OpensTask::Yes && open >= u64::from(quota.open_tasks) {
             return Err(
                 token::Error::TooManyOpen { name: name.clone(), open, limit: quota.open_tasks }.into()
             );
@@ -89,8 +88,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Counts it, once it is committed.
-    pub(super) fn counted(by: &Giver, task_id: &TaskId, texts: &[Option<&str>]) -> Option<Write> {
+    /// The write that counts a hand-over.
+    pub(super) fn counted(by: &Author, task_id: &TaskId, texts: &[Option<&str>]) -> Option<Write> {
         let token = by.token.clone()?;
         Some(Write::HandOver { task_id: task_id.clone(), token, bytes: Self::weight(texts) })
     }
@@ -102,10 +101,10 @@ impl Bridge {
         Ok(self.inner.store.used_by(token).await?)
     }
 
-    /// Changes the quota of a token; what it has handed over already stays.
+    /// Changes the quota of a token. What was handed over before still counts.
     pub async fn change_quota(&self, name: &str, new: NewQuota, by: &str) -> Result<Token, Error> {
         let (name, by) = (name.to_owned(), by.to_owned());
-        self.to_its_end(|bridge| async move {
+        self.to_completion(|bridge| async move {
             let _changing = bridge.inner.changing.lock().await;
             let known = bridge.inner.tokens.valid(&name);
             let token = known.ok_or_else(|| token::Error::Unknown(name.clone()))?;
@@ -118,17 +117,17 @@ impl Bridge {
         .await
     }
 
-    /// Counts what is added to a turn before it is added, for callers with a quota.
-    pub(super) async fn count_added(&self, by: &Giver, task_id: &TaskId, text: &str) -> Result<(), Error> {
+    /// Counts a steer against its author's quota, before the text is added.
+    pub(super) async fn count_steer(&self, by: &Author, task_id: &TaskId, text: &str) -> Result<(), Error> {
         if by.token.is_none() {
             return Ok(());
         }
         let (by, task_id, text) = (by.clone(), task_id.clone(), text.to_owned());
-        self.to_its_end(|bridge| async move {
+        self.to_completion(|bridge| async move {
             let inner = &bridge.inner;
             let _changing = inner.changing.lock().await;
             let texts = [Some(text.as_str())];
-            inner.check_quota(&by, Opens::No, &texts).await?;
+            inner.check_quota(&by, OpensTask::No, &texts).await?;
             Ok(inner.commit(Inner::counted(&by, &task_id, &texts).into_iter().collect()).await?)
         })
         .await

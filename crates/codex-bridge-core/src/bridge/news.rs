@@ -1,10 +1,11 @@
-//! What is told to those who listen: what has become durable, and text while it is being written.
+//! What listeners are told: committed changes, and live text while it is being written.
 //!
-//! Text that is being written is not stored, so it is remembered here until its message, or the end of its call, is. One lock orders what is
-//! remembered and what is told: whoever joins in the middle gets the text so far and then every later piece, each once.
+//! Live text is not stored. This module keeps it until the log has the message or the end of the call. One lock covers
+//! both the kept text and the announcements. So a listener who joins in the middle gets the text so far and then every
+//! later delta, each once.
 //!
-//! Those who listen to one task are told of that alone: a hundred listeners that each skip the news of two hundred tasks
-//! took most of the daemon's time.
+//! A listener to one task hears only of that task. Otherwise, a hundred listeners that each skip the news of two
+//! hundred tasks took most of the daemon's time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,66 +17,66 @@ use tokio::sync::broadcast;
 use crate::event::{Event, Line, Seq};
 use crate::task::TaskId;
 
-/// News of all tasks that a slow listener may be behind before it misses some.
+/// How many news of all tasks a slow listener may be behind before it misses some.
 const NEWS: usize = 8192;
-/// News of one task.
+/// The same for a listener to one task.
 const NEWS_OF_ONE: usize = 256;
-/// At most so much of a message is remembered while it is written: its end.
+/// How much of a message is kept while it is being written. The beginning is dropped first.
 const TEXT_MAX_BYTES: usize = 256 * 1024;
-/// The same of what a command writes, which may be endless.
+/// The same for a command's output, which may be endless.
 const OUTPUT_MAX_BYTES: usize = 16 * 1024;
-/// So many commands of a task are remembered, the newest ones.
+/// For how many commands of a task output is kept. The oldest is dropped first.
 const OUTPUTS: usize = 8;
 
-/// Something that is durable now, or text that is being written.
+/// A committed change, or live text.
 #[derive(Debug, Clone)]
 pub enum News {
     /// A task changed.
     Task(TaskId),
     /// A line was appended to a task's log.
     Event(Arc<Event>),
-    /// What is told to others changed: something is to be told, or is on its way, or came to an end.
+    /// A delivery was added, attempted or finished.
     Deliveries,
-    /// A piece of text of a task, as it is written. Never stored, and told only to those who listen to its task.
+    /// A text delta of a task. It is never stored, and sent only to listeners to that task.
     Live {
-        /// Which text.
+        /// The kind of text.
         kind: LiveKind,
-        /// The piece, redacted and plain.
+        /// The delta, redacted and without deceptive characters.
         text: String,
-        /// The call that wrote it, for output.
+        /// The call that wrote the output.
         call_id: Option<String>,
-        /// The log's last event when this text began. Whoever has read a later event that
-        /// [ends texts](crate::event::Line::ends_text) has the whole of it already.
+        /// The log's last event when this text began. A listener who has read a later event that [ends
+        /// texts](crate::event::Line::ends_text) already has the whole text.
         after: Seq,
     },
 }
 
-/// Which text is being written.
+/// The kind of live text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LiveKind {
     /// A message.
     Text,
-    /// What the model thinks.
+    /// The model's reasoning.
     Reasoning,
-    /// What a command writes.
+    /// A command's output.
     Output,
 }
 
-/// A message or output that is being written, as far as it is.
+/// A message or output that is being written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenText {
-    /// The call that writes it, for output.
+    /// The call that writes the output.
     pub call_id: Option<String>,
-    /// The log's last event when it began.
+    /// The log's last event when the text began.
     pub after: Seq,
-    /// Its text, redacted.
+    /// The text so far, redacted.
     pub text: String,
-    /// How much of its beginning was too much to be remembered.
+    /// How many bytes at the beginning were dropped.
     pub left_out_bytes: usize,
 }
 
-/// Tells news, and remembers what is being written.
+/// Sends news to listeners, and keeps live text.
 pub(crate) struct Newsroom {
     of_all: broadcast::Sender<News>,
     rooms: Mutex<Rooms>,
@@ -83,18 +84,18 @@ pub(crate) struct Newsroom {
 
 #[derive(Default)]
 struct Rooms {
-    /// The tasks that somebody listens to, and some that somebody did.
+    /// The listeners per task. Tasks whose listeners are gone are removed at the next `join`.
     of_one: HashMap<TaskId, broadcast::Sender<News>>,
-    /// The tasks whose turns run.
+    /// The live text of running turns.
     writing: HashMap<TaskId, Writing>,
 }
 
 #[derive(Debug, Default)]
 struct Writing {
     last_seq: Seq,
-    /// Each with its end not yet in the log; at most one of them is a message.
+    /// Texts whose end is not yet in the log; at most one of them is a message.
     open: Vec<OpenText>,
-    /// The beginning of what is being written was told to somebody else: its pieces alone would be half a message.
+    /// Whether the beginning of the message went to an earlier daemon: the rest alone would be half a message.
     joined_midway: bool,
 }
 
@@ -103,12 +104,12 @@ impl Newsroom {
         Self { of_all: broadcast::channel(NEWS).0, rooms: Mutex::default() }
     }
 
-    /// What happens to all tasks from now on, but for texts that are being written.
+    /// News of all tasks from now on, without live text.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<News> {
         self.of_all.subscribe()
     }
 
-    /// What happens to this task from now on, and the texts of it that are open now.
+    /// News of this task from now on, and its live texts so far.
     pub(crate) fn join(&self, task_id: &TaskId) -> (broadcast::Receiver<News>, Vec<OpenText>) {
         let mut rooms = self.rooms();
         rooms.of_one.retain(|_, listeners| listeners.receiver_count() > 0);
@@ -118,29 +119,29 @@ impl Newsroom {
         (receiver, rooms.writing.get(task_id).map(|writing| writing.open.clone()).unwrap_or_default())
     }
 
-    /// A task's turn is run from here on.
-    pub(crate) fn turn_runs(&self, task_id: &TaskId) {
+    /// A turn of the task begins.
+    pub(crate) fn turn_started(&self, task_id: &TaskId) {
         self.rooms().writing.insert(task_id.clone(), Writing::default());
     }
 
-    /// It was under way before: what is being written may have begun long ago.
-    pub(crate) fn turn_was_joined_midway(&self, task_id: &TaskId) {
+    /// The turn was running before this daemon: a message may have begun earlier.
+    pub(crate) fn turn_joined_midway(&self, task_id: &TaskId) {
         let midway = Writing { joined_midway: true, ..Writing::default() };
         self.rooms().writing.insert(task_id.clone(), midway);
     }
 
-    /// Nothing more is written.
-    pub(crate) fn turn_is_over(&self, task_id: &TaskId) {
+    /// The turn has ended: drops its live text.
+    pub(crate) fn turn_ended(&self, task_id: &TaskId) {
         self.rooms().writing.remove(task_id);
     }
 
-    /// Tells that deliveries changed.
+    /// Announces a change to deliveries.
     pub(crate) fn tell_deliveries(&self) {
-        // Nobody may be listening.
+        // There may be no listeners.
         self.of_all.send(News::Deliveries).ok();
     }
 
-    /// Tells what is durable now.
+    /// Announces what was committed.
     pub(crate) fn tell_committed(&self, events: Vec<Event>, changed: Vec<TaskId>) {
         let mut rooms = self.rooms();
         for event in events {
@@ -155,8 +156,8 @@ impl Newsroom {
         }
     }
 
-    /// Tells a piece of text as it is written, without what could deceive the eye: whoever looks on shows it as it
-    /// comes. Each piece by itself: of a sequence that lies across two its visible rest stays, never its escape.
+    /// Sends a text delta, without deceptive characters, because listeners show it as it comes. Each delta is cleaned
+    /// by itself: if an escape sequence spans two deltas, its visible rest stays, but never the escape.
     pub(crate) fn tell_live(&self, task_id: &TaskId, kind: LiveKind, text: &str) {
         let mut rooms = self.rooms();
         let Some(own) = rooms.writing.get_mut(task_id) else { return };
@@ -168,7 +169,7 @@ impl Newsroom {
         rooms.tell(task_id, News::Live { kind, text, call_id: None, after });
     }
 
-    /// The same for what a command writes.
+    /// As [`Self::tell_live`], for a command's output.
     pub(crate) fn tell_output(&self, task_id: &TaskId, call_id: String, text: &str) {
         let mut rooms = self.rooms();
         let Some(own) = rooms.writing.get_mut(task_id) else { return };
@@ -178,7 +179,7 @@ impl Newsroom {
 
     fn tell(&self, rooms: &Rooms, task_id: &TaskId, news: News) {
         rooms.tell(task_id, news.clone());
-        // Nobody may be listening.
+        // There may be no listeners.
         self.of_all.send(news).ok();
     }
 
@@ -190,7 +191,7 @@ impl Newsroom {
 impl Rooms {
     fn tell(&self, task_id: &TaskId, news: News) {
         if let Some(listeners) = self.of_one.get(task_id) {
-            // They may have gone.
+            // The listeners may be gone.
             listeners.send(news).ok();
         }
     }
@@ -205,14 +206,14 @@ impl Writing {
         }
     }
 
-    /// Remembers a piece; says after which event its text began, and what is plain of it.
+    /// Keeps a delta. Returns after which event its text began, and the cleaned delta.
     fn write(&mut self, call_id: Option<&String>, piece: &str) -> (Seq, String) {
         let open = self.open_text(call_id);
         let piece = open.add(piece);
         (open.after, piece)
     }
 
-    /// The text that goes on: that of this call, or the message.
+    /// The text of this call, or the message; begun if there is none.
     fn open_text(&mut self, call_id: Option<&String>) -> &mut OpenText {
         let known = self.open.iter().position(|text| text.call_id.as_ref() == call_id);
         let at = known.unwrap_or_else(|| {
@@ -230,7 +231,7 @@ impl Writing {
 }
 
 impl OpenText {
-    /// Whether the log has all of it with this line.
+    /// Whether the log has the whole text with this event.
     pub fn ends_with(&self, event: &Event) -> bool {
         match &self.call_id {
             None => event.line.ends_text(),
@@ -240,9 +241,9 @@ impl OpenText {
         }
     }
 
-    /// Adds a piece; gives what is plain of it.
+    /// Adds a delta. Returns it cleaned.
     fn add(&mut self, piece: &str) -> String {
-        // What may follow a picture is told by the picture, which may have ended the piece before.
+        // Whether a joiner is deceptive depends on the character before it, here the last one of the previous delta.
         let last = self.text.chars().next_back().map(String::from).unwrap_or_default();
         let joined = format!("{last}{piece}");
         let piece =
@@ -250,7 +251,7 @@ impl OpenText {
         self.text.push_str(&piece);
         let most = if self.call_id.is_some() { OUTPUT_MAX_BYTES } else { TEXT_MAX_BYTES };
         if self.text.len() > most {
-            // Less than may be kept, so that not every piece moves all of it.
+            // Cuts to less than the limit, so that not every delta moves the whole text.
             let cut = self.text.ceil_char_boundary(self.text.len() - most / 4 * 3);
             self.text.drain(..cut);
             self.left_out_bytes += cut;

@@ -1,4 +1,4 @@
-//! Looking at tasks: by id, in lists, at their logs, and waiting for them. Changes nothing.
+//! Reads tasks, lists and logs, and waits for tasks. Changes nothing.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::store::{AuditFilter, AuditLine, RequestFilter, TaskFilter};
 use crate::task::{Task, TaskId, TimeMs, TurnRecord};
 
 impl Bridge {
-    /// A task by its id, a unique beginning of it, or its Codex thread.
+    /// A task by its id, a unique prefix of the id, or its Codex thread.
     pub async fn find(&self, id: &str) -> Result<Task, Error> {
         let id = id.trim();
         if let Some(task) = self.inner.store.task(&TaskId(id.to_owned())).await? {
@@ -36,7 +36,7 @@ impl Bridge {
         Ok(self.inner.store.tasks(&filter).await?.into_iter().next())
     }
 
-    /// A task with what is open on it.
+    /// A task with its open requests.
     pub async fn show(&self, id: &str) -> Result<TaskView, Error> {
         match self.inner.store.task_with_open(&TaskId(id.trim().to_owned())).await? {
             Some((task, open)) => self.finish_view(task, open).await,
@@ -55,7 +55,7 @@ impl Bridge {
             .into_iter()
             .map(|task| self.with_requests(open.remove(&task.id).unwrap_or_default(), task))
             .collect();
-        self.inner.show_telling(&mut views).await?;
+        self.inner.show_notifications(&mut views).await?;
         Ok(views)
     }
 
@@ -66,7 +66,7 @@ impl Bridge {
 
     async fn finish_view(&self, task: Task, open: Vec<RequestRecord>) -> Result<TaskView, Error> {
         let mut view = self.with_requests(open, task);
-        self.inner.show_telling(std::slice::from_mut(&mut view)).await?;
+        self.inner.show_notifications(std::slice::from_mut(&mut view)).await?;
         Ok(view)
     }
 
@@ -75,20 +75,20 @@ impl Bridge {
         TaskView { task, open_requests, trust }
     }
 
-    /// What waits for people, the oldest first.
+    /// The open requests, the oldest first.
     pub async fn open_requests(&self, task_id: Option<TaskId>) -> Result<Vec<RequestRecord>, Error> {
         let filter = RequestFilter { task_id, states: vec![RequestState::Open], ..RequestFilter::default() };
         Ok(self.inner.store.requests(&filter).await?)
     }
 
-    /// All requests of a task, closed ones too, the oldest first.
+    /// All requests of a task, closed ones included, the oldest first.
     pub async fn requests(&self, task_id: TaskId) -> Result<Vec<RequestRecord>, Error> {
         let filter = RequestFilter { task_id: Some(task_id), ..RequestFilter::default() };
         Ok(self.inner.store.requests(&filter).await?)
     }
 
-    /// The changes of a request with their whole diffs, as in its `ask.changes`; those in the request itself if nothing
-    /// was cut there, or if there was no space for the whole ones.
+    /// The changes of a request with complete diffs. Those in the request itself if nothing was cut there, or if the
+    /// complete ones were not stored because the disk was full.
     pub async fn whole_changes(&self, request: &RequestRecord) -> Result<OpenedChanges, Error> {
         let kept = match request.ask.whole_changes_bytes {
             Some(_) => self.inner.store.whole_changes(&request.request_id).await?,
@@ -105,39 +105,38 @@ impl Bridge {
         Ok(self.inner.store.turns(task_id).await?)
     }
 
-    /// A task's log after a number.
+    /// Lines of a task's log after `after`.
     pub async fn events(&self, id: &TaskId, after: Seq, limit: u32) -> Result<Vec<Event>, Error> {
         Ok(self.inner.store.events(id, after, limit).await?)
     }
 
-    /// The line of a task's log that tells what its last turn that changed files did to them.
+    /// The log line with the diff of the last turn that changed files.
     pub async fn last_diff(&self, id: &TaskId) -> Result<Option<Event>, Error> {
         Ok(self.inner.store.last_diff(id).await?)
     }
 
-    /// The end of a task's log.
+    /// The last lines of a task's log.
     pub async fn last_events(&self, id: &TaskId, limit: u32) -> Result<Vec<Event>, Error> {
         Ok(self.inner.store.last_events(id, limit).await?)
     }
 
-    /// What happens to all tasks from now on, but for texts that are being written.
+    /// News of all tasks from now on, without live text.
     pub fn news(&self) -> broadcast::Receiver<News> {
         self.inner.news.subscribe()
     }
 
-    /// What happens to one task from now on, and its message and outputs that are being written, as far as they are.
-    /// Pieces that come later go on where they end.
+    /// News of one task from now on, and its live texts so far. Later deltas continue those texts.
     pub fn join(&self, id: &TaskId) -> (broadcast::Receiver<News>, Vec<OpenText>) {
         self.inner.news.join(id)
     }
 
-    /// Waits until a task is at rest, or needs an answer, or the time is up.
+    /// Waits until a task is finished or has an open request, or the time is up.
     pub async fn wait(&self, id: &str, limit: Duration) -> Result<TaskView, Error> {
-        let needs_us = |view: &TaskView| view.task.status.is_at_rest() || !view.open_requests.is_empty();
+        let needs_us = |view: &TaskView| view.task.status.is_finished() || !view.open_requests.is_empty();
         self.wait_until(id, limit, needs_us).await
     }
 
-    /// Waits until a task is so, or the time is up.
+    /// Waits until `is_so` is true of a task, or the time is up.
     pub async fn wait_until(
         &self,
         id: &str,
@@ -166,7 +165,7 @@ impl Bridge {
         Watch(self.inner.news.join(id).0)
     }
 
-    /// Who decided or commanded what, the oldest first; of one task if its id, or a beginning of it, is given.
+    /// The audit log, the oldest line first. `task` is an id or a prefix of one.
     pub async fn audit_log(
         &self,
         task: Option<&str>,
@@ -178,15 +177,15 @@ impl Bridge {
     }
 }
 
-/// Watches one task.
+/// Waits for changes to one task.
 pub(super) struct Watch(broadcast::Receiver<News>);
 
 impl Watch {
-    /// Comes back when the task, or a request of it, has changed since it was last asked.
+    /// Returns when the task or one of its requests has changed since the last call.
     pub(super) async fn changed(&mut self) {
         loop {
             match self.0.recv().await {
-                // Too much happened to follow: look again.
+                // `Lagged` means that news were missed: the task may have changed.
                 Ok(News::Task(_)) | Err(broadcast::error::RecvError::Lagged(_)) => return,
                 Ok(_) => {}
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
@@ -195,7 +194,7 @@ impl Watch {
     }
 }
 
-/// The beginning of an id as people write it, with the word that all of them begin with.
+/// An id, or a prefix of one, with `codex-` in front if people left that out.
 fn id_prefix(id: &str) -> String {
     let id = id.trim();
     if id.starts_with("codex-") { id.to_owned() } else { format!("codex-{id}") }

@@ -1,4 +1,4 @@
-//! Setting things right at the start: no row says that something works when nothing does.
+//! Recovery at start: afterwards no stored task claims to run unless a runner runs it.
 
 use super::runner::Mode;
 use super::{Bridge, Error, Inner, append};
@@ -8,7 +8,8 @@ use crate::store::{self, RequestFilter, TaskFilter, Write};
 use crate::task::{Status, Task, TaskId, TurnProgress};
 
 impl Bridge {
-    /// For every task that was under way: its host lives → it is taken up; its host is dead → it is accounted for.
+    /// Gives each unfinished task a runner if its prompt may have been sent, else queues it again. The runner finds out
+    /// whether the host is still alive.
     pub(super) async fn recover(&self) -> Result<(), Error> {
         let inner = &self.inner;
         self.orphan_dead_requests().await?;
@@ -30,19 +31,19 @@ impl Bridge {
                 turn => unsent.push((turn.map_or(task.created_at, |turn| turn.created_at), task)),
             }
         }
-        // Who asked for a turn first comes first, whoever was there first.
+        // Queued turns keep the order in which they were handed over.
         unsent.sort_by_key(|(asked_at, task)| (*asked_at, task.created_at));
         for (_, task) in unsent {
-            inner.wait_again(task).await?;
+            inner.requeue_unsent(task).await?;
         }
         inner.begin_next();
         Ok(())
     }
 
-    /// Requests of hosts that are gone can never be answered.
+    /// Closes requests of dead hosts: nobody can answer them.
     async fn orphan_dead_requests(&self) -> Result<(), Error> {
         for mut request in self.inner.unanswered(None).await? {
-            if !self.inner.hosts.lives(&request.key.epoch).await {
+            if !self.inner.hosts.is_alive(&request.key.epoch).await {
                 let closed = self.inner.close_request(&mut request, RequestState::Orphaned);
                 self.inner.commit(closed.into()).await?;
                 self.inner.redact_whole_changes(&request).await?;
@@ -53,21 +54,21 @@ impl Bridge {
 }
 
 impl Inner {
-    /// Nothing of its turn was ever sent: it waits as if nothing had happened.
-    async fn wait_again(&self, mut task: Task) -> Result<(), Error> {
+    /// Queues a task again whose prompt was never sent.
+    async fn requeue_unsent(&self, mut task: Task) -> Result<(), Error> {
         if task.status != Status::Queued {
             task.status = Status::Queued;
             self.save_state(&mut task).await?;
         }
         if task.used.host_losses > 0 {
-            self.line_up_to_resume(&task);
+            self.enqueue_to_resume(&task);
         } else {
-            self.line_up(&task);
+            self.enqueue(&task);
         }
         Ok(())
     }
 
-    /// The requests of a task, or of all, of which Codex has taken no answer.
+    /// The requests whose decision Codex has not confirmed, of one task or of all.
     pub(crate) async fn unanswered(
         &self,
         task_id: Option<TaskId>,
@@ -76,7 +77,7 @@ impl Inner {
         self.store.requests(&RequestFilter { task_id, states, ..RequestFilter::default() }).await
     }
 
-    /// What records that a request is closed.
+    /// The writes that close a request.
     pub(crate) fn close_request(&self, request: &mut RequestRecord, state: RequestState) -> [Write; 2] {
         let now = self.now();
         request.close(state, &self.config.redactor, now);

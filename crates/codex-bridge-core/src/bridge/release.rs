@@ -1,7 +1,7 @@
-//! Giving a task's thread back: another program, such as Codex's own terminal, may open it.
+//! Releases a task's thread, so that another program, such as Codex's own terminal, can open it.
 //!
-//! codex 0.166 lets one process at a time write to a thread, and one that nobody listens to any more stays loaded for
-//! half an hour. Archiving unloads it at once; unarchiving puts it back where others look for it.
+//! codex 0.166 lets one process at a time write to a thread, and keeps an unused thread loaded for half an hour.
+//! Archiving unloads the thread at once. Unarchiving makes it visible to others again.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use codex_wire::call::{ThreadArchive, ThreadUnarchive};
 use super::{Bridge, Error, Inner, TaskView};
 use crate::task::Task;
 
-/// How long each call may take.
+/// The time limit of each call.
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 
 impl Bridge {
-    /// Frees the thread of a task at rest. The task stays, and opens its thread again when it is continued.
+    /// Releases the thread of a finished task. The task stays, and opens its thread again when it is continued.
     pub async fn release(&self, id: &str) -> Result<TaskView, Error> {
         let id = id.to_owned();
-        self.to_its_end(|bridge| async move { bridge.let_go_of(&id).await }).await
+        self.to_completion(|bridge| async move { bridge.release_now(&id).await }).await
     }
 
-    async fn let_go_of(&self, id: &str) -> Result<TaskView, Error> {
+    async fn release_now(&self, id: &str) -> Result<TaskView, Error> {
         let inner = &self.inner;
         let changing = inner.changing.lock().await;
         let task = self.find(id).await?;
         let wrong = |message| Error::WrongState { task_id: task.id.clone(), status: task.status, message };
-        if !task.status.is_at_rest() {
-            return Err(wrong("it is still under way; wait for its end, or interrupt it"));
+        if !task.status.is_finished() {
+            return Err(wrong("it is not finished; wait for its end, or interrupt it"));
         }
         if task.thread_id.is_none() {
             return Err(wrong("it has no thread"));
         }
-        let _still = inner.hold_still(&task);
+        let _still = inner.hold_turns(&task);
         drop(changing);
         inner.unload_thread(&task).await.map_err(Error::Refused)?;
         self.view(task).await
@@ -39,10 +39,10 @@ impl Bridge {
 }
 
 impl Inner {
-    /// Unloads the thread of a task that begins no turn meanwhile.
+    /// Unloads the thread of a task. The caller makes sure that no turn of the task begins.
     pub(crate) async fn unload_thread(&self, task: &Task) -> Result<(), String> {
         let (Some(thread_id), Some(epoch)) = (task.thread_id.clone(), &task.epoch) else { return Ok(()) };
-        // On a host that has gone nothing holds it.
+        // A host that is gone has nothing loaded.
         let Some(link) = self.hosts.connect(epoch, CALL_LIMIT).await else { return Ok(()) };
         let link = link.map_err(|error| error.to_string())?;
         let peer = &link.connection.peer;

@@ -1,5 +1,4 @@
-//! Tasks that go on by themselves: when an account's limit is over, a login is in order, or a host was lost. One of a
-//! home at a time.
+//! Continues tasks by themselves: after a usage limit, a login or the loss of a host. One task of a home at a time.
 
 use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -11,24 +10,24 @@ use crate::accounts::{Accounts, Limit, Pace};
 use crate::store::{TaskFilter, Write};
 use crate::task::{Parked, Status, Task, TaskId, TimeMs};
 
-/// What a task is told when it goes on after its account or login stopped it.
+/// The prompt of a task that continues after a usage limit or a missing login.
 pub(crate) const GO_ON: &str = "The previous turn stopped because of an account limit or login, which is in order now. Look at the \
     state of things, then finish the task.";
 
-/// Why a parked task does not go on by itself.
+/// The reason of a parked task that has no turn left.
 const NO_TURN_LEFT: &str =
-    "what it waited for is in order, but it has used all its turns; continue it to give it one more";
+    "what it waited for is over, but it has used all its turns; continue it to give it one more";
 
-/// Why a task that has a turn to run does not begin it.
-const HELD: &str = "the account's usage limit is reached; it begins when that is over";
+/// The reason of a queued task that a usage limit holds back.
+const HELD: &str = "the account's usage limit is reached; the turn begins when the limit ends";
 
 impl Inner {
     pub(super) fn accounts(&self) -> MutexGuard<'_, Accounts> {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A task met its account's limit: what it waits for now, with all others of its home.
-    pub(crate) fn limit_met(&self, task: &Task, resets_at: Option<TimeMs>, now: TimeMs) -> Limit {
+    /// A task hit its account's limit. Returns the limit, which holds for all tasks of the home.
+    pub(crate) fn limit_hit(&self, task: &Task, resets_at: Option<TimeMs>, now: TimeMs) -> Limit {
         let home = self.login_home(task);
         let limit = self.accounts().met(&home, &task.id, resets_at, now);
         self.queue().hold(&home);
@@ -36,7 +35,7 @@ impl Inner {
         limit
     }
 
-    /// A turn that began then was served: its account's limit, if there was one, is over.
+    /// A turn that began at `began_at` was served: that lifts an earlier limit of its account.
     pub(crate) fn was_served(&self, task: &Task, began_at: TimeMs) {
         let home = self.login_home(task);
         if self.accounts().served(&home, began_at) {
@@ -44,7 +43,7 @@ impl Inner {
         }
     }
 
-    /// What a task has to wait for before it begins its next turn; it is remembered in it.
+    /// Records in the task which limit holds back its next turn, if any.
     pub(super) fn hold_back(&self, task: &mut Task) {
         let home = self.login_home(task);
         let limit = self.accounts().limit(&home, &task.id, self.now());
@@ -52,27 +51,27 @@ impl Inner {
         task.reason = limit.map(|_| HELD.to_owned());
     }
 
-    /// A person wants this task to go on, whatever it waits for.
+    /// A person continues this task: it may begin in spite of a limit.
     pub(super) fn try_now(&self, task: &Task) {
         let home = self.login_home(task);
         self.accounts().try_now(&home, &task.id, self.now());
     }
 
-    /// Lines up a task that goes on after its host was lost: behind the others of its home that do.
-    pub(crate) fn line_up_to_resume(&self, task: &Task) {
+    /// Queues a task that continues after its host was lost, behind other such tasks of its home.
+    pub(crate) fn enqueue_to_resume(&self, task: &Task) {
         let mut ticket = self.ticket(task);
         ticket.is_held = true;
-        self.queue().wait(ticket);
+        self.queue().push(ticket);
         self.resuming.notify_one();
     }
 
-    /// Its turn is over: if it was a probe, another one may try.
-    pub(super) async fn probe_is_over(&self, task_id: &TaskId) {
+    /// A turn has ended. If it was the probe, another task may probe.
+    pub(super) async fn end_probe(&self, task_id: &TaskId) {
         let task = match self.store.task(task_id).await {
             Ok(Some(task)) => task,
             Ok(None) => return,
             Err(error) => {
-                return error!(task = %task_id, %error, "who of its home goes on next is not known for now");
+                return error!(task = %task_id, %error, "the store failed; parked tasks of this home may continue later than due");
             }
         };
         let home = self.login_home(&task);
@@ -81,7 +80,7 @@ impl Inner {
         }
     }
 
-    /// Takes over what tasks remember of limits, before any of them begins.
+    /// Restores usage limits from stored tasks, before any task begins.
     pub(super) fn remember_limits(&self, tasks: &[Task]) {
         for task in tasks {
             let Some(Parked::UsageLimit { resume_at, is_known }) = task.parked else { continue };
@@ -92,13 +91,12 @@ impl Inner {
         }
     }
 
-    /// Lets go on whoever may, one of a home at a time. Says when the next one may.
+    /// Continues the parked tasks that may, one of a home at a time. Returns when the next one may.
     pub(super) async fn resume_due(self: &Arc<Self>) -> Result<Option<TimeMs>, Error> {
         let mut next: Option<TimeMs> = None;
         let mut later = |at: TimeMs| next = Some(next.map_or(at, |next| next.min(at)));
-        let mut first_come_others = HashSet::new();
+        let mut homes_with_waiting_tasks = HashSet::new();
         let paused = TaskFilter { statuses: vec![Status::Paused], ..TaskFilter::default() };
-        // The oldest first.
         for task in self.store.tasks(&paused).await?.into_iter().rev() {
             match &task.parked {
                 Some(Parked::UsageLimit { .. }) => self.share_limit(&task).await?,
@@ -113,20 +111,20 @@ impl Inner {
             let home = self.login_home(&task);
             let pace = self.accounts().may_resume(&home, &task.id, self.now());
             match pace {
-                Pace::Now => self.go_on(&task).await?,
+                Pace::Now => self.continue_parked(&task).await?,
                 Pace::At(at) => {
                     later(at);
-                    first_come_others.insert(home);
+                    homes_with_waiting_tasks.insert(home);
                 }
             }
         }
         let held = self.queue().held();
         self.tell_held(held.iter().map(|(task_id, _)| task_id).collect()).await?;
-        // A limit may end while we look: nobody passes those who have waited longer for that.
-        for (task_id, home) in held.into_iter().filter(|(_, home)| !first_come_others.contains(home)) {
+        // A limit may end during this loop: queued tasks must not overtake parked ones, which have waited longer.
+        for (task_id, home) in held.into_iter().filter(|(_, home)| !homes_with_waiting_tasks.contains(home)) {
             let pace = self.accounts().may_resume(&home, &task_id, self.now());
             match pace {
-                Pace::Now => self.queue().let_go(&task_id),
+                Pace::Now => self.queue().release(&task_id),
                 Pace::At(at) => later(at),
             }
         }
@@ -134,7 +132,7 @@ impl Inner {
         Ok(next)
     }
 
-    /// A parked task waits for what its account waits for, not for what it met itself.
+    /// Updates a parked task to the present limit of its account.
     async fn share_limit(&self, task: &Task) -> Result<(), Error> {
         let home = self.login_home(task);
         let limit = self.accounts().limit(&home, &task.id, self.now()).map(|limit| limit.parked());
@@ -150,7 +148,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Tasks that lined up before the limit was met say what they wait for.
+    /// Records the limit in tasks that were queued before the limit was hit.
     async fn tell_held(&self, held: HashSet<&TaskId>) -> Result<(), Error> {
         if held.is_empty() {
             return Ok(());
@@ -172,7 +170,7 @@ impl Inner {
         Ok(())
     }
 
-    async fn go_on(self: &Arc<Self>, task: &Task) -> Result<(), Error> {
+    async fn continue_parked(self: &Arc<Self>, task: &Task) -> Result<(), Error> {
         let went_on = self.requeue_parked(&task.id).await;
         if !matches!(went_on, Ok(true)) {
             let home = self.login_home(task);
@@ -181,15 +179,15 @@ impl Inner {
         went_on.map(drop)
     }
 
-    /// Whether it has gone on.
+    /// Returns whether the task was queued.
     async fn requeue_parked(self: &Arc<Self>, task_id: &TaskId) -> Result<bool, Error> {
         let _changing = self.changing.lock().await;
         match self.store.task(task_id).await?.filter(|task| task.parked.is_some()) {
-            Some(task) if !task.status.is_at_rest() => Ok(false),
+            Some(task) if !task.status.is_finished() => Ok(false),
             Some(mut task) if !task.has_turn_left() => {
                 task.parked = None;
                 task.reason = Some(NO_TURN_LEFT.to_owned());
-                self.tally.fire(Watchdog::Turns);
+                self.counters.fire(Watchdog::Turns);
                 self.save_state(&mut task).await?;
                 Ok(false)
             }

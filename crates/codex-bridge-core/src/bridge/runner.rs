@@ -1,7 +1,7 @@
-//! Runs one turn of a task: opens its thread, sends its prompt, records what happens, and how it ends.
+//! Runs one turn of a task: opens the thread, sends the prompt, stores what happens and how the turn ends.
 //!
-//! The runner owns the task's row for as long as it runs. Everything that Codex tells comes through the session's
-//! journal, in order, and is committed before anyone else hears of it.
+//! The runner owns the task's row while it runs. Everything from Codex comes through the session's journal, in order,
+//! and is committed before anyone else hears of it.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -32,60 +32,59 @@ pub(crate) use mailbox::{COMMANDS, Command, Decide, Recorded, Steer};
 pub(crate) use open::session_setup;
 use unwritten::Unwritten;
 
-/// Less work than this is not worth a write of its own.
+/// Work is saved in steps of at least this.
 const WORK_STEP_MS: u64 = 1_000;
-/// Steers of which it is remembered who said them until Codex takes them: it does so with its next step, or never.
+/// For how many pending steers the author is remembered. Codex takes a steer with its next step, or never.
 const STEERERS: usize = 256;
-/// Events of a session that wait to be recorded.
+/// How many events of a session may wait to be stored.
 const JOURNAL: usize = 256;
 
-/// How the turn comes to be run.
+/// Why the runner starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Its time has come.
+    /// A new turn.
     Fresh,
-    /// It was under way when an earlier life of this program ended.
+    /// A turn that was running when the last bridge ended.
     Recovered,
 }
 
-/// Runs one turn of a task, and owns its rows meanwhile: no one else changes the task, the turn or its requests.
+/// Runs one turn of a task. It alone changes the rows of the task, the turn and the turn's requests.
 struct Runner<'a> {
     mailbox: &'a mut Mailbox,
     inner: Arc<Inner>,
     task: Task,
     turn: TurnRecord,
-    /// The items that the log has already, by kind of line and id.
+    /// Items that are already in the log.
     logged: HashSet<journal::LoggedItem>,
-    /// Lines that found no space, the oldest first.
+    /// Log lines for which the disk had no space, the oldest first.
     unwritten: Unwritten,
-    /// When the turn began, for all that is certain.
+    /// When the turn began; for a recovered turn, when it was handed over.
     began_at: TimeMs,
-    /// What the login looked like when the turn began: one that came while it failed is a new one.
+    /// The fingerprint of the login when the turn began. If the turn fails, any other fingerprint is a new login.
     login_seen: String,
     /// Whether the model has answered.
     was_served: bool,
-    /// What the task had worked before this life of the turn.
+    /// The task's work time before this runner.
     worked_before_ms: u64,
-    /// What it has worked in it.
+    /// The work time of this runner.
     meter: Arc<AtomicU64>,
-    /// Who said what Codex was given and has not taken yet, by our name for it; the oldest first.
+    /// The `client_id` and author of each pending steer, the oldest first.
     steerers: VecDeque<(String, String)>,
-    /// The last diff that Codex told, for the end.
+    /// The last diff from Codex, to be stored at the end.
     diff: Option<String>,
-    /// A limit that was passed, in words; the turn is being stopped for it.
+    /// Why the turn is being stopped, if it exceeded a limit.
     over_limit: Option<String>,
-    /// Whether the host that the turn ran on died while nobody looked.
+    /// Whether the turn's host died while no daemon was running.
     host_was_lost: bool,
-    /// Whether the turn was being stopped when an earlier life of this program ended.
+    /// Whether the turn was being interrupted when the last bridge ended.
     was_interrupting: bool,
-    /// How far the directory was trusted when the thread was opened: that holds for the whole turn.
+    /// The trust level for the whole turn.
     trust: Trust,
-    /// What a collector is told of the turn.
+    /// The spans for the collector.
     telemetry: TurnSpan,
 }
 
-/// Runs the task's open turn to its end. A store that fails leaves the task as it stands, to be set right at the next
-/// attempt: nothing is told that is not durable.
+/// Runs the task's open turn to its end. If the store fails, the turn is loaded and resumed anew.
 pub(crate) async fn run(
     inner: Arc<Inner>,
     task_id: TaskId,
@@ -103,8 +102,8 @@ pub(crate) async fn run(
             Err(error) => Err(error),
         };
         let Err(error) = ran else { return };
-        error!(task = %mailbox.task_id, %error, "the store failed; the turn is taken up again in a moment");
-        // The store failed. The turn goes on without us: it is taken up again when the store is back.
+        error!(task = %mailbox.task_id, %error, "the store failed; the turn is resumed in a moment");
+        // The turn continues on its host in the meantime.
         mailbox.pause().await;
         mode = Mode::Recovered;
     }
@@ -140,7 +139,7 @@ impl<'a> Runner<'a> {
         }))
     }
 
-    /// What every line of the log about this turn says. The host is not known before the thread is opened.
+    /// The span of every log line about this turn. The host is filled in once the thread is open.
     fn span(&self) -> Span {
         error_span!("turn", task = %self.task.id, turn = self.turn.number, host = Empty)
     }
@@ -166,7 +165,7 @@ impl<'a> Runner<'a> {
 
         let turn = session.run_turn(prompt, self.turn_options(mode));
         tokio::pin!(turn);
-        // Its beginning is said before what came early, which needs a turn to be added to.
+        // `run_turn` must begin before the early steers, which need a turn to be added to.
         let mut ended = (&mut turn).now_or_never();
         for steer in std::mem::take(&mut self.mailbox.early) {
             self.steer(steer, &session);
@@ -178,7 +177,7 @@ impl<'a> Runner<'a> {
             if let Some(result) = ended.take() {
                 break result;
             }
-            // One command and one event in turn: a flood of either does not keep the other waiting.
+            // One event per command, so that a flood of either does not delay the other.
             if let Ok(event) = told.try_recv() {
                 self.record(event, &session).await?;
             }
@@ -201,7 +200,7 @@ impl<'a> Runner<'a> {
     }
 
     async fn on_command(&mut self, command: Command, session: &Session) -> Result<(), store::Error> {
-        // The session waits for the journal, which is read here: so nothing of it is waited for here.
+        // Nothing here may wait for the session: it waits for the journal, which this task reads.
         match command {
             Command::Steer(steer) => self.steer(steer, session),
             Command::Decide(decide) => self.mailbox.decide(decide, Some(session)).await,
@@ -217,7 +216,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Adds to the turn. Who said it is known when Codex has taken it.
+    /// Steers the turn. The author is logged when Codex takes the text.
     fn steer(&mut self, steer: Steer, session: &Session) {
         let Steer { text, client_id, by, reply } = steer;
         if self.steerers.len() >= STEERERS {
@@ -229,20 +228,20 @@ impl<'a> Runner<'a> {
         self.inner.spawn(steered.in_current_span());
     }
 
-    /// What is to be known of a turn that was under way before us.
+    /// Loads what a recovered turn needs to know.
     async fn look_back(&mut self) -> Result<(), store::Error> {
-        self.inner.news.turn_was_joined_midway(&self.task.id);
+        self.inner.news.turn_joined_midway(&self.task.id);
         let is_told_to_stop = !self.mailbox.interrupters.is_empty();
         self.was_interrupting = is_told_to_stop || self.task.status == Status::Interrupting;
         self.host_was_lost = match &self.task.epoch {
-            Some(epoch) => !self.inner.hosts.lives(epoch).await,
+            Some(epoch) => !self.inner.hosts.is_alive(epoch).await,
             None => false,
         };
         self.remember_logged().await
     }
 
-    /// How far the directory is trusted in this turn. What runs on a living host since before us was opened under the level
-    /// of then, and cannot have another; everything else goes by the level of now.
+    /// Sets the trust level of this turn. A turn that still runs on a live host keeps the level under which its thread
+    /// was opened. Every other turn gets the present level.
     fn settle_trust(&mut self, mode: Mode) {
         let runs_on =
             mode == Mode::Recovered && !self.host_was_lost && self.turn.progress == TurnProgress::Accepted;
@@ -251,15 +250,15 @@ impl<'a> Runner<'a> {
         self.task.settings.trust_of_turn = Some(self.trust);
     }
 
-    /// A thread stays loaded for half an hour, with the MCP servers of its directory: not if that was trusted when the turn
-    /// began and is not any more. Should it fail, the next turn opens the thread anew all the same.
+    /// Unloads the thread if its directory is no longer trusted. Otherwise the thread and the directory's MCP servers
+    /// would stay loaded for half an hour.
     async fn unload_if_distrusted(&self) {
         let is_distrusted = self.inner.config.trust_of(&self.task.settings) != Trust::Trusted;
         if self.trust == Trust::Trusted
             && is_distrusted
             && let Err(error) = self.inner.unload_thread(&self.task).await
         {
-            warn!(%error, "the thread of a directory that is not trusted any more stays loaded for now");
+            warn!(%error, "the thread of a directory that is no longer trusted could not be unloaded");
         }
     }
 
@@ -270,7 +269,7 @@ impl<'a> Runner<'a> {
         self.inner.save_state(&mut self.task).await
     }
 
-    /// From here on the prompt may have been sent.
+    /// Records that the prompt may have been sent.
     async fn about_to_send(&mut self) -> Result<(), store::Error> {
         if self.turn.progress == TurnProgress::Recorded {
             self.turn.progress = TurnProgress::Sending;
@@ -279,7 +278,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// The prompt as it must be sent; none if the key that sealed it is gone.
+    /// The prompt as it must be sent; `None` if the sealing key is gone.
     fn prompt(&self) -> Option<String> {
         let sealed = self.turn.sealed_prompt.as_deref()?;
         String::from_utf8(self.inner.key.open(sealed, self.task.id.as_str()).ok()?).ok()
@@ -298,14 +297,14 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// What the task has worked so far, so that a limit on it outlives us. Says whether that is worth a write.
+    /// Updates the task's work time, which limits need across restarts. Returns whether to save it now.
     fn count_work(&mut self) -> bool {
         let before = self.task.used.work_ms;
         self.task.used.work_ms = self.worked_before_ms + self.meter.load(Ordering::Relaxed);
         self.task.used.work_ms >= before + WORK_STEP_MS
     }
 
-    /// The model has answered: the account's limit, if there was one, is over.
+    /// The model has answered: that lifts the account's limit, if there was one.
     fn served(&mut self) {
         if !self.was_served {
             self.was_served = true;
@@ -321,11 +320,11 @@ impl<'a> Runner<'a> {
 }
 
 fn unreadable() -> TurnResult {
-    let message = "the prompt cannot be opened: the key that sealed it is gone; hand the work over again";
+    let message = "the prompt cannot be decrypted: the key that sealed it is gone; hand the work over again";
     TurnResult { error: Some(Failure::new(FailureKind::Configuration, message)), ..TurnResult::default() }
 }
 
-/// Stops the turn. Not waited for: the session waits for the journal, which the caller reads.
+/// Interrupts the turn. Does not wait for it: the session waits for the journal, which the caller reads.
 fn stop(inner: &Inner, session: &Session) {
     let session = session.clone();
     inner.spawn(async move { session.interrupt().await }.in_current_span());

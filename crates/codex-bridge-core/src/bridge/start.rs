@@ -1,7 +1,7 @@
-//! Work that is taken, and gone on with: once, whatever a caller repeats under the same name.
+//! Starts and continues tasks. A call that is repeated under the same name has no second effect.
 
-use super::handover::Opens;
-use super::{Bridge, Continued, Error, Giver, LinedUp, NewTask, TaskView};
+use super::handover::OpensTask;
+use super::{Author, Bridge, Continued, Error, NewTask, QueuedBy, TaskView};
 use crate::failpoint;
 use crate::inbox::machine::ChatTurn;
 use crate::inbox::reply;
@@ -10,10 +10,9 @@ use crate::store::{TaskFilter, Write};
 use crate::task::{Limits, Settings, Task, Waived};
 
 impl Bridge {
-    /// Takes work. It is durable when this returns; the same `client_request_id` gives back the same task, and is
-    /// refused for other work.
+    /// Starts a task. The task is durable when this returns. The same `client_request_id` gives the same task.
     pub async fn start(&self, new: NewTask) -> Result<TaskView, Error> {
-        self.to_its_end(|bridge| async move { bridge.take(new).await }).await
+        self.to_completion(|bridge| async move { bridge.take(new).await }).await
     }
 
     async fn take(&self, new: NewTask) -> Result<TaskView, Error> {
@@ -27,25 +26,25 @@ impl Bridge {
         }
         inner.check_prompt(&new.prompt)?;
         if new.limits.turns == Some(0) {
-            return Err(Error::Refused("a limit of no turns leaves nothing to do".to_owned()));
+            return Err(Error::Refused("a limit of 0 turns allows no work: allow at least 1".to_owned()));
         }
         for one in Subscription::parse_all(new.notify_target.as_deref().unwrap_or_default())? {
             if !one.is_local() {
                 inner.config.sender.check(&one.target)?;
             }
         }
-        inner.check_quota(&new.by, Opens::Yes, &new.texts()).await?;
+        inner.check_quota(&new.by, OpensTask::Yes, &new.texts()).await?;
         let now = self.inner.now();
         let (task, batch) = inner.first_turn(&new, None, now)?;
         failpoint::hit("start.before_record");
         inner.commit(batch).await?;
         failpoint::hit("start.recorded");
-        inner.line_up(&task);
+        inner.enqueue(&task);
         inner.begin_next();
         self.view(task).await
     }
 
-    /// The task that was started with this prompt under a name of the caller's own.
+    /// The task that was started with this prompt under this name.
     pub async fn started_under(
         &self,
         client_request_id: &str,
@@ -63,32 +62,34 @@ impl Bridge {
         Ok(self.inner.store.tasks(&filter).await?.into_iter().next())
     }
 
-    /// Gives a task at rest another turn.
+    /// Continues a finished task with another turn.
     pub async fn continue_task(&self, id: &str, prompt: &str) -> Result<TaskView, Error> {
-        Ok(self.continue_once(id, prompt, None, &Giver::default()).await?.view)
+        Ok(self.continue_once(id, prompt, None, &Author::default()).await?.view)
     }
 
-    /// The same, under a name of the caller's own if there is one: the same name gives no second turn, whatever has
-    /// become of the first. It is also in the line of the log with which the turn was lined up.
+    /// As [`Bridge::continue_task`], under the caller's name for the turn. The same name gives no second turn, whatever
+    /// became of the first. The log line that queues the turn has the name too.
     pub async fn continue_once(
         &self,
         id: &str,
         prompt: &str,
         client_request_id: Option<&str>,
-        by: &Giver,
+        by: &Author,
     ) -> Result<Continued, Error> {
         let (id, prompt, by) = (id.to_owned(), prompt.to_owned(), by.clone());
         let name = client_request_id.map(str::to_owned);
-        self.to_its_end(|bridge| async move { bridge.go_on_with(&id, &prompt, name.as_deref(), &by).await })
-            .await
+        self.to_completion(
+            |bridge| async move { bridge.continue_now(&id, &prompt, name.as_deref(), &by).await },
+        )
+        .await
     }
 
-    async fn go_on_with(
+    async fn continue_now(
         &self,
         id: &str,
         prompt: &str,
         name: Option<&str>,
-        by: &Giver,
+        by: &Author,
     ) -> Result<Continued, Error> {
         let inner = &self.inner;
         inner.check_prompt(prompt)?;
@@ -99,12 +100,12 @@ impl Bridge {
         if let Some(turn) = inner.turn_named(&task.id, name, prompt).await? {
             return Ok(Continued { view: self.view(task).await?, turn, after });
         }
-        if !task.status.is_at_rest() {
-            let message = "it is still under way; steer it, or wait for its end";
+        if !task.status.is_finished() {
+            let message = "it is not finished; steer it, or wait for its end";
             return Err(Error::WrongState { task_id: task.id, status: task.status, message });
         }
-        inner.check_quota(by, Opens::Yes, &[Some(prompt)]).await?;
-        // Whoever says so means it, limits or not.
+        inner.check_quota(by, OpensTask::Yes, &[Some(prompt)]).await?;
+        // A caller who continues a task wants it to run in spite of limits.
         task.waive_reached_limits();
         if task.parked.is_some() {
             inner.try_now(&task);
@@ -114,9 +115,8 @@ impl Bridge {
         Ok(Continued { view: self.view(task).await?, turn, after })
     }
 
-    /// Gives a message of a chat its turn, in one transaction with the message: the next turn of its conversation's task, or the
-    /// first of a new one.
-    pub(crate) async fn begin_chat_turn(&self, turn: ChatTurn, by: Giver) -> Result<(), Error> {
+    /// Gives a chat message its turn, in one transaction, of the conversation's task or of a new one.
+    pub(crate) async fn begin_chat_turn(&self, turn: ChatTurn, by: Author) -> Result<(), Error> {
         let ChatTurn { mut message, mut conversation, prompt, settings, limit, asks_in, is_forgotten } = turn;
         let (inner, now) = (&self.inner, message.updated_at);
         inner.check_prompt(&prompt)?;
@@ -132,16 +132,16 @@ impl Bridge {
         };
         let author = by.name.clone();
         let (task, mut batch) = match before {
-            Some(task) if !task.status.is_at_rest() => {
-                let message = "it is still under way";
+            Some(task) if !task.status.is_finished() => {
+                let message = "it is not finished";
                 return Err(Error::WrongState { task_id: task.id, status: task.status, message });
             }
             Some(mut task) => {
                 task.settings = Settings { turn_given_by: by.kind, ..settings };
-                // Its end is told as a reply, not as a notice.
+                // The end is sent as a reply, not as a notice.
                 (task.notify_target, task.asks_in, task.token) = (None, asks_in, by.token);
                 (task.used.waived, task.limits) = (Waived::default(), limits(task.used.work_ms));
-                let batch = inner.another_turn(&mut task, &prompt, LinedUp::ByCaller, now)?;
+                let batch = inner.another_turn(&mut task, &prompt, QueuedBy::Caller, now)?;
                 (task, batch)
             }
             None => {
@@ -163,7 +163,7 @@ impl Bridge {
         failpoint::hit("inbox.before_turn");
         inner.commit(batch).await?;
         failpoint::hit("inbox.turn_recorded");
-        inner.line_up(&task);
+        inner.enqueue(&task);
         inner.begin_next();
         Ok(())
     }

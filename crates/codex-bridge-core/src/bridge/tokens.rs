@@ -1,4 +1,4 @@
-//! Tokens: made, listed, revoked, recognised. All are in memory, since every remote call asks for one.
+//! Creates, lists, revokes and recognizes tokens. All tokens are kept in memory, because every remote call needs one.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -10,14 +10,14 @@ use crate::store::Write;
 use crate::task::TimeMs;
 use crate::token::{self, NewQuota, Quota, Role, Token};
 
-/// How exact the record of a token's last use is.
+/// The accuracy of a token's last use.
 const SEEN_EVERY_MS: TimeMs = 60_000;
 
-/// The tokens as the store has them.
+/// The stored tokens.
 #[derive(Debug)]
 pub(super) struct Tokens {
     known: RwLock<Vec<Token>>,
-    /// Told whenever one is worth nothing any more.
+    /// Changes whenever a token is revoked.
     revoked: watch::Sender<()>,
 }
 
@@ -51,7 +51,7 @@ impl Tokens {
 }
 
 impl Bridge {
-    /// Makes a token; the second is its secret, which is kept nowhere. The name of a revoked one may be used again.
+    /// Creates a token. Returns it with its secret, which is not stored. The name of a revoked token can be used again.
     pub async fn create_token(
         &self,
         name: &str,
@@ -60,7 +60,7 @@ impl Bridge {
         by: &str,
     ) -> Result<(Token, String), Error> {
         let (name, by) = (name.to_owned(), by.to_owned());
-        self.to_its_end(|bridge| async move { bridge.make_token(&name, role, quota, &by).await }).await
+        self.to_completion(|bridge| async move { bridge.make_token(&name, role, quota, &by).await }).await
     }
 
     async fn make_token(
@@ -79,17 +79,17 @@ impl Bridge {
         Ok((token, secret))
     }
 
-    /// All tokens, the oldest first; revoked ones too.
+    /// All tokens, revoked ones included, the oldest first.
     pub fn tokens(&self) -> Vec<Token> {
         let mut tokens = self.inner.tokens.read().clone();
         tokens.sort_by(|one, other| (one.created_at, &one.name).cmp(&(other.created_at, &other.name)));
         tokens
     }
 
-    /// Makes a token worthless: for the next call, and for those that are being answered ([`Bridge::revocations`]).
+    /// Revokes a token: for later calls, and for calls that are being answered ([`Bridge::revocations`]).
     pub async fn revoke_token(&self, name: &str, by: &str) -> Result<Token, Error> {
         let (name, by) = (name.to_owned(), by.to_owned());
-        self.to_its_end(|bridge| async move { bridge.end_token(&name, &by).await }).await
+        self.to_completion(|bridge| async move { bridge.end_token(&name, &by).await }).await
     }
 
     async fn end_token(&self, name: &str, by: &str) -> Result<Token, Error> {
@@ -109,28 +109,27 @@ impl Bridge {
         Ok(())
     }
 
-    /// The token of this secret, if it is worth something.
+    /// The valid token with this secret.
     pub fn recognise(&self, secret: &str) -> Option<Token> {
         let hash = token::hash(secret);
         let tokens = self.inner.tokens.read();
-        // All are looked at: when it comes back says nothing about which one it was.
+        // Compares with all tokens, so that the time taken does not reveal which one matched.
         let found =
             tokens.iter().fold(None, |found, token| if token.is_of(&hash) { Some(token) } else { found });
         found.filter(|token| token.is_valid()).cloned()
     }
 
-    /// Whether a token that was recognised before is still worth something. It recognises nobody: a name and a hash lie in
-    /// the store for whoever reads it.
+    /// Whether a token that was recognized before is still valid. Does not authenticate: the store has both.
     pub fn is_still_valid(&self, name: &str, hash: &[u8]) -> bool {
         self.inner.tokens.valid(name).is_some_and(|token| token.is_of(hash))
     }
 
-    /// Changes whenever a token was revoked: who lets somebody in for long looks again.
+    /// Changes whenever a token is revoked. A door that serves a long call must then check its token again.
     pub fn revocations(&self) -> watch::Receiver<()> {
         self.inner.tokens.revoked.subscribe()
     }
 
-    /// Notes that a token is in use, now and then. Nobody waits for it.
+    /// Records from time to time that a token is in use. Does not wait.
     pub fn token_seen(&self, token: &Token) {
         let now = self.inner.now();
         if token.last_used_at.is_some_and(|seen| now - seen < SEEN_EVERY_MS) {
@@ -143,14 +142,14 @@ impl Bridge {
             let Some(mut token) = bridge.inner.tokens.valid(&name) else { return };
             token.last_used_at = Some(now);
             bridge.inner.tokens.put(token.clone());
-            // A full disk has more important things to hold.
+            // On a full disk this is not worth its space.
             if let Err(error) = bridge.inner.commit(vec![Write::SaveToken(Box::new(token))]).await {
-                tracing::warn!(token = name, %error, "when a token was last used is not saved");
+                tracing::warn!(token = name, %error, "the time of a token's last use is not saved");
             }
         });
     }
 
-    /// The key that seals what is given to others to bring back.
+    /// The key that seals data that callers bring back later.
     pub fn seal_key(&self) -> &seal::Key {
         &self.inner.key
     }

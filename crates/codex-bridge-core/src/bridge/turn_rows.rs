@@ -1,24 +1,24 @@
-//! What makes a task and each of its turns, as rows that are not committed yet, and lining a task up for another one.
+//! Builds the rows of tasks and turns, and queues tasks for another turn.
 
 use std::sync::Arc;
 
-use super::{Error, Giver, Inner, NewTask, state_event};
+use super::{Author, Error, Inner, NewTask, state_event};
 use crate::event::Line;
 use crate::store::{self, Write};
 use crate::task::{
     Before, Notification, Settings, Status, Task, TaskId, TimeMs, TurnProgress, TurnRecord, Used,
 };
 
-/// How much of a prompt is kept for lists. One that is longer ends in `…`.
+/// How much of a prompt lists show. A longer one ends in `…`.
 const SUMMARY_CHARS: usize = 200;
 
-/// Who lines a turn up.
+/// Who queues a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LinedUp {
-    /// Somebody who asked for it.
-    ByCaller,
-    /// The bridge itself, which goes on with the turn before.
-    ByBridge,
+pub(crate) enum QueuedBy {
+    /// A caller.
+    Caller,
+    /// The bridge itself, which resumes the turn before.
+    Bridge,
 }
 
 impl Inner {
@@ -50,7 +50,7 @@ impl Inner {
         }
     }
 
-    /// What makes a new task, once it is committed.
+    /// A new task with its first turn, and the writes that create them.
     pub(super) fn first_turn(
         &self,
         new: &NewTask,
@@ -105,28 +105,28 @@ impl Inner {
         })
     }
 
-    /// A keyed mark of a prompt, or of a caller's name for a turn.
+    /// A keyed hash of a prompt, or of a caller's name for a turn.
     fn mark(&self, task_id: &TaskId, text: &str) -> Result<String, Error> {
         self.key.mark(text.as_bytes(), task_id.as_str()).map_err(|error| Error::Refused(error.to_string()))
     }
 
-    /// Whether a task began with this prompt. One that has no mark may have.
+    /// Whether a task began with this prompt. True as well for a turn of an older version, which has no hash.
     pub(super) async fn has_first_prompt(&self, task_id: &TaskId, prompt: &str) -> Result<bool, Error> {
         let mark = self.mark(task_id, prompt)?;
         let turns = self.store.turns(task_id).await?;
         Ok(turns.first().is_some_and(|turn| turn.prompt_mark.as_ref().is_none_or(|found| *found == mark)))
     }
 
-    /// Whether a branch was made with this very prompt, or without one. What it was given later says nothing.
+    /// Whether a branch was created with exactly this prompt, or without one. Later prompts do not matter.
     pub(super) async fn began_with(&self, branch: &Task, prompt: Option<&str>) -> Result<bool, Error> {
         let mark = prompt.map(|prompt| self.mark(&branch.id, prompt)).transpose()?;
         let turns = self.store.turns(&branch.id).await?;
-        // Its first turn was recorded with it, at the same moment, or later by somebody else.
+        // A first turn that came with the branch has the same time; a later one was added by another call.
         let first = turns.first().filter(|turn| turn.created_at == branch.created_at);
         Ok(first.and_then(|turn| turn.prompt_mark.as_deref()) == mark.as_deref())
     }
 
-    /// The number of the turn with this name, if it was given this prompt; none if there is no such turn.
+    /// The number of the turn with this name and this prompt; `None` if no turn has the name.
     pub(super) async fn turn_named(
         &self,
         task_id: &TaskId,
@@ -134,8 +134,8 @@ impl Inner {
         prompt: &str,
     ) -> Result<Option<u32>, Error> {
         let Some(name) = name else { return Ok(None) };
-        // Rows from before names were kept have a mark of what the caller said, whoever it was.
-        let mark = Some(self.mark(task_id, super::own_part(name))?);
+        // Turns of older versions have a hash of the name without the caller prefix.
+        let mark = Some(self.mark(task_id, super::without_caller(name))?);
         let prompt = Some(self.mark(task_id, prompt)?);
         let turns = self.store.turns(task_id).await?;
         let is_named =
@@ -148,7 +148,7 @@ impl Inner {
     }
 
     pub(crate) fn summary(&self, prompt: &str) -> String {
-        // Redacted before it is cut: half a secret is still one.
+        // Redacted before it is cut, because half a secret is still one.
         let redacted = self.config.redactor.redact(prompt);
         if redacted.chars().nth(SUMMARY_CHARS).is_none() {
             return redacted.into_owned();
@@ -156,10 +156,10 @@ impl Inner {
         redacted.chars().take(SUMMARY_CHARS - 1).chain(['…']).collect()
     }
 
-    /// Lines a task at rest up for another turn of our own.
+    /// Queues another turn of the bridge's own for a finished task.
     pub(crate) async fn requeue(self: &Arc<Self>, task: &mut Task, prompt: &str) -> Result<(), Error> {
-        let batch = self.another_turn(task, prompt, LinedUp::ByBridge, self.now())?;
-        self.line_up_with(task, batch).await
+        let batch = self.another_turn(task, prompt, QueuedBy::Bridge, self.now())?;
+        self.commit_and_enqueue(task, batch).await
     }
 
     pub(super) async fn requeue_as(
@@ -167,27 +167,27 @@ impl Inner {
         task: &mut Task,
         prompt: &str,
         client_request_id: Option<&str>,
-        by: &Giver,
+        by: &Author,
     ) -> Result<(), Error> {
         task.token.clone_from(&by.token);
         task.settings.turn_given_by = by.kind;
-        let mut batch = self.another_turn(task, prompt, LinedUp::ByCaller, self.now())?;
+        let mut batch = self.another_turn(task, prompt, QueuedBy::Caller, self.now())?;
         if let Some(name) = client_request_id {
             Self::name_turn(&mut batch, name);
         }
         batch.push(self.audit(&by.name, "continue", Some(&task.id), &self.summary(prompt)));
         batch.extend(Self::counted(by, &task.id, &[Some(prompt)]));
-        self.line_up_with(task, batch).await
+        self.commit_and_enqueue(task, batch).await
     }
 
-    async fn line_up_with(self: &Arc<Self>, task: &Task, batch: Vec<Write>) -> Result<(), Error> {
+    async fn commit_and_enqueue(self: &Arc<Self>, task: &Task, batch: Vec<Write>) -> Result<(), Error> {
         self.commit(batch).await?;
-        self.line_up(task);
+        self.enqueue(task);
         self.begin_next();
         Ok(())
     }
 
-    /// Puts the caller's own name into what makes a turn: into its row, and into the log.
+    /// Puts the caller's name into the row of the turn and into its log line.
     fn name_turn(batch: &mut [Write], name: &str) {
         for write in batch {
             match write {
@@ -204,8 +204,8 @@ impl Inner {
         }
     }
 
-    /// Ends a turn that was never sent, with its task as it is from then on. It counts as one: the next has a number of
-    /// its own, and what was asked for under this one's name is not asked for anew.
+    /// Ends a turn that was never sent, and saves its task. The turn keeps its number and its name, so a repeated call
+    /// under that name starts no new turn.
     pub(super) async fn end_unsent(&self, task: &mut Task) -> Result<(), store::Error> {
         let now = self.now();
         let turn = self.store.turns(&task.id).await?.pop();
@@ -225,16 +225,16 @@ impl Inner {
         self.commit(batch).await
     }
 
-    /// What gives a task at rest another turn, once it is committed.
+    /// The writes that give a finished task another turn.
     pub(crate) fn another_turn(
         &self,
         task: &mut Task,
         prompt: &str,
-        lined_up: LinedUp,
+        queued_by: QueuedBy,
         now: TimeMs,
     ) -> Result<Vec<Write>, Error> {
         let mut turn = self.new_turn(&task.id, task.used.turns + 1, prompt, now)?;
-        let resumes = lined_up == LinedUp::ByBridge;
+        let resumes = queued_by == QueuedBy::Bridge;
         turn.before = Some(Before { status: task.status, reason: task.reason.clone(), resumes });
         task.status = Status::Queued;
         (task.error, task.completed_at) = (None, None);
@@ -249,7 +249,7 @@ impl Inner {
     }
 }
 
-/// The end of a turn that is to come, which nobody was told of yet.
+/// The notification of a turn that has not ended.
 fn untold(target: Option<&String>) -> Notification {
     let status = if target.is_some() { "pending" } else { "" };
     Notification { status: status.to_owned(), ..Notification::default() }

@@ -1,4 +1,4 @@
-//! What is done now and then: parked tasks go on, hosts are looked after, old things are forgotten.
+//! Periodic upkeep: continues parked tasks, maintains hosts, deletes old data.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -11,11 +11,11 @@ use super::{Bridge, Inner, Watchdog};
 use crate::store::{self, Prune, TaskFilter};
 use crate::task::{Parked, Status, Task, TaskId};
 
-/// Hosts are looked after every so many looks.
+/// Hosts are maintained once in this many rounds.
 const HOSTS_EVERY: u64 = 6;
-/// Old things are forgotten every so many looks.
+/// Old data is deleted once in this many rounds.
 const PRUNE_EVERY: u64 = 720;
-/// Runs for as long as the bridge does.
+/// Runs until the bridge is dropped.
 pub(super) async fn run(bridge: Weak<Inner>) {
     let mut looks: u64 = 0;
     let Some((every, woken)) =
@@ -27,7 +27,7 @@ pub(super) async fn run(bridge: Weak<Inner>) {
     loop {
         let Some(inner) = bridge.upgrade() else { return };
         let due = inner.resume_due().await.unwrap_or_else(|error| {
-            error!(%error, "paused tasks could not be looked after; it is tried again at the next look");
+            error!(%error, "cannot continue parked tasks; retrying at the next upkeep");
             None
         });
         if Instant::now() >= next_look {
@@ -50,22 +50,22 @@ impl Inner {
         if looks.is_multiple_of(HOSTS_EVERY) {
             let changes = self.hosts.maintain().await;
             let retiring = changes.iter().filter(|change| matches!(change, Change::Retiring { .. }));
-            retiring.for_each(|_| self.tally.fire(Watchdog::Host));
+            retiring.for_each(|_| self.counters.fire(Watchdog::Host));
         }
         if looks.is_multiple_of(PRUNE_EVERY) {
             match self.prune().await {
-                Ok(tasks) => info!(tasks, "old tasks and events are forgotten"),
-                Err(error) => error!(%error, "old tasks and events could not be forgotten"),
+                Ok(tasks) => info!(tasks, "old tasks and events were deleted"),
+                Err(error) => error!(%error, "old tasks and events could not be deleted"),
             }
         }
     }
 
-    /// The home whose login a task uses.
+    /// The CODEX_HOME whose login a task uses.
     pub(crate) fn login_home(&self, task: &Task) -> PathBuf {
         self.config.home_of(task.settings.codex_home.as_ref())
     }
 
-    /// The task that carries the notice for all that wait for this login.
+    /// The task that carries the notice for all tasks that wait for this login.
     pub(crate) async fn carrier_of_notice(
         &self,
         home: &Path,
@@ -81,12 +81,12 @@ impl Inner {
         Ok(self.store.tasks(&paused).await?.into_iter().find(carries).map(|task| task.id))
     }
 
-    /// What the login of a task looks like from outside: it changes when somebody logs in. None while nobody can say.
+    /// The fingerprint of the login that a task uses. It changes with every login. `None` if it cannot be read.
     pub(crate) async fn login_fingerprint(&self, task: &Task) -> Option<String> {
         self.hosts.login(&self.login_home(task)).await
     }
 
-    /// Forgets what is older than the operator wants it kept; says how many tasks.
+    /// Deletes what is older than the operator wants to keep. Returns how many tasks were deleted.
     pub(super) async fn prune(&self) -> Result<u64, super::Error> {
         let keep = i64::try_from(self.config.keep_tasks.as_millis()).unwrap_or(i64::MAX);
         let ended_before = self.now().saturating_sub(keep);
@@ -95,8 +95,8 @@ impl Inner {
 }
 
 impl Bridge {
-    /// Forgets now what would be forgotten soon; says how many tasks.
+    /// Deletes old data now. Returns how many tasks were deleted.
     pub async fn forget_old(&self) -> Result<u64, super::Error> {
-        self.to_its_end(|bridge| async move { bridge.inner.prune().await }).await
+        self.to_completion(|bridge| async move { bridge.inner.prune().await }).await
     }
 }

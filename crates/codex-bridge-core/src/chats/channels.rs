@@ -1,4 +1,4 @@
-//! The records of channels, and how a source learns which of its messages are done with.
+//! The records of channels, and acknowledgements to their sources.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,35 +10,35 @@ use crate::bridge::Error;
 use crate::desk::{Caller, Verb};
 use crate::failpoint;
 use crate::inbox::{
-    ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId, Rules, State,
+    ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId, MessageState, Rules,
 };
 use crate::outbox::DeliveryId;
 use crate::outbox::notice::{Content, MOST_REQUESTS, Reminder};
 use crate::store::{MessageFilter, Write};
 
 impl Chats {
-    /// Serves a channel from here on, under these rules; or under others, if it is served already.
+    /// Opens a channel under these rules, or changes the rules of an open one.
     pub async fn open_channel(&self, rules: Rules) -> Result<(), Error> {
-        self.to_its_end(|chats| async move { chats.begin_to_serve(rules).await }).await
+        self.to_completion(|chats| async move { chats.begin_to_serve(rules).await }).await
     }
 
     async fn begin_to_serve(&self, rules: Rules) -> Result<(), Error> {
         let name = rules.channel.clone();
         let before = self.inbox.channels().insert(name.clone(), Arc::new(rules));
         if before.is_none() {
-            // Once in our life: a connection that comes and goes must not ask people again and again.
+            // Once per daemon: a connection that comes and goes must not remind people again and again.
             self.remind(&name).await?;
         }
-        self.inbox.look_at_all();
+        self.inbox.wake_for_all();
         Ok(())
     }
 
-    /// Serves it no more. What it brought stays.
+    /// Closes a channel. Its messages stay.
     pub fn close_channel(&self, name: &ChannelName) {
         self.inbox.channels().remove(name);
     }
 
-    /// What is remembered of a channel.
+    /// The stored record of a channel.
     pub async fn channel(&self, name: &ChannelName) -> Result<ChannelRecord, Error> {
         let all = self.inner().store.channels().await?;
         Ok(all
@@ -47,7 +47,7 @@ impl Chats {
             .unwrap_or_else(|| ChannelRecord::new(name, self.inner().now())))
     }
 
-    /// Has a channel rest, or wakes it.
+    /// Pauses or resumes a channel.
     pub async fn pause_channel(
         &self,
         caller: &Caller,
@@ -57,8 +57,8 @@ impl Chats {
         caller.may(Verb::Administer)?;
         let action = if is_paused { "pause channel" } else { "wake channel" };
         let (name, noted) = (name.clone(), self.inner().audit(&caller.name, action, None, name.as_str()));
-        self.to_its_end(|chats| async move {
-            // Whoever takes messages in changes the record too.
+        self.to_completion(|chats| async move {
+            // Taking messages in changes the record too.
             let _taking = chats.inbox.taking.lock().await;
             let record = chats.channel(&name).await?;
             let record = ChannelRecord { is_paused, updated_at: chats.inner().now(), ..record };
@@ -68,12 +68,12 @@ impl Chats {
         .await
     }
 
-    /// Puts what is still open before people again: what they saw may be far up, or its buttons dead.
+    /// Sends open requests again: the first notice may be far up in the chat, or its buttons dead.
     async fn remind(&self, channel: &ChannelName) -> Result<(), Error> {
         let now = self.inner().now();
         let running = MessageFilter {
             channel: Some(channel.clone()),
-            states: vec![State::Running],
+            states: vec![MessageState::Running],
             ..MessageFilter::default()
         };
         for message in self.inner().store.messages(&running).await? {
@@ -103,18 +103,18 @@ impl Chats {
         Ok(self.inner().store.conversations(channel, Some(key)).await?.into_iter().next())
     }
 
-    /// Messages that came in, the newest first.
+    /// Messages, the newest first.
     pub async fn messages(&self, filter: &MessageFilter) -> Result<Vec<Message>, Error> {
         Ok(self.inner().store.messages(filter).await?)
     }
 
-    /// Changes whenever a reply has been sent or given up, so that sources may have to be told.
+    /// Changes whenever a reply is finished. Sources may then need an acknowledgement.
     pub fn replies(&self) -> watch::Receiver<u64> {
         self.inner().outbox.finished.subscribe()
     }
 
-    /// The messages of a channel that are done with and of which its source does not know, the oldest first. Where the
-    /// source keeps a watermark, only those before which nothing is open.
+    /// The messages of a channel that are done and not yet acknowledged, the oldest first. For a source with a
+    /// watermark, only those with no unfinished message before them.
     pub async fn settled(&self, channel: &ChannelName) -> Result<Vec<Message>, Error> {
         let is_in_order = self.inbox.rules(channel).is_none_or(|rules| rules.acknowledges);
         let open = MessageFilter {
@@ -122,7 +122,7 @@ impl Chats {
             unacknowledged: true,
             ..MessageFilter::default()
         };
-        // A reply that was given up is seen among the deliveries; nothing more can be done for its message.
+        // Includes messages whose reply was given up. The list of deliveries shows those.
         let done = MessageFilter { done_with: true, ..open.clone() };
         let done = self.inner().store.messages(&done).await?;
         if is_in_order && !done.is_empty() {
@@ -133,17 +133,17 @@ impl Chats {
         Ok(in_order(done))
     }
 
-    /// Its source knows that these are done with.
+    /// Records that the source knows these messages are done.
     pub async fn acknowledged(&self, messages: Vec<Message>) -> Result<(), Error> {
-        self.to_its_end(|chats| async move { chats.note_acknowledged(messages).await }).await
+        self.to_completion(|chats| async move { chats.note_acknowledged(messages).await }).await
     }
 
     async fn note_acknowledged(&self, messages: Vec<Message>) -> Result<(), Error> {
         let now = self.inner().now();
         failpoint::hit("inbox.acknowledged");
         let batch = messages.into_iter().map(|mut message| {
-            if message.state == State::Answered {
-                message.state = State::Acknowledged;
+            if message.state == MessageState::Answered {
+                message.state = MessageState::Acknowledged;
             }
             (message.acknowledged_at, message.updated_at) = (Some(now), now);
             Write::SaveMessage(Box::new(message))
@@ -153,35 +153,35 @@ impl Chats {
         Ok(())
     }
 
-    /// Takes a message up again that was given up.
+    /// Retries a message that was given up.
     pub async fn retry_message(&self, caller: &Caller, id: &str) -> Result<Message, Error> {
         caller.may(Verb::Administer)?;
         let (id, by) = (id.to_owned(), caller.name.clone());
-        self.to_its_end(|chats| async move { chats.take_up_message(&id, &by).await }).await
+        self.to_completion(|chats| async move { chats.retry_message_now(&id, &by).await }).await
     }
 
-    async fn take_up_message(&self, id: &str, by: &str) -> Result<Message, Error> {
+    async fn retry_message_now(&self, id: &str, by: &str) -> Result<Message, Error> {
         let _taking = self.inbox.taking.lock().await;
         let found = self.message(&id.into()).await?;
         let mut message = found.ok_or_else(|| Error::UnknownMessage(id.to_owned()))?;
-        if message.state != State::Dead || message.sealed_text.is_none() {
+        if message.state != MessageState::Dead || message.sealed_text.is_none() {
             let state = message.state.as_str();
             return Err(Error::Refused(format!(
-                "message {id} is {state}: there is nothing to take up again"
+                "message {id} is {state}: only a dead message whose text is still stored can be retried"
             )));
         }
         let now = self.inner().now();
-        (message.state, message.attempts, message.error) = (State::Received, 0, None);
-        // Its source may be told once more, and does not mind.
+        (message.state, message.attempts, message.error) = (MessageState::Received, 0, None);
+        // The source may get a second acknowledgement, which does no harm.
         (message.next_at, message.updated_at, message.acknowledged_at) = (now, now, None);
         let saved = Write::SaveMessage(Box::new(message.clone()));
         self.inner().commit(vec![saved, self.inner().audit(by, "retry message", None, id)]).await?;
-        self.inbox.look();
+        self.inbox.wake();
         Ok(message)
     }
 }
 
-/// As their source has them; those of which it does not say, as they came.
+/// In the order of the source, or of arrival where the source gives no position.
 fn in_order(mut messages: Vec<Message>) -> Vec<Message> {
     messages.reverse();
     messages.sort_by_key(|message| message.position);

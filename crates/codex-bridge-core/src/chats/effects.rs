@@ -1,4 +1,4 @@
-//! What the machine of the inbox says is performed here: rows are written, and what a chat asks for goes by the desk.
+//! Performs the effects of the inbox machine: writes rows, and calls the desk for what a chat asks for.
 
 use codex_session::Decision;
 use futures_util::FutureExt;
@@ -7,8 +7,8 @@ use futures_util::future::{BoxFuture, ready};
 use tracing::warn;
 
 use super::Chats;
-use super::worker::{InHand, Piece};
-use crate::bridge::{Error, Inner, Which};
+use super::worker::{WorkGuard, WorkItem};
+use crate::bridge::{Error, Inner, RequestSelector};
 use crate::decision::is_no;
 use crate::desk::{Caller, Verb};
 use crate::failpoint;
@@ -22,18 +22,18 @@ use crate::store::{DeliveryFilter, Write};
 use crate::task::TimeMs;
 use crate::token::Role;
 
-/// A choice that is recorded, if it counts: what came of it is still to come.
-pub type Pending = BoxFuture<'static, Result<Verdict, Error>>;
+/// The verdict on a choice, once Codex has confirmed it. The choice itself is already stored.
+pub type PendingVerdict = BoxFuture<'static, Result<Verdict, Error>>;
 
 impl Error {
-    /// Whether nothing else would do better now.
-    pub(super) fn is_of_all(&self) -> bool {
-        matches!(self, Self::Store(error) if error.is_of_all())
+    /// Whether the store as a whole failed, so that every other message would fail too.
+    pub(super) fn affects_whole_store(&self) -> bool {
+        matches!(self, Self::Store(error) if error.affects_whole_store())
     }
 }
 
 impl Inner {
-    /// What an error means for the message that it is about.
+    /// What an error means for the message that caused it.
     pub(super) fn failure(&self, error: &Error) -> Failure {
         let why = self.shown_error(&error.to_string());
         match error {
@@ -48,7 +48,7 @@ impl Inner {
             | Error::NotOpened(_)
             | Error::AnotherRequest(_)
             | Error::BadAnswers(_) => Failure::Refused(format!("{why}.")),
-            // What is refused today is refused tomorrow.
+            // A retry would be refused again.
             Error::Refused(_) | Error::EmptyPrompt | Error::PromptTooLong { .. } => Failure::Permanent(why),
             _ => Failure::Transient(why),
         }
@@ -56,7 +56,7 @@ impl Inner {
 }
 
 impl Chats {
-    /// Performs an effect. Gives what came of it, if the machine has to know.
+    /// Performs an effect. Returns its outcome if the machine needs it.
     pub(super) async fn perform(
         &self,
         rules: &Rules,
@@ -68,12 +68,12 @@ impl Chats {
         let caller = Caller::in_chat(message.author(), role, message.party);
         let desk = self.desk();
         match effect {
-            // The loop waits.
+            // The loop handles waits.
             Effect::Wait(_) => {}
             Effect::Await(task_id) => self.inbox.await_task(task_id),
             Effect::Save(message) => {
                 self.inner().commit(vec![Write::SaveMessage(message)]).await?;
-                self.inbox.look();
+                self.inbox.wake();
             }
             Effect::Reply(reply) => self.reply(*reply, now).await?,
             Effect::Tell(id, task, text) => {
@@ -81,7 +81,7 @@ impl Chats {
                 self.say_once(id, &message.reply_to, content, now).await?;
             }
             Effect::Begin(turn) => match desk.take_message(&caller, *turn).await {
-                // Somebody at another door was first.
+                // Another caller began a turn first.
                 Err(Error::WrongState { task_id, .. }) => self.inbox.await_task(task_id),
                 taken => taken?,
             },
@@ -114,11 +114,11 @@ impl Chats {
         failpoint::hit("inbox.before_reply");
         self.inner().commit(batch).await?;
         failpoint::hit("inbox.reply_recorded");
-        self.inbox.look();
+        self.inbox.wake();
         Ok(())
     }
 
-    /// Writes a message of our own, once under its name.
+    /// Writes a notice, unless one with this id exists.
     pub(super) async fn say_once(
         &self,
         id: DeliveryId,
@@ -135,7 +135,7 @@ impl Chats {
         Ok(())
     }
 
-    /// Gives words to the running turn, under the name of their message. That is recorded first.
+    /// Adds a message to the running turn, under the message's id. The intent is stored first.
     async fn steer_once(
         &self,
         caller: &Caller,
@@ -155,32 +155,32 @@ impl Chats {
             Err(error @ (Error::Forbidden(_) | Error::EmptyPrompt | Error::PromptTooLong { .. })) => {
                 Err(error)
             }
-            // The turn may have got it: that is known once it is over.
+            // Codex may have taken the text. That is known once the turn has ended.
             Err(error) => {
-                warn!(%channel, message_id = %id, task = %task_id, %error, "whether Codex took a message is not known yet");
+                warn!(%channel, message_id = %id, task = %task_id, %error, "unknown whether Codex took a message; checked when the turn ends");
                 Ok(None)
             }
         }
     }
 
-    /// Where nobody may decide, the answer is no, at once.
+    /// Declines a request at once, because nobody in this conversation may decide.
     fn decline(&self, message: &Message, request: RequestRecord) {
-        let piece = Piece::Request(request.request_id.clone());
-        let Some(in_hand) = InHand::take(&self.inbox, piece) else { return };
+        let item = WorkItem::Request(request.request_id.clone());
+        let Some(in_progress) = WorkGuard::take(&self.inbox, item) else { return };
         let (bridge, channel, message_id) =
             (self.bridge().clone(), message.channel.clone(), message.id.clone());
         self.inner().spawn(async move {
             let RequestRecord { request_id, task_id, .. } = &request;
-            let which = Which::Named(request_id.as_str());
+            let which = RequestSelector::Named(request_id.as_str());
             if let Err(error) = bridge.decide(task_id.as_str(), which, Decision::Decline, NOBODY_MAY).await {
-                warn!(%channel, %message_id, task = %task_id, request = %request_id, %error, "a request is not declined yet");
+                warn!(%channel, %message_id, task = %task_id, request = %request_id, %error, "a request could not be declined yet");
             }
-            drop(in_hand);
+            drop(in_progress);
         });
     }
 
-    /// Decides on a request that was put before a conversation, with what stands below it. Only Codex's word makes it
-    /// count: what this gives, once the choice is recorded, waits for that.
+    /// Decides on a request by the button that a conversation was shown. Returns once the choice is stored. The
+    /// returned future waits until Codex has confirmed it.
     pub async fn decide_in_chat(
         &self,
         channel: &ChannelName,
@@ -188,7 +188,7 @@ impl Chats {
         sender_id: &str,
         button: Button,
         choice: Choice,
-    ) -> Result<Pending, Error> {
+    ) -> Result<PendingVerdict, Error> {
         let rules = self.inbox.rules(channel);
         let Some(role) = rules.and_then(|rules| rules.role(sender_id, Party::Person)) else {
             self.note_tap(channel, conversation, sender_id, sender_id).await?;
@@ -210,15 +210,15 @@ impl Chats {
         caller: &Caller,
         request: RequestRecord,
         decision: Decision,
-    ) -> Result<Pending, Error> {
+    ) -> Result<PendingVerdict, Error> {
         let request_id = request.request_id.as_str();
-        let shown = Which::Shown { request_id, digest: &request.digest };
-        let which = if is_no(&decision) { Which::Named(request_id) } else { shown };
-        let pending = self.desk().begin_to_decide(caller, request.task_id.as_str(), which, decision).await?;
+        let shown = RequestSelector::Shown { request_id, digest: &request.digest };
+        let which = if is_no(&decision) { RequestSelector::Named(request_id) } else { shown };
+        let pending = self.desk().record_decision(caller, request.task_id.as_str(), which, decision).await?;
         Ok(async move { Ok(Verdict::of(&request, &pending.await?)) }.boxed())
     }
 }
 
-fn at_once(verdict: Verdict) -> Pending {
+fn at_once(verdict: Verdict) -> PendingVerdict {
     ready(Ok(verdict)).boxed()
 }

@@ -1,4 +1,4 @@
-//! What the machine of the inbox has to know of a message is gathered here, from the store and the file system. Changes nothing.
+//! Gathers the facts that the inbox machine needs about a message, from the store and the file system. Changes nothing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::Chats;
 use crate::bridge::{Error, Inner};
 use crate::event::{Diff, Line};
-use crate::inbox::machine::decisions::{Sight, bare};
+use crate::inbox::machine::decisions::{Visibility, bare};
 use crate::inbox::machine::{self, Facts, Failure, Outcome};
 use crate::inbox::{
-    ChannelName, Command, Conversation, ConversationKey, Message, Rules, State, WhileRunning,
+    ChannelName, Command, Conversation, ConversationKey, Message, MessageState, Rules, WhileRunning,
 };
+use crate::io_reason::io_reason;
 use crate::outbox::{self, Delivery};
 use crate::place::Place;
 use crate::request::{Button, RequestName, RequestRecord, RequestState};
@@ -18,7 +19,7 @@ use crate::store::{DeliveryFilter, MessageFilter, RequestFilter};
 use crate::task::{Task, TaskId, TimeMs, TurnRecord};
 
 impl Inner {
-    /// What a message says, if that is still kept and the key opens it.
+    /// The text of a message, if it is still stored and the key opens it.
     fn text(&self, message: &Message) -> Option<String> {
         let opened = self.key.open(message.sealed_text.as_deref()?, message.id.as_str()).ok()?;
         String::from_utf8(opened).ok()
@@ -26,7 +27,7 @@ impl Inner {
 }
 
 impl Chats {
-    /// What the machine has to know of a message in its state.
+    /// The facts for a message in its present state.
     pub(super) async fn facts(
         &self,
         rules: &Arc<Rules>,
@@ -40,8 +41,8 @@ impl Chats {
         if matches!(facts.outcome, Some(Outcome::Failed(_) | Outcome::Stopped(_) | Outcome::Decided(_))) {
             return Ok(facts);
         }
-        let state = machine::State::of(message, facts.text.as_deref());
-        if message.state == State::Received {
+        let state = machine::NextStep::of(message, facts.text.as_deref());
+        if message.state == MessageState::Received {
             facts.conversation = self.conversation(&message.channel, &message.conversation).await?;
             facts.task =
                 self.task_of(facts.conversation.as_ref().and_then(|one| one.task_id.as_ref())).await?;
@@ -49,17 +50,19 @@ impl Chats {
             facts.task = self.task_of(message.task_id.as_ref()).await?;
         }
         facts.is_driven = facts.task.as_ref().is_some_and(|task| inner.has_runner(&task.id));
-        let is_over = facts.task.as_ref().is_some_and(|task| task.status.is_at_rest());
+        let is_over = facts.task.as_ref().is_some_and(|task| task.status.is_finished());
         match state {
-            machine::State::Prompt(_) => {
+            machine::NextStep::Prompt(_) => {
                 facts.workspace = Some(workspace(&facts.rules, facts.conversation.as_ref()));
             }
-            machine::State::Command(command) => self.add_for_command(&mut facts, message, &command).await?,
-            machine::State::Running(task_id) => self.add_for_turn(&mut facts, message, task_id).await?,
-            machine::State::InDoubt(task_id) if is_over => {
+            machine::NextStep::Command(command) => {
+                self.add_for_command(&mut facts, message, &command).await?;
+            }
+            machine::NextStep::Running(task_id) => self.add_for_turn(&mut facts, message, task_id).await?,
+            machine::NextStep::InDoubt(task_id) if is_over => {
                 facts.was_steered = inner.store.was_steered(&task_id, message.id.as_str()).await?;
             }
-            machine::State::Added(task_id) if is_over => {
+            machine::NextStep::Added(task_id) if is_over => {
                 facts.of_task = self.running_messages(&task_id).await?;
                 let of_task = MessageFilter { task_id: Some(task_id), ..MessageFilter::default() };
                 facts.reply_id =
@@ -80,7 +83,7 @@ impl Chats {
     async fn add_for_turn(&self, facts: &mut Facts, message: &Message, task_id: TaskId) -> Result<(), Error> {
         facts.of_task = self.running_messages(&task_id).await?;
         facts.requests = self.bridge().requests(task_id.clone()).await?;
-        // Only a failure changes a message between the beginning of its turn and the reply.
+        // `updated_at` is when the turn began, unless a failure has changed it since.
         if message.attempts > 0 {
             let turns = self.inner().store.turns(&task_id).await?;
             facts.begun_at = begun_at(&turns, message);
@@ -135,18 +138,20 @@ impl Chats {
         if matches!(command, Command::Approve(_)) {
             for request in facts.requests.iter().chain(&facts.named) {
                 let told = self.told_of(&request.task_id, &request.request_id, None).await?;
-                facts.sights.insert(request.request_id.clone(), Sight::of(&told, request, message));
+                facts
+                    .visibilities
+                    .insert(request.request_id.clone(), Visibility::of(&told, request, message));
             }
         }
         Ok(())
     }
 
-    /// What was received in the conversation of a message, the oldest first.
+    /// The received messages in a message's conversation, the oldest first.
     async fn waiting(&self, message: &Message) -> Result<Vec<Message>, Error> {
         let waiting = MessageFilter {
             channel: Some(message.channel.clone()),
             conversation: Some(message.conversation.clone()),
-            states: vec![State::Received],
+            states: vec![MessageState::Received],
             ..MessageFilter::default()
         };
         let mut waiting = self.inner().store.messages(&waiting).await?;
@@ -154,7 +159,7 @@ impl Chats {
         Ok(waiting)
     }
 
-    /// A request of this conversation and of no other.
+    /// A request, if it belongs to this conversation.
     pub(super) async fn request_of(
         &self,
         channel: &ChannelName,
@@ -169,7 +174,7 @@ impl Chats {
             task_id: Some(request.task_id.clone()),
             ..MessageFilter::default()
         };
-        // A conversation may be a part of what people see as one place.
+        // Several conversations, such as the threads of a chat (`chat/thread`), may be one place to people.
         let is_here = |one: &Message| {
             let rest = one.conversation.as_str().strip_prefix(key.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -177,7 +182,7 @@ impl Chats {
         if self.inner().store.messages(&of_task).await?.iter().any(is_here) {
             return Ok(Some(request));
         }
-        // Somebody may have had it told to this place, though its task does not belong there.
+        // The task may belong elsewhere, but have this place as a target.
         let of_task = DeliveryFilter { task_ids: vec![request.task_id.clone()], ..DeliveryFilter::default() };
         let place = format!("{channel}:{key}");
         let told = |one: &Delivery| bare(&one.target) == place && one.notice.tells_of(request_id);
@@ -185,12 +190,12 @@ impl Chats {
         Ok(Some(request).filter(|_| was_told))
     }
 
-    /// Whether a request was put before people.
+    /// Whether a notice about a request was delivered.
     pub(super) async fn was_told(&self, task_id: &TaskId, request_id: &RequestName) -> Result<bool, Error> {
         Ok(!self.told_of(task_id, request_id, Some(1)).await?.is_empty())
     }
 
-    /// Deliveries that reached their target and tell of a request.
+    /// Delivered notices about a request.
     async fn told_of(
         &self,
         task_id: &TaskId,
@@ -199,7 +204,7 @@ impl Chats {
     ) -> Result<Vec<Delivery>, Error> {
         let told = DeliveryFilter {
             task_ids: vec![task_id.clone()],
-            states: vec![outbox::State::Delivered],
+            states: vec![outbox::DeliveryState::Delivered],
             request_id: Some(request_id.clone()),
             limit,
             ..DeliveryFilter::default()
@@ -208,23 +213,25 @@ impl Chats {
     }
 }
 
-/// When the turn of a message began. A turn with which the bridge went on by itself belongs to the one before.
+/// When the turn of a message began. A turn that the bridge resumed by itself belongs to the turn before it.
 fn begun_at(turns: &[TurnRecord], message: &Message) -> Option<TimeMs> {
     let is_asked_for = |turn: &&TurnRecord| turn.before.as_ref().is_none_or(|before| !before.resumes);
     let mut began = turns.iter().filter(is_asked_for).map(|turn| turn.created_at);
     began.rfind(|created_at| *created_at <= message.updated_at)
 }
 
-/// Where a conversation works.
+/// The directory in which a conversation works.
 fn workspace(rules: &Rules, conversation: Option<&Conversation>) -> Result<(PathBuf, Place), Failure> {
     let name = conversation.and_then(|one| one.workspace.as_ref()).unwrap_or(&rules.workspace);
     let missing = || Failure::Permanent(format!("there is no workspace {name:?}; /project lists them"));
     let cwd = rules.workspaces.get(name).ok_or_else(missing)?;
     if !cwd.is_dir() {
         // It may not be mounted yet.
-        return Err(Failure::Transient(format!("workspace {name} is not there")));
+        return Err(Failure::Transient(format!("the directory of workspace {name} does not exist")));
     }
-    let cwd = cwd.canonicalize().map_err(|error| Failure::Transient(format!("workspace {name}: {error}")))?;
+    let cwd = cwd
+        .canonicalize()
+        .map_err(|error| Failure::Transient(format!("workspace {name}: {}", io_reason(&error))))?;
     let place = Place::of(&cwd).map_err(|error| Failure::Transient(error.to_string()))?;
     Ok((cwd, place))
 }

@@ -1,5 +1,4 @@
-//! Messages come in: one transaction for all that is new and for how far the source was read. Whether a message is taken is
-//! [`intake`]'s rule.
+//! Takes messages in: one transaction stores new messages and the source's cursor. The rules are in [`intake`].
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,23 +10,22 @@ use super::Chats;
 use crate::bridge::Error;
 use crate::failpoint;
 use crate::inbox::deferred::Deferred;
-use crate::inbox::intake::{self, Admission, HOUR_MS, Standing, TEXT_BYTES};
+use crate::inbox::intake::{self, Admission, HOUR_MS, IntakeFacts, TEXT_BYTES};
 use crate::inbox::strangers::Knock;
 use crate::inbox::{
-    Arrival, ChannelName, ChannelRecord, ConversationKey, Message, MessageId, Party, Receipt, Received,
-    Rules, State, WhenFull, machine, reply, rounds,
+    Arrival, ChannelName, ChannelRecord, ConversationKey, Message, MessageId, MessageState, Party, Receipt,
+    Received, Rules, WhenFull, machine, reply, rounds,
 };
 use crate::store::{MessageFilter, Write};
 use crate::task::TimeMs;
 
-/// A source that has to wait for room is read on after so long in any case.
+/// A source that waits for room is read on after this time in any case.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
-/// How often it is looked whether there is room, beside when a reply went out.
+/// The pause between two counts of waiting messages, unless a reply is finished first.
 const COUNT_AGAIN: Duration = Duration::from_secs(2);
 
 impl Chats {
-    /// Takes messages in. Those that may be here are durable when this returns, and so is the cursor, if there is one:
-    /// now the source may be told.
+    /// Takes messages in. When this returns, accepted messages and cursor are durable.
     pub async fn receive(
         &self,
         channel: &ChannelName,
@@ -35,9 +33,9 @@ impl Chats {
         cursor: Option<String>,
     ) -> Result<Vec<Receipt>, Error> {
         let channel = channel.clone();
-        self.to_its_end(|chats| async move {
+        self.to_completion(|chats| async move {
             let taken = chats.take_in(&channel, arrivals, cursor).await;
-            taken.inspect_err(|error| error!(%channel, %error, "messages were not taken in"))
+            taken.inspect_err(|error| error!(%channel, %error, "messages could not be stored; their source must send them again"))
         })
         .await
     }
@@ -68,7 +66,7 @@ impl Chats {
         let Batch { taken, others: mut writes, now, .. } = batch;
         let places: Vec<String> = taken.iter().map(|message| message.reply_to.clone()).collect();
         writes.extend(taken.into_iter().map(|message| Write::AddMessage(Box::new(message))));
-        // What was put off is not read: the next life has to be offered it.
+        // A deferred message has not been read: after a restart, the source must offer it again.
         let is_read = receipts.iter().all(|one| one.receipt != Received::NoRoom);
         if let Some(cursor) = cursor.filter(|_| is_read) {
             let record = self.channel(channel).await?;
@@ -81,13 +79,13 @@ impl Chats {
             failpoint::hit("inbox.before_record");
             self.bridge().commit_from(&places, writes).await?;
             failpoint::hit("inbox.recorded");
-            self.inbox.look();
+            self.inbox.wake();
         }
         Ok(receipts)
     }
 
-    /// Waits until a channel has room for more, before its source is read on: what is not read stays there. A minute at
-    /// most, so that decisions and commands come in even if it is they that everything waits for.
+    /// Waits until a channel has room, before its source is read on. Waits at most a minute, so that decisions and
+    /// commands come in even if all else waits for them.
     pub async fn until_room(&self, channel: &ChannelName) -> Result<(), Error> {
         let rules = self.inbox.rules(channel).filter(|rules| rules.when_full == WhenFull::ReadLater);
         let Some(rules) = rules else { return Ok(()) };
@@ -98,13 +96,12 @@ impl Chats {
             if tokio::time::Instant::now() >= give_up {
                 break;
             }
-            // Whichever comes first.
             tokio::time::timeout(COUNT_AGAIN, replies.changed()).await.ok();
         }
         Ok(())
     }
 
-    /// What of these is here already: our names by the source's.
+    /// The messages that are already stored, as our ids by the source's ids.
     async fn known(
         &self,
         channel: &ChannelName,
@@ -124,12 +121,12 @@ impl Chats {
         Ok(known)
     }
 
-    /// Who wrote without being allowed to, the last one last. Since the start of this bridge; the audit log has more.
+    /// Strangers, the last one last, since this daemon started. The audit log has older ones.
     pub fn knocks(&self) -> Vec<Knock> {
         self.inbox.strangers().last().to_vec()
     }
 
-    /// Somebody who may not even write tapped on a button.
+    /// Records a stranger who tapped a button.
     pub async fn note_tap(
         &self,
         channel: &ChannelName,
@@ -139,12 +136,12 @@ impl Chats {
     ) -> Result<(), Error> {
         let sender = (sender_id, sender_name);
         if let Some(note) = self.knock(channel, conversation, sender, Some("a button"), self.inner().now()) {
-            self.to_its_end(|chats| async move { Ok(chats.inner().commit(vec![note]).await?) }).await?;
+            self.to_completion(|chats| async move { Ok(chats.inner().commit(vec![note]).await?) }).await?;
         }
         Ok(())
     }
 
-    /// Notes somebody who may not write, by how they tried or else by their name.
+    /// Records a stranger by `how`, or else by name.
     fn knock(
         &self,
         channel: &ChannelName,
@@ -163,23 +160,23 @@ impl Chats {
     }
 }
 
-/// What waits in a channel.
+/// The waiting messages of a channel.
 fn waiting_in(channel: &ChannelName) -> MessageFilter {
     let channel = Some(channel.clone());
-    MessageFilter { channel, states: vec![State::Received], ..MessageFilter::default() }
+    MessageFilter { channel, states: vec![MessageState::Received], ..MessageFilter::default() }
 }
 
-/// Messages that are being taken in.
+/// The messages of one call to [`Chats::receive`].
 struct Batch<'a> {
     chats: &'a Chats,
     deferred: &'a mut Deferred,
     rules: &'a Rules,
     now: TimeMs,
-    /// What is here already, by the source's names.
+    /// Messages that are already stored, by the source's ids.
     known: HashMap<String, MessageId>,
-    /// What is new, the oldest first.
+    /// New messages, the oldest first.
     taken: Vec<Message>,
-    /// What else is to be written.
+    /// Other writes of the same transaction.
     others: Vec<Write>,
 }
 
@@ -191,7 +188,7 @@ impl Batch<'_> {
         if received == Received::NoRoom {
             self.deferred.defer(&line, &external_id, Instant::now());
         } else {
-            // Whatever becomes of it, nothing waits for it any more.
+            // Accepted or refused: later messages need not wait for it any more.
             self.deferred.take(&line, &external_id);
         }
         Ok(received)
@@ -208,11 +205,11 @@ impl Batch<'_> {
             return Ok(Received::Refused);
         }
         let mut message = self.message(&arrival)?;
-        let standing = self.standing(&message).await?;
-        match intake::admit(&message, arrival.text.len(), self.rules, &standing, self.now) {
+        let facts = self.intake_facts(&message).await?;
+        match intake::admit(&message, arrival.text.len(), self.rules, &facts, self.now) {
             Admission::Take => {}
             Admission::Refuse { why, said, keeps_text } => {
-                (message.state, message.error) = (State::Dead, Some(why));
+                (message.state, message.error) = (MessageState::Dead, Some(why));
                 message.sealed_text = message.sealed_text.filter(|_| keeps_text);
                 if let Some(said) = said {
                     message = machine::answered(&message, self.now);
@@ -237,12 +234,12 @@ impl Batch<'_> {
         Ok(intake::message(id, self.rules, arrival, sealed, |text| inner.summary(text), self.now))
     }
 
-    /// What the rules have to know: what is stored, and what came before it in this batch.
-    async fn standing(&mut self, message: &Message) -> Result<Standing, Error> {
+    /// The facts that the rules need, from the store and from earlier messages of this batch.
+    async fn intake_facts(&mut self, message: &Message) -> Result<IntakeFacts, Error> {
         let store = &self.chats.inner().store;
-        let mut standing = Standing {
+        let mut facts = IntakeFacts {
             limit_bytes: TEXT_BYTES.min(self.chats.inner().config.prompt_limit_bytes),
-            ..Standing::default()
+            ..IntakeFacts::default()
         };
         let is_here = |one: &&Message| one.conversation == message.conversation;
         if message.party == Party::Agent {
@@ -250,36 +247,37 @@ impl Batch<'_> {
                 MessageFilter { channel: Some(message.channel.clone()), ..MessageFilter::default() };
             let here =
                 MessageFilter { conversation: Some(message.conversation.clone()), ..in_channel.clone() };
-            let worked_on: Vec<State> =
-                State::ALL.into_iter().filter(|state| *state != State::Dead).collect();
+            let worked_on: Vec<MessageState> =
+                MessageState::ALL.into_iter().filter(|state| *state != MessageState::Dead).collect();
             let of_agent = MessageFilter {
                 sender_id: Some(message.sender_id.clone()),
                 since: Some(self.now - HOUR_MS),
                 states: worked_on.clone(),
                 ..in_channel
             };
-            let is_same = |one: &&Message| one.sender_id == message.sender_id && one.state != State::Dead;
+            let is_same =
+                |one: &&Message| one.sender_id == message.sender_id && one.state != MessageState::Dead;
             let taken = self.taken.iter().filter(is_same).count() as u64;
-            standing.of_agent_lately = store.message_count(&of_agent).await? + taken;
+            facts.of_agent_lately = store.message_count(&of_agent).await? + taken;
             let limit = Some(self.rules.agent_turns_in_a_row);
             let stored = store.messages(&MessageFilter { states: worked_on, limit, ..here.clone() }).await?;
             let row = self.taken.iter().rev().filter(is_here).chain(&stored);
-            standing.of_agents_in_a_row = rounds::in_a_row(row, self.now);
+            facts.of_agents_in_a_row = rounds::in_a_row(row, self.now);
             let stored = store.messages(&MessageFilter { limit: Some(1), ..here }).await?;
             let last = self.taken.iter().rev().find(is_here).or(stored.first());
-            standing.last_error = last.and_then(|last| last.error.clone());
+            facts.last_error = last.and_then(|last| last.error.clone());
         }
         if intake::may_be_deferred(message, self.rules) {
             let line = (message.channel.clone(), message.conversation.clone());
-            standing.is_behind = !self.deferred.is_next(&line, &message.external_id, Instant::now());
+            facts.is_behind = !self.deferred.is_next(&line, &message.external_id, Instant::now());
             let waiting: Vec<&Message> =
-                self.taken.iter().filter(|one| one.state == State::Received).collect();
+                self.taken.iter().filter(|one| one.state == MessageState::Received).collect();
             let in_channel = waiting_in(&message.channel);
             let here = MessageFilter { conversation: Some(line.1), ..in_channel.clone() };
             let taken_here = waiting.iter().copied().filter(is_here).count() as u64;
-            standing.waiting_in_all = store.message_count(&in_channel).await? + waiting.len() as u64;
-            standing.waiting_here = store.message_count(&here).await? + taken_here;
+            facts.waiting_in_all = store.message_count(&in_channel).await? + waiting.len() as u64;
+            facts.waiting_here = store.message_count(&here).await? + taken_here;
         }
-        Ok(standing)
+        Ok(facts)
     }
 }

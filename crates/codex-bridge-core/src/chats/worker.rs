@@ -1,8 +1,8 @@
-//! The loop of the inbox: reads the rows of messages, gathers what the machine has to know of each, and performs what it says.
-//! Messages become turns in order within a conversation, and side by side across conversations.
+//! The inbox loop: reads messages, gathers facts, runs the machine and performs its effects. Messages become turns in
+//! order within a conversation, and in parallel across conversations.
 //!
-//! The loop owns every message that was received or runs. A message is changed elsewhere only when it came in (before the loop has
-//! seen it) and when its source was told (after the loop is done with it). The rules are [`machine`]'s.
+//! The loop owns every received or running message. Other code changes a message only when it arrives, before the loop
+//! has seen it, and when its source is told, after the loop is done with it. The rules are in [`machine`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,38 +21,38 @@ use crate::inbox::deferred::Deferred;
 use crate::inbox::machine::{self, Effect, Outcome};
 use crate::inbox::strangers::Strangers;
 use crate::inbox::{
-    ChannelName, ConversationKey, Message, MessageId, MessageKind, Rules, State, WhileRunning,
+    ChannelName, ConversationKey, Message, MessageId, MessageKind, MessageState, Rules, WhileRunning,
 };
 use crate::request::RequestName;
 use crate::store::{self, MessageFilter, Store};
 use crate::task::TaskId;
 
-/// With nothing to wait for, the loop looks again after so long.
+/// The loop looks at everything at least this often.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
-/// Messages and requests that are worked on outside of the loop at once.
+/// How many messages and requests are worked on outside the loop at once.
 const AT_ONCE: usize = 64;
-/// How long a store that failed is left alone.
+/// The pause after the store has failed.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
-/// A message whose failure cannot even be written is left alone for so long.
-const SET_ASIDE: Duration = Duration::from_secs(10);
+/// How long a message is skipped whose failure could not be stored.
+const SKIP_FOR: Duration = Duration::from_secs(10);
 
-/// What the inbox knows beyond its rows.
+/// The state of the inbox that is not stored.
 pub(super) struct Inbox {
     pub(super) desk: Desk,
-    /// The channels that are served.
+    /// The open channels.
     channels: Mutex<BTreeMap<ChannelName, Arc<Rules>>>,
     /// Wakes the loop.
     wake: Arc<Notify>,
-    /// Has it look at everything.
-    look_at_all: AtomicBool,
-    /// What is being worked on outside of the loop.
-    in_hand: Mutex<BTreeSet<Piece>>,
-    aside: Aside,
-    /// Tasks that a message waits for.
+    /// Makes the loop look at every message.
+    wake_for_all: AtomicBool,
+    /// What is being worked on outside the loop.
+    in_progress: Mutex<BTreeSet<WorkItem>>,
+    skipped: Skipped,
+    /// Tasks that messages wait for.
     awaited: Mutex<BTreeSet<TaskId>>,
-    /// Who wrote without being allowed to.
+    /// People who wrote without being allowed to.
     strangers: Mutex<Strangers>,
-    /// Held while messages are taken in: what was put off meanwhile.
+    /// The deferred messages. Held while messages are taken in.
     pub(super) taking: tokio::sync::Mutex<Deferred>,
 }
 
@@ -66,9 +66,9 @@ impl Inbox {
             desk,
             channels: Mutex::default(),
             wake: Arc::default(),
-            look_at_all: AtomicBool::default(),
-            in_hand: Mutex::default(),
-            aside: Aside::default(),
+            wake_for_all: AtomicBool::default(),
+            in_progress: Mutex::default(),
+            skipped: Skipped::default(),
             awaited: Mutex::default(),
             strangers: Mutex::default(),
             taking: tokio::sync::Mutex::default(),
@@ -87,83 +87,83 @@ impl Inbox {
         locked(&self.strangers)
     }
 
-    /// Has the loop look when this task has changed.
+    /// Wakes the loop when this task changes.
     pub(super) fn await_task(&self, task_id: TaskId) {
         locked(&self.awaited).insert(task_id);
     }
 
-    /// Anything may have to be done: the rules have changed.
-    pub(super) fn look_at_all(&self) {
-        self.look_at_all.store(true, Ordering::SeqCst);
-        self.look();
+    /// Wakes the loop to look at every message, because rules have changed.
+    pub(super) fn wake_for_all(&self) {
+        self.wake_for_all.store(true, Ordering::SeqCst);
+        self.wake();
     }
 
-    /// A message may be ready for its next step.
-    pub(super) fn look(&self) {
+    /// Wakes the loop: a message may be ready for its next step.
+    pub(super) fn wake(&self) {
         self.wake.notify_one();
     }
 }
 
-/// Messages whose failure could not be written, and until when they are left alone.
+/// Messages whose failure could not be stored, and until when they are skipped.
 #[derive(Default)]
-struct Aside(Mutex<BTreeMap<MessageId, Instant>>);
+struct Skipped(Mutex<BTreeMap<MessageId, Instant>>);
 
-impl Aside {
+impl Skipped {
     fn set(&self, message: &Message, error: &Error) {
         let Message { id, channel, .. } = message;
-        error!(%channel, message_id = %id, %error, "a message waits: its failure could not be saved");
-        let mut aside = locked(&self.0);
+        error!(%channel, message_id = %id, %error, "the failure of a message could not be stored; retrying in a moment");
+        let mut skipped = locked(&self.0);
         let now = Instant::now();
-        aside.retain(|_, until| *until > now);
-        aside.insert(id.clone(), now + SET_ASIDE);
+        skipped.retain(|_, until| *until > now);
+        skipped.insert(id.clone(), now + SKIP_FOR);
     }
 
-    /// For how long a message is left alone.
+    /// How long a message is still skipped.
     fn remaining(&self, id: &MessageId) -> Option<Duration> {
         let until = locked(&self.0).get(id).copied()?;
         Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
 }
 
-/// What is worked on outside of the loop.
+/// Something that is worked on outside the loop.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Piece {
+pub(super) enum WorkItem {
     /// A message.
     Message(MessageId),
     /// A request.
     Request(RequestName),
-    /// The words for the running turn of a conversation: one message at a time, so that they keep their order.
+    /// The steers of a conversation: one message at a time, so that they keep their order.
     Additions(ChannelName, ConversationKey),
 }
 
-/// A piece of work outside of the loop, which nobody else begins until this is dropped.
-pub(super) struct InHand {
+/// Marks something as being worked on outside the loop, until dropped.
+pub(super) struct WorkGuard {
     inbox: Arc<Inbox>,
-    piece: Piece,
+    item: WorkItem,
 }
 
-impl InHand {
-    /// None if somebody else has it, or too much is being done already: it is looked at again when that is over.
-    pub(super) fn take(inbox: &Arc<Inbox>, piece: Piece) -> Option<Self> {
-        let mut in_hand = locked(&inbox.in_hand);
-        let is_free = in_hand.len() < AT_ONCE && in_hand.insert(piece.clone());
-        is_free.then(|| Self { inbox: Arc::clone(inbox), piece })
+impl WorkGuard {
+    /// `None` if it is already being worked on, or too much else is. The loop is woken when that ends.
+    pub(super) fn take(inbox: &Arc<Inbox>, item: WorkItem) -> Option<Self> {
+        let mut in_progress = locked(&inbox.in_progress);
+        let is_free = in_progress.len() < AT_ONCE && in_progress.insert(item.clone());
+        is_free.then(|| Self { inbox: Arc::clone(inbox), item })
     }
 }
 
-impl Drop for InHand {
+impl Drop for WorkGuard {
     fn drop(&mut self) {
-        locked(&self.inbox.in_hand).remove(&self.piece);
-        self.inbox.look();
+        locked(&self.inbox.in_progress).remove(&self.item);
+        self.inbox.wake();
     }
 }
 
-/// What the loop looks at.
+/// What the loop has to look at.
 #[derive(Debug, Default)]
 struct Changed {
-    /// Everything: something may have been missed.
+    /// Every message, because news may have been missed.
     all: bool,
-    /// Messages that wait for their next step.
+    /// Messages that are ready for their next step.
     waiting: bool,
     /// The tasks that changed.
     tasks: BTreeSet<TaskId>,
@@ -174,7 +174,7 @@ impl Changed {
         self.all || self.waiting || !self.tasks.is_empty()
     }
 
-    /// Notes what was told; none is more than could be followed.
+    /// Takes in news. `None` means that news were missed.
     fn note(&mut self, told: Option<News>) {
         match told {
             Some(News::Task(task_id)) => drop(self.tasks.insert(task_id)),
@@ -184,21 +184,21 @@ impl Changed {
     }
 }
 
-/// Runs for as long as the bridge does.
+/// Runs until the inbox is dropped.
 pub(super) async fn run(inbox: Weak<Inbox>) {
     let Some(held) = inbox.upgrade() else { return };
     let (wake, mut news) = (Arc::clone(&held.wake), held.desk.bridge().inner.news.subscribe());
     drop(held);
     let mut changed = Changed { all: true, ..Changed::default() };
-    // When everything is looked at, and when a message may be ready, however much happens before.
+    // When to look at every message, and when one may be ready.
     let (mut all_at, mut next_at) = (Instant::now(), Instant::now());
     loop {
         let Some(inbox) = inbox.upgrade() else { return };
-        changed.all |= inbox.look_at_all.swap(false, Ordering::SeqCst);
-        let looked = match (Chats { inbox }).look_at_inbox(&changed).await {
+        changed.all |= inbox.wake_for_all.swap(false, Ordering::SeqCst);
+        let looked = match (Chats { inbox }).process_inbox(&changed).await {
             Ok(looked) => looked,
             Err(error) => {
-                error!(%error, "messages wait: the store failed");
+                error!(%error, "the store failed; messages wait");
                 tokio::time::sleep(STORE_PAUSE).await;
                 changed = Changed { all: true, ..Changed::default() };
                 continue;
@@ -232,8 +232,8 @@ pub(super) async fn run(inbox: Weak<Inbox>) {
 }
 
 impl Chats {
-    /// Takes every message one step further that can be; says after how long another one may be, if it looked.
-    async fn look_at_inbox(&self, changed: &Changed) -> Result<Option<Duration>, Error> {
+    /// Takes every message that is ready one step further. Returns the pause until the next one, if it looked.
+    async fn process_inbox(&self, changed: &Changed) -> Result<Option<Duration>, Error> {
         let inbox = &self.inbox;
         let channels: Vec<Arc<Rules>> = inbox.channels().values().cloned().collect();
         if channels.is_empty() {
@@ -242,7 +242,7 @@ impl Chats {
         let mut is_due = changed.all || changed.waiting;
         for task_id in &changed.tasks {
             is_due |= locked(&inbox.awaited).remove(task_id);
-            // One that failed is looked at again.
+            // A short pause means that the step failed and must be retried.
             is_due |= self.task_changed(task_id).await? < LOOK_AGAIN;
         }
         if !is_due {
@@ -250,8 +250,8 @@ impl Chats {
         }
         let mut pause = LOOK_AGAIN;
         for rules in channels {
-            // What is to be added to a turn stands before what follows, until it is known what becomes of it. What is
-            // urgent waits for nothing: the turn may wait for it.
+            // A steer holds back the messages behind it until its outcome is known. Urgent commands are not held back,
+            // because the turn may wait for them.
             let mut held = BTreeSet::new();
             for message in self.inner().store.next_messages(&rules.channel).await? {
                 if message.is_to_be_added() {
@@ -259,18 +259,18 @@ impl Chats {
                 } else if message.waits_in_line() && held.contains(&message.conversation) {
                     continue;
                 }
-                pause = pause.min(self.look_at_message(&rules, message, changed.all).await?);
+                pause = pause.min(self.process_message(&rules, message, changed.all).await?);
             }
         }
         Ok(Some(pause))
     }
 
-    /// Steps on with the message that a task works on.
+    /// Takes the message that a task works on one step further.
     async fn task_changed(&self, task_id: &TaskId) -> Result<Duration, Error> {
         let running = self.running_messages(task_id).await?;
         let is_main = |message: &&Message| message.kind == MessageKind::Prompt;
         let Some(main) = running.iter().find(is_main).or(running.last()) else { return Ok(LOOK_AGAIN) };
-        // None if it is not served now.
+        // No rules mean that the channel is closed.
         let Some(rules) = self.inbox.rules(&main.channel) else { return Ok(LOOK_AGAIN) };
         if self.is_being_added(main) {
             return Ok(LOOK_AGAIN);
@@ -282,57 +282,57 @@ impl Chats {
     pub(super) async fn running_messages(&self, task_id: &TaskId) -> Result<Vec<Message>, Error> {
         let filter = MessageFilter {
             task_id: Some(task_id.clone()),
-            states: vec![State::Running],
+            states: vec![MessageState::Running],
             ..MessageFilter::default()
         };
         Ok(self.inner().store.messages(&filter).await?)
     }
 
-    /// Steps on with a message, if it is time, in the loop or outside of it; says after how long to look at it again.
-    async fn look_at_message(
+    /// Takes a message one step further if it is due, in the loop or outside it. Returns the pause until the next look.
+    async fn process_message(
         &self,
         rules: &Arc<Rules>,
         message: Message,
         at_all: bool,
     ) -> Result<Duration, Error> {
-        let is_running = message.state == State::Running;
+        let is_running = message.state == MessageState::Running;
         let wait = u64::try_from(message.next_at - self.inner().now()).unwrap_or_default();
         if wait > 0 && !(is_running && at_all) {
             return Ok(Duration::from_millis(wait));
         }
-        if let Some(wait) = self.inbox.aside.remaining(&message.id) {
+        if let Some(wait) = self.inbox.skipped.remaining(&message.id) {
             return Ok(wait);
         }
         let is_steer = rules.while_running == WhileRunning::Steer;
         match (message.kind, is_running) {
             // Some commands take as long as Codex takes.
             (MessageKind::UrgentCommand, false) => {
-                self.drive_beside(rules, &message, Piece::Message(message.id.clone()));
+                self.spawn_drive(rules, &message, WorkItem::Message(message.id.clone()));
             }
-            (MessageKind::Steer, false) => self.drive_beside(rules, &message, additions(&message)),
+            (MessageKind::Steer, false) => self.spawn_drive(rules, &message, additions(&message)),
             (MessageKind::Steer, true) if self.is_being_added(&message) => {}
-            // Its change is heard of, unless something may have been missed, or its end could not be written, or what waits
-            // behind it may be added to it.
+            // Its change comes as news. It is still looked at if news may have been missed, if its end could not be
+            // stored, or if messages behind it may be added to its turn.
             (MessageKind::Prompt, true) if !at_all && message.attempts == 0 && !is_steer => {}
             _ => return self.drive(rules, &message).await,
         }
         Ok(LOOK_AGAIN)
     }
 
-    /// Whether words for the running turn of a message's conversation are on their way to Codex.
+    /// Whether a steer of the message's conversation is on its way to Codex.
     fn is_being_added(&self, message: &Message) -> bool {
-        message.is_to_be_added() && locked(&self.inbox.in_hand).contains(&additions(message))
+        message.is_to_be_added() && locked(&self.inbox.in_progress).contains(&additions(message))
     }
 
-    /// Steps on with a message outside of the loop. The loop is woken when this is over, and must find nothing to do at once.
-    fn drive_beside(&self, rules: &Arc<Rules>, message: &Message, piece: Piece) {
-        let Some(in_hand) = InHand::take(&self.inbox, piece) else { return };
+    /// Takes a message further outside the loop. The loop is woken at the end.
+    fn spawn_drive(&self, rules: &Arc<Rules>, message: &Message, item: WorkItem) {
+        let Some(in_progress) = WorkGuard::take(&self.inbox, item) else { return };
         let (chats, rules, message) = (self.clone(), Arc::clone(rules), message.clone());
         self.inner().spawn(async move {
             if let Err(error) = chats.drive(&rules, &message).await {
-                chats.inbox.aside.set(&message, &error);
+                chats.inbox.skipped.set(&message, &error);
             }
-            drop(in_hand);
+            drop(in_progress);
         });
     }
 
@@ -340,8 +340,8 @@ impl Chats {
         Ok(stored(&*self.inner().store, id).await?)
     }
 
-    /// Steps on with a message as far as it goes now, whatever goes wrong with it; says after how long to look at it again. Only
-    /// an error of the store as a whole is one.
+    /// Takes a message as far as it goes now, and records its failure if a step fails. Returns the pause until the next
+    /// look. Returns an error only if the store as a whole failed.
     async fn drive(&self, rules: &Arc<Rules>, seen: &Message) -> Result<Duration, Error> {
         let id = &seen.id;
         let driven = async {
@@ -351,24 +351,24 @@ impl Chats {
             }
         };
         let error = match driven.await {
-            Err(error) if !error.is_of_all() => error,
+            Err(error) if !error.affects_whole_store() => error,
             taken => return taken,
         };
         if matches!(error, Error::Store(_)) {
-            error!(channel = %seen.channel, message_id = %id, %error, "a step of a message failed in the store");
+            error!(channel = %seen.channel, message_id = %id, %error, "a step of a message failed because of the store");
         }
         let failed = Outcome::Failed(self.inner().failure(&error));
         let noted = async {
-            // As it stands: some of what was to be done may have been.
+            // Read again, because the failed step may have done part of its work.
             match self.message(id).await? {
                 Some(message) => self.take_steps(rules, message, Some(failed)).await,
                 None => Ok(LOOK_AGAIN),
             }
         };
         match noted.await {
-            Err(error) if !error.is_of_all() => {
-                self.inbox.aside.set(seen, &error);
-                Ok(SET_ASIDE)
+            Err(error) if !error.affects_whole_store() => {
+                self.inbox.skipped.set(seen, &error);
+                Ok(SKIP_FOR)
             }
             noted => noted,
         }
@@ -398,8 +398,8 @@ impl Chats {
     }
 }
 
-fn additions(message: &Message) -> Piece {
-    Piece::Additions(message.channel.clone(), message.conversation.clone())
+fn additions(message: &Message) -> WorkItem {
+    WorkItem::Additions(message.channel.clone(), message.conversation.clone())
 }
 
 async fn stored(store: &dyn Store, id: &MessageId) -> Result<Option<Message>, store::Error> {
@@ -407,8 +407,8 @@ async fn stored(store: &dyn Store, id: &MessageId) -> Result<Option<Message>, st
     Ok(store.messages(&named).await?.into_iter().next())
 }
 
-/// A message, unless its row changed since it was read. What to do with it was chosen by the old row, so that the message is
-/// left alone; whoever changed it wakes the loop.
+/// The message, unless its row has changed since it was read. The step was chosen by the old row, so a changed message
+/// is skipped; the change wakes the loop.
 async fn as_seen(store: &dyn Store, seen: &Message) -> Result<Option<Message>, store::Error> {
     Ok(stored(store, &seen.id).await?.filter(|now| now == seen))
 }
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn what_breaks_one_change_off_is_not_of_all() {
-        assert!(!Error::CutOff.is_of_all());
+        assert!(!Error::CutOff.affects_whole_store());
     }
 
     #[test]
@@ -431,9 +431,9 @@ mod tests {
         let writer = Arc::new(file.reopen().unwrap());
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
         let message = samples::message(1, "room");
-        let aside = Aside::default();
-        tracing::subscriber::with_default(subscriber, || aside.set(&message, &Error::CutOff));
-        assert!(aside.remaining(&message.id).is_some());
+        let skipped = Skipped::default();
+        tracing::subscriber::with_default(subscriber, || skipped.set(&message, &Error::CutOff));
+        assert!(skipped.remaining(&message.id).is_some());
         let log = std::fs::read_to_string(file.path()).unwrap();
         let told = [format!("channel=chat message_id={}", message.id), format!("error={}", Error::CutOff)];
         assert!(log.contains("ERROR") && told.iter().all(|one| log.contains(one)), "{log}");
@@ -442,15 +442,19 @@ mod tests {
     #[tokio::test]
     async fn a_message_that_changed_since_it_was_read_is_left_alone() {
         let in_doubt =
-            Message { state: State::Running, kind: MessageKind::Steer, ..samples::message(1, "room") };
+            Message { state: MessageState::Running, kind: MessageKind::Steer, ..samples::message(1, "room") };
         let store = Memory::default();
         assert_eq!(as_seen(&store, &in_doubt).await.unwrap(), None);
         store.commit(vec![Write::AddMessage(Box::new(in_doubt.clone()))]).await.unwrap();
         assert_eq!(as_seen(&store, &in_doubt).await.unwrap().as_ref(), Some(&in_doubt));
         // Codex refused the words, somebody answered them, or Codex took them: the last within the same millisecond.
-        let refused =
-            Message { state: State::Received, kind: MessageKind::Prompt, updated_at: 1, ..in_doubt.clone() };
-        let answered = Message { state: State::Answered, updated_at: 2, ..in_doubt.clone() };
+        let refused = Message {
+            state: MessageState::Received,
+            kind: MessageKind::Prompt,
+            updated_at: 1,
+            ..in_doubt.clone()
+        };
+        let answered = Message { state: MessageState::Answered, updated_at: 2, ..in_doubt.clone() };
         let taken = Message { sealed_text: None, ..in_doubt.clone() };
         for changed in [refused, answered, taken] {
             store.commit(vec![Write::SaveMessage(Box::new(changed))]).await.unwrap();

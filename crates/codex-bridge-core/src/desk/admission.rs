@@ -1,7 +1,6 @@
-//! What a caller may ask for: the same limits for every door.
+//! What a caller may ask for: the same limits at every door.
 //!
-//! Turns the words of a [`Start`] into settings, or refuses it. A caller can widen nothing here: only the operator's
-//! configuration can.
+//! Turns a [`Start`] into settings, or refuses it. No caller can widen a limit; only the operator's configuration can.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -12,30 +11,31 @@ use redact::Redactor;
 use rustix::process::geteuid;
 
 use super::calls::{Door, Start};
-use crate::bridge::{Giver, NewTask};
+use crate::bridge::{Author, NewTask};
 use crate::config::{Config, Profile};
-use crate::place::{Grounds, Overlap, Place};
+use crate::io_reason::io_reason;
+use crate::place::{Overlap, Place, ProtectedDirs};
 use crate::refusal::{Refusal, Rule};
-use crate::task::{EscalationRule, GiverKind, Limits, Settings};
+use crate::task::{AuthorKind, EscalationRule, Limits, Settings};
 use crate::trust::Trust;
 
-/// The longest instructions of a caller.
+/// The limit for a caller's instructions.
 const INSTRUCTIONS_MAX_BYTES: usize = 64 * 1024;
 
 /// The operator's rules for what callers may ask for.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    /// Where agents and remote callers may have tasks work. Without it, agents work below the user's home and where they
-    /// run, and remote callers nowhere.
+    /// The directories in which tasks of agents and remote callers may work. Without them, agents work below the user's
+    /// home and where they run; remote callers nowhere.
     pub roots: Option<Vec<PathBuf>>,
-    /// Named settings of the operator.
+    /// The operator's named settings.
     pub profiles: BTreeMap<String, Profile>,
-    /// Homes of Codex that callers may name.
+    /// CODEX_HOMEs that callers may name.
     pub other_homes: Vec<PathBuf>,
-    /// The CODEX_HOME of tasks; none leaves it to Codex.
+    /// The CODEX_HOME of tasks; `None` means Codex's default.
     pub codex_home: Option<PathBuf>,
-    /// Directories in which no task may write, and in which no remote task may work.
-    pub grounds: Grounds,
+    /// Directories in which no task may write and no remote task may work.
+    pub protected: ProtectedDirs,
 }
 
 impl Rules {
@@ -46,12 +46,12 @@ impl Rules {
             profiles: config.profiles.clone(),
             other_homes: config.other_homes.clone(),
             codex_home: config.codex_home.clone(),
-            grounds: config.grounds.clone(),
+            protected: config.protected.clone(),
         }
     }
 
-    /// Work as it may be handed over by this caller, or why it may not.
-    pub fn admit(&self, start: Start, by: impl Into<Giver>) -> Result<NewTask, Refusal> {
+    /// The new task that this caller may hand over, or why not.
+    pub fn admit(&self, start: Start, by: impl Into<Author>) -> Result<NewTask, Refusal> {
         let profile = self.profile(start.profile.as_deref(), start.door)?;
         let cwd = self.directory(&start)?;
         let sandbox = sandbox(start.sandbox.as_deref())?.or(profile.sandbox).unwrap_or(Sandbox::ReadOnly);
@@ -71,15 +71,15 @@ impl Rules {
                 approval_policy: approval_policy(start.approval_policy.as_deref())?
                     .or(profile.approval_policy)
                     .unwrap_or(ApprovalMode::Untrusted),
-                model: said(start.model.as_deref()).map(str::to_owned).or(profile.model),
-                effort: said(start.effort.as_deref()).map(str::to_owned).or(profile.effort),
+                model: non_empty(start.model.as_deref()).map(str::to_owned).or(profile.model),
+                effort: non_empty(start.effort.as_deref()).map(str::to_owned).or(profile.effort),
                 codex_home: self.home(start.codex_home.as_deref())?,
                 developer_instructions: instructions(start.developer_instructions)?,
                 escalations: EscalationRule {
                     of_profile: profile.escalations,
                     of_origin: default_escalations(start.door),
                 },
-                turn_given_by: GiverKind::default(),
+                turn_given_by: AuthorKind::default(),
             };
         Ok(NewTask {
             prompt: start.prompt,
@@ -90,12 +90,12 @@ impl Rules {
                 tokens: start.limits.tokens,
             },
             client_request_id: start.client_request_id.filter(|id| !id.trim().is_empty()),
-            notify_target: said(start.notify_target.as_deref()).map(str::to_owned),
+            notify_target: non_empty(start.notify_target.as_deref()).map(str::to_owned),
             by: by.into(),
         })
     }
 
-    /// The sandbox that may hold in a directory, and why it is less than was asked for.
+    /// The sandbox that is allowed in a directory, and why it is less than was asked for.
     fn sandbox_for(
         &self,
         cwd: &Path,
@@ -105,7 +105,7 @@ impl Rules {
         if door != Door::Cli && wanted != Sandbox::ReadOnly {
             self.check_hidden(cwd)?;
         }
-        let Some(overlap) = self.grounds.overlap(cwd) else { return Ok((wanted, None)) };
+        let Some(overlap) = self.protected.overlap(cwd) else { return Ok((wanted, None)) };
         let refused = |what: &str| {
             let message = format!("{what} in {}: {overlap}", cwd.display());
             Refusal::new(Rule::CwdProtected, message, "name a directory of the project's own")
@@ -123,10 +123,11 @@ impl Rules {
         }
     }
 
-    /// Hidden directories of the user's home decide what runs in their name: `.ssh`, `.config`, `.agents` … Only a person at the
-    /// terminal has tasks write there, and whom the operator sent there by `roots`.
+    /// Refuses writes in hidden directories of the user's home, such as `.ssh` and `.config`: their files control what
+    /// runs under the user's name. Only a person at the terminal may have tasks write there, and callers for whom the
+    /// operator lists the directory in `roots`.
     fn check_hidden(&self, cwd: &Path) -> Result<(), Refusal> {
-        let home = self.grounds.user_home.as_ref().and_then(|home| home.canonicalize().ok());
+        let home = self.protected.user_home.as_ref().and_then(|home| home.canonicalize().ok());
         let is_hidden = |dir: &Path| {
             let below = home.as_ref().and_then(|home| dir.strip_prefix(home).ok());
             below
@@ -145,17 +146,17 @@ impl Rules {
         Err(Refusal::new(Rule::CwdProtected, message, hint))
     }
 
-    /// Whether somebody other than the owner may go on with a task in its directory, as if they had begun it there.
+    /// Whether a caller other than the owner may continue a task in its directory, as if starting it there.
     pub fn admit_place_again(&self, settings: &Settings, door: Door) -> Result<(), Refusal> {
         self.sandbox_for(&settings.cwd, settings.sandbox, door).map(drop)
     }
 
-    /// Whether an agent or a remote caller could have begun a task with these settings, and so may go on with it.
+    /// Whether an agent or a remote caller could have started a task with these settings, and so may continue it.
     pub fn admit_again(&self, settings: &Settings, door: Door) -> Result<(), Refusal> {
         match (&self.roots, door) {
             (Some(_), _) => self.check_roots(&settings.cwd, None)?,
             (None, Door::Remote) => return Err(no_roots()),
-            // By default an agent works also where it runs, which it need not say again.
+            // Without roots an agent also works where it runs, which is not checked again.
             (None, _) => {}
         }
         let is_confined = settings.sandbox != Sandbox::DangerFullAccess;
@@ -172,12 +173,12 @@ impl Rules {
             return Ok(());
         }
         let message = "this task may do more than its callers can ask for";
-        let hint = "an approver can go on with it, or its owner on the machine itself";
+        let hint = "an approver can continue it, or its owner on the machine itself";
         Err(Refusal::new(Rule::BeyondReach, message, hint))
     }
 
     fn profile(&self, name: Option<&str>, door: Door) -> Result<Profile, Refusal> {
-        let Some(name) = said(name) else { return Ok(Profile::default()) };
+        let Some(name) = non_empty(name) else { return Ok(Profile::default()) };
         let unknown = || {
             let known: Vec<&str> = self.profiles.keys().map(String::as_str).collect();
             let hint = match known.as_slice() {
@@ -195,7 +196,7 @@ impl Rules {
         Ok(profile.clone())
     }
 
-    /// The directory to work in, with its real path.
+    /// The real path of the directory to work in.
     fn directory(&self, start: &Start) -> Result<PathBuf, Refusal> {
         let named = start.cwd.clone().filter(|cwd| !cwd.as_os_str().is_empty());
         if start.door == Door::Remote {
@@ -216,8 +217,8 @@ impl Rules {
         Ok(real)
     }
 
-    /// Whoever is not on this machine says where, and only where the operator has said so too. What lies elsewhere is
-    /// refused before it is looked at: nobody learns from us which directories there are.
+    /// The directory of a remote caller, who must name one below the operator's roots. Any other path is refused before
+    /// it is looked at, so that callers cannot find out which directories exist.
     fn remote_directory(&self, named: Option<PathBuf>) -> Result<PathBuf, Refusal> {
         let wanted = named.ok_or_else(not_named)?;
         if !wanted.is_absolute() {
@@ -233,12 +234,12 @@ impl Rules {
         Ok(real)
     }
 
-    /// Agents work below the configured roots, by default the user's home and where the agent itself runs.
+    /// Checks that a directory is below the roots; by default, below the user's home or where the agent runs.
     fn check_roots(&self, cwd: &Path, caller: Option<&Path>) -> Result<(), Refusal> {
         let roots: Vec<PathBuf> = match &self.roots {
             Some(roots) => roots.clone(),
             None => self
-                .grounds
+                .protected
                 .user_home
                 .iter()
                 .map(PathBuf::as_path)
@@ -253,7 +254,7 @@ impl Rules {
         Err(outside(cwd, &roots))
     }
 
-    /// A home that a caller names must be the daemon's own or one that the operator lists.
+    /// A CODEX_HOME that a caller names must be the daemon's own or listed by the operator.
     fn home(&self, wanted: Option<&Path>) -> Result<Option<PathBuf>, Refusal> {
         let Some(wanted) = wanted.filter(|home| !home.as_os_str().is_empty()) else { return Ok(None) };
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
@@ -269,8 +270,8 @@ impl Rules {
     }
 }
 
-/// What becomes of wishes to leave the sandbox where the operator has not decided about it: a person at the command line
-/// can judge them, and what others hand over may have come from anyone.
+/// What happens to requests to leave the sandbox where the operator has no rule. A person at the command line can judge
+/// them. What others hand over may have come from anyone.
 fn default_escalations(door: Door) -> Escalations {
     match door {
         Door::Cli => Escalations::Ask,
@@ -278,15 +279,14 @@ fn default_escalations(door: Door) -> Escalations {
     }
 }
 
-/// How far a directory is trusted where the operator has not decided about it: the instructions in a person's own
-/// directory are theirs.
+/// The trust level where the operator has set none. A person trusts the instructions in their own directory.
 pub fn default_trust(cwd: &Path, door: Door) -> Trust {
     let is_theirs = || cwd.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw());
     if door == Door::Cli && is_theirs() { Trust::Instructions } else { Trust::Hostile }
 }
 
 fn not_named() -> Refusal {
-    Refusal::new(Rule::BadCwd, "no cwd was given", "say where Codex shall work")
+    Refusal::new(Rule::BadCwd, "no cwd was given", "say where Codex should work")
 }
 
 fn no_roots() -> Refusal {
@@ -307,36 +307,45 @@ fn outside(cwd: &Path, roots: &[PathBuf]) -> Refusal {
 }
 
 fn real_directory(wanted: &Path) -> Result<PathBuf, Refusal> {
-    let missing = |what: String| Refusal::new(Rule::BadCwd, what, "make it first, or name another");
-    let real =
-        wanted.canonicalize().map_err(|error| missing(format!("cwd {}: {error}", wanted.display())))?;
-    if real.is_dir() { Ok(real) } else { Err(missing(format!("cwd {} is no directory", wanted.display()))) }
+    let missing = |what: String| Refusal::new(Rule::BadCwd, what, "create it first, or name another");
+    let real = wanted
+        .canonicalize()
+        .map_err(|error| missing(format!("cwd {}: {}", wanted.display(), io_reason(&error))))?;
+    if real.is_dir() {
+        Ok(real)
+    } else {
+        Err(missing(format!("cwd {} is not a directory", wanted.display())))
+    }
 }
 
-/// Instructions go to Codex with every opening of the thread, so they are stored as they are: there can be no secret in
-/// them, and not too much.
+/// Checks a caller's instructions. They are stored in plain text, so they may not contain a secret.
 fn instructions(text: Option<String>) -> Result<Option<String>, Refusal> {
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
     let refused = |message: String| {
         Refusal::new(Rule::InstructionsRefused, message, "put it into the prompt, or a file in cwd")
     };
     if text.len() > INSTRUCTIONS_MAX_BYTES {
-        return Err(refused(format!("developer instructions may have {INSTRUCTIONS_MAX_BYTES} bytes")));
+        return Err(refused(format!(
+            "developer instructions have {} bytes, and may have {INSTRUCTIONS_MAX_BYTES}",
+            text.len()
+        )));
     }
     let (_, secrets) = Redactor::default().count_and_redact(&text);
     if secrets > 0 {
-        return Err(refused("developer instructions are stored, and there is a secret in these".to_owned()));
+        return Err(refused(
+            "developer instructions are stored in plain text, and these contain a secret".to_owned(),
+        ));
     }
     Ok(Some(text))
 }
 
-/// A word that says something; empty ones mean the default.
-pub fn said(text: Option<&str>) -> Option<&str> {
+/// A text that is not empty. An empty one means the default.
+pub fn non_empty(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }
 
 fn sandbox(name: Option<&str>) -> Result<Option<Sandbox>, Refusal> {
-    match said(name) {
+    match non_empty(name) {
         None => Ok(None),
         Some("read-only") => Ok(Some(Sandbox::ReadOnly)),
         Some("workspace-write") => Ok(Some(Sandbox::WorkspaceWrite)),
@@ -353,7 +362,7 @@ fn sandbox(name: Option<&str>) -> Result<Option<Sandbox>, Refusal> {
 }
 
 fn approval_policy(name: Option<&str>) -> Result<Option<ApprovalMode>, Refusal> {
-    match said(name) {
+    match non_empty(name) {
         None => Ok(None),
         Some("untrusted") => Ok(Some(ApprovalMode::Untrusted)),
         Some("on-request") => Ok(Some(ApprovalMode::OnRequest)),

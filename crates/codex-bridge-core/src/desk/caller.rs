@@ -1,10 +1,10 @@
-//! Who calls: a name for the record, a role, and how they were let in.
+//! Callers: their name, their role, and how they connected.
 
 use super::calls::Door;
-use crate::bridge::{Bridge, Giver, NESTED_AGENT, TOKEN};
+use crate::bridge::{Author, Bridge, NESTED_AGENT, TOKEN};
 use crate::inbox::Party;
 use crate::refusal::Forbidden;
-use crate::task::GiverKind;
+use crate::task::AuthorKind;
 use crate::token::{Role, Token};
 
 /// The name of the machine's owner in the audit log.
@@ -12,7 +12,7 @@ const OWNER: &str = "local user";
 /// The name of an agent that acts for the owner.
 const AGENT: &str = "agent";
 
-/// Who calls. Whoever lets a caller in (the socket, the port, a channel) makes this; no caller can.
+/// A caller. Only the entrance (socket, port or channel) creates one; no caller can claim to be another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// The name in the audit log: `local user`, `token phone`, `telegram:7 (Ann)`.
@@ -20,18 +20,18 @@ pub struct Caller {
     /// What the caller may do.
     pub role: Role,
     origin: Origin,
-    /// Whether it is an agent that uses the tool.
+    /// Whether an agent calls, by the tool.
     is_agent: bool,
 }
 
-/// How a caller was let in.
+/// How a caller connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Origin {
     /// By the socket, which only the owner of the machine's account can open.
     Owner,
-    /// By the socket, through a program of the owner that acts for somebody else, as `codex-bridge mcp` does for an agent.
+    /// By the socket, through a program that acts for somebody else, as `codex-bridge mcp` does for an agent.
     Delegate,
-    /// By a token. A later token of the same name has another hash.
+    /// By a token. A later token with the same name has another hash.
     Token { name: String, hash: Vec<u8> },
     /// By the socket, from a process below one of our hosts. The operator has to allow it.
     Nested,
@@ -46,52 +46,52 @@ pub enum Verb {
     Read,
     /// Start a task.
     Start,
-    /// Give a finished task another turn.
+    /// Continue a finished task.
     Continue,
-    /// Branch a finished task.
+    /// Fork a finished task.
     Fork,
-    /// Add to the running turn.
+    /// Add text to the running turn.
     Steer,
     /// Stop a task.
     Interrupt,
-    /// Free a task's thread for another program.
+    /// Release a task's thread for another program.
     Release,
-    /// Be told of finished tasks, each once.
-    TellEnded,
-    /// Send a delivery again, or a test to a target.
+    /// Get reports of finished tasks, each once.
+    NotifyEnded,
+    /// Retry a delivery, or send a test to a target.
     Deliver,
-    /// Decide what Codex asks.
+    /// Decide on requests.
     Decide,
-    /// See a request with nothing hidden.
+    /// See a request without redaction.
     Reveal,
     /// Administer the daemon: tokens, trust, channels, inbox, store, audit log, stop.
     Administer,
 }
 
-/// The least that a caller needs for a verb.
+/// What a verb requires of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Least {
-    /// This role, or one above.
+pub enum Requirement {
+    /// This role, or a higher one.
     Role(Role),
-    /// The owner of the machine's account, who acts for nobody else.
+    /// The owner of the machine's account, calling directly.
     Owner,
 }
 
 impl Verb {
-    /// Who may do it.
-    pub fn least(self) -> Least {
+    /// What the verb requires.
+    pub fn requirement(self) -> Requirement {
         match self {
-            Self::Read => Least::Role(Role::Viewer),
+            Self::Read => Requirement::Role(Role::Viewer),
             Self::Start
             | Self::Continue
             | Self::Fork
             | Self::Steer
             | Self::Interrupt
             | Self::Release
-            | Self::TellEnded
-            | Self::Deliver => Least::Role(Role::Operator),
-            Self::Decide => Least::Role(Role::Approver),
-            Self::Reveal | Self::Administer => Least::Owner,
+            | Self::NotifyEnded
+            | Self::Deliver => Requirement::Role(Role::Operator),
+            Self::Decide => Requirement::Role(Role::Approver),
+            Self::Reveal | Self::Administer => Requirement::Owner,
         }
     }
 }
@@ -102,7 +102,7 @@ impl Caller {
         Self { name: OWNER.to_owned(), role: Role::Approver, origin: Origin::Owner, is_agent: false }
     }
 
-    /// An agent that one of our hosts has started. It may hand over work and approve nothing.
+    /// An agent inside one of our hosts. It may hand over work, but approve nothing.
     pub fn nested() -> Self {
         Self { name: NESTED_AGENT.to_owned(), role: Role::Operator, origin: Origin::Nested, is_agent: true }
     }
@@ -118,7 +118,7 @@ impl Caller {
         Self { name: author, role, origin: Origin::Chat, is_agent: party == Party::Agent }
     }
 
-    /// Somebody who acts for this caller, with no more than this role. They are never the owner.
+    /// A caller who acts for this one, with at most this role. A delegate is never the owner.
     #[must_use]
     pub fn delegate(self, role: Role) -> Self {
         let role = self.role.min(role);
@@ -128,29 +128,29 @@ impl Caller {
         }
     }
 
-    /// The same caller, who uses the tool for agents: the owner's own agent is called so in the audit log.
+    /// The same caller, using the tool for agents. The audit log calls the owner's agent `agent`.
     #[must_use]
     pub fn by_tool(self) -> Self {
         let name = if self.is_local() { AGENT.to_owned() } else { self.name };
         Self { name, is_agent: true, ..self }
     }
 
-    /// Whether this is the owner of the machine's account, who acts for nobody else.
+    /// Whether this is the owner of the machine's account, calling directly.
     pub fn is_owner(&self) -> bool {
         self.origin == Origin::Owner && self.role == Role::Approver
     }
 
-    /// Whether this is the owner, or somebody on this machine who acts for the owner.
+    /// Whether this is the owner or somebody on this machine who acts for the owner.
     pub fn is_local(&self) -> bool {
         matches!(self.origin, Origin::Owner | Origin::Delegate)
     }
 
-    /// Whether the caller writes in a chat, and so reaches only the task of their conversation.
+    /// Whether the caller writes in a chat, and so reaches only the task of the conversation.
     pub fn is_in_chat(&self) -> bool {
         self.origin == Origin::Chat
     }
 
-    /// Whether a person may be behind this caller: not one who uses the tool, and no agent that acts for somebody.
+    /// Whether a person may be behind this caller, and not an agent or the tool for agents.
     pub fn is_person(&self) -> bool {
         !self.is_agent && matches!(self.origin, Origin::Owner | Origin::Token { .. } | Origin::Chat)
     }
@@ -163,18 +163,18 @@ impl Caller {
         }
     }
 
-    /// Whether the caller may still come in: a token may have been revoked since.
-    pub fn is_let_in(&self, bridge: &Bridge) -> bool {
+    /// Whether the caller's token, if any, is still valid.
+    pub fn has_valid_token(&self, bridge: &Bridge) -> bool {
         self.token().is_none_or(|(name, hash)| bridge.is_still_valid(name, hash))
     }
 
-    /// Refuses a verb that this caller may not do.
+    /// Refuses a verb that this caller may not use.
     pub fn may(&self, verb: Verb) -> Result<(), Forbidden> {
-        match verb.least() {
-            Least::Role(role) if self.role >= role => Ok(()),
-            Least::Role(role) => Err(self.lacks(role)),
-            Least::Owner if self.is_owner() => Ok(()),
-            Least::Owner => Err(self.is_not_owner()),
+        match verb.requirement() {
+            Requirement::Role(role) if self.role >= role => Ok(()),
+            Requirement::Role(role) => Err(self.lacks(role)),
+            Requirement::Owner if self.is_owner() => Ok(()),
+            Requirement::Owner => Err(self.is_not_owner()),
         }
     }
 
@@ -183,7 +183,7 @@ impl Caller {
         let message = format!("{} is {article} {}: this needs {role}", self.name, self.role);
         let hint = match self.origin {
             Origin::Delegate => {
-                format!("a person can do it, or whoever set this agent up gives it `--role {role}`")
+                format!("a person can do it, or start this agent with `--role {role}`")
             }
             Origin::Nested => "a person outside can do it".to_owned(),
             Origin::Chat => "the operator lists who may in the channel's configuration".to_owned(),
@@ -202,21 +202,21 @@ impl Caller {
         Forbidden { message: message.to_owned(), hint: "use the command line there".to_owned() }
     }
 
-    /// As whom the caller hands over work. What comes by a token counts against its quota.
-    pub fn giver(&self) -> Giver {
-        let kind = if self.is_owner() { GiverKind::Owner } else { GiverKind::Other };
-        Giver { name: self.name.clone(), token: self.token().map(|(name, _)| name.to_owned()), kind }
+    /// The author of work that the caller hands over. Work that comes by a token counts against its quota.
+    pub fn author(&self) -> Author {
+        let kind = if self.is_owner() { AuthorKind::Owner } else { AuthorKind::Other };
+        Author { name: self.name.clone(), token: self.token().map(|(name, _)| name.to_owned()), kind }
     }
 
-    /// The caller's own name for a request, as it is stored. Two callers who use the same name do not meet.
-    pub fn own_name(&self, client_request_id: Option<String>) -> Option<String> {
+    /// The stored form of the caller's name for a request. It is distinct per caller.
+    pub fn stored_name(&self, client_request_id: Option<String>) -> Option<String> {
         let id = client_request_id.filter(|id| !id.trim().is_empty())?;
-        // A name that looks like that of a token's caller must not meet the work of that token.
+        // The owner must not reach the work of a token by a name such as `token ci: 7`.
         let is_kept = self.is_local() && !id.starts_with(TOKEN);
         Some(if is_kept { id } else { format!("{}: {id}", self.name) })
     }
 
-    /// The door that a start by this caller comes through. Only the owner's own word for it counts.
+    /// The door of a start by this caller. Only the owner may choose it by `said`.
     pub fn door(&self, said: Door) -> Door {
         match self.origin {
             Origin::Owner if self.is_owner() => said,
@@ -229,7 +229,7 @@ impl Caller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bridge::own_part;
+    use crate::bridge::without_caller;
     use crate::token::Quota;
 
     #[test]
@@ -257,8 +257,8 @@ mod tests {
         let token = Token::new("ci", Role::Operator, Quota::default(), 1).unwrap().0;
         for caller in [Caller::owner(), Caller::nested(), Caller::with_token(&token)] {
             for said in ["nightly", "a: b", "sk-proj-1: 2"] {
-                let stored = caller.own_name(Some(said.to_owned())).unwrap();
-                assert_eq!(own_part(&stored), said, "{stored}");
+                let stored = caller.stored_name(Some(said.to_owned())).unwrap();
+                assert_eq!(without_caller(&stored), said, "{stored}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The words of the verbs: what callers say, as it is read from JSON.
+//! The parameters of the verbs, as read from JSON.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,36 +15,35 @@ use crate::bridge::Error;
 /// The largest number that every reader of JSON can hold.
 pub const SEQ_MAX: i64 = (1 << 53) - 1;
 
-/// Who asks, which decides what may be asked for.
+/// The kind of caller, which determines what may be asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Door {
-    /// A person at the command line: any directory of theirs.
+    /// A person at the command line: any directory.
     Cli,
-    /// An agent or a script on this machine: the configured roots, by default the user's home and the directory that
-    /// it runs in.
+    /// An agent or a script on this machine: the configured roots; by default the user's home and its own directory.
     #[default]
     Agent,
-    /// A caller with a token: the configured roots alone, and the directory must be named. Such a caller is always
-    /// `remote`, whatever the call says.
+    /// A caller with a token: only the configured roots, and `cwd` is required. A request with a token is always
+    /// `remote`; the `door` field in its body is ignored.
     Remote,
 }
 
-/// `POST /v1/tasks`. What is absent has the default; empty words count as absent.
+/// `POST /v1/tasks`. An absent or empty field has its default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Start {
     /// What to do.
     pub prompt: String,
-    /// Who asks. Ignored in calls with a token.
+    /// The kind of caller. Ignored in calls with a token.
     #[serde(default)]
     pub door: Door,
-    /// Where; the caller's own directory if absent.
+    /// The directory to work in; the caller's own if absent.
     #[serde(default)]
     pub cwd: Option<PathBuf>,
-    /// Where the caller runs.
+    /// The caller's own directory.
     #[serde(default)]
     pub caller_cwd: Option<PathBuf>,
     /// `read-only` or `workspace-write`.
@@ -62,25 +61,25 @@ pub struct Start {
     /// A profile of the operator's configuration.
     #[serde(default)]
     pub profile: Option<String>,
-    /// Instructions above the prompt, for all turns of the task. The operator's come first.
+    /// Instructions that Codex reads before the prompt, for all turns of the task. The operator's come first.
     #[serde(default)]
     pub developer_instructions: Option<String>,
-    /// A home that the operator's configuration lists.
+    /// A CODEX_HOME that the operator's configuration lists.
     #[serde(default)]
     pub codex_home: Option<PathBuf>,
-    /// The caller's own name for this request: the same one gives the same task.
+    /// The caller's name for this request. The same name gives the same task.
     #[serde(default)]
     pub client_request_id: Option<String>,
-    /// Who wants to be told: targets in one text, or a list of them.
+    /// The targets to notify: one text, or a list of texts.
     #[serde(default, deserialize_with = "targets")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "targets_schema"))]
     pub notify_target: Option<String>,
-    /// How much it may use.
+    /// How much the task may use.
     #[serde(default)]
     pub limits: Limits,
 }
 
-/// Targets in one text, or a list of them.
+/// Reads targets from one text or a list of texts.
 pub fn targets<'de, D: Deserializer<'de>>(input: D) -> Result<Option<String>, D::Error> {
     match Value::deserialize(input)? {
         Value::Null => Ok(None),
@@ -93,7 +92,7 @@ pub fn targets<'de, D: Deserializer<'de>>(input: D) -> Result<Option<String>, D:
     }
 }
 
-/// What is said of targets that are none.
+/// The error for any other value.
 const NO_TARGETS: &str = "notify_target is a text, or a list of texts";
 
 #[cfg(feature = "schema")]
@@ -117,13 +116,13 @@ pub struct Limits {
     pub tokens: Option<u64>,
 }
 
-/// `POST /v1/tasks/{id}/turns`, and an optional beginning for `POST /v1/tasks/{id}/fork`.
+/// `POST /v1/tasks/{id}/turns`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Prompt {
     /// What to do next.
     pub prompt: String,
-    /// The caller's own name for this request: the same one gives no second turn.
+    /// The caller's name for this request. The same name gives no second turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_request_id: Option<String>,
 }
@@ -132,10 +131,10 @@ pub struct Prompt {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Fork {
-    /// What the branch does first; without it the branch waits for a `continue`.
+    /// The first prompt of the branch. Without one, the branch waits for a `continue`.
     #[serde(default)]
     pub prompt: Option<String>,
-    /// The caller's own name for this request: of one task, the same one gives the same branch.
+    /// The caller's name for this request. The same name on the same task gives the same branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_request_id: Option<String>,
 }
@@ -144,11 +143,11 @@ pub struct Fork {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Steer {
-    /// What to add to the running turn.
+    /// The text to add to the running turn.
     pub text: String,
 }
 
-/// Stands for the only open request of a task.
+/// Selects the only open request of a task.
 pub const ONLY_REQUEST: &str = "-";
 
 /// `POST /v1/tasks/{id}/requests/{request}/decision`, where `-` stands for the only open request.
@@ -158,17 +157,18 @@ pub struct Decide {
     /// `"accept"`, `"acceptForSession"`, `"acceptAlways"`, `"decline"`, `"cancel"`, `{"answers":{…}}`, `{"form":…}` or
     /// `{"grant":{"permissions":…,"scope":"turn"|"session"}}`.
     pub decision: Value,
-    /// The `digest` of the request as it was shown to whoever decides. Callers with a token always send it; on the socket
-    /// a no needs none.
+    /// The `digest` of the request as it was shown to the person who decides. Required with a token. On the socket, a
+    /// decline needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// Whether whoever decides was shown the request with nothing hidden. Only the owner of the machine's account can say so.
+    /// Whether the person who decides was shown the request without redaction. Only the owner of the machine's account
+    /// may set it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub revealed: bool,
 }
 
 impl Decide {
-    /// As it is sent.
+    /// The decision as it is sent.
     pub fn new(decision: &Decision, digest: Option<&str>, revealed: bool) -> Self {
         let decision = match decision {
             Decision::Accept => "accept".into(),
@@ -181,7 +181,7 @@ impl Decide {
         Self { decision, digest: digest.map(str::to_owned), revealed }
     }
 
-    /// What was decided. An unknown word or shape is refused.
+    /// Reads the decision. An unknown word or shape is refused.
     pub fn read(&self) -> Result<Decision, Error> {
         if let Some(word) = self.decision.as_str() {
             return decision_word(word);
@@ -189,12 +189,15 @@ impl Decide {
         if let Some(answers) = self.decision.get("answers") {
             return Ok(Decision::Answers(answers_of(answers)?));
         }
-        serde_json::from_value(self.decision.clone())
-            .map_err(|error| Error::UnknownDecision(format!("this is no decision: {error}")))
+        let unknown = |_| {
+            let message = "unknown decision: use a word such as \"accept\" or \"decline\", or an object with `answers`, `form` or `grant`";
+            Error::UnknownDecision(message.to_owned())
+        };
+        serde_json::from_value(self.decision.clone()).map_err(unknown)
     }
 }
 
-/// A decision of one word, as it is written in calls.
+/// A decision in one word, as calls write it.
 pub fn decision_word(word: &str) -> Result<Decision, Error> {
     Ok(match word.trim() {
         "accept" => Decision::Accept,
@@ -206,7 +209,7 @@ pub fn decision_word(word: &str) -> Result<Decision, Error> {
     })
 }
 
-/// Answers by question id: `"x"`, `["x", "y"]` or `{"answers": ["x"]}` each.
+/// Reads answers by question id, each as `"x"`, `["x", "y"]` or `{"answers": ["x"]}`.
 pub fn answers_of(answers: &Value) -> Result<BTreeMap<String, Vec<String>>, Error> {
     let wrong = || {
         let message = "answers must be an object with one entry per question id, \

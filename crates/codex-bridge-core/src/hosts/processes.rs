@@ -1,4 +1,4 @@
-//! Hosts that are processes: of our own user, or of the launcher's.
+//! Hosts that are processes of the daemon's user, or of the launcher's.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,33 +24,34 @@ use super::Hosts;
 
 /// How long Codex may take to boot.
 const READY_LIMIT: Duration = Duration::from_secs(30);
-/// A task that was at work when so many hosts died may be why: from then on it takes nobody with it.
+/// A task that was running when this many hosts died may be the cause. From then on it gets a host of its own.
 const LOSSES_BEFORE_ALONE: u32 = 2;
-/// How often a full home is asked again.
+/// The pause before a full home is asked again.
 const ROOM_PAUSE: Duration = Duration::from_millis(500);
 
 /// The hosts of this bridge.
 #[derive(Clone)]
 pub(crate) struct Processes {
     pool: Pool,
+    /// The launch of every host, apart from what depends on the task.
     template: Arc<Launch>,
-    /// The home of tasks that name none.
+    /// The CODEX_HOME of tasks that name none.
     default_home: PathBuf,
-    /// What every host is started with.
+    /// The rules of every host.
     rules: HostRules,
-    /// Whether they are being ended for good.
+    /// Whether hosts are no longer started.
     closed: Arc<AtomicBool>,
 }
 
 impl Processes {
-    /// Takes over the hosts that live.
+    /// Attaches to the hosts that are alive. Hosts with other rules are stopped.
     pub(crate) async fn attach(config: &Config, rules: HostRules) -> Result<Self, host::Error> {
         let (dir, limits) = (&config.hosts_dir, config.host_limits);
         let (pool, _) = match &config.reach {
             Reach::Own => Pool::attach(dir, limits).await?,
             Reach::Launcher(launcher) => Pool::attach_through(launcher, dir, limits).await?,
         };
-        // Their threads are taken up by hosts with the rules of today.
+        // A host with today's rules resumes their threads.
         for host in pool.hosts().iter().filter(|host| !rules.are_of(host)) {
             if let Err(error) = host.stop(Stop::Now).await {
                 warn!(host = host.id(), %error, "a host with other rules could not be stopped");
@@ -80,34 +81,35 @@ impl Processes {
         })
     }
 
-    /// The living host of an epoch. One that is just being ended is waited for.
+    /// The live host of an epoch. Waits while that host is being stopped.
     async fn find(&self, epoch: &Epoch) -> Option<Host> {
         self.pool.find(epoch).await
     }
 
+    /// A host with room, started if necessary.
     async fn place(&self, codex_home: Option<&PathBuf>, alone: Option<&TaskId>) -> Result<Host, DialError> {
         loop {
             let mut wanted = (*self.template).clone();
-            // The default home by its name is the same home, and the same host.
+            // The default home, given by its path, is still the default home and has the same host.
             let home = codex_home.filter(|home| **home != self.default_home);
             if let Some(home) = home {
                 wanted.identity.codex_home = Some(home.clone());
             }
-            // Asked each time: people log in and out while hosts run.
+            // Read each time: people log in and out while hosts run.
             wanted.identity.exclusive_home =
                 self.pool.reach().home(home.unwrap_or(&self.default_home)).await?.login.is_chatgpt;
-            // One refresher of its tokens matters more there than who dies with whom.
+            // On a ChatGPT login, only one host may refresh the tokens. That matters more.
             let alone = alone.filter(|_| !wanted.identity.exclusive_home);
             wanted.identity.alone = alone.map(|task_id| task_id.0.clone()).unwrap_or_default();
             let placed = if self.are_closed() { None } else { Some(self.pool.host_for(&wanted).await) };
             let Some(placed) = placed.filter(|_| !self.are_closed()) else {
-                // Whoever waits here is given up with the bridge, unsent, and taken up by the next one.
+                // The bridge is stopping. It drops this future, and the next bridge resumes the task.
                 std::future::pending::<()>().await;
                 continue;
             };
             match placed? {
                 Placed::On(host) => return Ok(host),
-                // A home that may have one host only, and that one is full: its turn comes.
+                // The home may have one host only, and that host is full.
                 Placed::Wait => tokio::time::sleep(ROOM_PAUSE).await,
             }
         }
@@ -125,7 +127,7 @@ impl Hosts for Processes {
         })
     }
 
-    fn lives<'a>(&'a self, epoch: &'a Epoch) -> BoxFuture<'a, bool> {
+    fn is_alive<'a>(&'a self, epoch: &'a Epoch) -> BoxFuture<'a, bool> {
         async move { self.find(epoch).await.is_some() }.boxed()
     }
 
@@ -140,8 +142,9 @@ impl Hosts for Processes {
     fn login<'a>(&'a self, home: &'a Path) -> BoxFuture<'a, Option<String>> {
         async move {
             let read = self.pool.reach().home(home).await;
-            let read = read
-                .inspect_err(|error| warn!(home = %home.display(), %error, "its login cannot be looked at"));
+            let read = read.inspect_err(
+                |error| warn!(home = %home.display(), %error, "the login of this CODEX_HOME cannot be read"),
+            );
             read.ok().map(|home| home.login.fingerprint)
         }
         .boxed()
@@ -173,7 +176,7 @@ impl Hosts for Processes {
         self.pool.origins()
     }
 
-    fn start_none(&self) -> BoxFuture<'_, ()> {
+    fn stop_starting(&self) -> BoxFuture<'_, ()> {
         async {
             self.closed.store(true, Ordering::SeqCst);
             self.pool.give_up_boots().await;
@@ -187,7 +190,7 @@ impl Hosts for Processes {
 
     fn stop_all(&self) -> BoxFuture<'_, Vec<String>> {
         async {
-            self.start_none().await;
+            self.stop_starting().await;
             let mut failed = Vec::new();
             for host in self.all() {
                 if let Err(error) = host.stop(Stop::Now).await {
@@ -201,13 +204,13 @@ impl Hosts for Processes {
     }
 }
 
-/// A way for one task to a host.
+/// A dialer for one task.
 struct HostDial {
     hosts: Processes,
     codex_home: Option<PathBuf>,
-    /// Set for a task that gets a host of its own.
+    /// The task, if it needs a host of its own.
     alone: Option<TaskId>,
-    /// The host that the thread is on: only there it can be taken up while that host lives.
+    /// The host of the thread. While that host is alive, only it can resume the thread.
     prefer: Mutex<Option<Epoch>>,
 }
 
@@ -226,10 +229,10 @@ impl Dial for HostDial {
             *prefer = Some(host.epoch().clone());
             let link = link::connect(host.clone(), initialize_limit).await?;
             if let Err(error) = self.hosts.rules.prove(&host, &link.connection).await {
-                // A host that lets its commands read everything serves nobody.
-                error!(host = host.id(), %error, "a host does not keep its commands within bounds; it is stopped");
+                // A host whose commands can read everything must not be used.
+                error!(host = host.id(), %error, "the sandbox of this host does not deny the bridge's paths; the host is stopped");
                 if let Err(error) = link.leave().await {
-                    debug!(host = host.id(), error, "its connection did not close");
+                    debug!(host = host.id(), error, "the connection to this host did not close");
                 }
                 if let Err(error) = host.stop(Stop::Now).await {
                     error!(host = host.id(), %error, "the host could not be stopped");

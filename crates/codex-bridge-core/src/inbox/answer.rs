@@ -1,4 +1,4 @@
-//! Words in a chat as answers to what Codex wants to know, and how they have to be written. Pure.
+//! Reads chat texts as answers to what Codex asks, and explains how to write them. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::form;
 use crate::request::RequestName;
 use crate::task::TaskId;
 
-/// How a question is answered in a chat; of a secret, how it is answered elsewhere: a chat keeps what is written there.
+/// How to answer a request in a chat. A secret must be answered elsewhere, because a chat stores what is written there.
 pub fn how(task_id: &TaskId, request_id: &RequestName, ask: &Ask) -> String {
     let keys = keys(ask);
     if ask.asks_for_secret() {
@@ -31,13 +31,13 @@ pub fn how(task_id: &TaskId, request_id: &RequestName, ask: &Ask) -> String {
     }
 }
 
-/// What is wrong with an answer, and how it is to be written instead.
+/// What is wrong with an answer, and how to write it.
 pub fn instead(wrong: &str, task_id: &TaskId, request_id: &RequestName, ask: &Ask) -> String {
     let how = how(task_id, request_id, ask);
     if ask.asks_for_secret() { how } else { format!("{wrong} Write:\n{how}") }
 }
 
-/// The decision that these words are, or how they have to be written.
+/// The decision in a text, or how to write it.
 pub fn decision(
     task_id: &TaskId,
     request_id: &RequestName,
@@ -51,7 +51,7 @@ pub fn decision(
         return Err(how(task_id, request_id, ask));
     }
     if text.is_empty() {
-        return wrong("There is no answer in this.");
+        return wrong("The answer is empty.");
     }
     if is_form(ask) {
         let fields: Option<Map<String, Value>> = text.lines().map(|line| field(ask, line)).collect();
@@ -60,30 +60,32 @@ pub fn decision(
                 Ok(()) => Ok(Decision::Form(filled)),
                 Err(told) => wrong(&format!("{told}.")),
             },
-            None => wrong("A form is filled in line by line."),
+            None => wrong("A form needs one FIELD=VALUE per line."),
         };
     }
     match keys.as_slice() {
-        [] => Err(format!("{request_id} is no question. Write /approve {request_id} or /deny {request_id}.")),
+        [] => {
+            Err(format!("{request_id} is not a question. Write /approve {request_id} or /deny {request_id}."))
+        }
         [only] => {
             let named = text.strip_prefix(*only).and_then(|rest| rest.strip_prefix('='));
             Ok(answers([((*only).to_owned(), named.unwrap_or(text).trim().to_owned())]))
         }
         _ => match keyed(&keys, text) {
             Some(given) if given.len() == keys.len() => Ok(answers(given)),
-            _ => wrong("Several things are asked, and each needs its answer."),
+            _ => wrong("There are several questions, and each needs its answer."),
         },
     }
 }
 
-/// The decision that a choice is: of the only question, the option with this number, counted from 0.
+/// The decision for an option of the only question. Options count from 0.
 pub fn option(ask: &Ask, number: usize) -> Option<Decision> {
     let [question] = ask.questions.as_slice() else { return None };
     let label = options(ask).get(number).copied()?;
     Some(answers([(question.id.clone(), label.to_owned())]))
 }
 
-/// The options that can be chosen with one tap: those of the only question, unless its answer is a secret.
+/// The options that one tap can choose: those of the only question, unless its answer is a secret.
 pub fn options(ask: &Ask) -> Vec<&str> {
     let [question] = ask.questions.as_slice() else { return Vec::new() };
     if ask.asks_for_secret() {
@@ -104,7 +106,7 @@ fn answers(given: impl IntoIterator<Item = (String, String)>) -> Decision {
     Decision::Answers(given.into_iter().map(|(key, answer)| (key, vec![answer])).collect())
 }
 
-/// Lines that begin with a key and `=`; what begins with none goes on with the answer above it.
+/// Reads lines that begin with a key and `=`. Any other line continues the answer above it.
 fn keyed(keys: &[&str], text: &str) -> Option<BTreeMap<String, String>> {
     let mut given: BTreeMap<String, String> = BTreeMap::new();
     let mut last: Option<String> = None;
@@ -128,8 +130,7 @@ fn field(ask: &Ask, line: &str) -> Option<(String, Value)> {
     Some((key.to_owned(), form::value(ask, key, text.trim())))
 }
 
-/// A decision as this request takes it: answers by key are what a form takes as its fields. What a form does not take is
-/// told in a sentence.
+/// The decision as the request takes it: answers by key become fields of a form. The error says what is wrong.
 pub fn as_asked(ask: &Ask, decision: Decision) -> Result<Decision, String> {
     let decision = match decision {
         Decision::Answers(given) if is_form(ask) => {

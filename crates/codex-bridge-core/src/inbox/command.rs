@@ -1,11 +1,11 @@
-//! What people write to us beside prompts: `/status`, `/approve req-12ab`. Pure.
+//! Commands in chats: `/status`, `/approve req-12ab`. Pure.
 
 use std::borrow::Cow;
 
 use crate::request::RequestName;
 
-/// What can be said.
-pub const HELP: &str = "Write what Codex shall do. These words do something else:\n\
+/// The list of commands, for people.
+pub const HELP: &str = "Write what Codex should do, or one of these commands:\n\
     /status – what runs, and what waits\n\
     /stop – stop what runs\n\
     /steer TEXT – add to what runs\n\
@@ -18,57 +18,57 @@ pub const HELP: &str = "Write what Codex shall do. These words do something else
     /usage – tokens and time so far\n\
     /help – this";
 
-/// What is said of an answer that cannot be read.
+/// The error for an answer that cannot be read.
 const ANSWER_NEEDS: &str = "answer needs an ID and a text";
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// What can be said.
+    /// List the commands.
     Help,
-    /// What runs.
+    /// Show what runs and what waits.
     Status,
-    /// Stop it.
+    /// Interrupt the running turn.
     Stop,
-    /// Add this to it.
+    /// Add this text to the running turn.
     Steer(String),
-    /// What waits its turn.
+    /// Show what waits.
     Queue,
-    /// Line this up, whatever runs.
+    /// Queue this text, even while a turn runs.
     Enqueue(String),
-    /// Yes to a request; to the only one if none is named.
+    /// Approve a request; the only open one if none is named.
     Approve(Option<String>),
-    /// No to a request.
+    /// Decline a request.
     Deny(Option<String>),
-    /// Words for a request.
+    /// Answer a request.
     Answer {
-        /// Which.
+        /// The request.
         request_id: RequestName,
-        /// The words.
+        /// The answer.
         text: String,
     },
-    /// Another thread from here on.
+    /// Begin another thread.
     New,
-    /// Where it works.
+    /// Show the workspaces.
     Projects,
-    /// Work there from here on.
+    /// Change to this workspace.
     Project(String),
-    /// What the last turn changed.
+    /// Show what the last turn changed.
     Diff,
-    /// What was used.
+    /// Show tokens and time used.
     Usage,
-    /// It begins like a command and is none.
+    /// A text that begins like a command and is none; the reason for people.
     Unknown(String),
 }
 
 impl Command {
-    /// The command that a text is; none if it is a prompt. A path such as `/etc/hosts` is no command, nor is a word with
-    /// more than letters in it.
+    /// Reads a command; `None` if the text is a prompt. A path such as `/etc/hosts` is a prompt, and so is any first
+    /// word with more than letters in it.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let body = text.strip_prefix('/')?;
         let (word, rest) = body.split_once(char::is_whitespace).unwrap_or((body, ""));
-        // In a group a bot is named: /status@codex_bot.
+        // In groups a command names its bot: `/status@codex_bot`.
         let word = word.split_once('@').map_or(word, |(word, _)| word).to_ascii_lowercase();
         if word.is_empty() || !word.chars().all(|char| char.is_ascii_lowercase()) {
             return None;
@@ -95,25 +95,25 @@ impl Command {
         })
     }
 
-    /// What is kept of a text that people can read: an answer may be a secret, whatever was asked.
+    /// The part of a text that may be stored in readable form. An answer is left out, because it may be a secret.
     pub fn kept(text: &str) -> Cow<'_, str> {
         match Self::parse(text) {
             Some(Self::Answer { request_id, .. }) if request_id.as_str().starts_with("req-") => {
                 format!("/answer {request_id} …").into()
             }
             Some(Self::Answer { .. }) => "/answer …".into(),
-            // The words may stand where the name should.
+            // The answer may be where the request's name should be.
             Some(Self::Unknown(what)) if what == ANSWER_NEEDS => "/answer …".into(),
             _ => text.into(),
         }
     }
 
-    /// Whether it is carried out at once, whatever runs. The others keep their place among the messages.
+    /// Whether the command is carried out at once. Other commands keep their place among the messages.
     pub fn is_urgent(&self) -> bool {
         !matches!(self, Self::New | Self::Project(_) | Self::Enqueue(_))
     }
 
-    /// Whether it is about what runs at this moment: said long ago, it means something else now.
+    /// Whether the command is about what runs at that moment, so that it must not be carried out late.
     pub fn ages(&self) -> bool {
         matches!(self, Self::Stop | Self::Steer(_) | Self::Approve(_) | Self::Deny(_) | Self::Answer { .. })
     }

@@ -1,5 +1,5 @@
-//! Messages for which there was no room. Their source offers them again, and until one is taken, nothing is taken that was
-//! written after it in its conversation. One that is not offered again in time is forgotten, so that nothing waits for it. Pure.
+//! Messages for which there was no room. Their source offers them again. Until a deferred message is taken, no later
+//! message of its conversation is. A message that is not offered again in time is forgotten. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -8,30 +8,30 @@ use tokio::time::Instant;
 
 use super::{ChannelName, ConversationKey};
 
-/// What is not offered again within this time is waited for no longer.
+/// How long to wait for a message to be offered again.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// So many are remembered of one conversation, and so many conversations.
+/// The limits for messages of one conversation and for conversations.
 const MOST_IN_LINE: usize = 256;
 const MOST_LINES: usize = 1024;
 
-/// A channel and the key of a conversation.
+/// A channel and a conversation in it.
 pub type Line = (ChannelName, ConversationKey);
 
-/// What was put off, by conversation: the source's names, the first one first, and when each was offered last.
+/// Deferred messages by conversation: the source's ids, the oldest first, and when each was last offered.
 #[derive(Debug, Default)]
 pub struct Deferred {
     lines: BTreeMap<Line, VecDeque<(String, Instant)>>,
 }
 
 impl Deferred {
-    /// Whether nothing that was put off stands before this one.
+    /// Whether no deferred message is before this one.
     pub fn is_next(&mut self, line: &Line, external_id: &str, now: Instant) -> bool {
         let Some(waiting) = self.lines.get_mut(line) else { return true };
         waiting.retain(|(_, offered)| now.duration_since(*offered) < PATIENCE);
         waiting.front().is_none_or(|(first, _)| first == external_id)
     }
 
-    /// There is no room for it now.
+    /// Defers a message.
     pub fn defer(&mut self, line: &Line, external_id: &str, now: Instant) {
         if self.lines.len() >= MOST_LINES {
             self.lines.retain(|_, waiting| {
@@ -49,7 +49,7 @@ impl Deferred {
         }
     }
 
-    /// It is taken.
+    /// Removes a message that was taken or refused.
     pub fn take(&mut self, line: &Line, external_id: &str) {
         if let Some(waiting) = self.lines.get_mut(line) {
             waiting.retain(|(known, _)| known != external_id);

@@ -1,4 +1,4 @@
-//! A filled form against the fields that were asked for: what may be sent to an MCP server, and what is wrong with it. Pure.
+//! Checks a filled form against its fields before it goes to an MCP server. Pure.
 
 use codex_session::Ask;
 use codex_session::ask::{FieldKind, ShownField};
@@ -8,7 +8,7 @@ fn named<'a>(ask: &'a Ask, name: &str) -> Option<&'a ShownField> {
     ask.fields.iter().find(|field| field.name == name)
 }
 
-/// Words as the value of this field. What reads as JSON is taken as such, unless the field takes text.
+/// Reads a text as the value of a field. JSON is read as such, unless the field takes text.
 pub fn value(ask: &Ask, name: &str, text: &str) -> Value {
     let plain = || Value::String(text.to_owned());
     match named(ask, name).map(|field| field.kind) {
@@ -20,7 +20,7 @@ pub fn value(ask: &Ask, name: &str, text: &str) -> Value {
     }
 }
 
-/// What is wrong with a filled form, in one sentence that says what is allowed.
+/// Checks a filled form. The error says in one sentence what is allowed.
 pub fn check(ask: &Ask, form: &Value) -> Result<(), String> {
     if ask.fields.is_empty() {
         return Ok(());

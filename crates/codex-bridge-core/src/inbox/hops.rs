@@ -1,18 +1,18 @@
-//! The mark on what agents say to each other: how many of us it has passed. Two of us that answer each other would never
-//! end; whoever reads the mark knows when to be silent. Pure.
+//! The hop mark on messages between agents: how many bridges a text has passed. Two bridges that answer each other
+//! would never end; the mark tells them when to stop. Pure.
 
-/// How the mark begins.
+/// The beginning of the mark.
 const MARK: &str = "[codex-bridge hop ";
 
-/// How many of us a text has passed: what its last mark says.
+/// How many bridges a text has passed, by its last mark.
 pub fn of(text: &str) -> u32 {
     let Some(at) = text.rfind(MARK) else { return 0 };
     let digits: String = text[at + MARK.len()..].chars().take_while(char::is_ascii_digit).collect();
-    // A number beyond all measure has passed too many.
+    // A number that is too large counts as too many hops.
     if digits.is_empty() { 0 } else { digits.parse().unwrap_or(u32::MAX) }
 }
 
-/// The last line of what another agent is told: what it answers, and how far it has come.
+/// The last line of a reply to another agent: the message that it answers, and the hops so far.
 pub fn mark(answers: &str, hops: u32) -> String {
     format!("[re: {answers}] {MARK}{}]", hops.saturating_add(1))
 }

@@ -1,90 +1,90 @@
-//! Whether a message of somebody who may write is taken. Pure.
+//! Decides whether a message from an allowed sender is taken. Pure.
 
-use super::{Arrival, Command, Message, MessageId, MessageKind, Party, Rules, State, WhenFull, hops};
+use super::{Arrival, Command, Message, MessageId, MessageKind, MessageState, Party, Rules, WhenFull, hops};
 use crate::task::TimeMs;
 
-/// The longest message that is taken; more is no message.
+/// The longest message that is taken.
 pub const TEXT_BYTES: usize = 256 * 1024;
-/// How long the messages of one agent count.
+/// How long the messages of one agent count against its limit.
 pub const HOUR_MS: TimeMs = 60 * 60 * 1000;
-/// Why a message is not worked on that agents have gone on too long for.
+/// The error of a message in a conversation that agents have kept going for too long.
 const ENDLESS: &str =
-    "agents have gone on here without a person for too long: it is not answered, so that this ends";
-/// What the first of them is told.
-const NO_ANSWER: &str = "Agents have written to each other here for long, and no person has: this message is not worked \
-    on, nor is what follows, until a person writes here, or for an hour.";
+    "agents have written here for too long without a person: this is not answered, so that it ends";
+/// The reply to the first such message.
+const NO_ANSWER: &str = "Agents have written to each other here for a long time, and no person has. This message is not worked \
+    on, nor are later ones, until a person writes here or an hour has passed.";
 
-/// What the intake has to know beside the message. What cannot matter for it stays empty.
+/// What the intake needs to know beside the message. A fact that cannot matter stays empty.
 #[derive(Debug, Clone, Default)]
-pub struct Standing {
-    /// How many bytes a message may have.
+pub struct IntakeFacts {
+    /// The limit for a message.
     pub limit_bytes: usize,
-    /// How many messages of this agent were worked on within an hour.
+    /// How many messages of this agent were worked on within the last hour.
     pub of_agent_lately: u64,
-    /// How many messages of agents were worked on one after the other here.
+    /// How many messages of agents in a row were worked on in this conversation.
     pub of_agents_in_a_row: usize,
-    /// Why the message before it in the conversation was refused, if it was.
+    /// Why the previous message of the conversation was refused, if it was.
     pub last_error: Option<String>,
-    /// How many messages wait in its conversation.
+    /// How many messages wait in the conversation.
     pub waiting_here: u64,
-    /// How many messages wait in its channel.
+    /// How many messages wait in the channel.
     pub waiting_in_all: u64,
-    /// Whether one that was written before it in its conversation was put off.
+    /// Whether an earlier message of the conversation was deferred.
     pub is_behind: bool,
 }
 
-/// What becomes of a message that came in.
+/// What happens to a message that came in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
-    /// It is taken.
+    /// Take the message.
     Take,
-    /// It is kept, and not worked on.
+    /// Store the message, but do not work on it.
     Refuse {
-        /// Why.
+        /// The reason.
         why: String,
-        /// What its sender is told; none is nothing.
+        /// The reply to the sender; `None` means no reply.
         said: Option<String>,
-        /// Whether its words are kept for whoever takes it up.
+        /// Whether to keep the text for a retry.
         keeps_text: bool,
     },
-    /// There is no room for it: its source offers it again.
+    /// There is no room: the source must offer the message again.
     Defer,
 }
 
-/// What becomes of a message with so many bytes.
-pub fn admit(message: &Message, bytes: usize, rules: &Rules, standing: &Standing, now: TimeMs) -> Admission {
+/// Decides about a message of `bytes` bytes.
+pub fn admit(message: &Message, bytes: usize, rules: &Rules, facts: &IntakeFacts, now: TimeMs) -> Admission {
     let refuse = |why: String, said: Option<String>| Admission::Refuse { why, said, keeps_text: true };
-    if let Some(why) = unwanted(message, rules, standing, now) {
+    if let Some(why) = unwanted(message, rules, facts, now) {
         return refuse(why, None);
     }
     let is_agent = message.party == Party::Agent;
-    if is_agent && standing.of_agents_in_a_row >= rules.agent_turns_in_a_row as usize {
-        // The first is told; those that follow it are kept, too.
-        let is_told = standing.last_error.as_deref() == Some(ENDLESS);
+    if is_agent && facts.of_agents_in_a_row >= rules.agent_turns_in_a_row as usize {
+        // Only the first message gets a reply.
+        let is_told = facts.last_error.as_deref() == Some(ENDLESS);
         return refuse(ENDLESS.to_owned(), (!is_told).then(|| NO_ANSWER.to_owned()));
     }
-    if bytes > standing.limit_bytes {
-        // A part of what somebody wants may be the opposite of it: all of it is refused.
-        let why = format!("it has {bytes} bytes; the limit is {}", standing.limit_bytes);
+    if bytes > facts.limit_bytes {
+        // Refused whole, because half a message may mean the opposite.
+        let why = format!("it has {bytes} bytes; the limit is {}", facts.limit_bytes);
         let said = format!("This message was not taken: {why}. Put it in a file, or send less of it.");
         return Admission::Refuse { why, said: Some(said), keeps_text: false };
     }
-    let is_full = standing.waiting_in_all >= u64::from(rules.most_waiting_in_all)
-        || standing.waiting_here >= u64::from(rules.most_waiting);
-    if may_be_deferred(message, rules) && (standing.is_behind || is_full) {
+    let is_full = facts.waiting_in_all >= u64::from(rules.most_waiting_in_all)
+        || facts.waiting_here >= u64::from(rules.most_waiting);
+    if may_be_deferred(message, rules) && (facts.is_behind || is_full) {
         return Admission::Defer;
     }
     Admission::Take
 }
 
-/// Whether a message has to wait for room. What is to be done at once waits behind nothing and may be what ends the waiting;
-/// and a source that is read is not read on instead.
+/// Whether a message may be deferred. Not if it is urgent: it may be what frees the queue. Nor if the source is read by
+/// us, because then the source is simply not read on.
 pub fn may_be_deferred(message: &Message, rules: &Rules) -> bool {
     rules.when_full == WhenFull::PutOff && message.kind != MessageKind::UrgentCommand
 }
 
-/// Why nothing is done with a message, and nothing said.
-fn unwanted(message: &Message, rules: &Rules, standing: &Standing, now: TimeMs) -> Option<String> {
+/// Why a message is not worked on and gets no reply.
+fn unwanted(message: &Message, rules: &Rules, facts: &IntakeFacts, now: TimeMs) -> Option<String> {
     let age = u128::try_from(now - message.sent_at).unwrap_or_default();
     if let Some(max_age) = rules.max_age.filter(|max_age| age > max_age.as_millis()) {
         let (age, limit) = (age / 1000, max_age.as_secs());
@@ -96,12 +96,12 @@ fn unwanted(message: &Message, rules: &Rules, standing: &Standing, now: TimeMs) 
     if message.hops >= rules.max_hops {
         return Some(format!("it has passed {} of us: it is not answered, so that this ends", message.hops));
     }
-    let (lately, limit) = (standing.of_agent_lately, u64::from(rules.agent_turns_per_hour));
+    let (lately, limit) = (facts.of_agent_lately, u64::from(rules.agent_turns_per_hour));
     (lately >= limit)
         .then(|| format!("this agent has written {lately} times within an hour; the limit is {limit}"))
 }
 
-/// An arrival as a message, with its sealed text and what people may read of its sender and its text.
+/// Builds a message from an arrival. `summary` redacts what people may read.
 pub fn message(
     id: MessageId,
     rules: &Rules,
@@ -124,11 +124,11 @@ pub fn message(
         hops: if is_agent { hops::of(text) } else { 0 },
         reply_to: arrival.reply_to.clone(),
         position: arrival.position,
-        // Only people command.
+        // Only people can give commands.
         summary: summary(&if is_agent { text.into() } else { Command::kept(text) }),
         sealed_text: Some(sealed_text),
         kind: if is_agent { MessageKind::Prompt } else { kind(text) },
-        state: State::Received,
+        state: MessageState::Received,
         attempts: 0,
         next_at: now,
         task_id: None,
@@ -141,7 +141,7 @@ pub fn message(
     }
 }
 
-/// As much of a text as a message may have.
+/// The text up to the limit for a message.
 pub fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_BYTES)]
 }
@@ -166,16 +166,16 @@ mod tests {
     const NOW: TimeMs = 10_000;
 
     /// A message of an agent on a channel that puts messages off, just sent.
-    fn of_agent() -> (Message, Rules, Standing) {
+    fn of_agent() -> (Message, Rules, IntakeFacts) {
         let rules = Rules { when_full: WhenFull::PutOff, ..Rules::new("chat", Vec::new(), BTreeMap::new()) };
         let message = Message { hops: 0, sent_at: NOW, ..samples::message(1, "room") };
-        (message, rules, Standing { limit_bytes: 100, ..Standing::default() })
+        (message, rules, IntakeFacts { limit_bytes: 100, ..IntakeFacts::default() })
     }
 
-    fn check(change: impl FnOnce(&mut Message, &mut Rules, &mut Standing), bytes: usize, expected: &str) {
-        let (mut message, mut rules, mut standing) = of_agent();
-        change(&mut message, &mut rules, &mut standing);
-        let admission = format!("{:?}", admit(&message, bytes, &rules, &standing, NOW));
+    fn check(change: impl FnOnce(&mut Message, &mut Rules, &mut IntakeFacts), bytes: usize, expected: &str) {
+        let (mut message, mut rules, mut facts) = of_agent();
+        change(&mut message, &mut rules, &mut facts);
+        let admission = format!("{:?}", admit(&message, bytes, &rules, &facts, NOW));
         assert!(admission.contains(expected), "{admission} is not {expected}");
     }
 
@@ -183,24 +183,24 @@ mod tests {
     fn what_is_old_far_travelled_or_one_too_many_is_kept_in_silence() {
         check(|_, _, _| {}, 100, "Take");
         check(|_, rules, _| rules.max_age = Some(Duration::ZERO), 1, "Take");
-        let old = |message: &mut Message, rules: &mut Rules, _: &mut Standing| {
+        let old = |message: &mut Message, rules: &mut Rules, _: &mut IntakeFacts| {
             (message.sent_at, rules.max_age) = (NOW - 3_001, Some(Duration::from_secs(3)));
         };
         check(old, 1, "it was 3 s old when it came in; the limit is 3 s\", said: None");
         check(|message, _, _| message.hops = 2, 1, "it has passed 2 of us");
-        check(|_, _, standing| standing.of_agent_lately = 30, 1, "30 times within an hour; the limit is 30");
-        let of_person = |message: &mut Message, _: &mut Rules, standing: &mut Standing| {
+        check(|_, _, facts| facts.of_agent_lately = 30, 1, "30 times within an hour; the limit is 30");
+        let of_person = |message: &mut Message, _: &mut Rules, facts: &mut IntakeFacts| {
             (message.party, message.hops) = (Party::Person, 9);
-            (standing.of_agent_lately, standing.of_agents_in_a_row) = (99, 999);
+            (facts.of_agent_lately, facts.of_agents_in_a_row) = (99, 999);
         };
         check(of_person, 1, "Take");
     }
 
     #[test]
     fn agents_that_go_on_too_long_are_told_once() {
-        check(|_, _, standing| standing.of_agents_in_a_row = 100, 1, "said: Some(\"Agents have written");
-        let again = |_: &mut Message, _: &mut Rules, standing: &mut Standing| {
-            (standing.of_agents_in_a_row, standing.last_error) = (100, Some(ENDLESS.to_owned()));
+        check(|_, _, facts| facts.of_agents_in_a_row = 100, 1, "said: Some(\"Agents have written");
+        let again = |_: &mut Message, _: &mut Rules, facts: &mut IntakeFacts| {
+            (facts.of_agents_in_a_row, facts.last_error) = (100, Some(ENDLESS.to_owned()));
         };
         check(again, 1, "said: None, keeps_text: true");
     }
@@ -213,18 +213,18 @@ mod tests {
 
     #[test]
     fn without_room_a_message_is_put_off_unless_it_is_urgent_or_its_source_waits() {
-        let full = |standing: &mut Standing| standing.waiting_here = 200;
-        check(|_, _, standing| full(standing), 1, "Defer");
-        check(|_, _, standing| standing.waiting_in_all = 5_000, 1, "Defer");
-        check(|_, _, standing| standing.is_behind = true, 1, "Defer");
-        let urgent = |message: &mut Message, _: &mut Rules, standing: &mut Standing| {
+        let full = |facts: &mut IntakeFacts| facts.waiting_here = 200;
+        check(|_, _, facts| full(facts), 1, "Defer");
+        check(|_, _, facts| facts.waiting_in_all = 5_000, 1, "Defer");
+        check(|_, _, facts| facts.is_behind = true, 1, "Defer");
+        let urgent = |message: &mut Message, _: &mut Rules, facts: &mut IntakeFacts| {
             message.kind = MessageKind::UrgentCommand;
-            full(standing);
+            full(facts);
         };
         check(urgent, 1, "Take");
-        let read = |_: &mut Message, rules: &mut Rules, standing: &mut Standing| {
+        let read = |_: &mut Message, rules: &mut Rules, facts: &mut IntakeFacts| {
             rules.when_full = WhenFull::ReadLater;
-            full(standing);
+            full(facts);
         };
         check(read, 1, "Take");
     }

@@ -1,4 +1,4 @@
-//! What somebody gets who wrote to us, in words. Pure; everything in it is redacted already.
+//! The texts of replies. Pure; everything in them is already redacted.
 
 use super::{Message, Party, hops};
 use crate::outbox::notice::{Content, Reply};
@@ -6,14 +6,14 @@ use crate::outbox::{Delivery, DeliveryId, Notice};
 use crate::request::RequestRecord;
 use crate::task::{Parked, Status, Task, TimeMs};
 
-/// The most that is told of what went wrong, in bytes.
+/// How many bytes of an error or an answer a failure report has.
 const TAIL_BYTES: usize = 2 * 1024;
 
-/// What somebody is told whose conversation has outlived what is remembered of it.
+/// The notice that a conversation's earlier history is gone.
 pub const FORGOTTEN: &str =
     "What was said here before was too long ago, and has been forgotten: this begins a new thread.";
 
-/// The delivery of this name that answers a message. What another agent is told ends with how far it has come.
+/// The delivery that answers a message. A reply to another agent ends with a hop mark.
 pub(crate) fn delivery(
     message: &Message,
     id: DeliveryId,
@@ -30,8 +30,8 @@ pub(crate) fn delivery(
     Delivery::new(id, &message.reply_to, Notice { at: now, content }, now)
 }
 
-/// How a turn ended, for whoever asked for it.
-pub fn of_rest<'a>(task: &Task, declined: impl IntoIterator<Item = &'a RequestRecord>) -> String {
+/// How a turn ended, for its author.
+pub fn of_finished<'a>(task: &Task, declined: impl IntoIterator<Item = &'a RequestRecord>) -> String {
     let mut parts = vec![ending(task)];
     parts.extend(declined.into_iter().map(|request| {
         let what = &request.ask.title;
@@ -46,14 +46,14 @@ fn ending(task: &Task) -> String {
         Status::Completed => answer.unwrap_or("(Codex has finished; its answer is empty.)").to_owned(),
         Status::Cancelled => format!("Stopped: {}.", task.reason.as_deref().unwrap_or("on request")),
         Status::Lost => format!(
-            "The Codex that worked on this has gone: {}. What it did before that stands. Write again to go on.",
+            "The Codex that worked on this has gone: {}. What it did before that is kept. Write again to continue.",
             task.reason.as_deref().unwrap_or("nobody knows why")
         ),
         _ => failure(task, answer),
     }
 }
 
-/// Kind, sentence and the end of what Codex had to say.
+/// The kind, the message and the end of Codex's text.
 fn failure(task: &Task, answer: Option<&str>) -> String {
     let kind = task.error.as_ref().map(|error| error.kind.replace('_', " "));
     let kind = kind.filter(|kind| !kind.is_empty()).unwrap_or_else(|| task.status.to_string());
@@ -64,27 +64,27 @@ fn failure(task: &Task, answer: Option<&str>) -> String {
         text.push_str("\n\nIt had said: ");
         text.push_str(&shortened(answer));
     }
-    text.push_str("\n\nThe conversation is kept: write again to go on.");
+    text.push_str("\n\nThe conversation is kept: write again to continue.");
     text
 }
 
-/// What a task that goes on by itself waits for; none if it does not.
+/// What a parked task waits for; `None` if it is not parked.
 pub fn of_parking(task: &Task, now: TimeMs) -> Option<String> {
     Some(match task.parked.as_ref()? {
         Parked::UsageLimit { resume_at, is_known } => {
             let when = if *is_known { "until" } else { "for now; it is tried again at" };
             let at = moment(*resume_at, now);
-            format!("This waits: the account's usage limit is reached, {when} {at}. It goes on by itself.")
+            format!("This waits: the account's usage limit is reached, {when} {at}. It continues by itself.")
         }
         Parked::Login { .. } => {
-            "This waits: Codex is not logged in on the machine that it runs on. It goes on by \
-            itself when that is in order."
+            "This waits: Codex is not logged in on the machine that it runs on. It continues by itself after \
+            a login."
                 .to_owned()
         }
     })
 }
 
-/// A time that is to come, for people whose clock is not known: `14:05 UTC (in 2 h 10 min)`.
+/// A future time, for people in any time zone: `14:05 UTC (in 2 h 10 min)`.
 fn moment(at: TimeMs, now: TimeMs) -> String {
     const MINUTE_MS: TimeMs = 60_000;
     let of_day = at.div_euclid(MINUTE_MS).rem_euclid(24 * 60);
@@ -98,13 +98,13 @@ fn moment(at: TimeMs, now: TimeMs) -> String {
     format!("{:02}:{:02} UTC (in {left})", of_day / 60, of_day % 60)
 }
 
-/// What a request is about, on a line of its own.
+/// The subject of a request, on its own line.
 fn shown(request: &RequestRecord) -> String {
     let shown = request.ask.subject();
     shown.map(|detail| format!("\n  {}", shortened(&detail.text))).unwrap_or_default()
 }
 
-/// The beginning says what, the end says why: what is between goes first.
+/// Shortens a text in the middle: its beginning says what, its end says why.
 fn shortened(text: &str) -> String {
     if text.len() <= TAIL_BYTES {
         return text.to_owned();
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn an_answer_is_told_as_it_is_and_an_empty_one_is_said_to_be_empty() {
-        assert_eq!(of_rest(&task(Status::Completed, Some("done")), &[]), "done");
-        let empty = of_rest(&task(Status::Completed, None), &[]);
+        assert_eq!(of_finished(&task(Status::Completed, Some("done")), &[]), "done");
+        let empty = of_finished(&task(Status::Completed, None), &[]);
         assert!(empty.contains("empty"), "{empty}");
     }
 
@@ -136,7 +136,7 @@ mod tests {
     fn a_failure_says_its_kind_its_message_and_the_end_of_it() {
         let long = format!("it broke{}at the very end", " and more".repeat(1000));
         let error = Some(TaskError { kind: "usage_limit".into(), message: long });
-        let text = of_rest(&Task { error, ..task(Status::Failed, None) }, &[]);
+        let text = of_finished(&Task { error, ..task(Status::Failed, None) }, &[]);
         assert!(text.starts_with("This did not work (usage limit): it broke"), "{text}");
         assert!(text.contains("at the very end") && text.len() < TAIL_BYTES, "{}", text.len());
     }
@@ -163,7 +163,7 @@ mod tests {
         let detail = |label: &'static str, text: &str| Detail { label: label.into(), text: text.to_owned() };
         request.ask.ask.details = vec![detail("Careful", "it may write anywhere"), detail("Command", "rm x")];
         request.ask.ask.cautions = 1;
-        let text = of_rest(&task(Status::Completed, Some("I could not.")), &[request]);
+        let text = of_finished(&task(Status::Completed, Some("I could not.")), &[request]);
         assert!(text.contains("nobody here may decide: Let Codex run a command?\n  rm x"), "{text}");
     }
 }

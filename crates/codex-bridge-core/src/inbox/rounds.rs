@@ -1,17 +1,17 @@
-//! How long agents have had a conversation to themselves. A peer that keeps no mark of ours and takes its time passes every
-//! other guard, and would be answered for ever. Pure.
+//! Counts how long agents have written in a conversation without a person. Needed because a slow peer that does not
+//! keep the hop mark passes every other guard, and would be answered for ever. Pure.
 
-use super::{Message, Party, State};
+use super::{Message, MessageState, Party};
 use crate::task::TimeMs;
 
-/// Whoever writes nothing for so long begins anew: what goes round without end does not pause.
+/// A pause of this length starts a new count. An endless exchange does not pause.
 const PAUSE_MS: TimeMs = 60 * 60 * 1000;
 
-/// How many messages of agents were worked on one after the other, up to now: back to what a person wrote, or to a pause.
-/// Takes the messages of a conversation, the newest first.
+/// How many messages of agents in a row were worked on, back to a person's message or a pause. Takes the messages of a
+/// conversation, the newest first.
 pub fn in_a_row<'a>(newest_first: impl IntoIterator<Item = &'a Message>, now: TimeMs) -> usize {
     let mut after = now;
-    let worked_on = newest_first.into_iter().filter(|one| one.state != State::Dead);
+    let worked_on = newest_first.into_iter().filter(|one| one.state != MessageState::Dead);
     worked_on
         .take_while(|one| {
             let pause = after - one.received_at;
@@ -32,7 +32,7 @@ mod tests {
     fn row(minutes_ago: &[TimeMs], now: TimeMs) -> Vec<Message> {
         let one = |ago: &TimeMs| Message {
             party: Party::Agent,
-            state: State::Acknowledged,
+            state: MessageState::Acknowledged,
             received_at: now - ago * MINUTE_MS,
             ..samples::message(1, "room")
         };
@@ -55,7 +55,7 @@ mod tests {
     fn what_was_not_worked_on_neither_counts_nor_fills_a_pause() {
         let now = 10_000 * MINUTE_MS;
         let mut refused = row(&[10, 40, 70], now);
-        refused[1].state = State::Dead;
+        refused[1].state = MessageState::Dead;
         assert_eq!(in_a_row(&refused, now), 1, "the others are an hour apart");
     }
 }

@@ -1,4 +1,4 @@
-//! What the operator decides about a channel: who may write, where Codex works for them, and how much. Pure.
+//! The operator's rules for a channel: who may write, where Codex works, and how much. Pure.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,16 +10,16 @@ use serde::Deserialize;
 use super::{ChannelName, Party, Room};
 use crate::token::Role;
 
-/// What the operator decides about a channel.
+/// The operator's rules for a channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     /// The channel's name.
     pub channel: ChannelName,
-    /// Who may write. Nobody else gets an answer.
+    /// Who may write. Nobody else gets a reply.
     pub allow: Vec<Allowed>,
-    /// Where Codex may work, by name.
+    /// The directories in which Codex may work, by name.
     pub workspaces: BTreeMap<String, PathBuf>,
-    /// Where it works unless a conversation chose another.
+    /// The default workspace of a conversation.
     pub workspace: String,
     /// What commands may touch.
     pub sandbox: Sandbox,
@@ -27,9 +27,9 @@ pub struct Rules {
     pub approval_policy: ApprovalMode,
     /// Whether commands reach the network.
     pub network: bool,
-    /// Directories beside the workspace that commands may write.
+    /// Directories beside the workspace in which commands may write.
     pub writable_roots: Vec<PathBuf>,
-    /// What the profile says that becomes of wishes to leave the sandbox.
+    /// The profile's rule for requests to leave the sandbox.
     pub escalations: Option<Escalations>,
     /// The model, if not Codex's own choice.
     pub model: Option<String>,
@@ -39,24 +39,23 @@ pub struct Rules {
     pub while_running: WhileRunning,
     /// How long a turn may work, not counting waits for people.
     pub turn_limit: Option<Duration>,
-    /// Messages that are older when they come in are not worked on.
+    /// Messages older than this are not worked on.
     pub max_age: Option<Duration>,
     /// How often a message is tried before it is given up.
     pub attempts: u32,
-    /// What has passed this many of us is not answered.
+    /// A message that has passed this many bridges is not answered.
     pub max_hops: u32,
-    /// So many messages may wait in one conversation; what is handed over beyond is put off.
+    /// How many messages may wait in one conversation. Further ones are deferred.
     pub most_waiting: u32,
-    /// So many may wait in all of them: what is handed over beyond is put off, too, and a source that is read is
-    /// read on when there is room again.
+    /// How many messages may wait in the channel. Further ones wait at their source.
     pub most_waiting_in_all: u32,
-    /// What becomes of messages for which there is no room.
+    /// What happens to messages for which there is no room.
     pub when_full: WhenFull,
-    /// At most so many messages of one agent are worked on in an hour.
+    /// How many messages of one agent are worked on per hour.
     pub agent_turns_per_hour: u32,
-    /// At most so many messages of agents are worked on one after the other in one conversation.
+    /// How many messages of agents in a row are worked on in one conversation.
     pub agent_turns_in_a_row: u32,
-    /// Whether the source is told how far we are.
+    /// Whether the source keeps a watermark of messages that are done.
     pub acknowledges: bool,
 }
 
@@ -64,38 +63,38 @@ pub struct Rules {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhileRunning {
-    /// It waits its turn.
+    /// The message waits its turn.
     #[default]
     Queue,
-    /// It is added to the turn.
+    /// The message is added to the turn.
     Steer,
 }
 
-/// What becomes of messages for which there is no room: what their source does with what is not taken.
+/// What happens to messages for which there is no room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The source keeps them, and is read on when there is room again.
+    /// The source keeps them, and we read on when there is room again.
     #[default]
     ReadLater,
-    /// The source is told so, and offers them again.
+    /// The source is told, and offers them again.
     PutOff,
 }
 
-/// Somebody who may write.
+/// A sender who may write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
-    /// The platform's name for them; one that ends with `*` is all that begin so.
+    /// The platform's id of the sender. `*` at its end matches any continuation.
     pub sender: String,
-    /// What they may do.
+    /// What the sender may do.
     pub role: Role,
 }
 
 impl Allowed {
-    /// The roles as they are written in a configuration.
+    /// The roles as a configuration writes them.
     pub const ROLES: [&str; 2] = ["user", "approver"];
 
-    /// From `ID`, `ID:user` or `ID:approver`, as it is written in a configuration. An id may have colons in it, so only its
-    /// platform can tell a role that there is not from a part of it.
+    /// Reads `ID`, `ID:user` or `ID:approver`. An id may contain colons, so a misspelled role is read as part of the
+    /// id; only the platform can detect that.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (sender, role) = match text.rsplit_once(':') {
             Some((sender, "approver")) => (sender, Role::Approver),
@@ -121,7 +120,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Rules with the defaults: read-only, asking when Codex wants to, ten minutes a turn.
+    /// Rules with the defaults: read-only, approvals on request, ten minutes a turn.
     pub fn new(channel: &str, allow: Vec<Allowed>, workspaces: BTreeMap<String, PathBuf>) -> Self {
         Self {
             channel: channel.into(),
@@ -150,13 +149,13 @@ impl Rules {
         }
     }
 
-    /// What somebody may do; none if they may not even write. An agent never decides.
+    /// The role of a sender; `None` if the sender may not write. An agent is never an approver.
     pub fn role(&self, id: &str, party: Party) -> Option<Role> {
         let role = self.allow.iter().filter(|allowed| allowed.is(id)).map(|allowed| allowed.role).max()?;
         Some(if party == Party::Agent { Role::Operator } else { role })
     }
 
-    /// Whether anyone who reads what is said to this sender may decide on what Codex asks.
+    /// Whether somebody who reads the replies to this sender may decide.
     pub fn has_approver(&self, sender_id: &str, party: Party, room: Room) -> bool {
         match room {
             Room::Direct => self.role(sender_id, party) == Some(Role::Approver),

@@ -1,5 +1,5 @@
-//! Who wrote without being allowed to. Strangers cost nothing, so little of them is kept: the last ones in memory, and a few
-//! lines in the audit log. Nothing of what they wrote is kept. Pure.
+//! Strangers: people who wrote without being allowed to. Little is kept of them: the last ones in memory, and a few
+//! lines in the audit log. Their texts are never kept. Pure.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -7,56 +7,55 @@ use std::collections::BTreeMap;
 use super::{ChannelName, ConversationKey};
 use crate::task::TimeMs;
 
-/// Somebody who knocks again within this time is not noted anew.
+/// A stranger is recorded again only after this time.
 const NOTED_MS: TimeMs = 60 * 60 * 1000;
-/// So many are remembered.
+/// How many strangers are kept in memory.
 const KNOCKS: usize = 100;
-/// So many of one channel have a line of their own in the audit log within [`NOTED_MS`]: strangers must not push out what
-/// people decided.
+/// How many strangers of one channel get their own audit line within [`NOTED_MS`]. They must not crowd out decisions.
 const LINES: u32 = 20;
 
-/// Somebody who wrote without being allowed to.
+/// A stranger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Knock {
-    /// Where.
+    /// The channel.
     pub channel: ChannelName,
-    /// Who, as they would be allowed.
+    /// The platform's id, by which the operator could allow the stranger.
     pub sender_id: String,
-    /// As people call them.
+    /// The stranger's name for people.
     pub sender_name: String,
-    /// In which conversation.
+    /// The conversation.
     pub conversation: ConversationKey,
-    /// How often.
+    /// How many attempts there were.
     pub count: u64,
-    /// When last.
+    /// When the last attempt was.
     pub last_at: TimeMs,
 }
 
-/// A line of the audit log that a knock is worth.
+/// A line for the audit log.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KnockLine {
-    /// Who.
+    /// The stranger.
     pub actor: String,
-    /// How they tried.
+    /// How the stranger tried.
     pub detail: String,
 }
 
-/// Who wrote without being allowed to, and how much of it was noted.
+/// Strangers, and how many audit lines were written.
 #[derive(Debug, Default)]
 pub struct Strangers {
-    /// The last ones.
+    /// The last strangers, the newest last.
     last: Vec<Knock>,
-    /// Of each channel, since when its lines are counted, and how many there are.
+    /// Per channel: since when lines are counted, and how many there are.
     lines: BTreeMap<ChannelName, (TimeMs, u32)>,
 }
 
 impl Strangers {
-    /// The last ones, the newest last.
+    /// The last strangers, the newest last.
     pub fn last(&self) -> &[Knock] {
         &self.last
     }
 
-    /// Notes somebody who may not write, and how they tried. Gives the line that is to be written, if it is news.
+    /// Records a stranger. Returns the audit line to write, if any.
     pub fn knock(&mut self, knock: Knock, how: &str) -> Option<KnockLine> {
         let is_same = |one: &Knock| (&one.channel, &one.sender_id) == (&knock.channel, &knock.sender_id);
         let known = self.last.iter().position(is_same).map(|at| self.last.remove(at));
@@ -68,7 +67,7 @@ impl Strangers {
         line
     }
 
-    /// A line of their own, one for all that follow, or none.
+    /// The stranger's own line, one line for all further strangers, or none.
     fn line(&mut self, knock: &Knock, how: &str) -> Option<KnockLine> {
         let Knock { channel, sender_id, last_at: now, .. } = knock;
         let (since, count) = self.lines.entry(channel.clone()).or_insert((*now, 0));
@@ -78,7 +77,9 @@ impl Strangers {
         *count = count.saturating_add(1);
         let (actor, detail) = match (*count).cmp(&(LINES + 1)) {
             Ordering::Less => (format!("{channel}:{sender_id}"), how.to_owned()),
-            Ordering::Equal => (channel.to_string(), "and others, who are not noted for an hour".to_owned()),
+            Ordering::Equal => {
+                (channel.to_string(), "and others, who are not recorded for an hour".to_owned())
+            }
             Ordering::Greater => return None,
         };
         Some(KnockLine { actor, detail })

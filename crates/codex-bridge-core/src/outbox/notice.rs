@@ -1,7 +1,7 @@
-//! What is told: a small structured message, from which every platform makes its own.
+//! Notices: small structured messages, from which every platform makes its own text.
 //!
-//! All texts come redacted, as everything that is stored; what a platform cannot show is cut there, not here, except
-//! for an answer that no platform would take.
+//! All texts are redacted, like everything that is stored. Each platform cuts what it cannot show. Only an answer that
+//! is too long for any platform is cut here.
 
 mod record;
 
@@ -16,22 +16,22 @@ use crate::task::{Parked, Status, Task, TaskError, TaskId, TimeMs};
 pub use record::NO_TASK;
 use record::Record;
 
-/// The longest answer that is kept for telling, in characters: a webhook's body should stay below 20 KB.
+/// How many characters of an answer a notice has: a webhook's body should stay below 20 KB.
 const ANSWER_CHARS: usize = 6_000;
-/// The longest reply, in characters: beyond this nobody reads a chat.
+/// How many characters a reply has: nobody reads more in a chat.
 const REPLY_CHARS: usize = 64_000;
-/// The most files that are named.
+/// How many files a notice names.
 const MOST_FILES: usize = 20;
-/// The most requests that are told at once; more are told in several notices.
+/// How many requests one notice has. Further ones go into another notice.
 pub(crate) const MOST_REQUESTS: usize = 10;
-/// What a reminder says below the requests that are still open.
+/// The text of a reminder, below its open requests.
 pub const REMINDER: &str = "This still waits for a decision.";
-/// What a test says.
+/// The text of a test.
 pub const TEST: &str = "If you can read this, notices reach this target.";
-/// What a test gives as its prompt.
+/// The prompt in a test.
 pub const TEST_PROMPT: &str = "a test of this target";
 
-/// Why somebody is told.
+/// The reason for a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Occasion {
@@ -39,23 +39,23 @@ pub enum Occasion {
     Completed,
     /// A task failed, was cancelled, or lost its host.
     Failed,
-    /// A task waits for an approval.
+    /// A task needs an approval.
     Approval,
-    /// A task wants to know something.
+    /// A task asks a question.
     Question,
     /// A task is paused.
     Paused,
-    /// Somebody tries whether a target can be reached.
+    /// Somebody tests a target.
     Test,
-    /// Somebody wrote to us, and this is what they get.
+    /// A reply to a message.
     Reply,
 }
 
 impl Occasion {
-    /// Those that a target can ask for.
+    /// The occasions to which a target can subscribe.
     pub const ALL: [Self; 5] = [Self::Completed, Self::Failed, Self::Approval, Self::Question, Self::Paused];
 
-    /// As it is written everywhere.
+    /// The word in JSON and in filters.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -68,7 +68,7 @@ impl Occasion {
         }
     }
 
-    /// What a word of a filter stands for.
+    /// The occasions that a word of a filter means.
     pub(super) fn of_filter(word: &str) -> Option<Vec<Self>> {
         if word == "all" {
             return Some(Self::ALL.to_vec());
@@ -76,20 +76,20 @@ impl Occasion {
         Self::ALL.into_iter().find(|occasion| occasion.as_str() == word).map(|one| vec![one])
     }
 
-    /// What a request is.
+    /// The occasion of a request.
     pub fn of_request(request: &RequestRecord) -> Self {
         if request.ask.is_question() { Self::Question } else { Self::Approval }
     }
 
-    /// What it is that a task has come to rest so; none while it has not.
-    pub fn of_rest(task: &Task) -> Option<Self> {
-        // Of all that wait for one login, one carries the notice.
+    /// The occasion of a finished task; `None` if nobody is notified.
+    pub fn of_finished(task: &Task) -> Option<Self> {
+        // Of all tasks that wait for one login, only one carries the notice.
         let is_silent = matches!(task.parked, Some(Parked::Login { carries_notice: false, .. }));
-        let is_told = task.status.is_at_rest() && !(is_silent && task.status == Status::Paused);
+        let is_told = task.status.is_finished() && !(is_silent && task.status == Status::Paused);
         is_told.then(|| Self::of_status(task.status))
     }
 
-    /// What the status of a task at rest is.
+    /// The occasion of a finished task's status.
     fn of_status(status: Status) -> Self {
         match status {
             Status::Completed => Self::Completed,
@@ -99,7 +99,7 @@ impl Occasion {
     }
 }
 
-/// What somebody is told.
+/// A notice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Record", into = "Record")]
 pub struct Notice {
@@ -109,38 +109,38 @@ pub struct Notice {
     pub content: Content,
 }
 
-/// What a notice tells.
+/// What a notice reports.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// A task has come to rest.
-    Rest(Rest),
+    /// A task has finished.
+    Finished(FinishedTask),
     /// A task waits for people.
     Asks(Asks),
-    /// What a task asked is still open.
+    /// Requests of a task are still open.
     Reminder(Reminder),
-    /// The answer to somebody who wrote to us.
+    /// A reply to a message.
     Reply(Reply),
-    /// Somebody tries whether a target can be reached.
+    /// A test of a target.
     Test,
 }
 
 /// The task that a notice is about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AboutTask {
-    /// The name of the task.
+    /// The task's name.
     pub id: TaskId,
-    /// Where the task stood then.
+    /// The task's status at that time.
     pub status: Status,
-    /// Where the task works.
+    /// The task's directory.
     pub cwd: String,
 }
 
-/// A task has come to rest: its status says how.
+/// A task has finished, with this status.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rest {
+pub struct FinishedTask {
     /// The task.
     pub task: AboutTask,
-    /// What was asked in the last turn, shortened.
+    /// The prompt of the last turn, shortened.
     pub prompt: String,
     /// Tokens of the whole thread.
     pub tokens: Option<u64>,
@@ -152,9 +152,9 @@ pub struct Rest {
     pub reason: Option<String>,
     /// How long the last turn worked.
     pub work_ms: Option<u64>,
-    /// Files that the last turn changed, the first few.
+    /// The first few files that the last turn changed.
     pub files: Vec<String>,
-    /// How many more files changed.
+    /// How many further files changed.
     pub more_files: usize,
 }
 
@@ -163,37 +163,37 @@ pub struct Rest {
 pub struct Asks {
     /// The task.
     pub task: AboutTask,
-    /// What the task was asked to do, shortened.
+    /// The prompt of the task, shortened.
     pub prompt: String,
     /// Tokens of the whole thread.
     pub tokens: Option<u64>,
-    /// Whether all requests ask for words; if not, all of them ask for a yes.
+    /// Whether the requests are questions. If not, all of them are approvals.
     pub is_question: bool,
-    /// What waits for an answer, the oldest first.
+    /// The open requests, the oldest first.
     pub requests: Vec<Asked>,
-    /// Whether the target is the conversation that the task works for.
+    /// Whether the target is the task's own conversation.
     pub in_conversation: bool,
 }
 
-/// What a task asked is still open. In JSON a reminder is a reply that asks.
+/// Requests of a task are still open. In JSON a reminder is a reply with requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reminder {
     /// The task.
     pub task: AboutTask,
-    /// What waits for an answer, the oldest first.
+    /// The open requests, the oldest first.
     pub requests: Vec<Asked>,
 }
 
-/// The answer to somebody who wrote to us.
+/// A reply to a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// The task that answered, if one did.
+    /// The task that the reply is about, if any.
     pub task: Option<AboutTask>,
     /// The answer.
     pub text: Excerpt,
-    /// What stands at the very end, however much of the answer is cut.
+    /// The end of the text. It is kept even if the text before it is cut.
     pub closing: Option<String>,
-    /// The platform's own name of the message that is answered.
+    /// The platform's id of the message that this answers.
     pub in_reply_to: Option<String>,
 }
 
@@ -213,48 +213,48 @@ impl Excerpt {
     }
 }
 
-/// A request, as it is told.
+/// A request in a notice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// Its name.
+    /// The request's name.
     pub request_id: RequestName,
-    /// Names what is asked: a decision counts for nothing else. Empty in what was told before there were digests.
+    /// The digest of the request; decisions need it. Empty in notices of older versions.
     #[serde(default)]
     pub digest: String,
-    /// What is shown to whoever decides.
+    /// What people are shown.
     pub ask: Ask,
-    /// Whether it says more than people are shown in a chat, where nobody can agree to it then. Its diffs are left out.
+    /// Whether the request is too long for a chat, so that it cannot be approved there. Its diffs are left out.
     #[serde(default)]
     pub is_long: bool,
-    /// Delivered: whether all of it can be read where it was told.
+    /// Once delivered: whether people can read the whole request there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub was_shown: bool,
-    /// When it is declined by itself.
+    /// When the request expires and is declined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<TimeMs>,
 }
 
 impl Asked {
-    /// Whether a person is asked for words rather than for a yes.
+    /// Whether the request is a question and not an approval.
     pub fn is_question(&self) -> bool {
         self.ask.is_question()
     }
 
-    /// Its name with the beginning of its digest, as buttons carry it: [`Button::named`] reads it.
+    /// The name with the beginning of the digest, as buttons carry it. [`Button::named`] reads it.
     pub fn name(&self) -> String {
         let digest = self.digest.get(..Button::DIGEST_CHARS).unwrap_or(&self.digest);
         format!("{}.{digest}", self.request_id)
     }
 }
 
-/// What is known of a turn when it ends, beyond the task itself.
+/// What is known about a turn that has ended, beyond its task.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TurnFacts<'a> {
-    /// What was asked in it.
+    /// The prompt.
     pub(crate) prompt: Option<&'a str>,
-    /// How long it worked.
+    /// The work time.
     pub(crate) work_ms: Option<u64>,
-    /// What it changed, as a unified diff.
+    /// The changes, as a unified diff.
     pub(crate) diff: Option<&'a str>,
 }
 
@@ -266,7 +266,7 @@ impl AboutTask {
 }
 
 impl Reply {
-    /// This text, and nothing else.
+    /// A reply with only a text.
     pub(crate) fn new(task: Option<&Task>, text: &str) -> Self {
         let text = Excerpt::of(text, REPLY_CHARS);
         Self { task: task.map(AboutTask::of), text, closing: None, in_reply_to: None }
@@ -274,21 +274,21 @@ impl Reply {
 }
 
 impl Reminder {
-    /// Of these requests of a task.
+    /// A reminder of these requests.
     pub(crate) fn new(task: &Task, requests: &[RequestRecord]) -> Self {
         Self { task: AboutTask::of(task), requests: asked(requests) }
     }
 }
 
 impl Notice {
-    /// That a task has come to rest; none if nobody needs to know.
-    pub(crate) fn of_rest(task: &Task, turn: TurnFacts<'_>, at: TimeMs) -> Option<Self> {
-        Occasion::of_rest(task)?;
+    /// The notice that a task has finished; `None` if nobody is notified.
+    pub(crate) fn of_finished(task: &Task, turn: TurnFacts<'_>, at: TimeMs) -> Option<Self> {
+        Occasion::of_finished(task)?;
         let about = AboutTask::of(task);
         let mut files = turn.diff.map(|diff| changed_files(diff, &about.cwd)).unwrap_or_default();
         let more_files = files.len().saturating_sub(MOST_FILES);
         files.truncate(MOST_FILES);
-        let rest = Rest {
+        let finished = FinishedTask {
             task: about,
             prompt: turn.prompt.unwrap_or(&task.prompt_summary).to_owned(),
             tokens: tokens(task),
@@ -299,10 +299,10 @@ impl Notice {
             files,
             more_files,
         };
-        Some(Self { at, content: Content::Rest(rest) })
+        Some(Self { at, content: Content::Finished(finished) })
     }
 
-    /// That a task waits for an answer.
+    /// The notice that a task has an open request.
     pub(crate) fn of_request(task: &Task, request: &RequestRecord) -> Self {
         let asks = Asks {
             task: AboutTask::of(task),
@@ -315,10 +315,10 @@ impl Notice {
         Self { at: request.created_at, content: Content::Asks(asks) }
     }
 
-    /// Why somebody is told.
+    /// The reason for the notice.
     pub fn occasion(&self) -> Occasion {
         match &self.content {
-            Content::Rest(rest) => Occasion::of_status(rest.task.status),
+            Content::Finished(finished) => Occasion::of_status(finished.task.status),
             Content::Asks(asks) if asks.is_question => Occasion::Question,
             Content::Asks(_) => Occasion::Approval,
             Content::Reminder(_) | Content::Reply(_) => Occasion::Reply,
@@ -326,10 +326,10 @@ impl Notice {
         }
     }
 
-    /// The task that it is about, if it is about one.
+    /// The task that the notice is about, if any.
     pub fn task(&self) -> Option<&AboutTask> {
         match &self.content {
-            Content::Rest(rest) => Some(&rest.task),
+            Content::Finished(finished) => Some(&finished.task),
             Content::Asks(asks) => Some(&asks.task),
             Content::Reminder(reminder) => Some(&reminder.task),
             Content::Reply(reply) => reply.task.as_ref(),
@@ -337,12 +337,12 @@ impl Notice {
         }
     }
 
-    /// What waits for an answer, the oldest first.
+    /// The open requests, the oldest first.
     pub fn requests(&self) -> &[Asked] {
         match &self.content {
             Content::Asks(asks) => &asks.requests,
             Content::Reminder(reminder) => &reminder.requests,
-            Content::Rest(_) | Content::Reply(_) | Content::Test => &[],
+            Content::Finished(_) | Content::Reply(_) | Content::Test => &[],
         }
     }
 
@@ -350,16 +350,16 @@ impl Notice {
         match &mut self.content {
             Content::Asks(asks) => Some(&mut asks.requests),
             Content::Reminder(reminder) => Some(&mut reminder.requests),
-            Content::Rest(_) | Content::Reply(_) | Content::Test => None,
+            Content::Finished(_) | Content::Reply(_) | Content::Test => None,
         }
     }
 
-    /// The platform's own name of the message that it answers, if it answers one.
+    /// The platform's id of the message that this answers, if it is a reply.
     pub fn in_reply_to(&self) -> Option<&str> {
         if let Content::Reply(reply) = &self.content { reply.in_reply_to.as_deref() } else { None }
     }
 
-    /// The same notice, which asks for these and nothing else. One that asks for nothing stays as it is.
+    /// The same notice with these requests. A notice without requests stays as it is.
     #[must_use]
     pub fn asking(&self, requests: Vec<Asked>) -> Self {
         let mut notice = self.clone();
@@ -369,17 +369,17 @@ impl Notice {
         notice
     }
 
-    /// The same for requests that are open.
+    /// As [`Self::asking`], for stored requests.
     pub(crate) fn asking_for(&self, open: &[RequestRecord]) -> Self {
         self.asking(asked(open))
     }
 
-    /// Whether it tells of this request.
+    /// Whether the notice contains this request.
     pub(crate) fn tells_of(&self, request_id: &RequestName) -> bool {
         self.requests().iter().any(|asked| asked.request_id == *request_id)
     }
 
-    /// Notes which of its requests people can read whole. The secrets that it had to show them are hidden from now on.
+    /// Records which requests people can read in full, and redacts the secrets that were shown for the decision.
     pub(crate) fn note_shown(&mut self, shown: &[RequestName], redactor: &Redactor) {
         for asked in self.requests_mut().into_iter().flatten() {
             asked.was_shown = shown.contains(&asked.request_id);
@@ -387,11 +387,12 @@ impl Notice {
         }
     }
 
-    /// The words that it has beside what it asks, and what stands at its end: two notices with the same ones may be taken
-    /// for each other.
+    /// The text and the closing of a notice. Two notices with the same ones may be mistaken for each other.
     pub(crate) fn words(&self) -> (Option<&str>, Option<&str>) {
         match &self.content {
-            Content::Rest(rest) => (rest.answer.as_ref().map(|answer| answer.text.as_str()), None),
+            Content::Finished(finished) => {
+                (finished.answer.as_ref().map(|answer| answer.text.as_str()), None)
+            }
             Content::Asks(_) => (None, None),
             Content::Reminder(_) => (Some(REMINDER), None),
             Content::Reply(reply) => (Some(&reply.text.text), reply.closing.as_deref()),
@@ -404,7 +405,7 @@ fn tokens(task: &Task) -> Option<u64> {
     task.usage.map(|usage| usage.total.total)
 }
 
-/// Requests as they are told, as many as one notice holds.
+/// Requests for a notice, as many as fit in one.
 fn asked<'a>(requests: impl IntoIterator<Item = &'a RequestRecord>) -> Vec<Asked> {
     let asked = |request: &RequestRecord| Asked {
         request_id: request.request_id.clone(),
@@ -417,7 +418,7 @@ fn asked<'a>(requests: impl IntoIterator<Item = &'a RequestRecord>) -> Vec<Asked
     requests.into_iter().take(MOST_REQUESTS).map(asked).collect()
 }
 
-/// What is asked, with the names of the files that would change alone.
+/// The request with only the names of the files that would change.
 fn without_diffs(ask: &Ask) -> Ask {
     let mut ask = ask.clone();
     for change in &mut ask.changes {
@@ -426,7 +427,7 @@ fn without_diffs(ask: &Ask) -> Ask {
     ask
 }
 
-/// The files of a unified diff, by their new names, or the old one of a file that is gone.
+/// The files of a unified diff, by their new names; a deleted file by its old one.
 fn changed_files(diff: &str, cwd: &str) -> Vec<String> {
     let mut files: Vec<String> = Vec::new();
     for file in diff::files(diff).iter().filter(|file| file.is_named()) {
@@ -438,8 +439,8 @@ fn changed_files(diff: &str, cwd: &str) -> Vec<String> {
     files
 }
 
-/// A file's name as seen from the directory that the task works in. codex 0.166: in a diff it begins at the root of the
-/// repository, or, where there is none, somewhere above the directory.
+/// A file's path relative to the task's directory. In a diff of codex 0.166 the path begins at the root of the
+/// repository or, without a repository, somewhere above the directory.
 fn below<'a>(file: &'a str, cwd: &str) -> &'a str {
     let slashes = file.rmatch_indices('/').map(|(at, _)| at);
     let is_tail = |at: &usize| cwd.strip_suffix(&file[..*at]).is_some_and(|rest| rest.ends_with('/'));

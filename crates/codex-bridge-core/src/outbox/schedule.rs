@@ -1,12 +1,12 @@
-//! When a delivery is tried again, and when it is given up. Pure: time and chance come in as numbers.
+//! Decides when a delivery is retried and when it is given up. Pure: time and chance come in as numbers.
 //!
-//! Eight attempts over about a day: at once, then after 5 s, 1 min, 5 min, 30 min, 2 h, 6 h and 15 h. Each wait is up
-//! to a fifth longer than that, so that what failed together is not tried together. A target that says how long to wait
-//! is left alone for at least that long (a day at most), and such a wait costs no attempt; after three days everything
-//! is given up. Time in which nobody could try it is not counted among those.
+//! Eight attempts take about a day: at once, then after 5 s, 1 min, 5 min, 30 min, 2 h, 6 h and 15 h. Each wait is up
+//! to a fifth longer, so that deliveries that failed together are not retried together. A target that says how long to
+//! wait gets at least that long (at most a day), and the wait costs no attempt. After three days a delivery is given
+//! up. Time in which it could not be tried does not count.
 //!
-//! An attempt that ended with its daemon says nothing about the target. It costs no attempt either: it is repeated, at
-//! once at first and then later and later, so that a delivery which is itself what kills the daemon leaves it some peace.
+//! An attempt that ended with its daemon says nothing about the target, so it costs no attempt. It is repeated with
+//! growing waits, because the delivery itself may be what kills the daemon.
 
 use super::sender::{Outcome, Refusal};
 use crate::task::TimeMs;
@@ -18,47 +18,47 @@ const HOUR_MS: TimeMs = 60 * MINUTE_MS;
 /// The waits between the attempts.
 const WAITS_MS: [TimeMs; 7] =
     [5 * SECOND_MS, MINUTE_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 6 * HOUR_MS, 15 * HOUR_MS];
-/// The waits after attempts that broke off; the last one for all that follow.
+/// The waits after attempts that ended with the daemon. The last one repeats.
 const WAITS_AFTER_BREAKS_MS: [TimeMs; 8] =
     [0, 0, SECOND_MS, 5 * SECOND_MS, 30 * SECOND_MS, 2 * MINUTE_MS, 10 * MINUTE_MS, 30 * MINUTE_MS];
-/// The longest that a target is believed when it asks for time.
+/// The longest wait that a target can ask for.
 const LONGEST_WAIT_MS: TimeMs = 24 * HOUR_MS;
-/// Nothing is tried when it is older than this.
+/// A delivery older than this is given up.
 const OLDEST_MS: TimeMs = 72 * HOUR_MS;
 
-/// What is known when an attempt is over.
+/// What is known when an attempt has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Tried {
-    /// How many attempts of this kind there were before it.
+    /// How many attempts of this kind there were before.
     pub attempts: u32,
-    /// From when the age of the delivery counts.
+    /// The start of the delivery's age.
     pub since: TimeMs,
     /// Now.
     pub now: TimeMs,
-    /// Any number; it spreads the attempts.
+    /// A random number, which spreads the attempts.
     pub chance: u64,
 }
 
-/// What becomes of a delivery after an attempt.
+/// What happens to a delivery after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// It is done.
+    /// The delivery is done.
     Delivered,
-    /// It is tried again.
+    /// The delivery is retried.
     Again {
         /// When.
         at: TimeMs,
-        /// How many attempts there were by then.
+        /// How many attempts there were.
         attempts: u32,
     },
-    /// It is given up.
+    /// The delivery is given up.
     Dead {
-        /// Whether everything else for this target is given up too.
+        /// Whether all other deliveries to this target are given up too.
         target_gone: bool,
     },
 }
 
-/// What becomes of a delivery after an attempt with this outcome.
+/// Decides about a delivery after an attempt with this outcome.
 pub fn next(tried: Tried, outcome: &Outcome) -> Next {
     let (attempts, wait) = match outcome {
         Outcome::Delivered { .. } => return Next::Delivered,
@@ -81,19 +81,18 @@ pub fn next(tried: Tried, outcome: &Outcome) -> Next {
     }
 }
 
-/// When a delivery whose attempt ended with whoever made it is tried again; never if it is too old.
+/// When to retry a delivery whose attempt ended with the daemon; `None` if it would be too old.
 pub fn after_break(tried: Tried) -> Option<TimeMs> {
     let last = WAITS_AFTER_BREAKS_MS.len() - 1;
     again(tried, WAITS_AFTER_BREAKS_MS[last.min(tried.attempts as usize)])
 }
 
-/// From when the age of a delivery counts that was due and is begun now: what it waited beyond its time makes it no
-/// older. Nobody tried it then, be it that no daemon ran or that others came first.
+/// The start of a delivery's age, moved by the time in which it was due but not tried.
 pub fn since(counted_from: TimeMs, due_at: TimeMs, now: TimeMs) -> TimeMs {
     counted_from + (now - due_at).max(0)
 }
 
-/// When this wait is over, if the delivery is not too old by then.
+/// The end of a wait; `None` if the delivery would be too old by then.
 fn again(tried: Tried, wait: TimeMs) -> Option<TimeMs> {
     let spread = i64::try_from(tried.chance % 1_000).unwrap_or_default();
     let at = tried.now + wait + wait * spread / 5_000;

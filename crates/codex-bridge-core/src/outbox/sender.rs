@@ -1,4 +1,4 @@
-//! The way out, as the program brings it: one attempt to hand one notice to one target.
+//! The interface through which the program sends one notice to one target.
 
 use std::time::Duration;
 
@@ -9,135 +9,135 @@ use super::{DeliveryId, Notice};
 use crate::request::RequestName;
 use crate::task::TimeMs;
 
-/// How far back one looks for something that may have been sent. Its twins are counted over a little more than this.
+/// How far back to look for a message that may have been sent. Twins are counted over a little more.
 pub const LOOK_BACK_MS: TimeMs = 24 * 60 * 60 * 1000;
 
-/// Hands notices to targets. Must know nothing of rows, schedules and repetitions: it tries once and says how it went.
+/// Sends notices to targets. Knows nothing of rows, schedules and retries: tries once and reports the outcome.
 pub trait Sender: Send + Sync + 'static {
-    /// Whether there is such a target, and what else there is if not.
+    /// Checks that a target exists. The error lists the targets that do.
     fn check(&self, target: &str) -> Result<(), Unknown>;
 
-    /// What a repetition of this does.
+    /// What happens at the target if this attempt is repeated.
     fn repeats(&self, attempt: &Attempt) -> Repeats;
 
-    /// One attempt. Takes a bounded time. Nothing secret may be in what it gives back.
+    /// Makes one attempt, in bounded time. The outcome must not contain a secret.
     fn send(&self, attempt: Attempt) -> BoxFuture<'_, Outcome>;
 
-    /// For targets where one can look: whether this was received, and what it is called there.
+    /// For targets that can be searched: whether the notice arrived, and its id there.
     fn look(&self, _attempt: &Attempt) -> BoxFuture<'_, Result<Seen, String>> {
         std::future::ready(Ok(Seen::No)).boxed()
     }
 }
 
-/// There is no such target.
+/// The target does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown target {target:?}: {why}")]
 pub struct Unknown {
-    /// What was asked for.
+    /// The target.
     pub target: String,
-    /// What is wrong with it.
+    /// What is wrong.
     pub why: String,
-    /// What there is.
+    /// The targets that exist.
     pub known: Vec<String>,
 }
 
-/// What a repetition does at a target.
+/// What a repeated attempt does at a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeats {
-    /// Nothing: the receiver knows the key of an attempt; for as long as this, if it forgets.
+    /// Nothing: the receiver recognizes the key.
     Idempotent {
-        /// For how long; none is for ever.
+        /// How long the receiver remembers the key; `None` means for ever.
         within: Option<Duration>,
     },
-    /// One can look whether it arrived.
+    /// It is possible to look whether the first attempt arrived.
     LookFirst,
-    /// The receiver sees it twice: it is marked.
+    /// The receiver gets it twice, so it is marked.
     MayDouble,
 }
 
 /// One attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
-    /// The same for all attempts of one delivery.
+    /// The key, the same for all attempts of one delivery.
     pub key: DeliveryId,
-    /// Where to.
+    /// The target.
     pub target: String,
-    /// What.
+    /// The notice.
     pub notice: Notice,
-    /// Which attempt it is, from 1.
+    /// The number of the attempt, from 1.
     pub number: u32,
-    /// How many others with the very same words the target got lately: a look must find one more than these.
+    /// How many other notices with the same words the target got lately. A look must find one more than these.
     pub twins: usize,
-    /// Whether the receiver may have it already, and is to be told so.
+    /// Whether the notice must be marked as a possible duplicate.
     pub may_be_duplicate: bool,
 }
 
-/// How an attempt went.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The target has it.
+    /// The target has the notice.
     Delivered {
-        /// What it is called there.
+        /// The platform's id of the message.
         message_id: Option<String>,
-        /// The requests that people can read there now, whole: only these can be approved there.
+        /// The requests that people can now read there in full. Only these can be approved there.
         shown: Vec<RequestName>,
     },
-    /// The target does not have it, or we do not know.
+    /// The target does not have the notice, or that is unknown.
     Failed {
-        /// What it means for the next attempt.
+        /// When to retry.
         refusal: Refusal,
-        /// Whether the target may have it all the same.
+        /// Whether the target may have the notice nevertheless.
         in_doubt: bool,
-        /// Why, in a sentence without secrets.
+        /// The reason, in a sentence without secrets.
         error: String,
     },
 }
 
-/// What a failed attempt means for the next one.
+/// When to retry after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Later, when we think so.
+    /// Later, by our own schedule.
     Later,
-    /// Not before so long.
+    /// Not before this time has passed.
     NotBefore(Duration),
-    /// Never: this will not be taken.
+    /// Never: the target will not accept this notice.
     Never,
-    /// Never again: there is nobody any more.
+    /// Never: the target is gone for good.
     Gone,
 }
 
-/// What a look found.
+/// The result of a look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// It is not there.
+    /// The notice did not arrive.
     No,
-    /// It is there.
+    /// The notice arrived.
     Yes {
-        /// What it is called.
+        /// The platform's id of the message.
         message_id: Option<String>,
-        /// The requests that people can read there, whole.
+        /// The requests that people can read there in full.
         shown: Vec<RequestName>,
     },
 }
 
 impl Outcome {
-    /// The target has it, and nobody can approve anything there.
+    /// The target has the notice, but nothing can be approved there.
     pub fn delivered(message_id: Option<String>) -> Self {
         Self::Delivered { message_id, shown: Vec::new() }
     }
 
-    /// A failure that certainly kept the notice from its target.
+    /// The notice certainly did not arrive.
     pub fn failed(refusal: Refusal, error: impl Into<String>) -> Self {
         Self::Failed { refusal, in_doubt: false, error: error.into() }
     }
 
-    /// A failure after which the target may have the notice.
+    /// The notice may have arrived.
     pub fn in_doubt(error: impl Into<String>) -> Self {
         Self::Failed { refusal: Refusal::Later, in_doubt: true, error: error.into() }
     }
 }
 
-/// Reaches nobody: for programs that tell nobody.
+/// A sender without targets, for programs that send no notices.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nobody;
 

@@ -1,54 +1,53 @@
-//! Who wants to be told of what: `local`, `webhook:ci?on=failed,approval`. Several stand in one text, between spaces or
-//! commas.
+//! Targets and what they subscribe to: `local`, `webhook:ci?on=failed,approval`. Spaces or commas separate several.
 //!
-//! Knows the grammar and no platform: which targets there are is known where they are configured.
+//! This module knows the grammar, but no platform and no configured target.
 
 use std::fmt;
 
 use super::Occasion;
 use crate::task::Task;
 
-/// The target that needs no delivery: whoever asks is told.
+/// The target without deliveries: it gets its reports by asking.
 pub const LOCAL: &str = "local";
-/// More targets than this are a mistake.
+/// The limit for targets of a task.
 const MOST_TARGETS: usize = 16;
-/// The longest target.
+/// The limit for the length of a target.
 const MOST_BYTES: usize = 256;
-/// What a target wants to hear of unless it says so.
+/// The default subscription of a target.
 const BY_DEFAULT: [Occasion; 4] =
     [Occasion::Completed, Occasion::Failed, Occasion::Approval, Occasion::Question];
 
-/// A target and what it wants to hear of.
+/// A target and what it subscribes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
-    /// Where to: a platform, and what it needs to know after a colon.
+    /// The target: a platform and, after a colon, a place.
     pub target: String,
-    /// On which occasions.
+    /// The occasions.
     pub occasions: Vec<Occasion>,
 }
 
-/// Why a text names no targets.
+/// Why a text is not a list of targets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A word is no target.
-    #[error("{0:?} is no target")]
+    /// The word is not a target.
+    #[error("{0:?} is not a target: write a platform and a place, as in telegram:CHAT")]
     NoTarget(String),
-    /// A filter names no occasion.
-    #[error("{0:?} is nothing that can be told: use completed, failed, approval, question, paused or all")]
+    /// The filter names an unknown occasion.
+    #[error("unknown occasion {0:?}: use completed, failed, approval, question, paused or all")]
     NoOccasion(String),
-    /// A target takes no such setting.
-    #[error("{0:?} is no setting of a target: use ?on=")]
+    /// The target has an unknown setting.
+    #[error("unknown setting {0:?} of a target: use ?on=")]
     NoSetting(String),
-    /// There are too many.
+    /// There are too many targets.
     #[error("a task has at most {MOST_TARGETS} targets")]
     TooMany,
 }
 
 impl Subscription {
-    /// Everyone who is told of a task: who was named when it was handed over, and the conversation that it works for,
-    /// which is asked and gets its answers as replies. What a platform calls a conversation keeps to no grammar.
+    /// All subscriptions of a task: the targets that were named at its start, and its own conversation. The
+    /// conversation gets requests; its answers come as replies. A conversation's target need not follow the grammar.
     pub(crate) fn of(task: &Task) -> Vec<Self> {
-        // Refused at the start if it could not be read.
+        // A text that cannot be read was refused at the start.
         let named = task.notify_target.as_deref().unwrap_or_default();
         let mut all = Self::parse_all(named).unwrap_or_default();
         let asked = vec![Occasion::Approval, Occasion::Question];
@@ -57,13 +56,13 @@ impl Subscription {
         all
     }
 
-    /// All targets that a text names; each once, with all that is said of it.
+    /// All targets in a text. A target that is named twice is merged.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, Error> {
         let mut all: Vec<Self> = Vec::new();
         for word in text.split_whitespace() {
             let mut last: Option<Self> = None;
             for piece in word.split(',').filter(|piece| !piece.is_empty()) {
-                // No target is called like an occasion, so a comma may stand between either.
+                // No target has the name of an occasion, so a comma can separate both.
                 match (&mut last, Occasion::of_filter(piece)) {
                     (Some(last), Some(occasions)) if word.contains("?on=") => last.add(&occasions),
                     _ => keep(&mut all, last.replace(Self::parse(piece)?)),
@@ -98,12 +97,12 @@ impl Subscription {
         }
     }
 
-    /// Whether this is to be told.
+    /// Whether the target subscribes to this occasion.
     pub fn wants(&self, occasion: Occasion) -> bool {
         self.occasions.contains(&occasion)
     }
 
-    /// Whether it is told without a delivery, to whoever asks.
+    /// Whether the target gets its reports by asking, without deliveries.
     pub fn is_local(&self) -> bool {
         self.target == LOCAL
     }

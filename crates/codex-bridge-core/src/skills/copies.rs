@@ -1,7 +1,7 @@
-//! Copies of skills that lie where commands cannot read.
+//! Copies of skills that are in directories commands cannot read.
 //!
-//! A copy is named by a digest of all that is in it, and compared with that name each time: one that was changed is made
-//! anew. Plain files alone are copied, and no links, so that nothing else of Codex's home gets out this way.
+//! A copy is named by the digest of its content. Each use compares content and name, and replaces a copy that was
+//! changed. Only plain files are copied, no links, so that no other file of the CODEX_HOME leaks.
 
 use std::fs;
 use std::io::{self, Read};
@@ -11,11 +11,11 @@ use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
-/// What is copied of all skills together.
+/// The limit for all copies together.
 const MOST_BYTES: u64 = 4 << 20;
-/// Files of one skill.
+/// The limit for files of one skill.
 const MOST_FILES: usize = 200;
-/// Copies that are kept, those of earlier versions included.
+/// How many copies are kept, those of earlier versions included.
 const MOST_COPIES: usize = 128;
 
 /// The copies in a directory.
@@ -26,7 +26,7 @@ pub(super) struct Copies<'a> {
 
 /// A file of a skill.
 struct Part {
-    /// Where it lies in the skill.
+    /// The path within the skill.
     path: PathBuf,
     bytes: Vec<u8>,
     is_program: bool,
@@ -37,7 +37,7 @@ impl<'a> Copies<'a> {
         Self { dir, left_bytes: MOST_BYTES }
     }
 
-    /// A copy of a skill as it is now; none if it is too large or cannot be copied.
+    /// A current copy of a skill; `None` if the skill is too large or cannot be copied.
     pub(super) fn of(&mut self, skill: &Path) -> Option<PathBuf> {
         let parts = self.read(skill).ok()?;
         let copy = self.dir.join(digest(&parts));
@@ -49,7 +49,7 @@ impl<'a> Copies<'a> {
         Some(copy)
     }
 
-    /// All plain files below a directory, in the order of their paths.
+    /// All plain files below a directory, sorted by path.
     fn read(&self, top: &Path) -> io::Result<Vec<Part>> {
         let mut parts: Vec<Part> = Vec::new();
         let mut dirs = vec![PathBuf::new()];
@@ -90,7 +90,7 @@ impl<'a> Copies<'a> {
         fs::rename(new.keep(), copy)
     }
 
-    /// Makes room for one more.
+    /// Removes the oldest copies to make room for one more.
     fn forget_old(&self) -> io::Result<()> {
         let age = |entry: &fs::DirEntry| {
             entry.metadata().and_then(|found| found.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
@@ -119,7 +119,7 @@ fn size(parts: &[Part]) -> u64 {
     parts.iter().map(|part| part.bytes.len() as u64).sum()
 }
 
-/// Names what is in the parts.
+/// The digest of all files.
 fn digest(parts: &[Part]) -> String {
     let mut whole = Sha256::new();
     for part in parts {

@@ -1,6 +1,6 @@
-//! What every store must do, told as stories that run on any of them.
+//! What every store must do, as stories that run on any store.
 //!
-//! [`store_stories!`](crate::store_stories) makes a test of each. A story gets an empty store.
+//! [`store_stories!`](crate::store_stories) makes a test of each story. A story gets an empty store.
 
 // Only tests run this.
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -25,7 +25,7 @@ use crate::task::{Status, Task, TimeMs, TurnProgress};
 use crate::token::{Role, Used};
 use codex_wire::RequestId;
 
-/// Makes a test of each story. The expression gives a store and something that is kept until the story ends.
+/// Makes a test of each story. The expression gives a store, and something to keep until the story ends.
 #[macro_export]
 macro_rules! store_stories {
     ($open:expr) => {
@@ -81,7 +81,7 @@ async fn commit(store: &dyn Store, batch: Vec<Write>) -> Vec<Event> {
     store.commit(batch).await.unwrap()
 }
 
-/// Forgets, and says how many tasks.
+/// Prunes. Returns how many tasks were deleted.
 async fn prune(store: &dyn Store, ended_before: TimeMs, events_per_task: u32) -> u64 {
     store.prune(Prune { ended_before, events_per_task }).await.unwrap()
 }
@@ -118,7 +118,7 @@ fn whole_changes(task: u32, request_id: &str) -> Write {
     Write::SaveWholeChanges(Box::new(WholeChanges { request_id, task_id, changes }))
 }
 
-/// Lines of a few kinds are found without reading the whole log.
+/// Lines of some kinds are found without reading the whole log.
 pub async fn diffs_and_added_words_are_found_by_their_kind(store: &impl Store) {
     store.commit(vec![add(new_task(1)), add(new_task(2))]).await.unwrap();
     let id = task_id(1);
@@ -138,7 +138,7 @@ pub async fn diffs_and_added_words_are_found_by_their_kind(store: &impl Store) {
     assert_eq!(store.last_diff(&task_id(2)).await.unwrap(), None);
 }
 
-/// They are read apart from their request, which may come later or never.
+/// Complete changes are stored apart from their request, which may come later or never.
 pub async fn whole_changes_stand_beside_their_request(store: &impl Store) {
     let write = whole_changes(1, "request-0");
     assert!(matches!(refused(store, vec![write.clone()]).await, Error::Other(_)), "there is no such task");
@@ -152,7 +152,7 @@ pub async fn whole_changes_stand_beside_their_request(store: &impl Store) {
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }
 
-/// Every field of every record.
+/// Every field of every record is stored.
 pub async fn what_is_written_is_read_back(store: &impl Store) {
     let text_id = request(1, RequestId::Text("0".into()), RequestState::AnsweredElsewhere);
     let number_id = request(1, RequestId::Number(0), RequestState::Open);
@@ -193,7 +193,7 @@ pub async fn what_is_written_is_read_back(store: &impl Store) {
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }
 
-/// What is NULL again is gone, above all what was sealed.
+/// A field that becomes NULL is erased, above all sealed ones.
 pub async fn a_save_replaces_all_and_clears_what_is_gone(store: &impl Store) {
     let open = request(1, RequestId::Number(0), RequestState::Open);
     let first = vec![
@@ -221,7 +221,7 @@ pub async fn a_save_replaces_all_and_clears_what_is_gone(store: &impl Store) {
     assert_eq!(store.requests(&RequestFilter::default()).await.unwrap(), [closed]);
 }
 
-/// The last change of a batch is refused: none of it is there.
+/// If the last change of a batch is refused, no change of it is stored.
 pub async fn a_batch_is_all_or_nothing(store: &impl Store) {
     commit(store, vec![add(new_task(1))]).await;
     let mut changed = new_task(1);
@@ -242,7 +242,7 @@ pub async fn a_batch_is_all_or_nothing(store: &impl Store) {
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }
 
-/// Neither a batch without changes nor an append without lines.
+/// A batch without changes, and an append without lines, have no effect.
 pub async fn an_empty_batch_changes_nothing(store: &impl Store) {
     assert_eq!(commit(store, Vec::new()).await, []);
     commit(store, vec![add(new_task(1))]).await;
@@ -250,7 +250,7 @@ pub async fn an_empty_batch_changes_nothing(store: &impl Store) {
     assert_eq!(commit(store, vec![append(1, [1])]).await[0].seq, 1);
 }
 
-/// Also when they come at once, and also when the task has an id of its own.
+/// Also when both come at once, and also when the second task has another id.
 pub async fn the_same_client_request_starts_one_task(store: &impl Store) {
     let attempt = |number| {
         let task = crate::task::Task { client_request_id: Some("same".into()), ..new_task(number) };
@@ -267,12 +267,12 @@ pub async fn the_same_client_request_starts_one_task(store: &impl Store) {
     let found =
         listed(store, TaskFilter { client_request_id: Some("same".into()), ..TaskFilter::default() }).await;
     assert_eq!(found, started);
-    // A task without such an id is never a duplicate; one with a known id of its own is an error.
+    // A task without a `client_request_id` is never a duplicate; a second one with the same id is an error.
     commit(store, vec![add(new_task(20)), add(new_task(21))]).await;
     assert!(matches!(refused(store, vec![add(new_task(20))]).await, Error::Other(_)));
 }
 
-/// No change brings a task into being but its addition.
+/// Only `AddTask` creates a task.
 pub async fn an_unknown_task_is_refused(store: &impl Store) {
     for write in [
         Write::SaveTask(Box::new(new_task(1))),
@@ -291,7 +291,7 @@ pub async fn an_unknown_task_is_refused(store: &impl Store) {
     assert_eq!(store.requests(&RequestFilter::default()).await.unwrap(), []);
 }
 
-/// Each status is kept.
+/// Each status is stored.
 pub async fn tasks_are_found_by_their_status(store: &impl Store) {
     commit(store, vec![add(new_task(1))]).await;
     for status in Status::ALL {
@@ -301,7 +301,7 @@ pub async fn tasks_are_found_by_their_status(store: &impl Store) {
     }
 }
 
-/// Per task, in the order of the batch, however many write at once.
+/// Numbers are per task, in the order of the batch, however many callers write at once.
 pub async fn numbers_begin_at_one_and_have_no_gaps(store: &impl Store) {
     commit(store, (1..=5).map(|number| add(new_task(number))).collect()).await;
     let writers = (1..=5).map(|task| async move {
@@ -321,7 +321,7 @@ pub async fn numbers_begin_at_one_and_have_no_gaps(store: &impl Store) {
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }
 
-/// Batches that come together may share a transaction; they do not share a fate.
+/// Batches that come together may share a transaction, but each succeeds or fails by itself.
 pub async fn a_refused_batch_takes_no_number_and_harms_no_other(store: &impl Store) {
     commit(store, vec![add(new_task(1)), add(new_task(2))]).await;
     let good = join_all((0..40).map(|number| store.commit(vec![append(1, [number]), append(2, [number])])));
@@ -334,7 +334,7 @@ pub async fn a_refused_batch_takes_no_number_and_harms_no_other(store: &impl Sto
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }
 
-/// After a number, or the last ones; each task its own.
+/// After a number, or the last ones; only those of the task.
 pub async fn events_are_read_by_cursor(store: &impl Store) {
     commit(store, vec![add(new_task(1)), add(new_task(2)), append(1, 1..=10), append(2, 1..=3)]).await;
     let id = task_id(1);
@@ -387,7 +387,7 @@ pub async fn tasks_are_listed_by_page_and_filter(store: &impl Store) {
     assert_eq!(listed(store, of_thread("thread")).await, [""; 0], "the whole id or nothing");
 }
 
-/// What people look for in a list.
+/// What people search for in a list.
 pub async fn tasks_are_found_by_place_activity_and_text(store: &impl Store) {
     let with = |number, cwd: &str, change: &dyn Fn(&mut crate::task::Task)| {
         let mut task = new_task(number);
@@ -430,7 +430,7 @@ pub async fn requests_are_found_by_task_name_and_state(store: &impl Store) {
         save_request(1, 4, RequestState::Resolved),
     ];
     commit(store, batch).await;
-    // A change keeps its place.
+    // A changed request keeps its place.
     commit(store, vec![save_request(2, 9, RequestState::Expired)]).await;
     let all = RequestFilter::default();
     assert_eq!(found(store, all.clone()).await, ["request-9", "request-5", "request-4"]);
@@ -451,7 +451,7 @@ pub async fn requests_are_found_by_task_name_and_state(store: &impl Store) {
     }
 }
 
-/// A decision can therefore not reach another request than the one it was made for.
+/// So a decision cannot reach another request than the one it was made for.
 pub async fn a_request_key_belongs_to_one_request(store: &impl Store) {
     commit(store, vec![add(new_task(1)), save_request(1, 0, RequestState::Open)]).await;
     let mut other = request(1, RequestId::Number(0), RequestState::Open);
@@ -460,7 +460,7 @@ pub async fn a_request_key_belongs_to_one_request(store: &impl Store) {
     assert_eq!(found(store, RequestFilter::default()).await, ["request-0"]);
 }
 
-/// Two tasks always change together: they are always seen alike.
+/// Two tasks always change together, so readers always see them alike.
 pub async fn a_reader_never_sees_half_a_batch(store: &impl Store) {
     commit(store, vec![add(new_task(1)), add(new_task(2))]).await;
     let save = |number, turns| {
@@ -487,7 +487,7 @@ pub async fn a_reader_never_sees_half_a_batch(store: &impl Store) {
     join(write, read).await;
 }
 
-/// At rest for long, and nothing to answer or to wait for.
+/// Finished long ago, with no open request and not parked.
 pub async fn a_prune_forgets_what_is_over_and_nothing_else(store: &impl Store) {
     let with = |number, change: &dyn Fn(&mut crate::task::Task)| {
         let mut task = full_task(number);
@@ -528,13 +528,13 @@ pub async fn a_prune_forgets_what_is_over_and_nothing_else(store: &impl Store) {
     assert_eq!(store.whole_changes(&"request-1".into()).await.unwrap(), None);
     assert!(store.whole_changes(&"request-6".into()).await.unwrap().is_some());
     assert_eq!(prune(store, 1001, 10_000).await, 0);
-    // What was forgotten may come again, and is new.
+    // A deleted id can be used again.
     commit(store, vec![add(full_task(1)), append(1, [1])]).await;
     assert_eq!(seqs(store, 1).await, [1]);
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }
 
-/// A log that was cut goes on where it was.
+/// A log that was shortened continues its numbers.
 pub async fn a_prune_keeps_the_newest_events_and_their_numbers(store: &impl Store) {
     let working = |number| add(crate::task::Task { status: Status::Working, ..new_task(number) });
     let batch =
@@ -551,7 +551,7 @@ pub async fn a_prune_keeps_the_newest_events_and_their_numbers(store: &impl Stor
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }
 
-/// A change replaces all; forgetting tasks forgets no token; one secret is one token.
+/// A change replaces all fields. Pruning deletes no token. Two tokens cannot share a secret.
 pub async fn tokens_are_kept_by_name_and_told_apart_by_hash(store: &impl Store) {
     let (first, second) = (samples::token("phone", 1), samples::token("ci", 2));
     let save = |token: &crate::token::Token| Write::SaveToken(Box::new(token.clone()));
@@ -572,7 +572,7 @@ pub async fn tokens_are_kept_by_name_and_told_apart_by_hash(store: &impl Store) 
     assert_eq!(store.tokens().await.unwrap().len(), 2);
 }
 
-/// Open are the tasks whose last turn came by it; what it handed over counts for as long as its tasks are remembered.
+/// Open are the token's unfinished tasks. Handed-over bytes count as long as their tasks are stored.
 pub async fn what_a_token_has_used_is_counted_until_its_tasks_are_forgotten(store: &impl Store) {
     let by = |number, token: Option<&str>, status| Task {
         token: token.map(str::to_owned),
@@ -601,7 +601,7 @@ pub async fn what_a_token_has_used_is_counted_until_its_tasks_are_forgotten(stor
     assert!(matches!(refused(store, vec![hand(2, "ci", 1)]).await, Error::Other(_)), "it has no such task");
 }
 
-/// Who decided what is known when the task is long forgotten.
+/// The audit log outlives its tasks.
 pub async fn the_audit_log_is_found_by_task_and_time_and_outlives_its_tasks(store: &impl Store) {
     let line = |at, task: Option<u32>| Write::Audit {
         at,

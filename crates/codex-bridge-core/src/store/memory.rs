@@ -1,5 +1,5 @@
-//! A store that forgets everything when it is dropped: the model that others are compared with, and the store of tests
-//! that own the clock. No thread, no file: a commit is done when it is first polled.
+//! A store in memory: the model that other stores are compared with, and the store of tests with their own clock. It
+//! has no thread and no file: a commit is done at its first poll.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,9 +13,9 @@ use super::{
 };
 use crate::event::{Event, Line, NewEvent, Seq};
 use crate::inbox::{
-    ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageKind, State as MessageState,
+    ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageKind, MessageState,
 };
-use crate::outbox::{Delivery, Occasion, State as DeliveryState};
+use crate::outbox::{Delivery, DeliveryState, Occasion};
 use crate::request::{RequestName, RequestRecord, RequestState, WholeChanges};
 use crate::task::{Task, TaskId, TimeMs, TurnRecord};
 use crate::token::{Token, Used};
@@ -23,11 +23,11 @@ use crate::token::{Token, Used};
 /// A store in memory.
 #[derive(Debug, Default)]
 pub struct Memory {
-    state: Mutex<State>,
+    state: Mutex<Tables>,
 }
 
 #[derive(Debug, Default, Clone)]
-struct State {
+struct Tables {
     /// In the order of creation.
     tasks: Vec<Task>,
     turns: BTreeMap<(TaskId, u32), TurnRecord>,
@@ -37,7 +37,7 @@ struct State {
     outbox: Vec<Delivery>,
     audit: Vec<AuditLine>,
     tokens: BTreeMap<String, Token>,
-    /// Bytes, by task and token.
+    /// Bytes by task and token.
     handed_over: BTreeMap<(TaskId, String), u64>,
     inbox: Vec<Message>,
     conversations: BTreeMap<(ChannelName, ConversationKey), Conversation>,
@@ -51,7 +51,7 @@ struct Log {
 }
 
 impl Memory {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Tables> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -89,7 +89,7 @@ impl Memory {
     }
 }
 
-impl State {
+impl Tables {
     fn add_task(&mut self, task: Task) -> Result<(), Error> {
         let asked = task.client_request_id.as_ref();
         let taken =
@@ -208,7 +208,7 @@ impl State {
                 || replies.insert((one.target.clone(), one.task_id.clone()))
         };
         let mut next: Vec<Delivery> = self.outbox.iter().filter(unfinished).filter(may_go).cloned().collect();
-        // Stable: of those with the same time, the oldest.
+        // The sort is stable: of several with the same time, the oldest comes first.
         next.sort_by_key(|delivery| delivery.next_at);
         let mut seen = std::collections::BTreeSet::new();
         next.retain(|delivery| seen.insert(delivery.target.clone()));
@@ -241,7 +241,7 @@ impl State {
         self.messages_of(filter).take(limit).cloned().collect()
     }
 
-    /// The newest first.
+    /// Matching messages, the newest first.
     fn messages_of<'a>(&'a self, filter: &'a MessageFilter) -> impl Iterator<Item = &'a Message> {
         let is_fit =
             |message: &&Message| fits(message, filter) && (!filter.done_with || self.is_done_with(message));
@@ -294,7 +294,7 @@ impl State {
 
     fn used_by(&self, token: &str) -> Used {
         let is_open = |task: &&Task| {
-            task.token.as_deref() == Some(token) && (!task.status.is_at_rest() || task.parked.is_some())
+            task.token.as_deref() == Some(token) && (!task.status.is_finished() || task.parked.is_some())
         };
         let of_it = self.handed_over.iter().filter(|((task_id, by), _)| by == token && self.has(task_id));
         Used {
@@ -328,7 +328,7 @@ impl State {
         };
         let is_over = |task: &Task| {
             let since = task.updated_at.max(task.completed_at.unwrap_or(task.updated_at));
-            task.status.is_at_rest() && task.parked.is_none() && since < ended_before && !waits(task)
+            task.status.is_finished() && task.parked.is_none() && since < ended_before && !waits(task)
         };
         let (over, kept) = self.tasks.clone().into_iter().partition(is_over);
         let over: Vec<Task> = over;
@@ -396,7 +396,7 @@ impl State {
                 && thread_id.as_ref().is_none_or(|id| task.thread_id.as_ref().is_some_and(|of| of.0 == *id))
                 && id_prefix.as_ref().is_none_or(|prefix| task.id.as_str().starts_with(prefix))
                 && cwd.as_ref().is_none_or(|cwd| task.settings.cwd.starts_with(cwd))
-                && active_since.is_none_or(|since| !task.status.is_at_rest() || task.updated_at >= since)
+                && active_since.is_none_or(|since| !task.status.is_finished() || task.updated_at >= since)
                 && text.as_ref().is_none_or(|text| is_told(task, text))
         };
         let limit = limit.map_or(usize::MAX, |limit| limit as usize);
@@ -413,9 +413,7 @@ impl State {
         };
         self.requests.iter().filter(fits).cloned().collect()
     }
-}
 
-impl State {
     fn audit(&self, filter: &AuditFilter) -> Vec<AuditLine> {
         let AuditFilter { task_id_prefix, since, limit } = filter;
         let begins = |line: &AuditLine, prefix: &String| {

@@ -1,6 +1,6 @@
-//! The store of one machine: a single SQLite file, one thread that writes, a few connections that read.
+//! The store for one machine: a SQLite file, one thread that writes, a few connections that read.
 //!
-//! Nothing outside this module knows SQL.
+//! No other module knows SQL.
 
 mod apply;
 mod backup;
@@ -26,7 +26,7 @@ use std::path::Path;
 use futures_util::future::BoxFuture;
 
 use self::ballast::Ballast;
-use self::fault::Place;
+use self::fault::DbFile;
 use self::readers::Readers;
 use self::writer::Writer;
 use super::{
@@ -40,28 +40,28 @@ use crate::request::{RequestName, RequestRecord, WholeChanges};
 use crate::task::{Task, TaskId, TurnRecord};
 use crate::token::{Token, Used};
 
-/// A SQLite file, open and owned. Closed when dropped, after what is queued has been written.
+/// An open SQLite file. Dropping it writes everything queued, then closes the file.
 #[derive(Debug)]
 pub struct Sqlite {
-    // The order is that of closing: the last connection tidies up the write-ahead log, then others may come.
+    // Fields drop in this order: the last connection tidies up the write-ahead log, then the lock is released.
     readers: Readers,
     writer: Writer,
-    place: Place,
+    place: DbFile,
     _owner: File,
 }
 
 impl Sqlite {
-    /// Opens the file, or creates it: readable by its owner alone, like the folder if that is created too. Blocks for as
-    /// long as it takes to look through the file.
+    /// Opens or creates the file, readable only by its owner; the same for its folder if that is created. Blocks while
+    /// it looks through the file for damage.
     ///
-    /// Beside it are a lock (`.lock`), the space for bad times (`.ballast`) and what SQLite adds. Only one program at
-    /// a time can have it open: any other gets [`Error::Locked`] at once.
+    /// Beside the file are a lock (`.lock`), reserved disk space (`.ballast`) and SQLite's own files. Only one program
+    /// can have it open; any other gets [`Error::Locked`] at once.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let place = Place::new(path);
+        let place = DbFile::new(path);
         let owner = file::own(&place)?;
         let mut ballast = Ballast::of(path);
         let connection = match file::open_writer(&place) {
-            // What was acknowledged must be readable, and work that has begun must find its end, on a full disk too.
+            // Even on a full disk, committed data must be readable, and running work must be able to end.
             Err(Error::DiskFull { .. }) if ballast.spend() => file::open_writer(&place)?,
             opened => opened?,
         };
@@ -70,16 +70,15 @@ impl Sqlite {
     }
 }
 
-/// Looks for damage in a file that nobody has open, or that cannot be opened as a store. Each entry is a finding, none
-/// means sound. Nothing is changed.
+/// Looks for damage in a file that is not open as a store. Returns findings; none means sound. Changes nothing.
 pub fn inspect(path: &Path) -> Result<Vec<String>, Error> {
-    let place = Place::new(path);
+    let place = DbFile::new(path);
     let look = || check::findings(&file::open_reader(&place)?);
-    damage_is_a_finding(look().map_err(|error| place.sql(&error)))
+    damage_as_finding(look().map_err(|error| place.sql(&error)))
 }
 
-/// What is too damaged to be looked at at all was found too.
-fn damage_is_a_finding(found: Result<Vec<String>, Error>) -> Result<Vec<String>, Error> {
+/// Damage that prevents any look is a finding too.
+fn damage_as_finding(found: Result<Vec<String>, Error>) -> Result<Vec<String>, Error> {
     match found {
         Err(Error::Corrupt { detail, .. }) => Ok(vec![detail]),
         found => found,
@@ -219,14 +218,14 @@ impl Store for Sqlite {
     }
 
     fn check(&self) -> BoxFuture<'_, Result<Vec<String>, Error>> {
-        Box::pin(async { damage_is_a_finding(self.readers.read(check::findings).await) })
+        Box::pin(async { damage_as_finding(self.readers.read(check::findings).await) })
     }
 
     fn backup<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<(), Error>> {
         let (source, target) = (self.place.clone(), file.to_owned());
         Box::pin(async move {
             let copied = tokio::task::spawn_blocking(move || backup::write(&source, &target)).await;
-            copied.map_err(|error| Error::Other(format!("the backup broke off: {error}")))?
+            copied.map_err(|error| Error::Other(format!("the backup was interrupted: {error}")))?
         })
     }
 }

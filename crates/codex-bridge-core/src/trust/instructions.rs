@@ -1,8 +1,8 @@
-//! Reads the `AGENTS.md` files of a directory whose instructions count, from the root of its repository down.
+//! Reads the `AGENTS.md` files that apply to a directory, from the root of its repository down.
 //!
-//! Codex itself would follow a link to any file of the machine and send its text to the model (codex 0.166). Here every
-//! part of the path is opened by itself, below the one before it, and no link is followed. Only plain files count, those
-//! of the directory's owner, and only so much of them. What is left out is told.
+//! Codex itself would follow a link to any file of the machine and send its text to the model (codex 0.166). Here each
+//! component of the path is opened below its parent, and no link is followed. Only plain files of the directory's owner
+//! are used, up to a limit in bytes. The caller is told which files were left out.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -14,27 +14,29 @@ use codex_wire::os::file::NAME_ONLY;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
-/// Bytes of all files together, as Codex allows by default.
+use crate::io_reason::io_reason;
+
+/// The limit for all files together, which is Codex's default.
 const MOST_BYTES: u64 = 32 * 1024;
 
-/// The names of such a file; the first one that counts is taken.
+/// The names of such a file. In each directory the first usable one is read.
 const NAMES: [&str; 2] = ["AGENTS.override.md", "AGENTS.md"];
 
-/// What the files of a directory say.
+/// The text of all files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Instructions {
-    /// Their text, each with where it comes from; none if there is none.
+    /// The text, each file with its path; `None` if there is no file.
     pub(crate) text: Option<String>,
-    /// What does not count, each in a sentence with the reason.
+    /// What was left out, each with the reason in a sentence.
     pub(crate) left_out: Vec<String>,
 }
 
-/// The instructions for work in `dir`, which is a real path.
+/// The instructions that apply to `dir`, which is a real path.
 pub(crate) fn instructions_of(dir: &Path) -> Instructions {
     match open_from_the_root(dir) {
         Ok(dirs) => read_all(&dirs),
         Err(error) => {
-            let why = format!("no instructions of {} count: {error}", dir.display());
+            let why = format!("the instructions in {} are not read: {}", dir.display(), io_reason(&error));
             Instructions { text: None, left_out: vec![why] }
         }
     }
@@ -46,8 +48,8 @@ struct Dir {
     handle: OwnedFd,
 }
 
-/// Opens every directory from `/` down to this one. Each is opened below the one before it and none by a link: whoever
-/// renames directories meanwhile cannot lead us elsewhere.
+/// Opens every directory from `/` down to `dir`, each below its parent, and none by a link. So renaming directories in
+/// the meantime cannot lead to another place.
 fn open_from_the_root(dir: &Path) -> io::Result<Vec<Dir>> {
     let flags = NAME_ONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut path = PathBuf::from("/");
@@ -69,7 +71,7 @@ fn open_from_the_root(dir: &Path) -> io::Result<Vec<Dir>> {
 }
 
 fn read_all(dirs: &[Dir]) -> Instructions {
-    // Without a repository only the directory itself counts, as for Codex.
+    // Without a repository only the directory itself is read, as in Codex.
     let is_root = |dir: &Dir| statat(&dir.handle, ".git", AtFlags::SYMLINK_NOFOLLOW).is_ok();
     let first = dirs.iter().rposition(is_root).unwrap_or(dirs.len().saturating_sub(1));
     let owner = dirs.last().and_then(|dir| statat(&dir.handle, "", AtFlags::EMPTY_PATH).ok());
@@ -101,9 +103,9 @@ fn read_all(dirs: &[Dir]) -> Instructions {
 /// The beginning of a file.
 struct Beginning {
     text: String,
-    /// How much was read.
+    /// How many bytes were read.
     bytes: u64,
-    /// How much there is.
+    /// How many bytes the file has.
     of_bytes: u64,
 }
 
@@ -112,7 +114,7 @@ impl Beginning {
         self.of_bytes > self.bytes
     }
 
-    /// As the model is told it.
+    /// The text for the model.
     fn told(&self, path: &Path) -> String {
         let cut = if self.is_cut() {
             format!("\n\n[The rest of this file is left out: {} of {} bytes.]", self.bytes, self.of_bytes)
@@ -122,7 +124,7 @@ impl Beginning {
         format!("Instructions from {}:\n\n{}{cut}", path.display(), self.text.trim_end())
     }
 
-    /// As people are told that not all of it counts.
+    /// The message that part of the file was left out.
     fn cut(&self, path: &Path) -> Option<String> {
         let (path, bytes, of_bytes) = (path.display(), self.bytes, self.of_bytes);
         let limit = MOST_BYTES / 1024;
@@ -132,21 +134,20 @@ impl Beginning {
     }
 }
 
-/// The beginning of a plain file with one name; none if there is no such file or nothing in it, and otherwise why it does
-/// not count.
+/// The beginning of a plain file; `None` if the file is missing or empty. The error says why the file is not used.
 fn read_plain(
     dir: &OwnedFd,
     name: &str,
     owner: Option<u32>,
     most: u64,
 ) -> Result<Option<Beginning>, &'static str> {
-    // Looked at before it is opened: opening a device can do something by itself.
+    // Checked before it is opened: opening a device can have an effect.
     match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(None),
         Err(_) => return Err("it cannot be looked at"),
         Ok(found) => check_type(FileType::from_raw_mode(found.st_mode))?,
     }
-    // A pipe that has come in its place opens at once, too, and is told by what was opened.
+    // Should a pipe replace the file now, `NONBLOCK` opens it at once, and `check_file` refuses it.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match openat(dir, name, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -174,15 +175,15 @@ fn check_type(kind: FileType) -> Result<(), &'static str> {
     match kind {
         FileType::RegularFile => Ok(()),
         FileType::Symlink => Err("it is a link"),
-        _ => Err("it is no plain file"),
+        _ => Err("it is not a plain file"),
     }
 }
 
-/// What was opened. A file with several names may be somebody's secret, put here under another one; and in a directory
-/// that others may write to, such as `/tmp`, a file above ours may be somebody else's.
+/// Checks an opened file. A file with several hard links may be somebody's secret under another name. In a directory
+/// that others can write, such as `/tmp`, a file above ours may belong to another user.
 fn check_file(found: &Metadata, owner: Option<u32>) -> Result<(), &'static str> {
     if !found.is_file() {
-        return Err("it is no plain file");
+        return Err("it is not a plain file");
     }
     if found.nlink() != 1 {
         return Err("it has several names (hard links)");
@@ -193,10 +194,10 @@ fn check_file(found: &Metadata, owner: Option<u32>) -> Result<(), &'static str> 
     Ok(())
 }
 
-/// How many of these bytes end with a whole character.
+/// The length of the bytes without a character that was cut at the end.
 fn whole_characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
-        // What is wrong within the text stays as it is; what is cut at its end goes.
+        // Invalid bytes within the text stay; a character that is cut at the end goes.
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
         _ => bytes.len(),
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex_bridge_core::bridge::{Error, Giver, NewBranch};
+use codex_bridge_core::bridge::{Author, Error, NewBranch};
 use codex_bridge_core::inbox::{Allowed, Arrival, Party, Room, Rules, Sender, WhileRunning};
 use codex_bridge_core::store::{MessageFilter, TaskFilter};
 use codex_bridge_core::task::Status;
@@ -60,7 +60,9 @@ async fn a_turn_whose_caller_hung_up_runs() {
     at_rest(&bridge, &id).await;
     let (caller, of) = (bridge.clone(), id.clone());
     store
-        .hang_up_on(async move { caller.continue_once(&of, "second", Some("mine"), &Giver::default()).await })
+        .hang_up_on(
+            async move { caller.continue_once(&of, "second", Some("mine"), &Author::default()).await },
+        )
         .await;
     let done = at_rest(&bridge, &id).await.task;
     assert_eq!((done.final_text.as_deref(), done.used.turns), (Some("second"), 2), "{done:?}");

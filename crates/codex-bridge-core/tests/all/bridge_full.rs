@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use codex_bridge_core::NewTask;
 use codex_bridge_core::bridge::Error;
 use codex_bridge_core::event::Event;
-use codex_bridge_core::outbox::{Outcome, State};
+use codex_bridge_core::outbox::{DeliveryState, Outcome};
 use codex_bridge_core::store::{self, Write};
 use codex_bridge_core::task::Status;
 use codex_session::SteerOutcome;
@@ -142,7 +142,7 @@ async fn a_task_on_a_file_system_that_turns_read_only_goes_on_and_nothing_of_it_
         );
     }
     assert_eq!(bench.model.requests().len(), 1, "the prompt was sent once");
-    deliveries(&bridge, |all| all.len() == 1 && all[0].state == State::Delivered).await;
+    deliveries(&bridge, |all| all.len() == 1 && all[0].state == DeliveryState::Delivered).await;
     bench.tidy(bridge).await;
 }
 
@@ -169,7 +169,7 @@ async fn what_was_sent_while_the_file_system_was_read_only_is_not_sent_again_and
     land.send(()).unwrap();
     until(|| store.refusals.load(Ordering::SeqCst) > 0).await;
     store.is_read_only.store(false, Ordering::SeqCst);
-    let all = deliveries(&bridge, |all| all.iter().all(|one| one.state == State::Delivered)).await;
+    let all = deliveries(&bridge, |all| all.iter().all(|one| one.state == DeliveryState::Delivered)).await;
     assert_eq!((all.len(), stage.attempts().len()), (2, 2), "each is sent once: {all:#?}");
     assert!(stage.attempts().iter().all(|attempt| !attempt.may_be_duplicate));
     bench.tidy(bridge).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use codex_bridge_core::bridge::{DecisionOutcome, Error, Which};
+use codex_bridge_core::bridge::{DecisionOutcome, Error, RequestSelector};
 use codex_bridge_core::event::Event;
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::{self, RequestFilter, Store, Write};
@@ -220,7 +220,7 @@ async fn what_a_turn_asked_that_cannot_be_taken_up_again_is_closed_with_it() {
     let closed = async || bridge.requests(id.clone()).await.unwrap().remove(0).state;
     eventually(closed, |state| *state == RequestState::Orphaned).await;
     assert_eq!(at_rest(&bridge, id.as_str()).await.task.status, Status::Failed);
-    let which = Which::Named(request.request_id.as_str());
+    let which = RequestSelector::Named(request.request_id.as_str());
     let late = bridge.decide(id.as_str(), which, Decision::Decline, "ada").await.unwrap();
     assert_eq!(late.outcome, DecisionOutcome::Orphaned);
     std::fs::rename(moved, workspace).unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codex_bridge_core::NewTask;
-use codex_bridge_core::bridge::{DecisionOutcome, Error, Giver, Which};
+use codex_bridge_core::bridge::{Author, DecisionOutcome, Error, RequestSelector};
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::{ShownStatus, Status};
 use codex_session::ask::ShownChangeKind;
@@ -42,7 +42,12 @@ async fn an_approval_waits_for_a_person_and_is_reported_when_codex_took_it() {
     let report = decide(&bridge, task.id.as_str(), Decision::Accept, "ada").await.unwrap();
     assert_eq!((report.outcome, report.decided_by.as_deref()), (DecisionOutcome::Resolved, Some("ada")));
     let late = bridge
-        .decide(task.id.as_str(), Which::Named(report.request_id.as_str()), Decision::Decline, "bob")
+        .decide(
+            task.id.as_str(),
+            RequestSelector::Named(report.request_id.as_str()),
+            Decision::Decline,
+            "bob",
+        )
         .await
         .unwrap();
     assert_eq!((late.outcome, late.decided_by.as_deref()), (DecisionOutcome::AlreadyResolved, Some("ada")));
@@ -60,8 +65,8 @@ async fn a_yes_needs_the_digest_of_what_was_shown_and_a_no_does_not() {
     let open = asked(&bridge, task.id.as_str()).await.open_requests.remove(0);
     let (of, id) = (task.id.as_str(), open.request_id.as_str());
     assert_eq!(open.digest.len(), 32, "{open:?}");
-    let other = Which::Shown { request_id: id, digest: "0123456789abcdef0123456789abcdef" };
-    for which in [Which::Only, Which::Named(id)] {
+    let other = RequestSelector::Shown { request_id: id, digest: "0123456789abcdef0123456789abcdef" };
+    for which in [RequestSelector::Only, RequestSelector::Named(id)] {
         let refused = bridge.decide(of, which, Decision::Accept, "ada").await;
         assert!(matches!(&refused, Err(Error::NotShown(named)) if named.as_str() == id), "{refused:?}");
     }
@@ -69,7 +74,7 @@ async fn a_yes_needs_the_digest_of_what_was_shown_and_a_no_does_not() {
         let refused = bridge.decide(of, other, decision, "ada").await;
         assert!(matches!(&refused, Err(Error::AnotherRequest(named)) if named.as_str() == id), "{refused:?}");
     }
-    let report = bridge.decide(of, Which::Only, Decision::Decline, "ada").await.unwrap();
+    let report = bridge.decide(of, RequestSelector::Only, Decision::Decline, "ada").await.unwrap();
     assert_eq!((report.outcome, report.decision.as_deref()), (DecisionOutcome::Resolved, Some("decline")));
     at_rest(&bridge, of).await;
     assert!(!bench.home.workspace().join("x.txt").exists());
@@ -127,10 +132,10 @@ async fn the_same_request_gives_the_same_task() {
     bench.model.script("again", Scenario::new().say("done again"));
     let id = first.id.as_str();
     for _ in 0..2 {
-        bridge.continue_once(id, "again", Some("c-1"), &Giver::default()).await.unwrap();
+        bridge.continue_once(id, "again", Some("c-1"), &Author::default()).await.unwrap();
         assert_eq!(at_rest(&bridge, id).await.task.used.turns, 2);
     }
-    let other = bridge.continue_once(id, "something else", Some("c-1"), &Giver::default()).await;
+    let other = bridge.continue_once(id, "something else", Some("c-1"), &Author::default()).await;
     assert_eq!(other.map(|continued| continued.view), refused);
     assert_eq!(bridge.list(&TaskFilter::default()).await.unwrap().len(), 1);
     bench.tidy(bridge).await;
@@ -209,7 +214,7 @@ async fn a_turn_that_is_asked_for_again_under_its_name_is_not_begun_again() {
     for _ in 0..3 {
         // By the thread's id, too.
         let found = bridge
-            .continue_once(thread.as_str(), "second", Some("mine"), &Giver::default())
+            .continue_once(thread.as_str(), "second", Some("mine"), &Author::default())
             .await
             .unwrap()
             .view
@@ -217,10 +222,10 @@ async fn a_turn_that_is_asked_for_again_under_its_name_is_not_begun_again() {
         assert_eq!(found.id, task.id);
         at_rest(&bridge, task.id.as_str()).await;
     }
-    bridge.continue_once(task.id.as_str(), "third", Some("another"), &Giver::default()).await.unwrap();
+    bridge.continue_once(task.id.as_str(), "third", Some("another"), &Author::default()).await.unwrap();
     at_rest(&bridge, task.id.as_str()).await;
     let late = bridge
-        .continue_once(task.id.as_str(), "second", Some("mine"), &Giver::default())
+        .continue_once(task.id.as_str(), "second", Some("mine"), &Author::default())
         .await
         .unwrap()
         .view
@@ -323,20 +328,28 @@ async fn a_turn_that_was_cancelled_before_it_began_is_not_begun_again_under_its_
     at_rest(&bridge, id.as_str()).await;
     let blocker = bridge.start(bench.task("blocker")).await.unwrap().task.id;
     bench.model.wait_for_stall("gate").await;
-    bridge.continue_once(id.as_str(), "second", Some("mine"), &Giver::default()).await.unwrap();
+    bridge.continue_once(id.as_str(), "second", Some("mine"), &Author::default()).await.unwrap();
     assert_eq!(bridge.interrupt(id.as_str()).await.unwrap().task.status, Status::Cancelled);
     let turns = bridge.turns(&id).await.unwrap();
     assert_eq!((turns.len(), &turns[1].sealed_prompt), (2, &None), "its prompt is not needed any more");
-    let again =
-        bridge.continue_once(id.as_str(), "second", Some("mine"), &Giver::default()).await.unwrap().view.task;
+    let again = bridge
+        .continue_once(id.as_str(), "second", Some("mine"), &Author::default())
+        .await
+        .unwrap()
+        .view
+        .task;
     assert_eq!(again.status, Status::Cancelled);
-    bridge.continue_once(id.as_str(), "other", None, &Giver::default()).await.unwrap();
+    bridge.continue_once(id.as_str(), "other", None, &Author::default()).await.unwrap();
     bench.model.release("gate");
     at_rest(&bridge, blocker.as_str()).await;
     let other = at_rest(&bridge, id.as_str()).await.task;
     assert_eq!((other.final_text.as_deref(), other.used.turns), (Some("other"), 3), "{other:?}");
-    let late =
-        bridge.continue_once(id.as_str(), "second", Some("mine"), &Giver::default()).await.unwrap().view.task;
+    let late = bridge
+        .continue_once(id.as_str(), "second", Some("mine"), &Author::default())
+        .await
+        .unwrap()
+        .view
+        .task;
     assert_eq!((late.status, late.used.turns), (Status::Completed, 3), "{late:?}");
     bench.tidy(bridge).await;
 }
@@ -350,7 +363,7 @@ async fn a_name_that_is_too_long_or_a_credential_is_refused() {
         let new = NewTask { client_request_id: Some(name.clone()), ..bench.task("work") };
         let starting = bridge.start(new).await.unwrap_err();
         let continuing =
-            bridge.continue_once("codex-1", "work", Some(&name), &Giver::default()).await.unwrap_err();
+            bridge.continue_once("codex-1", "work", Some(&name), &Author::default()).await.unwrap_err();
         for refused in [starting, continuing] {
             assert!(refused.to_string().contains(why), "{refused}");
         }
@@ -385,7 +398,7 @@ async fn a_limit_of_no_turns_is_refused() {
     let mut new = bench.task("work");
     new.limits.turns = Some(0);
     let refused = bridge.start(new).await.unwrap_err();
-    assert!(refused.to_string().contains("no turns"), "{refused}");
+    assert!(refused.to_string().contains("0 turns"), "{refused}");
     bench.tidy(bridge).await;
 }
 
@@ -409,7 +422,8 @@ async fn a_patch_waits_for_a_person_with_its_diff() {
     assert!(matches!(refused, Err(Error::NeedsReveal(_))), "{refused:?}");
     let request = &view.open_requests[0];
     assert!(bridge.reveal(request, "ada").await.unwrap().contains(&secret));
-    let which = Which::Revealed { request_id: request.request_id.as_str(), digest: &request.digest };
+    let which =
+        RequestSelector::Revealed { request_id: request.request_id.as_str(), digest: &request.digest };
     bridge.decide(id.as_str(), which, Decision::Accept, "ada").await.unwrap();
     at_rest(&bridge, id.as_str()).await;
     assert!(std::fs::read_to_string(bench.home.workspace().join("new.txt")).unwrap().contains(&secret));

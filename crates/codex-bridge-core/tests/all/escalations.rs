@@ -1,9 +1,9 @@
 //! Wishes to leave the sandbox, on the real Codex: what becomes of them depends on the operator and on who handed the task
 //! over, and the log tells.
 
-use codex_bridge_core::bridge::{Error, Giver, NewBranch};
+use codex_bridge_core::bridge::{Author, Error, NewBranch};
 use codex_bridge_core::event::Event;
-use codex_bridge_core::task::{EscalationRule, GiverKind, Status, Task};
+use codex_bridge_core::task::{AuthorKind, EscalationRule, Status, Task};
 use codex_bridge_core::token::{NewQuota, Role};
 use codex_bridge_core::{Bridge, NewTask};
 use codex_session::{Decision, Escalations};
@@ -138,7 +138,7 @@ async fn a_turn_that_comes_by_a_token_is_declined_whoever_began_the_task() {
     bench.model.script("go", escalated());
     let bridge = bench.open().await;
     bridge.create_token("ci", Role::Operator, NewQuota::default(), "ada").await.unwrap();
-    let ci = Giver { name: "token ci".to_owned(), token: Some("ci".to_owned()), kind: GiverKind::Other };
+    let ci = Author { name: "token ci".to_owned(), token: Some("ci".to_owned()), kind: AuthorKind::Other };
     let id = bridge.start(task(&bench, "go", Escalations::Ask)).await.unwrap().task.id.to_string();
     asked_to_leave(&bridge, &id).await;
     bridge.continue_once(&id, "go", None, &ci).await.unwrap();
@@ -162,7 +162,7 @@ async fn nobody_accepts_an_escalation_for_longer_than_once() {
     for decision in [Decision::AcceptForSession, Decision::AcceptAlways] {
         let refused = decide(&bridge, &id, decision, "ada").await;
         assert!(
-            matches!(&refused, Err(Error::Refused(why)) if why.contains("longer than once")),
+            matches!(&refused, Err(Error::Refused(why)) if why.contains("accepted only once")),
             "{refused:?}"
         );
     }

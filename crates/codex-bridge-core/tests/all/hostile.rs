@@ -35,7 +35,7 @@ fn new(bench: &Workbench, sandbox: Sandbox, trust: Trust) -> NewTask {
 async fn done(bridge: &Bridge, id: &str) -> Task {
     loop {
         let view = bridge.wait(id, PATIENCE).await.unwrap();
-        if view.task.status.is_at_rest() {
+        if view.task.status.is_finished() {
             assert_eq!(view.task.status, Status::Completed, "{:?}", view.task);
             return view.task;
         }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use codex_bridge_core::bridge::Which;
+use codex_bridge_core::bridge::RequestSelector;
 use codex_bridge_core::inbox::{
-    Allowed, Arrival, Message, Party, Received, Room, Rules, Sender, State, WhenFull,
+    Allowed, Arrival, Message, MessageState, Party, Received, Room, Rules, Sender, WhenFull,
 };
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{self, Content, Delivery, Notice, Outcome, notice};
@@ -85,7 +85,7 @@ async fn serving(bench: &Workbench, stage: &Arc<Stage>) -> Serving {
 }
 
 fn is_over(message: &Message) -> bool {
-    matches!(message.state, State::Answered | State::Acknowledged | State::Dead)
+    matches!(message.state, MessageState::Answered | MessageState::Acknowledged | MessageState::Dead)
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn what_is_wrong_with_one_message_stops_no_other_and_ends() {
     let bridge = Serving::on(bridge);
     store.curse(|write| match write {
         // It cannot be begun.
-        Write::SaveMessage(one) => one.external_id == "m-1" && one.state == State::Running,
+        Write::SaveMessage(one) => one.external_id == "m-1" && one.state == MessageState::Running,
         // It cannot be answered.
         Write::AddDelivery(one) => {
             text(&one.notice).contains("Cursed") || text(&one.notice).contains("more in")
@@ -115,10 +115,12 @@ async fn what_is_wrong_with_one_message_stops_no_other_and_ends() {
     )
     .await;
     let all = messages(&bridge, |all| all.iter().all(is_over)).await;
-    let states: Vec<State> = all.iter().map(|message| message.state).collect();
-    assert_eq!(states, [State::Dead, State::Dead, State::Answered], "{all:#?}");
-    deliveries(&bridge, |all| all.len() == 3 && all.iter().all(|one| one.state == outbox::State::Delivered))
-        .await;
+    let states: Vec<MessageState> = all.iter().map(|message| message.state).collect();
+    assert_eq!(states, [MessageState::Dead, MessageState::Dead, MessageState::Answered], "{all:#?}");
+    deliveries(&bridge, |all| {
+        all.len() == 3 && all.iter().all(|one| one.state == outbox::DeliveryState::Delivered)
+    })
+    .await;
     let begun = bridge.find(all[2].task_id.as_ref().unwrap().as_str()).await.unwrap().created_at;
     assert!(begun < all[0].updated_at, "it waited until another was given up: {all:#?}");
     let said = said(&stage);
@@ -139,10 +141,10 @@ async fn a_workspace_that_is_not_there_yet_costs_attempts_and_no_message() {
     let failed = messages(&bridge, |all| all[0].attempts > 0).await.remove(0);
     assert_eq!(
         (failed.state, failed.error.as_deref()),
-        (State::Received, Some("workspace home is not there"))
+        (MessageState::Received, Some("the directory of workspace home does not exist"))
     );
     std::fs::create_dir(&mounted).unwrap();
-    messages(&bridge, |all| all[0].state == State::Answered).await;
+    messages(&bridge, |all| all[0].state == MessageState::Answered).await;
     deliveries(&bridge, |all| all.iter().any(|one| text(&one.notice) == "One.")).await;
     bench.tidy(bridge.end()).await;
 }
@@ -193,8 +195,9 @@ async fn somebody_who_was_gone_and_writes_again_is_answered_after_a_restart_too(
     bridge.abandon().await;
     let stage = Arc::new(Stage::default());
     let bridge = serving(&bench, &stage).await;
-    let all = deliveries(&bridge, |all| all.iter().all(|one| one.state != outbox::State::Attempting)).await;
-    assert_eq!(all[1].state, outbox::State::Delivered, "{all:#?}");
+    let all =
+        deliveries(&bridge, |all| all.iter().all(|one| one.state != outbox::DeliveryState::Attempting)).await;
+    assert_eq!(all[1].state, outbox::DeliveryState::Delivered, "{all:#?}");
     assert_eq!(said(&stage), ["Two."]);
     bench.tidy(bridge.end()).await;
 }
@@ -258,7 +261,7 @@ async fn a_reminder_tells_only_of_what_is_open_when_it_goes_out() {
     bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("Made."));
     let bridge = serving(&bench, &stage).await;
     receive(&bridge, [from("ada", "m-1", "make x")]).await;
-    deliveries(&bridge, |all| all.len() == 1 && all[0].state == outbox::State::Delivered).await;
+    deliveries(&bridge, |all| all.len() == 1 && all[0].state == outbox::DeliveryState::Delivered).await;
     bridge.abandon().await;
     let stage = Arc::new(Stage::default());
     stage.answers(Outcome::failed(Refusal::NotBefore(Duration::from_secs(1)), "too many"));
@@ -269,7 +272,7 @@ async fn a_reminder_tells_only_of_what_is_open_when_it_goes_out() {
     until(|| stage.attempts().len() == 2).await;
     let all = bridge.deliveries(&DeliveryFilter::default()).await.unwrap();
     let reminder = all.iter().find(|one| one.id.as_str().contains("-again-")).unwrap();
-    assert_eq!(reminder.state, outbox::State::Withdrawn, "{all:#?}");
+    assert_eq!(reminder.state, outbox::DeliveryState::Withdrawn, "{all:#?}");
     assert_eq!(said(&stage), ["This still waits for a decision.", "Made."]);
     bench.tidy(bridge.end()).await;
 }
@@ -283,7 +286,7 @@ async fn a_message_that_is_too_long_is_refused_and_its_sender_hears_why() {
     until(|| said(&stage).len() == 1).await;
     assert!(said(&stage)[0].contains("has 262159 bytes; the limit is 262144"), "{:?}", said(&stage));
     let all = messages(&bridge, |all| all.iter().all(is_over)).await;
-    assert_eq!((all[0].state, all[0].sealed_text.as_ref()), (State::Dead, None));
+    assert_eq!((all[0].state, all[0].sealed_text.as_ref()), (MessageState::Dead, None));
     assert!(bridge.list(&TaskFilter::default()).await.unwrap().is_empty());
     assert!(bridge.chats.retry_message(&Caller::owner(), all[0].id.as_str()).await.is_err());
     bench.tidy(bridge.end()).await;
@@ -315,11 +318,13 @@ async fn agents_that_go_on_too_long_are_told_once_and_a_person_begins_anew() {
     let person = Arrival { conversation: "peer".into(), ..from("bob", "m-7", "well [play] say Well.") };
     receive(&bridge, [person, peer("m-8")]).await;
     let all = messages(&bridge, |all| all.iter().all(is_over)).await;
-    let dead = |one: &&Message| one.state == State::Dead;
+    let dead = |one: &&Message| one.state == MessageState::Dead;
     let dead: Vec<&str> = all.iter().filter(dead).map(|one| one.external_id.as_str()).collect();
     assert_eq!(dead, ["m-3", "m-4", "m-6"], "{all:#?}");
-    deliveries(&bridge, |all| all.len() == 6 && all.iter().all(|one| one.state == outbox::State::Delivered))
-        .await;
+    deliveries(&bridge, |all| {
+        all.len() == 6 && all.iter().all(|one| one.state == outbox::DeliveryState::Delivered)
+    })
+    .await;
     let told = said(&stage).into_iter().filter(|text| text.contains("no person has")).count();
     assert_eq!(told, 1, "{:#?}", said(&stage));
     bench.tidy(bridge.end()).await;
@@ -338,8 +343,8 @@ async fn what_is_urgent_is_done_however_much_waits_in_the_channel() {
     receive(&bridge, waits).await;
     receive(&bridge, [from("ada", "m-4", "/stop")]).await;
     let all = messages(&bridge, |all| all.iter().all(is_over)).await;
-    let states: Vec<State> = all.iter().map(|message| message.state).collect();
-    assert_eq!(states, [State::Answered; 3], "what found no room is not kept: {all:#?}");
+    let states: Vec<MessageState> = all.iter().map(|message| message.state).collect();
+    assert_eq!(states, [MessageState::Answered; 3], "what found no room is not kept: {all:#?}");
     let log = bridge.audit_log(None, None, 100).await.unwrap();
     let stopped = log.iter().find(|line| line.action == "interrupt").map(|line| line.actor.as_str());
     assert_eq!(stopped, Some("chat:ada"), "who stopped it is on the record: {log:#?}");
@@ -428,8 +433,10 @@ async fn a_reminder_that_is_sent_again_says_what_it_said() {
     let bridge = serving(&bench, &stage).await;
     receive(&bridge, [from("ada", "m-1", "make both")]).await;
     let told = |all: &[Delivery]| all.iter().map(|one| one.notice.requests().len()).sum::<usize>();
-    deliveries(&bridge, |all| told(all) == 2 && all.iter().all(|one| one.state == outbox::State::Delivered))
-        .await;
+    deliveries(&bridge, |all| {
+        told(all) == 2 && all.iter().all(|one| one.state == outbox::DeliveryState::Delivered)
+    })
+    .await;
     bridge.abandon().await;
     let stage = Arc::new(Stage::default());
     stage.answers(Outcome::failed(Refusal::NotBefore(Duration::from_secs(1)), "too many"));
@@ -438,7 +445,7 @@ async fn a_reminder_that_is_sent_again_says_what_it_said() {
     let requests = stage.attempts()[0].notice.requests().to_vec();
     let id = bridge.list(&TaskFilter::default()).await.unwrap()[0].task.id.clone();
     let asked = &requests[0];
-    let which = Which::Shown { request_id: asked.request_id.as_str(), digest: &asked.digest };
+    let which = RequestSelector::Shown { request_id: asked.request_id.as_str(), digest: &asked.digest };
     bridge.decide(id.as_str(), which, Decision::Accept, "a test").await.unwrap();
     until(|| stage.attempts().len() == 2).await;
     assert_eq!((requests.len(), stage.attempts()[1].notice.requests()), (2, &requests[..]));
@@ -476,7 +483,7 @@ async fn who_comes_back_after_their_thread_was_forgotten_is_told_so() {
     let bridge = Serving::on(bench.open_with(forgetful).await);
     bridge.chats.open_channel(rules(&bench)).await.unwrap();
     receive(&bridge, [from("bob", "m-1", "one [play] say One.")]).await;
-    deliveries(&bridge, |all| all.len() == 1 && all[0].state == outbox::State::Delivered).await;
+    deliveries(&bridge, |all| all.len() == 1 && all[0].state == outbox::DeliveryState::Delivered).await;
     eventually(async || bridge.forget_old().await.unwrap(), |forgotten| *forgotten == 1).await;
     receive(
         &bridge,
@@ -510,15 +517,16 @@ async fn what_is_taken_up_after_days_has_all_its_attempts() {
     stage.answers(Outcome::failed(Refusal::Never, "no"));
     let bridge = serving(&bench, &stage).await;
     receive(&bridge, [from("ada", "m-1", "one [play] say One.")]).await;
-    let dead =
-        deliveries(&bridge, |all| all.len() == 1 && all[0].state == outbox::State::Dead).await.remove(0);
+    let dead = deliveries(&bridge, |all| all.len() == 1 && all[0].state == outbox::DeliveryState::Dead)
+        .await
+        .remove(0);
     let old = Delivery { created_at: dead.created_at - 4 * 24 * 60 * 60 * 1000, ..dead };
     bridge.store().commit(vec![Write::SaveDelivery(Box::new(old.clone()))]).await.unwrap();
     stage.answers(Outcome::failed(Refusal::Later, "not now"));
     bridge.retry_delivery(old.id.as_str(), "a test").await.unwrap();
     until(|| stage.attempts().len() == 2).await;
-    let all = deliveries(&bridge, |all| all[0].state != outbox::State::Attempting).await;
-    assert_eq!((all[0].state, all[0].attempts), (outbox::State::Pending, 1), "{all:#?}");
+    let all = deliveries(&bridge, |all| all[0].state != outbox::DeliveryState::Attempting).await;
+    assert_eq!((all[0].state, all[0].attempts), (outbox::DeliveryState::Pending, 1), "{all:#?}");
     bench.tidy(bridge.end()).await;
 }
 
@@ -535,7 +543,7 @@ async fn whoever_may_write_no_more_hears_so_and_nothing_is_tried_again() {
     bridge.chats.open_channel(without).await.unwrap();
     bench.model.release("gate");
     let all = messages(&bridge, |all| all.iter().all(is_over)).await;
-    assert_eq!((all[1].state, all[1].attempts), (State::Answered, 0), "{all:#?}");
+    assert_eq!((all[1].state, all[1].attempts), (MessageState::Answered, 0), "{all:#?}");
     until(|| said(&stage).len() == 2).await;
     let told = said(&stage).remove(1);
     assert!(told.starts_with("Not allowed: chat:bob is a viewer: this needs operator;"), "{told}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codex_bridge_core::inbox::{Arrival, Rules};
-use codex_bridge_core::outbox::{Delivery, Outcome, State};
+use codex_bridge_core::outbox::{Delivery, DeliveryState, Outcome};
 use codex_session::Sandbox;
 use futures_util::FutureExt;
 use scripted_model::Scenario;
@@ -24,7 +24,7 @@ async fn asking(bench: &Workbench, stage: &Arc<Stage>) -> Serving {
 }
 
 /// Waits until the notice of what is asked is so; gives the name of the request.
-async fn notice(bridge: &Serving, state: State) -> String {
+async fn notice(bridge: &Serving, state: DeliveryState) -> String {
     let is_so = |one: &Delivery| one.state == state && one.notice.requests().len() == 1;
     let all = deliveries(bridge, |all| all.iter().any(is_so)).await;
     all.into_iter().find(is_so).unwrap().notice.requests()[0].request_id.0.clone()
@@ -48,7 +48,7 @@ async fn a_yes_to_what_nobody_was_shown_does_not_count() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     stage.play(|| std::future::pending().boxed());
     let bridge = asking(&bench, &stage).await;
-    let id = notice(&bridge, State::Attempting).await;
+    let id = notice(&bridge, DeliveryState::Attempting).await;
     for (name, yes) in [("m-2", "/approve".to_owned()), ("m-3", format!("/approve {id}"))] {
         let answer = told(&bridge, from("ada", name, &yes)).await;
         assert!(
@@ -95,7 +95,7 @@ async fn a_yes_to_what_was_shown_in_part_does_not_count() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     stage.answers(Outcome::delivered(None));
     let bridge = asking(&bench, &stage).await;
-    let id = notice(&bridge, State::Delivered).await;
+    let id = notice(&bridge, DeliveryState::Delivered).await;
     for (name, yes) in [("m-2", "/approve".to_owned()), ("m-3", format!("/approve {id}"))] {
         let answer = told(&bridge, from("ada", name, &yes)).await;
         assert!(answer.contains("could not be shown here whole"), "{answer}");
@@ -110,7 +110,7 @@ async fn a_yes_counts_only_where_the_request_was_shown_and_only_after_that() {
     let (bench, stage) = (Workbench::new().await, Arc::new(Stage::default()));
     let before = from("ada", "m-2", "/approve");
     let bridge = asking(&bench, &stage).await;
-    let id = notice(&bridge, State::Delivered).await;
+    let id = notice(&bridge, DeliveryState::Delivered).await;
     let answer = told(&bridge, before).await;
     assert!(answer.contains("only after this was written") && answer.contains(&id), "{answer}");
     let elsewhere =

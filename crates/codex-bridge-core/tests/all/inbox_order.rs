@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use codex_bridge_core::desk::calls::Prompt;
-use codex_bridge_core::inbox::{Arrival, Message, MessageKind, Rules, State, WhileRunning};
+use codex_bridge_core::inbox::{Arrival, Message, MessageKind, MessageState, Rules, WhileRunning};
 use codex_bridge_core::outbox::Outcome;
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::store::{TaskFilter, Write};
@@ -44,7 +44,7 @@ async fn a_reply_that_was_cut_off_by_a_death_goes_before_those_behind_it() {
     let bridge = serving(&bench, &stage, WhileRunning::Queue).await;
     receive(&bridge, [from("ada", "m-1", "one [play] say One."), from("ada", "m-2", "two [play] say Two.")])
         .await;
-    messages(&bridge, |all| all.iter().all(|message| message.state == State::Answered)).await;
+    messages(&bridge, |all| all.iter().all(|message| message.state == MessageState::Answered)).await;
     assert_eq!(said(&stage), ["One."]);
     bridge.abandon().await;
     let stage = Arc::new(Stage::default());
@@ -77,17 +77,18 @@ async fn only_the_very_next_message_is_added_to_a_turn_and_never_one_that_is_to_
         ],
     )
     .await;
-    let all = messages(&bridge, |all| all[1].state == State::Running && all[1].sealed_text.is_none()).await;
+    let all =
+        messages(&bridge, |all| all[1].state == MessageState::Running && all[1].sealed_text.is_none()).await;
     assert_eq!(all[1].kind, MessageKind::Steer);
     bench.model.release("gate");
     let stalled = tokio::time::timeout(PATIENCE, bench.model.wait_for_stall("late")).await;
     stalled.unwrap_or_else(|_| panic!("it was never told: {:#?}", bench.model.requests()));
     let kinds: Vec<_> = messages(&bridge, |_| true).await.iter().map(|one| (one.kind, one.state)).collect();
-    assert_eq!(kinds[2..], [(MessageKind::Prompt, State::Received); 2], "{kinds:?}");
+    assert_eq!(kinds[2..], [(MessageKind::Prompt, MessageState::Received); 2], "{kinds:?}");
     bench.model.release("late");
     until(|| said(&stage).len() == 3).await;
     assert_eq!(said(&stage), ["First, and added.", "Later.", "Last."]);
-    let all = messages(&bridge, |all| all.iter().all(|one| one.state == State::Answered)).await;
+    let all = messages(&bridge, |all| all.iter().all(|one| one.state == MessageState::Answered)).await;
     assert_eq!(all[0].reply_id, all[1].reply_id, "one answer for both");
     bench.tidy(bridge.end()).await;
 }
@@ -105,7 +106,7 @@ async fn half_added(bench: &Workbench, bridge: &Serving) -> Message {
         id: "in-added".into(),
         external_id: "m-2".to_owned(),
         kind: MessageKind::Steer,
-        state: State::Running,
+        state: MessageState::Running,
         task_id: Some(task_id),
         ..messages(bridge, |all| !all.is_empty()).await.remove(0)
     };
@@ -164,7 +165,7 @@ async fn what_was_to_be_added_long_ago_is_not_added_and_its_sender_hears_so() {
     assert!(said(&stage)[0].contains("too long ago"), "{:?}", said(&stage));
     bench.model.release("gate");
     until(|| said(&stage).len() == 2).await;
-    let all = messages(&bridge, |all| all.iter().all(|one| one.state == State::Answered)).await;
+    let all = messages(&bridge, |all| all.iter().all(|one| one.state == MessageState::Answered)).await;
     assert_eq!((all.len(), said(&stage)[1].as_str()), (2, "First."));
     assert_eq!(times_told(&bench, "added"), 0);
     bench.tidy(bridge.end()).await;
@@ -182,14 +183,14 @@ async fn what_was_added_before_a_death_is_found_and_not_said_again() {
     let all = messages(&bridge, |all| all.len() == 2 && all[1].sealed_text.is_none()).await;
     // As if we had died before that was written.
     let mut unknown = all[1].clone();
-    unknown.state = State::Running;
+    unknown.state = MessageState::Running;
     unknown.reply_id = None;
     unknown.sealed_text = Some(bench.key().seal(b"/steer added", unknown.id.as_str()).unwrap());
     bridge.store().commit(vec![Write::SaveMessage(Box::new(unknown))]).await.unwrap();
     bridge.abandon().await;
     bench.model.release("gate");
     let bridge = serving(&bench, &stage, WhileRunning::Queue).await;
-    let all = messages(&bridge, |all| all.iter().all(|one| one.state == State::Answered)).await;
+    let all = messages(&bridge, |all| all.iter().all(|one| one.state == MessageState::Answered)).await;
     assert_eq!(all[0].reply_id, all[1].reply_id, "{all:#?}");
     until(|| said(&stage) == ["First, and added."]).await;
     assert_eq!(times_told(&bench, "added"), 1);
@@ -217,7 +218,7 @@ async fn only_approvers_in_a_chat_speak_into_a_turn_of_the_owner() {
     receive(&bridge, [room("ada", "m-3", "/steer of Ada [play] say For Ada.")]).await;
     messages(&bridge, |all| all.len() == 3 && all[2].sealed_text.is_none()).await;
     bench.model.release("gate");
-    let all = messages(&bridge, |all| all.iter().all(|one| one.state == State::Answered)).await;
+    let all = messages(&bridge, |all| all.iter().all(|one| one.state == MessageState::Answered)).await;
     assert_eq!((all[1].kind, all[2].kind), (MessageKind::Prompt, MessageKind::Steer), "{all:#?}");
     until(|| said(&stage).len() == 3).await;
     assert_eq!(said(&stage)[2], "For Bob.");

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use codex_bridge_core::bridge::Which;
-use codex_bridge_core::outbox::notice::Rest;
+use codex_bridge_core::bridge::RequestSelector;
+use codex_bridge_core::outbox::notice::FinishedTask;
 use codex_bridge_core::outbox::sender::{Refusal, Seen, Unknown};
 use codex_bridge_core::outbox::{
-    Attempt, Content, Delivery, Notice, Occasion, Outcome, Repeats, Sender, State,
+    Attempt, Content, Delivery, DeliveryState, Notice, Occasion, Outcome, Repeats, Sender,
 };
 use codex_bridge_core::request::RequestName;
 use codex_bridge_core::store::{DeliveryFilter, Write};
@@ -74,8 +74,8 @@ impl Sender for Stage {
     }
 }
 
-fn rest(notice: &Notice) -> &Rest {
-    let Content::Rest(rest) = &notice.content else { panic!("it tells of no end: {notice:#?}") };
+fn rest(notice: &Notice) -> &FinishedTask {
+    let Content::Finished(rest) = &notice.content else { panic!("it tells of no end: {notice:#?}") };
     rest
 }
 
@@ -97,7 +97,7 @@ pub async fn deliveries(bridge: &Bridge, is_so: impl Fn(&[Delivery]) -> bool) ->
     eventually(all, |all| is_so(all)).await
 }
 
-fn all_are(state: State, count: usize) -> impl Fn(&[Delivery]) -> bool {
+fn all_are(state: DeliveryState, count: usize) -> impl Fn(&[Delivery]) -> bool {
     move |all| all.len() == count && all.iter().all(|one| one.state == state)
 }
 
@@ -111,7 +111,7 @@ async fn an_end_is_written_with_the_task_and_sent_to_each_target() {
     // There as soon as the end is.
     let all = deliveries(&bridge, |all| all.len() == 2).await;
     assert!(all.iter().all(|one| Some(one.created_at) == view.task.completed_at), "{all:#?}");
-    let all = deliveries(&bridge, all_are(State::Delivered, 2)).await;
+    let all = deliveries(&bridge, all_are(DeliveryState::Delivered, 2)).await;
     assert_eq!([&all[0].target, &all[1].target], ["stage:a", "stage:c"]);
     assert_eq!(all[0].message_id.as_deref(), Some("m-1"));
     let attempts = stage.attempts();
@@ -131,7 +131,7 @@ async fn a_failed_task_and_an_interrupted_one_say_so() {
     let bridge = bench.open_with(config(&bench, &stage)).await;
     let started = bridge.start(task(&bench, "stage:a", "break")).await.unwrap();
     at_rest(&bridge, started.task.id.as_str()).await;
-    deliveries(&bridge, all_are(State::Delivered, 1)).await;
+    deliveries(&bridge, all_are(DeliveryState::Delivered, 1)).await;
     let told = stage.attempts().remove(0).notice;
     assert_eq!((told.occasion(), rest(&told).task.status), (Occasion::Failed, Status::Failed));
     assert!(rest(&told).error.as_ref().unwrap().message.contains("the model refuses"));
@@ -139,10 +139,10 @@ async fn a_failed_task_and_an_interrupted_one_say_so() {
     let id = bridge.start(task(&bench, "stage:a", "ask")).await.unwrap().task.id;
     asked(&bridge, id.as_str()).await;
     bridge.interrupt(id.as_str()).await.unwrap();
-    let all = deliveries(&bridge, |all| all.len() == 3 && all[2].state == State::Delivered).await;
+    let all = deliveries(&bridge, |all| all.len() == 3 && all[2].state == DeliveryState::Delivered).await;
     let told = &all[2].notice;
     assert_eq!((told.occasion(), rest(told).task.status), (Occasion::Failed, Status::Cancelled));
-    deliveries(&bridge, |all| all[1].state == State::Withdrawn).await;
+    deliveries(&bridge, |all| all[1].state == DeliveryState::Withdrawn).await;
     bench.tidy(bridge).await;
 }
 
@@ -158,7 +158,7 @@ async fn the_files_that_a_turn_changed_are_named() {
     while !asked_or_at_rest(&bridge, id.as_str()).await {
         decide(&bridge, id.as_str(), Decision::Accept, "a test").await.unwrap();
     }
-    let told = deliveries(&bridge, all_are(State::Delivered, 1)).await.remove(0).notice;
+    let told = deliveries(&bridge, all_are(DeliveryState::Delivered, 1)).await.remove(0).notice;
     let told = rest(&told);
     assert_eq!((told.files.as_slice(), told.more_files), (&["new.txt".to_owned()][..], 0));
     assert!(told.work_ms.is_some() && told.tokens.is_some(), "{told:#?}");
@@ -167,7 +167,7 @@ async fn the_files_that_a_turn_changed_are_named() {
 
 /// True once it is at rest, false when it asks.
 async fn asked_or_at_rest(bridge: &Bridge, id: &str) -> bool {
-    bridge.wait(id, PATIENCE).await.unwrap().task.status.is_at_rest()
+    bridge.wait(id, PATIENCE).await.unwrap().task.status.is_finished()
 }
 
 #[tokio::test]
@@ -187,12 +187,13 @@ async fn requests_that_come_together_are_told_together_and_later_ones_apart() {
         let names: Vec<RequestName> = open.iter().map(|request| request.request_id.clone()).collect();
         assert_eq!((told.len(), &told), (together, &names), "{:#?}", stage.attempts());
         for request in &open {
-            let which = Which::Shown { request_id: request.request_id.as_str(), digest: &request.digest };
+            let which =
+                RequestSelector::Shown { request_id: request.request_id.as_str(), digest: &request.digest };
             bridge.decide(id.as_str(), which, Decision::Accept, "a test").await.unwrap();
         }
     }
     at_rest(&bridge, id.as_str()).await;
-    let all = deliveries(&bridge, all_are(State::Delivered, 3)).await;
+    let all = deliveries(&bridge, all_are(DeliveryState::Delivered, 3)).await;
     let asks = |one: &&Delivery| matches!(one.notice.content, Content::Asks(_));
     assert_eq!(all.iter().filter(asks).count(), 2, "{all:#?}");
     bench.tidy(bridge).await;
@@ -236,8 +237,9 @@ async fn after_a_death(stage: Stage) -> (Workbench, Bridge, Arc<Stage>, Delivery
     bridge.abandon().await;
     let stage = Arc::new(stage);
     let bridge = bench.open_with(config(&bench, &stage)).await;
-    let delivery =
-        deliveries(&bridge, |all| all.len() == 1 && all[0].state != State::Attempting).await.remove(0);
+    let delivery = deliveries(&bridge, |all| all.len() == 1 && all[0].state != DeliveryState::Attempting)
+        .await
+        .remove(0);
     (bench, bridge, stage, delivery)
 }
 
@@ -251,7 +253,7 @@ async fn what_may_have_arrived_is_sent_again_as_the_platform_needs_it() {
     ] {
         let stage = Stage { repeats: Some(repeats), ..Stage::default() };
         let (bench, bridge, stage, delivery) = after_a_death(stage).await;
-        assert_eq!(delivery.state, State::Delivered, "{repeats:?}");
+        assert_eq!(delivery.state, DeliveryState::Delivered, "{repeats:?}");
         let attempts = stage.attempts();
         assert_eq!((attempts.len(), attempts[0].may_be_duplicate), (1, marked), "{repeats:?}");
         assert_eq!(attempts[0].key, delivery.id, "{repeats:?}");
@@ -264,7 +266,7 @@ async fn sent(stage: &Arc<Stage>) -> (Workbench, Bridge, Delivery) {
     let bench = Workbench::new().await;
     let bridge = bench.open_with(config(&bench, stage)).await;
     bridge.start(task(&bench, "stage:a", "hello [play] say Hello.")).await.unwrap();
-    let delivery = deliveries(&bridge, all_are(State::Delivered, 1)).await.remove(0);
+    let delivery = deliveries(&bridge, all_are(DeliveryState::Delivered, 1)).await.remove(0);
     (bench, bridge, delivery)
 }
 
@@ -279,23 +281,27 @@ async fn after_leaving(bench: &Workbench, bridge: Bridge, left: Delivery, stage:
 async fn however_often_the_daemon_dies_while_it_sends_the_target_is_not_given_up() {
     let stage = Arc::new(Stage::default());
     let (bench, mut bridge, sent) = sent(&stage).await;
-    let held =
-        |broken_off| Delivery { state: State::Attempting, broken_off, next_at: i64::MAX, ..sent.clone() };
+    let held = |broken_off| Delivery {
+        state: DeliveryState::Attempting,
+        broken_off,
+        next_at: i64::MAX,
+        ..sent.clone()
+    };
     for broken_off in 0..3 {
         bridge = after_leaving(&bench, bridge, held(broken_off), &stage).await;
-        let sent = deliveries(&bridge, all_are(State::Delivered, 1)).await.remove(0);
+        let sent = deliveries(&bridge, all_are(DeliveryState::Delivered, 1)).await.remove(0);
         assert_eq!((sent.broken_off, sent.attempts), (broken_off + 1, 2), "{sent:#?}");
         let attempt = stage.attempts().pop().unwrap();
         assert_eq!((attempt.number, attempt.may_be_duplicate), (broken_off + 3, true));
     }
     let tried = stage.attempts().len();
     bridge = after_leaving(&bench, bridge, held(20), &stage).await;
-    let waiting = deliveries(&bridge, all_are(State::Pending, 1)).await.remove(0);
+    let waiting = deliveries(&bridge, all_are(DeliveryState::Pending, 1)).await.remove(0);
     assert_eq!((waiting.broken_off, waiting.attempts, waiting.in_doubt), (21, 1, true), "{waiting:#?}");
     assert_eq!(stage.attempts().len(), tried, "it leaves the next daemon some peace");
     assert!(waiting.next_at - waiting.updated_at >= 30 * 60 * 1000, "{waiting:#?}");
     bridge.retry_delivery(waiting.id.as_str(), "a test").await.unwrap();
-    let sent = deliveries(&bridge, all_are(State::Delivered, 1)).await.remove(0);
+    let sent = deliveries(&bridge, all_are(DeliveryState::Delivered, 1)).await.remove(0);
     assert_eq!((sent.broken_off, sent.attempts), (0, 1), "{sent:#?}");
     bench.tidy(bridge).await;
 }
@@ -307,13 +313,16 @@ async fn no_time_for_which_the_daemon_was_down_makes_a_delivery_too_old() {
     let long_ago = sent.created_at - 4 * 24 * 60 * 60 * 1000;
     let old = Delivery { created_at: long_ago, next_at: long_ago, attempts: 0, ..sent };
     // Never tried; tried, and due again long ago; being tried when it all ended.
-    for (state, attempts) in [(State::Pending, 0), (State::Pending, 3), (State::Attempting, 0)] {
+    for (state, attempts) in
+        [(DeliveryState::Pending, 0), (DeliveryState::Pending, 3), (DeliveryState::Attempting, 0)]
+    {
         let left = Delivery { state, attempts, ..old.clone() };
         stage.answers(Outcome::failed(Refusal::Later, "not now"));
         bridge = after_leaving(&bench, bridge, left, &stage).await;
-        let is_over = |all: &[Delivery]| all[0].last_error.is_some() && all[0].state != State::Attempting;
+        let is_over =
+            |all: &[Delivery]| all[0].last_error.is_some() && all[0].state != DeliveryState::Attempting;
         let failed = deliveries(&bridge, is_over).await.remove(0);
-        assert_eq!((failed.state, failed.attempts), (State::Pending, attempts + 1), "{failed:#?}");
+        assert_eq!((failed.state, failed.attempts), (DeliveryState::Pending, attempts + 1), "{failed:#?}");
     }
     bench.tidy(bridge).await;
 }
@@ -322,10 +331,10 @@ async fn no_time_for_which_the_daemon_was_down_makes_a_delivery_too_old() {
 async fn where_one_can_look_nothing_is_sent_that_is_there() {
     let there = Seen::Yes { message_id: Some("m-7".into()), shown: Vec::new() };
     for (seen, sent, state) in [
-        (Some(there), 0, State::Delivered),
-        (Some(Seen::No), 1, State::Delivered),
+        (Some(there), 0, DeliveryState::Delivered),
+        (Some(Seen::No), 1, DeliveryState::Delivered),
         // A look that fails sends nothing: it is looked again later.
-        (None, 0, State::Pending),
+        (None, 0, DeliveryState::Pending),
     ] {
         let stage = Stage { repeats: Some(Repeats::LookFirst), seen: seen.clone(), ..Stage::default() };
         let (bench, bridge, stage, delivery) = after_a_death(stage).await;
@@ -342,11 +351,12 @@ async fn a_sender_that_panics_or_hangs_stops_nobody() {
     stage.play(|| std::future::pending().boxed());
     let bridge = bench.open_with(config(&bench, &stage)).await;
     bridge.start(task(&bench, "stage:a stage:b stage:c", "hello [play] say Hello.")).await.unwrap();
-    let all = deliveries(&bridge, |all| all.iter().any(|one| one.state == State::Delivered)).await;
-    assert_eq!(all.iter().filter(|one| one.state == State::Attempting).count(), 2, "{all:#?}");
+    let all = deliveries(&bridge, |all| all.iter().any(|one| one.state == DeliveryState::Delivered)).await;
+    assert_eq!(all.iter().filter(|one| one.state == DeliveryState::Attempting).count(), 2, "{all:#?}");
     // A target that is free takes what comes next.
     bridge.start(task(&bench, "stage:c", "again [play] say Hello.")).await.unwrap();
-    deliveries(&bridge, |all| all.iter().filter(|one| one.state == State::Delivered).count() == 2).await;
+    deliveries(&bridge, |all| all.iter().filter(|one| one.state == DeliveryState::Delivered).count() == 2)
+        .await;
     bench.tidy(bridge).await;
 }
 
@@ -356,12 +366,12 @@ async fn what_is_given_up_can_be_taken_up_again_and_keeps_its_reason() {
     stage.answers(Outcome::failed(Refusal::Never, "no: PASSWORD=planted-secret-9 was wrong"));
     let bridge = bench.open_with(config(&bench, &stage)).await;
     let id = bridge.start(task(&bench, "stage:a", "hello [play] say Hello.")).await.unwrap().task.id;
-    let dead = deliveries(&bridge, all_are(State::Dead, 1)).await.remove(0);
+    let dead = deliveries(&bridge, all_are(DeliveryState::Dead, 1)).await.remove(0);
     let error = dead.last_error.unwrap();
     assert!(error.starts_with("no: PASSWORD=") && !error.contains("planted"), "{error}");
     assert_eq!(bridge.show(id.as_str()).await.unwrap().task.notification.status, "failed");
     bridge.retry_delivery(dead.id.as_str(), "a test").await.unwrap();
-    deliveries(&bridge, all_are(State::Delivered, 1)).await;
+    deliveries(&bridge, all_are(DeliveryState::Delivered, 1)).await;
     assert_eq!(bridge.show(id.as_str()).await.unwrap().task.notification.status, "sent");
     let again = bridge.retry_delivery(dead.id.as_str(), "a test").await.unwrap_err();
     assert!(again.to_string().contains("delivered"), "{again}");

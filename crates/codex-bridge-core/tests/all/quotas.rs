@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use codex_bridge_core::bridge::{Error, Giver, NewBranch};
+use codex_bridge_core::bridge::{Author, Error, NewBranch};
 use codex_bridge_core::store::{self, TaskFilter};
-use codex_bridge_core::task::{GiverKind, Status};
+use codex_bridge_core::task::{AuthorKind, Status};
 use codex_bridge_core::token::{self, NewQuota, Role, Used};
 use codex_bridge_core::{Bridge, Config, NewTask};
 use codex_session::SteerOutcome;
@@ -15,14 +15,14 @@ use crate::workbench::{Workbench, at_rest};
 /// What everything counts for at least.
 const LEAST: u64 = 1024;
 
-async fn token(bridge: &Bridge, open_tasks: u32, bytes: u64) -> Giver {
+async fn token(bridge: &Bridge, open_tasks: u32, bytes: u64) -> Author {
     let quota = NewQuota { open_tasks: Some(open_tasks), bytes: Some(bytes) };
     bridge.create_token("ci", Role::Operator, quota, "ada").await.unwrap();
-    Giver { name: "token ci".to_owned(), token: Some("ci".to_owned()), kind: GiverKind::Other }
+    Author { name: "token ci".to_owned(), token: Some("ci".to_owned()), kind: AuthorKind::Other }
 }
 
-fn by(giver: &Giver, new: NewTask) -> NewTask {
-    NewTask { by: giver.clone(), ..new }
+fn by(author: &Author, new: NewTask) -> NewTask {
+    NewTask { by: author.clone(), ..new }
 }
 
 fn is_full<T>(outcome: &Result<T, Error>, limit: u32) -> bool {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use codex_bridge_core::config::{DEVELOPER_INSTRUCTIONS, PROMPT_LIMIT_BYTES};
-use codex_bridge_core::place::Grounds;
+use codex_bridge_core::place::ProtectedDirs;
 use codex_bridge_core::random::Random;
 use codex_bridge_core::seal::Key;
 use codex_bridge_core::skills::SkillPlaces;
@@ -88,7 +88,7 @@ fn config(world: &Arc<World>, life: &Arc<Life>, cwd: &Path, on_host_loss: OnHost
         roots: None,
         profiles: BTreeMap::new(),
         denied: Vec::new(),
-        grounds: Grounds::default(),
+        protected: ProtectedDirs::default(),
         trusted_roots: TrustedRoots::default(),
         max_running: 4,
         prompt_limit_bytes: PROMPT_LIMIT_BYTES,

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex_bridge_core::bridge::{DecisionReport, Error, Which};
+use codex_bridge_core::bridge::{DecisionReport, Error, RequestSelector};
 use codex_bridge_core::clock::Clock;
 use codex_bridge_core::config::{DEVELOPER_INSTRUCTIONS, PROMPT_LIMIT_BYTES};
 use codex_bridge_core::event::Event;
-use codex_bridge_core::place::Grounds;
+use codex_bridge_core::place::ProtectedDirs;
 use codex_bridge_core::random::Random;
 use codex_bridge_core::seal::Key;
 use codex_bridge_core::skills::SkillPlaces;
@@ -57,7 +57,7 @@ impl Workbench {
             roots: None,
             profiles: std::collections::BTreeMap::new(),
             denied: Vec::new(),
-            grounds: Grounds::default(),
+            protected: ProtectedDirs::default(),
             trusted_roots: TrustedRoots::default(),
             max_running: 8,
             prompt_limit_bytes: PROMPT_LIMIT_BYTES,
@@ -170,7 +170,7 @@ impl Deref for Serving {
 /// Waits for a task to be at rest.
 pub async fn at_rest(bridge: &Bridge, id: &str) -> TaskView {
     let view = bridge.wait(id, PATIENCE).await.unwrap();
-    assert!(view.task.status.is_at_rest(), "{view:?}");
+    assert!(view.task.status.is_finished(), "{view:?}");
     view
 }
 
@@ -213,7 +213,7 @@ pub async fn decide(
 ) -> Result<DecisionReport, Error> {
     let open = bridge.show(task).await?.open_requests;
     let [request] = open.as_slice() else { panic!("not one request is open: {open:?}") };
-    let which = Which::Shown { request_id: request.request_id.as_str(), digest: &request.digest };
+    let which = RequestSelector::Shown { request_id: request.request_id.as_str(), digest: &request.digest };
     bridge.decide(task, which, decision, by).await
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use codex_bridge_core::Chats;
 use codex_bridge_core::bridge::Error;
 use codex_bridge_core::event::Line;
-use codex_bridge_core::inbox::{ChannelName, Message, MessageId, MessageKind, State};
+use codex_bridge_core::inbox::{ChannelName, Message, MessageId, MessageKind, MessageState};
 use codex_bridge_core::store::{MessageFilter, TaskFilter};
 use codex_bridge_core::task::{Status, TaskId};
 use redact::plain::plain;
@@ -52,7 +52,7 @@ pub async fn show(chats: &Chats, name: &ChannelName, channel: &dyn Receiving) {
 async fn show_all(chats: &Chats, name: &ChannelName, channel: &dyn Receiving) -> Result<(), Error> {
     let running = MessageFilter {
         channel: Some(name.clone()),
-        states: vec![State::Running],
+        states: vec![MessageState::Running],
         ..MessageFilter::default()
     };
     let mut over: BTreeSet<MessageId> = channel.in_progress().into_iter().collect();

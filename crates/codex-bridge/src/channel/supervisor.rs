@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use codex_bridge_core::Chats;
 use codex_bridge_core::bridge::Error;
-use codex_bridge_core::chats::{Pending, Verdict};
-use codex_bridge_core::inbox::{ChannelName, Received, State};
+use codex_bridge_core::chats::{PendingVerdict, Verdict};
+use codex_bridge_core::inbox::{ChannelName, MessageState, Received};
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::{MessageFilter, RequestFilter};
 use futures_util::FutureExt;
@@ -157,7 +157,7 @@ impl Work {
     }
 
     /// Records what was chosen; what it gives waits for what comes of it.
-    async fn decide(&self, tap: &Tap) -> Result<Pending, Error> {
+    async fn decide(&self, tap: &Tap) -> Result<PendingVerdict, Error> {
         let (name, choice) = (self.name(), tap.choice.clone());
         let (conversation, sender_id) = (&tap.conversation, &tap.sender_id);
         let begun =
@@ -226,7 +226,7 @@ impl Work {
     async fn doing(&self) -> Result<Doing, Error> {
         let running = MessageFilter {
             channel: Some(self.name().clone()),
-            states: vec![State::Running],
+            states: vec![MessageState::Running],
             ..MessageFilter::default()
         };
         let running = self.chats.messages(&running).await?;

@@ -90,7 +90,7 @@ impl Registry {
         let is_said_there = match &notice.content {
             Content::Reply(_) | Content::Reminder(_) => true,
             Content::Asks(asks) => asks.in_conversation,
-            Content::Rest(_) | Content::Test => false,
+            Content::Finished(_) | Content::Test => false,
         };
         let mut candidates = self.candidates(target);
         candidates.sort_by_key(|one| one.yields(is_said_there));

@@ -6,7 +6,7 @@
 mod parts;
 
 use codex_bridge_core::inbox;
-use codex_bridge_core::outbox::notice::{REMINDER, Rest, TEST, TEST_PROMPT};
+use codex_bridge_core::outbox::notice::{FinishedTask, REMINDER, TEST, TEST_PROMPT};
 use codex_bridge_core::outbox::{Asked, Content, Notice};
 use codex_bridge_core::task::{ShownStatus, Status, TaskId};
 use redact::plain::plain;
@@ -76,7 +76,7 @@ impl Limit {
 /// What it is about, in one line.
 pub fn title(notice: &Notice) -> String {
     match &notice.content {
-        Content::Rest(rest) => match (&rest.task.id, rest.task.status) {
+        Content::Finished(rest) => match (&rest.task.id, rest.task.status) {
             (id, Status::Completed) => format!("Codex task {id} completed"),
             (id, Status::Paused) => format!("Codex task {id} is paused"),
             (id, status) => format!("Codex task {id}: {status}"),
@@ -101,7 +101,7 @@ enum Decides {
 
 /// What is said in a chat in which decisions can be made, cut to the limit.
 pub fn chat(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
-    if matches!(notice.content, Content::Rest(_)) {
+    if matches!(notice.content, Content::Finished(_)) {
         // Of a task that is not this chat's own.
         return text(notice, may_be_duplicate, limit);
     }
@@ -134,7 +134,7 @@ pub fn text(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
         head.push(DUPLICATE.to_owned());
     }
     let prompt = match &notice.content {
-        Content::Rest(rest) => Some(rest.prompt.as_str()),
+        Content::Finished(rest) => Some(rest.prompt.as_str()),
         Content::Asks(asks) => Some(asks.prompt.as_str()),
         Content::Test => Some(TEST_PROMPT),
         // Whoever wrote to us knows what about.
@@ -172,7 +172,7 @@ fn joined(head: &str, body: &str, foot: &str, notice: &Notice, limit: Limit) -> 
 /// Whether the text of a notice was cut before.
 fn was_cut(notice: &Notice) -> bool {
     match &notice.content {
-        Content::Rest(rest) => rest.answer.as_ref().is_some_and(|answer| answer.cut_chars > 0),
+        Content::Finished(rest) => rest.answer.as_ref().is_some_and(|answer| answer.cut_chars > 0),
         Content::Reply(reply) => reply.text.cut_chars > 0,
         Content::Asks(_) | Content::Reminder(_) | Content::Test => false,
     }
@@ -199,7 +199,7 @@ fn requests(notice: &Notice) -> impl Iterator<Item = (&TaskId, &Asked)> {
 /// What a notice says beside what it asks.
 fn words(notice: &Notice) -> Vec<String> {
     match &notice.content {
-        Content::Rest(rest) => of_rest(rest),
+        Content::Finished(rest) => of_finished(rest),
         Content::Asks(_) => Vec::new(),
         Content::Reminder(_) => vec![REMINDER.to_owned()],
         Content::Reply(reply) => vec![answer(&reply.text.text)],
@@ -207,7 +207,7 @@ fn words(notice: &Notice) -> Vec<String> {
     }
 }
 
-fn of_rest(rest: &Rest) -> Vec<String> {
+fn of_finished(rest: &FinishedTask) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(rest.error.as_ref().map(|error| format!("Error: {}", error.message)));
     let is_said = rest.error.as_ref().map(|error| &error.message) == rest.reason.as_ref();
@@ -275,14 +275,14 @@ fn labelled(label: &str, text: &str) -> Vec<String> {
 /// What stands below the words of a notice, and is never cut.
 fn foot(notice: &Notice) -> Vec<String> {
     match &notice.content {
-        Content::Rest(rest) => facts(rest),
+        Content::Finished(rest) => facts(rest),
         Content::Reply(reply) => reply.closing.as_deref().map(harmless).into_iter().collect(),
         Content::Asks(_) | Content::Reminder(_) | Content::Test => Vec::new(),
     }
 }
 
 /// What a turn took, and what it changed.
-fn facts(rest: &Rest) -> Vec<String> {
+fn facts(rest: &FinishedTask) -> Vec<String> {
     let mut facts = Vec::new();
     facts.extend(rest.work_ms.map(amount::duration));
     facts.extend(rest.tokens.map(|tokens| format!("{} tokens", amount::tokens(tokens))));

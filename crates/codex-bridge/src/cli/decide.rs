@@ -3,7 +3,7 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
-use codex_bridge_core::bridge::Which;
+use codex_bridge_core::bridge::RequestSelector;
 use codex_bridge_core::request::RequestState;
 use codex_session::Decision;
 
@@ -19,7 +19,7 @@ use crate::view::{Decided, Request};
 pub async fn decide(
     globals: &Globals,
     id: &str,
-    which: Which<'_>,
+    which: RequestSelector<'_>,
     decision: &Decision,
 ) -> Result<ExitCode, Failure> {
     let report = globals.client()?.decide(id, which, decision).await?;
@@ -62,7 +62,7 @@ pub async fn agree(
             }
             Some(request) => confirmed(&client, request).await?,
             // The daemon says that nothing is open.
-            None => return decide(globals, id, Which::Only, decision).await,
+            None => return decide(globals, id, RequestSelector::Only, decision).await,
         },
     };
     match shown {
@@ -89,7 +89,7 @@ async fn agree_to_revealed(
     if !confirm(request_id)? {
         return Ok(ExitCode::from(exit::FAILED));
     }
-    let which = Which::Revealed { request_id, digest: &revealed.digest };
+    let which = RequestSelector::Revealed { request_id, digest: &revealed.digest };
     decide(globals, task_id, which, decision).await
 }
 

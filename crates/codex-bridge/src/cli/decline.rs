@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use codex_bridge_core::bridge::Which;
+use codex_bridge_core::bridge::RequestSelector;
 use codex_session::Decision;
 
 use super::{Globals, decide};
@@ -22,6 +22,6 @@ pub struct Args {
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let decision = if args.cancel { Decision::Cancel } else { Decision::Decline };
-    let which = args.request.as_deref().map_or(Which::Only, Which::Named);
+    let which = args.request.as_deref().map_or(RequestSelector::Only, RequestSelector::Named);
     decide::decide(globals, &args.id, which, &decision).await
 }

@@ -21,7 +21,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         output::json(&task)?;
         return Ok(exit::of(&task));
     }
-    if !task.status.is_at_rest() {
+    if !task.status.is_finished() {
         return unfinished(&task);
     }
     if let Some(answer) = &task.final_text {

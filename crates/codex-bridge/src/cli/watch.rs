@@ -241,7 +241,7 @@ impl<'a> Watch<'a> {
     /// The log ends when the task is at rest.
     async fn end_of_log(&mut self) -> Result<Option<Left>, Failure> {
         let task = self.client.show(&self.task_id).await?;
-        if !task.status.is_at_rest() {
+        if !task.status.is_finished() {
             return Ok(None);
         }
         self.close_question(None)?;

@@ -84,7 +84,11 @@ pub async fn test(
 async fn shown(app: &App, name: &str) -> Result<Channel, Failure> {
     let open = MessageFilter {
         channel: Some(name.into()),
-        states: vec![inbox::State::Received, inbox::State::Running, inbox::State::Answered],
+        states: vec![
+            inbox::MessageState::Received,
+            inbox::MessageState::Running,
+            inbox::MessageState::Answered,
+        ],
         ..MessageFilter::default()
     };
     let open = app.chats.messages(&open).await?;

@@ -17,7 +17,8 @@ pub async fn list(State(app): State<App>, Query(which): Query<calls::Deliveries>
 
 /// What is to be sent to targets, or could not be; the newest first.
 pub async fn listed(app: &App, which: &calls::Deliveries) -> Result<Vec<Delivery>, Failure> {
-    let unsent = [outbox::State::Pending, outbox::State::Attempting, outbox::State::Dead];
+    let unsent =
+        [outbox::DeliveryState::Pending, outbox::DeliveryState::Attempting, outbox::DeliveryState::Dead];
     let mut task_ids = Vec::new();
     if let Some(id) = &which.task_id {
         task_ids.push(app.bridge.find(id).await?.id);

@@ -225,7 +225,7 @@ async fn while_let_in(
     let (bridge, mut revocations) = (bridge.clone(), bridge.revocations());
     let mut revoked = Box::pin(async move {
         // An error would mean that the bridge, which is held here, has gone.
-        revocations.wait_for(|()| !caller.is_let_in(&bridge)).await.ok();
+        revocations.wait_for(|()| !caller.has_valid_token(&bridge)).await.ok();
     });
     let response = tokio::select! {
         biased;

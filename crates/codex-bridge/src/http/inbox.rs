@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::{Extension, Json};
 use codex_bridge_core::Caller;
-use codex_bridge_core::inbox::{ChannelName, State as Stands};
+use codex_bridge_core::inbox::{ChannelName, MessageState as Stands};
 use codex_bridge_core::store::MessageFilter;
 
 use super::{App, Path, Query, Reply, page};

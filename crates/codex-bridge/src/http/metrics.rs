@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use codex_bridge_core::Bridge;
-use codex_bridge_core::bridge::{Standing, Tally, Watchdog};
+use codex_bridge_core::bridge::{Counters, Snapshot, Watchdog};
 use codex_bridge_core::request::RequestName;
 use codex_bridge_core::store::RequestFilter;
 use codex_bridge_core::task::{ShownStatus, Task, TaskId, TimeMs, Tokens};
@@ -138,8 +138,8 @@ fn seconds(ms: i64) -> f64 {
 pub async fn show(axum::extract::State(app): axum::extract::State<App>) -> Result<Response, Refusal> {
     let mut registry = Registry::with_prefix("codex_bridge");
     counted(&app.meter, &mut registry);
-    tallied(app.bridge.tally(), &mut registry);
-    standing(&app.bridge.standing().await?, &mut registry);
+    tallied(app.bridge.counters(), &mut registry);
+    standing(&app.bridge.snapshot().await?, &mut registry);
     hosts(&app.bridge, &mut registry);
     let mut text = String::new();
     encode(&mut text, &registry).map_err(Failure::internal)?;
@@ -158,21 +158,21 @@ fn counted(meter: &Meter, registry: &mut Registry) {
     );
 }
 
-fn tallied(tally: &Tally, registry: &mut Registry) {
+fn tallied(counters: &Counters, registry: &mut Registry) {
     let fired = Family::<Labels, Counter>::default();
     for watchdog in Watchdog::ALL {
         let labels = [("reason", watchdog.as_str().to_owned())];
-        fired.get_or_create(&labels).inc_by(tally.fired(watchdog));
+        fired.get_or_create(&labels).inc_by(counters.fired(watchdog));
     }
     let help = "Limits that stopped a turn, held one back, closed a request or replaced a host";
     registry.register("watchdog_fired", help, fired);
     let lost: Counter = Counter::default();
-    lost.inc_by(tally.leases_lost());
+    lost.inc_by(counters.leases_lost());
     let help = "Deliveries that were taken over from an attempt that did not come back";
     registry.register("lease_lost", help, lost);
 }
 
-fn standing(standing: &Standing, registry: &mut Registry) {
+fn standing(standing: &Snapshot, registry: &mut Registry) {
     let by_state = Family::<Labels, Gauge>::default();
     for status in ShownStatus::ALL {
         let count = standing.tasks.get(&status).copied().unwrap_or_default();

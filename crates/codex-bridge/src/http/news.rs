@@ -148,7 +148,7 @@ impl Observer {
     }
 
     async fn under_way(&self) -> Vec<TaskView> {
-        let statuses = Status::ALL.into_iter().filter(|status| !status.is_at_rest()).collect();
+        let statuses = Status::ALL.into_iter().filter(|status| !status.is_finished()).collect();
         let listed = self.bridge.list(&TaskFilter { statuses, ..TaskFilter::default() }).await;
         listed.unwrap_or_else(|error| {
             error!(%error, "the tasks that are under way could not be read, for those who list them");
@@ -197,7 +197,7 @@ impl Observer {
             let now = (view.status(), view.open_requests.len());
             let before = self.known.insert(task_id.clone(), now);
             is_asked |= before.map_or(0, |(_, open)| open) != now.1;
-            if view.task.status.is_at_rest() {
+            if view.task.status.is_finished() {
                 self.known.remove(task_id);
             }
             if before != Some(now) {

@@ -12,7 +12,7 @@ use super::route::{Gives, Route};
 use super::routes;
 use crate::calls::SEQ_MAX;
 use crate::failure::Problem;
-use codex_bridge_core::desk::{Least, Verb};
+use codex_bridge_core::desk::{Requirement, Verb};
 
 const DESCRIPTION: &str = "Durable Codex tasks. The same routes answer on the daemon's unix socket, where no token is \
     needed, and on its TCP port, where every call carries one. Roles: viewer reads; operator also starts, steers and \
@@ -80,10 +80,10 @@ fn set_bounds(value: &mut Value) {
 }
 
 fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
-    let who = match route.verb.map(Verb::least) {
+    let who = match route.verb.map(Verb::requirement) {
         None => "Needs no token.".to_owned(),
-        Some(Least::Role(role)) => format!("Needs the role {role}."),
-        Some(Least::Owner) => "The owner's: by the socket alone.".to_owned(),
+        Some(Requirement::Role(role)) => format!("Needs the role {role}."),
+        Some(Requirement::Owner) => "The owner's: by the socket alone.".to_owned(),
     };
     let mut operation = json!({
         "operationId": operation_id(route),

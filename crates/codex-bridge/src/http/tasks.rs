@@ -139,7 +139,7 @@ pub async fn turns(State(app): State<App>, Path(id): Path<String>) -> Reply<Vec<
 
 pub async fn result(State(app): State<App>, Path(id): Path<String>) -> Reply<TaskResult> {
     let view = app.bridge.show(&id).await?;
-    if !view.task.status.is_at_rest() {
+    if !view.task.status.is_finished() {
         return Err(view::no_result_yet(&view).into());
     }
     Ok(Json(view.into()))

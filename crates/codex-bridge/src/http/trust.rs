@@ -142,7 +142,7 @@ fn of(app: &App, dir: &Path, in_question: Option<Trust>, asked: &Path) -> TrustO
         warnings.extend(
             app.desk
                 .rules()
-                .grounds
+                .protected
                 .overlap(dir)
                 .map(|overlap| format!("{} is a wide place: {overlap}", dir.display())),
         );
@@ -164,7 +164,7 @@ fn check(app: &App, dir: &Path, level: Trust) -> Result<(), Failure> {
         let message = format!("{} {what}: {why}", dir.display());
         Failure::new(Code::BadDirectory, message).hint("name the directory of one project")
     };
-    match app.desk.rules().grounds.overlap(dir) {
+    match app.desk.rules().protected.overlap(dir) {
         Some(overlap @ Overlap::Inside(_)) => Err(refused("can have no level", overlap.to_string())),
         Some(overlap @ Overlap::HoldsHome(_)) if level == Trust::Trusted => {
             Err(refused("cannot be trusted", overlap.to_string()))

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use codex_bridge_core::Caller;
-use codex_bridge_core::bridge::Which;
+use codex_bridge_core::bridge::RequestSelector;
 use codex_bridge_core::desk::Verb;
 use codex_bridge_core::desk::calls::{Decide, Prompt, Start};
 use codex_session::Decision;
@@ -120,7 +120,7 @@ impl Access {
         let (id, request_id) = (&request.task_id, &request.request_id);
         match &self.way {
             Way::Socket(client) => {
-                let which = Which::Shown { request_id, digest: &request.digest };
+                let which = RequestSelector::Shown { request_id, digest: &request.digest };
                 client.decide(id, which, decision).await.map(drop)
             }
             Way::Here(app, caller) => {

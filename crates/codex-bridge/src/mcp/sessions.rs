@@ -39,7 +39,7 @@ impl Sessions {
     pub async fn end_revoked(&self, bridge: &Bridge) {
         let mut revocations = bridge.revocations();
         while revocations.changed().await.is_ok() {
-            let revoked = self.remove(|caller| !caller.is_let_in(bridge));
+            let revoked = self.remove(|caller| !caller.has_valid_token(bridge));
             self.close(revoked).await;
         }
     }

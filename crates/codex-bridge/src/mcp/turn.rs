@@ -90,7 +90,7 @@ impl Finished {
     /// How the last turn of a task finished.
     fn of(task: &Task) -> Option<Self> {
         let ShownStatus::Stored(status) = task.status else { return None };
-        status.is_at_rest().then(|| Self {
+        status.is_finished().then(|| Self {
             status,
             reason: task.reason.clone(),
             final_text: task.final_text.clone(),

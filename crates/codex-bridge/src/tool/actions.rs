@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use codex_bridge_core::TaskView;
-use codex_bridge_core::bridge::{self, DecisionOutcome, DecisionReport, Telling};
+use codex_bridge_core::bridge::{self, DecisionOutcome, DecisionReport, NotifyMode};
 use codex_bridge_core::desk::calls::{Decide, Door, Fork, Prompt, Start, answers_of, decision_word};
 use codex_bridge_core::desk::{Caller, Desk, Steered};
 use codex_bridge_core::store::TaskFilter;
@@ -79,8 +79,8 @@ pub async fn list(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
 
 pub async fn notify_completed(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let dry_run = call.dry_run.unwrap_or_default();
-    let telling = if dry_run { Telling::Rehearsal } else { Telling::Real };
-    let all = desk.tell_ended(caller, call.limit()?, telling).await?;
+    let mode = if dry_run { NotifyMode::DryRun } else { NotifyMode::Send };
+    let all = desk.notify_ended(caller, call.limit()?, mode).await?;
     let notifications: Vec<Value> = all.iter().map(reply::told).collect();
     Ok(json!({
         "success": true, "dry_run": dry_run, "processed": notifications.len(), "notifications": notifications,
@@ -170,7 +170,7 @@ pub async fn wait(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
         Err(bridge::Error::Closing) => desk.show(caller, task_id).await?,
         waited => waited?,
     };
-    let is_over = view.task.status.is_at_rest() || !view.open_requests.is_empty();
+    let is_over = view.task.status.is_finished() || !view.open_requests.is_empty();
     with_task(desk, &view, json!({ "timed_out": !is_over })).await
 }
 
@@ -189,7 +189,7 @@ pub async fn events(desk: &Desk, call: &Call) -> Reply {
 pub async fn result(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let view = desk.show(caller, call.task_id()?).await?;
     let task = &view.task;
-    if !task.status.is_at_rest() {
+    if !task.status.is_finished() {
         return Err(no_result_yet(&view));
     }
     Ok(json!({

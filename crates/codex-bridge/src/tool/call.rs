@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use codex_bridge_core::desk::admission::said;
+use codex_bridge_core::desk::admission::non_empty;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -179,7 +179,7 @@ impl Call {
 
     /// A parameter that this action cannot do without.
     pub fn needs<'a>(&self, name: &str, value: Option<&'a str>) -> Result<&'a str, Failure> {
-        said(value).ok_or_else(|| {
+        non_empty(value).ok_or_else(|| {
             let message = format!("{} needs {name}", self.action_name());
             Failure::new(Code::MissingParameter, message).hint(format!("add {name} to the call"))
         })

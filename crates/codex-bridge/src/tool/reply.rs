@@ -1,7 +1,7 @@
 //! Tasks, events and requests as the tool's replies show them. Times are seconds since 1970, with a fraction.
 
 use codex_bridge_core::TaskView;
-use codex_bridge_core::bridge::{TellingOutcome, Told};
+use codex_bridge_core::bridge::{EndNotice, NotifyOutcome};
 use codex_bridge_core::event::{Event, Line};
 use codex_bridge_core::request::RequestRecord;
 use codex_bridge_core::task::TimeMs;
@@ -133,7 +133,7 @@ fn cut(text: &str, max_chars: usize) -> String {
 }
 
 /// What came of telling about one task.
-pub fn told(told: &Told) -> Value {
+pub fn told(told: &EndNotice) -> Value {
     let mut entry = json!({
         "task_id": told.task.id,
         "status": told.task.status,
@@ -143,21 +143,21 @@ pub fn told(told: &Told) -> Value {
         "message": told.message,
     });
     match &told.outcome {
-        TellingOutcome::NoTarget => {}
-        TellingOutcome::Rehearsed => entry["notification_status"] = "dry_run".into(),
-        TellingOutcome::Sent { at } => {
+        NotifyOutcome::NoTarget => {}
+        NotifyOutcome::DryRun => entry["notification_status"] = "dry_run".into(),
+        NotifyOutcome::Sent { at } => {
             entry["notification_status"] = "sent".into();
             entry["sent"] = true.into();
             entry["notified_at"] = seconds(*at);
             entry["delivery"] = json!({ "success": true, "target": told.task.notify_target });
         }
-        TellingOutcome::Pending { error } => {
+        NotifyOutcome::Pending { error } => {
             entry["notification_status"] = "pending".into();
             if let Some(error) = error {
                 entry["error"] = error.clone().into();
             }
         }
-        TellingOutcome::Failed { error } => {
+        NotifyOutcome::Failed { error } => {
             entry["notification_status"] = "failed".into();
             entry["error"] = error.clone().into();
         }

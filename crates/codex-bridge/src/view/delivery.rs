@@ -37,7 +37,7 @@ pub struct Delivery {
 
 impl From<outbox::Delivery> for Delivery {
     fn from(delivery: outbox::Delivery) -> Self {
-        let (is_pending, attempts) = (delivery.state == outbox::State::Pending, delivery.tried());
+        let (is_pending, attempts) = (delivery.state == outbox::DeliveryState::Pending, delivery.tried());
         Self {
             delivery_id: delivery.id.0,
             task_id: delivery.task_id.map(|id| id.0),

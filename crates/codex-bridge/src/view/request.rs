@@ -1,6 +1,6 @@
 //! A request as callers see it: what is asked, and the answers on offer in the words that are sent back.
 
-use codex_bridge_core::bridge::Which;
+use codex_bridge_core::bridge::RequestSelector;
 use codex_bridge_core::desk;
 use codex_bridge_core::request::{OpenedChanges, RequestRecord, RequestState, StoredAsk};
 use codex_bridge_core::trust::Trust;
@@ -136,8 +136,8 @@ impl Request {
     }
 
     /// What somebody decides on who was shown this.
-    pub fn shown(&self) -> Which<'_> {
-        Which::Shown { request_id: self.request_id.as_str(), digest: &self.digest }
+    pub fn shown(&self) -> RequestSelector<'_> {
+        RequestSelector::Shown { request_id: self.request_id.as_str(), digest: &self.digest }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A task as callers see it: whole, in short, its result, its turns and what it has used.
 
 use codex_bridge_core::bridge::Continued;
-use codex_bridge_core::bridge::own_part;
+use codex_bridge_core::bridge::without_caller;
 use codex_bridge_core::event::Line;
 use codex_bridge_core::task::{
     self, Before, Limits, Notification as StoredNotification, ShownStatus, TaskError, TaskId, TurnProgress,
@@ -373,7 +373,7 @@ impl From<TurnRecord> for Turn {
             number: turn.number,
             progress: turn.progress,
             prompt_summary: turn.prompt_summary,
-            client_request_id: turn.client_request_id.map(|name| own_part(&name).to_owned()),
+            client_request_id: turn.client_request_id.map(|name| without_caller(&name).to_owned()),
             before: turn.before,
             turn_id: turn.turn_id.map(|id| id.0),
             outcome: turn.outcome,

@@ -71,7 +71,7 @@ struct Page {
 struct Head {
     id: String,
     state: Badge,
-    is_at_rest: bool,
+    is_finished: bool,
     can_fork: bool,
     summary: String,
     reason: Option<String>,
@@ -94,13 +94,13 @@ struct Head {
 impl Head {
     fn new(view: &TaskView, running_since: Option<i64>) -> Self {
         let task = &view.task;
-        let is_at_rest = task.status.is_at_rest();
+        let is_finished = task.status.is_finished();
         let now = amount::now_ms();
         Self {
             id: task.id.0.clone(),
             state: words::badge(view.status()),
-            is_at_rest,
-            can_fork: is_at_rest && task.thread_id.is_some(),
+            is_finished,
+            can_fork: is_finished && task.thread_id.is_some(),
             summary: plain(&task.prompt_summary).into_owned(),
             reason: task.reason.as_ref().map(|reason| plain(reason).into_owned()),
             cwd: plain(&task.settings.cwd.to_string_lossy()).into_owned(),

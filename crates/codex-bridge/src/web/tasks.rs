@@ -49,7 +49,7 @@ struct Shelf {
 
 const SHELVES: [Shelf; 5] = [
     Shelf { name: "", words: "All", holds: |_| true },
-    Shelf { name: "active", words: "Active", holds: |status| !status.is_at_rest() },
+    Shelf { name: "active", words: "Active", holds: |status| !status.is_finished() },
     Shelf {
         name: "waiting",
         words: "Waiting for you",
@@ -59,7 +59,7 @@ const SHELVES: [Shelf; 5] = [
     Shelf {
         name: "trouble",
         words: "Stopped or failed",
-        holds: |status| status.is_at_rest() && status != Status::Completed,
+        holds: |status| status.is_finished() && status != Status::Completed,
     },
 ];
 
@@ -260,7 +260,7 @@ fn row(view: &TaskView, running_since: Option<i64>, now: i64) -> Row {
 
 /// Since when a task that is under way has been: the first turn was asked for with it, a later one by itself.
 pub async fn running_since(app: &App, task: &Task) -> Result<Option<i64>, Failure> {
-    if task.status.is_at_rest() {
+    if task.status.is_finished() {
         return Ok(None);
     }
     let is_later = task.used.turns > 1 || (task.used.turns == 1 && task.status == Status::Queued);

@@ -24,7 +24,7 @@ async fn a_person_at_the_command_line_is_asked_in_plain_words_and_says_yes_once(
     let request_id = request["request_id"].as_str().unwrap();
     let lasting = shell.run(&["--json", "approve", "--session", &id, request_id]).await;
     assert_ne!(lasting.code, 0, "{}", lasting.out);
-    assert!(lasting.failure()["message"].as_str().unwrap().contains("longer than once"), "{}", lasting.err);
+    assert!(lasting.failure()["message"].as_str().unwrap().contains("accepted only once"), "{}", lasting.err);
     shell.approve(&id).await.ok();
     shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     assert!(is_made(&shell));

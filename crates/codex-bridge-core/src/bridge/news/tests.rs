@@ -38,7 +38,7 @@ fn line(seq: Seq, kind: &str) -> Event {
 
 fn at_work() -> Newsroom {
     let news = Newsroom::new();
-    news.turn_runs(&task());
+    news.turn_started(&task());
     news.tell_committed(vec![line(1, "state"), line(2, "turn_started")], Vec::new());
     news
 }
@@ -91,7 +91,7 @@ fn a_text_is_open_until_its_message_is_in_the_log() {
     news.tell_committed(vec![line(5, "turn_ended")], Vec::new());
     assert_eq!(open(&news), None, "what was cut off by the turn's end is over");
     news.tell_live(&task(), LiveKind::Text, "x");
-    news.turn_is_over(&task());
+    news.turn_ended(&task());
     assert_eq!(open(&news), None);
 }
 
@@ -142,7 +142,7 @@ fn of_long_and_many_outputs_the_end_is_kept() {
 #[test]
 fn half_a_message_is_not_told() {
     let news = Newsroom::new();
-    news.turn_was_joined_midway(&task());
+    news.turn_joined_midway(&task());
     let (mut heard, _) = news.join(&task());
     news.tell_live(&task(), LiveKind::Text, "a time.");
     assert!(heard.try_recv().is_err() && open(&news).is_none());

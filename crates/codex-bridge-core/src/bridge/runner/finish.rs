@@ -1,4 +1,4 @@
-//! How a turn's end becomes a task's state.
+//! Turns the end of a turn into the task's status.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use codex_session::{Failure, FailureKind, Session, TurnOutcome, TurnResult};
 use tracing::{error, info};
 
 use super::Runner;
-use crate::bridge::{GO_ON, LinedUp, Watchdog, append};
+use crate::bridge::{GO_ON, QueuedBy, Watchdog, append};
 use crate::config::OnHostLoss;
 use crate::event::{Diff, Notice, StateChanged, TurnEnded};
 use crate::outbox::notice::TurnFacts;
@@ -14,18 +14,19 @@ use crate::request::RequestState;
 use crate::store::{self, Write};
 use crate::task::{Parked, Status, TaskError, TimeMs, TurnProgress};
 
-/// How often a task is taken up again after its host died.
+/// How often a task is resumed after its host died.
 const HOST_LOSSES: u32 = 2;
-/// How often in a row it is taken up again after Codex withheld the network: a login is changed once, not for ever.
+/// How often in a row a task is resumed after Codex withheld the network. A login changes once, not for ever.
 const WITHHELD: u32 = 2;
 
 impl Runner<'_> {
+    /// Stores the end of the turn, and queues another one if the task continues by itself.
     pub(super) async fn end(&mut self, result: TurnResult) -> Result<(), store::Error> {
         let now = self.inner.now();
         let resume = self.settle(&result, now);
         let inner = Arc::clone(&self.inner);
         let parks_for_login = matches!(self.task.parked, Some(Parked::Login { .. }));
-        // One at a time, until it is recorded, so that one carries the notice.
+        // Held until the commit, so that only one task carries the notice.
         let _parking = if parks_for_login { Some(inner.parking.lock().await) } else { None };
         let notice = self.share_notice(now).await?;
         self.task.final_text = Some(result.final_text.clone()).filter(|text| !text.is_empty());
@@ -40,7 +41,7 @@ impl Runner<'_> {
         (self.task.updated_at, self.task.completed_at) = (now, Some(now));
         let mut batch =
             vec![Write::SaveTurn(Box::new(self.turn.clone())), Write::SaveTask(Box::new(self.task.clone()))];
-        // A turn that could not be taken up again leaves what an earlier life recorded of its requests.
+        // A turn that could not be resumed may have left open requests.
         let mut unanswered = self.inner.unanswered(Some(self.task.id.clone())).await?;
         let orphaned = |request| self.inner.close_request(request, RequestState::Orphaned);
         batch.extend(unanswered.iter_mut().flat_map(orphaned));
@@ -50,7 +51,7 @@ impl Runner<'_> {
             work_ms: Some(result.work_ms),
             diff: diff.as_deref(),
         };
-        let letters = self.inner.letters_of_rest(&self.task, facts, now);
+        let deliveries = self.inner.deliveries_for_finished(&self.task, facts, now);
         if let Some(diff) = diff {
             batch.push(append(&self.task.id, now, Diff { diff }));
         }
@@ -66,18 +67,17 @@ impl Runner<'_> {
         batch.extend(result.error.as_ref().and_then(|error| self.alarm(error, now)));
         let goes_on = resume.is_some() || self.task.parked.is_some();
         batch.push(append(&self.task.id, now, StateChanged::of(&self.task, goes_on)));
-        // In one piece: a crash between the two would leave it `lost` for a person to find. A prompt that cannot be
-        // sealed leaves it so.
+        // One transaction: a crash between two would leave the task `lost`. So does a prompt that cannot be sealed.
         let another = resume
-            .and_then(|prompt| self.inner.another_turn(&mut self.task, &prompt, LinedUp::ByBridge, now).ok());
+            .and_then(|prompt| self.inner.another_turn(&mut self.task, &prompt, QueuedBy::Bridge, now).ok());
         let goes_on = another.is_some();
-        // Nobody is told of an end that is none.
-        batch.extend(another.unwrap_or(letters));
+        // A task that continues by itself announces no end.
+        batch.extend(another.unwrap_or(deliveries));
         self.write_unwritten().await?;
         self.inner.commit(batch).await?;
         self.tell_end(&result);
         if goes_on {
-            self.inner.line_up_to_resume(&self.task);
+            self.inner.enqueue_to_resume(&self.task);
         }
         for request in &unanswered {
             self.inner.redact_whole_changes(request).await?;
@@ -89,12 +89,12 @@ impl Runner<'_> {
         let error = self.task.error.as_ref().map(|error| error.message.as_str());
         info!(status = %self.task.status, work_ms = result.work_ms, error, "the turn ended");
         if result.error.as_ref().is_some_and(|error| error.kind == FailureKind::Breach) {
-            error!("the thread left its bounds; `codex-bridge audit` has the record");
+            error!("the thread left its bounds; `codex-bridge audit` shows details");
         }
         self.telemetry.ended(&self.task, result);
     }
 
-    /// A thread that left its bounds is on the operator's record.
+    /// Records in the audit log that a thread left its bounds.
     fn alarm(&self, error: &Failure, now: TimeMs) -> Option<Write> {
         (error.kind == FailureKind::Breach).then(|| Write::Audit {
             at: now,
@@ -105,7 +105,7 @@ impl Runner<'_> {
         })
     }
 
-    /// Of all tasks that wait for one login, the first carries the notice; the others say what they wait for.
+    /// Of all tasks that wait for one login, the first carries the notice. The others point to it.
     async fn share_notice(&mut self, now: TimeMs) -> Result<Option<Write>, store::Error> {
         let home = self.inner.login_home(&self.task);
         let Some(Parked::Login { seen, carries_notice }) = &mut self.task.parked else { return Ok(None) };
@@ -115,13 +115,13 @@ impl Runner<'_> {
         }
         *carries_notice = true;
         let message = format!(
-            "Codex is not logged in in {}: run `codex login`; every task of this home waits for it",
+            "Codex is not logged in ({}): run `codex login`; every task of this CODEX_HOME waits for it",
             home.display()
         );
         Ok(Some(append(&self.task.id, now, Notice { about: Some("login".to_owned()), message })))
     }
 
-    /// Sets status and reason; gives the prompt to go on with, if it goes on by itself.
+    /// Sets status and reason. Returns the next prompt if the task continues by itself.
     fn settle(&mut self, result: &TurnResult, now: TimeMs) -> Option<String> {
         (self.task.reason, self.task.parked) = (None, None);
         match (result.outcome, result.error.as_ref().map(|error| &error.kind)) {
@@ -132,7 +132,7 @@ impl Runner<'_> {
                 self.served();
             }
             (TurnOutcome::Interrupted, Some(FailureKind::Timeout)) => {
-                self.inner.tally.fire(Watchdog::Work);
+                self.inner.counters.fire(Watchdog::Work);
                 self.pause(result.error.as_ref().map(|error| error.message.clone()));
             }
             (TurnOutcome::Interrupted, None) if self.host_was_lost => return self.lost(result),
@@ -173,7 +173,7 @@ impl Runner<'_> {
             return None;
         }
         if !self.task.has_turn_left() {
-            self.inner.tally.fire(Watchdog::Turns);
+            self.inner.counters.fire(Watchdog::Turns);
             let reason = "its host died, and it has used all its turns; continue it to give it one more";
             self.pause(Some(reason.to_owned()));
             return None;
@@ -190,7 +190,7 @@ impl Runner<'_> {
         ))
     }
 
-    /// Nothing is wrong with the task: it goes on at once, and the turn that came to nothing does not count.
+    /// Continues the task at once. The failed turn does not count, because nothing is wrong with the task.
     fn withheld(&mut self) -> String {
         self.task.used.withheld += 1;
         self.task.used.waived.turns += 1;
@@ -200,7 +200,7 @@ impl Runner<'_> {
 
     fn park_until(&mut self, resets_at: Option<i64>, now: TimeMs) {
         let resets_at = resets_at.map(|seconds| seconds.saturating_mul(1000));
-        let limit = self.inner.limit_met(&self.task, resets_at, now);
+        let limit = self.inner.limit_hit(&self.task, resets_at, now);
         self.task.used.limit_hits = limit.hits;
         self.pause(Some("the account's usage limit is reached".to_owned()));
         self.task.parked = Some(limit.parked());
@@ -211,7 +211,7 @@ impl Runner<'_> {
         self.task.parked = Some(Parked::Login { seen: self.login_seen.clone(), carries_notice: false });
     }
 
-    /// Closes the session; its host goes on.
+    /// Closes the session. The host keeps running.
     pub(super) async fn leave(&self, session: &Session) {
         session.close().await;
         if let (Some(host), Some(thread_id)) = (&self.task.host, &self.task.thread_id) {

@@ -1,4 +1,4 @@
-//! Records what a session tells: events for the log, requests, and what they change in the task.
+//! Stores what a session reports: log lines, requests, and changes to the task.
 
 use codex_session::ask::{Detail, Kind, ShownChange, Unredacted};
 use codex_session::tool_display::Display;
@@ -20,13 +20,13 @@ use crate::request::{RequestName, RequestRecord, RequestState, StoredAsk, WholeC
 use crate::store::{self, RequestFilter, Write};
 use crate::task::{Status, TurnProgress};
 
-/// Lines of a log that are read at once.
+/// How many log lines are read at once.
 const LOG_PAGE: u32 = 1000;
-/// Bytes of all diffs of a request in a list of requests.
+/// How many bytes of diffs a request has in a list of requests.
 const LISTED_DIFF_BYTES: usize = 64 * 1024;
-/// Bytes of a request with nothing hidden that are kept until it is closed.
+/// How many bytes of an unredacted request are stored.
 const REVEALED_BYTES: usize = 1024 * 1024;
-/// Bytes of a prompt, or of what is added to it, in the log.
+/// How many bytes of a prompt or a steer the log has.
 const LOGGED_PROMPT_BYTES: usize = 64 * 1024;
 
 impl Runner<'_> {
@@ -63,7 +63,7 @@ impl Runner<'_> {
             SessionEvent::Diff { diff } => self.diff = Some(diff),
             SessionEvent::Retrying { message } => self.log(Retrying { message }).await?,
             SessionEvent::Warning { message } => self.log(Warning { message }).await?,
-            // The opening and the end are recorded with what they change.
+            // The opening and the end of a turn are stored by `thread_opened` and `end`.
             SessionEvent::ThreadOpened { .. }
             | SessionEvent::TurnEnded { .. }
             | SessionEvent::Missed { .. } => {}
@@ -75,7 +75,7 @@ impl Runner<'_> {
         self.inner.news.tell_live(&self.task.id, kind, text);
     }
 
-    /// Writes a line, or keeps it until there is space, behind those that are kept already.
+    /// Writes a line. If the disk is full, keeps it until there is space, behind the lines kept before.
     pub(super) async fn log(&mut self, line: impl Into<Line>) -> Result<(), store::Error> {
         let line = line.into();
         failpoint::hit("event.before_record");
@@ -91,7 +91,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Writes a line unless the log has it: a turn that is taken up tells its items again.
+    /// Writes a line unless the log has it. Codex reports the items of a resumed turn again.
     async fn log_once(&mut self, line: Line) -> Result<(), store::Error> {
         let is_new = LoggedItem::of(&line).is_none_or(|item| !self.logged.contains(&item));
         if !is_new {
@@ -101,8 +101,7 @@ impl Runner<'_> {
         self.log(line).await
     }
 
-    /// What was added to the turn is told with who said it, unless that was an earlier life of ours that died before it
-    /// was taken. It is also looked for by its name.
+    /// Logs a steer that Codex took. Its author is unknown if an earlier daemon sent it.
     async fn heard(
         &mut self,
         item_id: Option<String>,
@@ -119,7 +118,7 @@ impl Runner<'_> {
         self.log_once(steered.into()).await
     }
 
-    /// What the log has of items already: a turn that is taken up tells them again.
+    /// Loads which items the log already has. Codex reports the items of a resumed turn again.
     pub(super) async fn remember_logged(&mut self) -> Result<(), store::Error> {
         let mut after = 0;
         loop {
@@ -144,7 +143,7 @@ impl Runner<'_> {
         let (thread_id, host) = (self.task.thread_id.clone(), self.task.host.clone());
         self.log(ThreadOpened { thread_id, host }).await?;
         match standing.unjoined_turn {
-            // It runs already: nobody will say again that it began.
+            // The turn already runs: Codex will not report its start again.
             Some(turn_id) if Some(&turn_id) == self.turn.turn_id.as_ref() => self.at_work().await,
             _ => Ok(()),
         }
@@ -160,7 +159,7 @@ impl Runner<'_> {
 
     async fn turn_started(&mut self, turn_id: TurnId) -> Result<(), store::Error> {
         if self.turn.turn_id.as_ref() == Some(&turn_id) {
-            // An earlier life of ours has it on record.
+            // An earlier daemon stored it.
             return self.at_work().await;
         }
         let now = self.inner.now();
@@ -185,7 +184,7 @@ impl Runner<'_> {
         let told = TurnStarted { prompt, prompt_cut_bytes: prompt_cut_bytes.flatten(), ..bare.clone() };
         failpoint::hit("turn.before_record");
         match self.inner.commit(begun(told)).await {
-            // A long prompt may be more than a full disk takes. That the turn runs must be known.
+            // A long prompt may not fit on a full disk. The start of the turn must be stored in any case.
             Err(store::Error::DiskFull { .. }) => self.inner.commit(begun(bare)).await?,
             outcome => outcome?,
         }
@@ -193,16 +192,16 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The prompt for the log, and how much of it is missing there.
+    /// The prompt for the log, and how many bytes are cut off.
     fn logged_prompt(&self) -> Option<(String, Option<usize>)> {
-        // Redacted before it is cut: half a secret is still one.
+        // Redacted before it is cut, because half a secret is still one.
         Some(logged_words(&self.inner.config.redactor.redact(&self.prompt()?)))
     }
 
-    /// Records a request before anyone can see it. One that an earlier life of ours has recorded keeps its decision.
+    /// Stores a request before anyone sees it. A request that an earlier daemon stored keeps its decision.
     async fn asked(&mut self, key: RequestKey, mut ask: Ask, session: &Session) -> Result<(), store::Error> {
-        // What was recorded under this name may be another request: then nothing that was decided on it counts. A request that
-        // was given up with its turn, and that Codex asks all the same, is open: the turn goes on.
+        // A stored request with the same key but another digest is a different one: a decision on it does not count. A
+        // stored request that was orphaned, and that Codex asks again, is open: its turn still runs.
         let known = match self.request(&key).await? {
             Some(known) if known.digest == ask.digest && known.state != RequestState::Orphaned => {
                 return self.asked_again(known, session).await;
@@ -243,7 +242,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Records a request that is open, with the line and the notices that tell of it.
+    /// Stores an open request, with its log line and notices.
     async fn put_to_people(&self, request: RequestRecord, asked_again: bool) -> Result<(), store::Error> {
         let now = self.inner.now();
         let line = Requested {
@@ -254,20 +253,20 @@ impl Runner<'_> {
             call_id: request.ask.call_id.clone(),
             asked_again,
         };
-        let mut batch = self.inner.letters(&self.task, &Notice::of_request(&self.task, &request), now);
+        let mut batch = self.inner.deliveries_for(&self.task, &Notice::of_request(&self.task, &request), now);
         batch.extend([append(&self.task.id, now, line), Write::SaveRequest(Box::new(request))]);
         self.inner.commit(batch).await
     }
 
-    /// What is asked with nothing hidden, for the person at the machine. What is longer than anyone reads is not kept.
+    /// The sealed request without redaction, for the person at the machine. One that is too long is not stored.
     fn sealed(&self, request_id: &RequestName, unredacted: Option<&Unredacted>) -> Option<Vec<u8>> {
         let text = unredacted?.expose();
         let is_kept = text.len() <= REVEALED_BYTES;
         is_kept.then(|| self.inner.key.seal(text.as_bytes(), request_id.as_str()).ok()).flatten()
     }
 
-    /// Cuts diffs that are too long for a list, and keeps the whole ones beside; says how long these are. When the disk
-    /// is full they are not kept: the request says how much is missing, and comes through.
+    /// Cuts diffs that are too long for a list, and stores the complete ones separately. Returns their length. If the
+    /// disk is full, the complete ones are not stored, and the request says how much is missing.
     async fn keep_whole_changes(
         &mut self,
         request_id: &RequestName,
@@ -283,15 +282,15 @@ impl Runner<'_> {
         match self.inner.commit(vec![write]).await {
             Ok(()) => Ok(Some(bytes)),
             Err(error @ store::Error::DiskFull { .. }) => {
-                warn!(request = %request_id, bytes, %error, "the whole diff of a request is not kept");
+                warn!(request = %request_id, bytes, %error, "the disk is full; the complete diff of a request is not stored");
                 Ok(None)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// The same request comes again after a crash: what was decided is given, and what was decided but not kept, or
-    /// cannot be read any more, is asked again.
+    /// Codex asks the same request again after a crash. A stored decision is given again. A decision that was not
+    /// stored, or cannot be read, has to be made again.
     async fn asked_again(
         &mut self,
         mut request: RequestRecord,
@@ -328,12 +327,12 @@ impl Runner<'_> {
     async fn request_closed(&mut self, key: &RequestKey, closing: Closing) -> Result<(), store::Error> {
         self.mailbox.unstored.remove(key);
         let Some(mut request) = self.request(key).await? else {
-            // A standing decision of the operator's: nobody was asked, but it is on the record.
+            // The operator's settings decided it, so nobody was asked.
             return self.log(RequestDecided { closing }).await;
         };
         let state = note_closing(&mut request, closing);
         if state == RequestState::Expired {
-            self.inner.tally.fire(Watchdog::Answer);
+            self.inner.counters.fire(Watchdog::Answer);
         }
         let closed = self.inner.close_request(&mut request, state);
         failpoint::hit("closing.before_record");
@@ -349,7 +348,7 @@ impl Runner<'_> {
         let limit = self.task.token_limit().filter(|limit| used > *limit && self.over_limit.is_none());
         if let Some(limit) = limit {
             self.over_limit = Some(format!("it has used {used} tokens, its limit is {limit}"));
-            self.inner.tally.fire(Watchdog::Tokens);
+            self.inner.counters.fire(Watchdog::Tokens);
             stop(&self.inner, session);
         }
         Ok(())
@@ -377,7 +376,7 @@ fn note_closing(request: &mut RequestRecord, closing: Closing) -> RequestState {
 }
 
 impl Inner {
-    /// Hides the secrets that whole diffs had to show, when their request has ended.
+    /// Redacts the secrets that complete diffs had to show for the decision.
     pub(crate) async fn redact_whole_changes(&self, request: &RequestRecord) -> Result<(), store::Error> {
         if request.ask.whole_changes_bytes.is_none() {
             return Ok(());
@@ -390,21 +389,21 @@ impl Inner {
         }
         whole.changes = redacted;
         match self.commit(vec![Write::SaveWholeChanges(Box::new(whole))]).await {
-            // Bulky rows are not written then. They go with their task.
+            // A full disk takes no large rows. The unredacted diff is deleted with its task.
             Err(store::Error::DiskFull { .. }) => Ok(()),
             other => other,
         }
     }
 }
 
-/// What was said to Codex, for the log, and how many bytes of it are missing there.
+/// A text for the log, and how many bytes are cut off.
 fn logged_words(words: &str) -> (String, Option<usize>) {
     let kept = words.floor_char_boundary(LOGGED_PROMPT_BYTES);
     let cut_bytes = Some(words.len() - kept).filter(|bytes| *bytes > 0);
     (words[..kept].to_owned(), cut_bytes)
 }
 
-/// Whether it can only be told because the model has answered.
+/// Whether only an answer of the model can have caused this event.
 fn is_of_the_model(event: &SessionEvent) -> bool {
     matches!(
         event,
@@ -416,7 +415,7 @@ fn is_of_the_model(event: &SessionEvent) -> bool {
     )
 }
 
-/// Whether it is told and not recorded.
+/// Whether the event is announced but not stored.
 fn is_live(event: &SessionEvent) -> bool {
     let is_piece = |shown: &Display| matches!(shown, Display::Text { .. } | Display::Reasoning { .. });
     match event {
@@ -426,7 +425,7 @@ fn is_live(event: &SessionEvent) -> bool {
     }
 }
 
-/// An item of Codex that the log has a line of this kind for.
+/// An item of Codex that has a line of this kind in the log.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct LoggedItem {
     kind: String,
@@ -434,7 +433,7 @@ pub(super) struct LoggedItem {
 }
 
 impl LoggedItem {
-    /// Of a line that stands in the log once.
+    /// The item of a line that is logged once per item.
     pub(super) fn of(line: &Line) -> Option<Self> {
         Some(Self { kind: line.kind().to_owned(), id: line.item()?.to_owned() })
     }

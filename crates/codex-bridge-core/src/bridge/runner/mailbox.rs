@@ -1,4 +1,4 @@
-//! What callers tell a runner, and what is kept of it until the turn can take it.
+//! The commands of callers to a runner. They are kept until the turn can take them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,65 +13,65 @@ use crate::request::{RequestName, RequestRecord, RequestState};
 use crate::store::Write;
 use crate::task::TaskId;
 
-/// Commands that wait for a runner.
+/// How many commands may wait for a runner.
 pub(crate) const COMMANDS: usize = 32;
-/// How long a store that failed is left alone.
+/// The pause after the store has failed.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 
-/// What a runner is told.
+/// A command to a runner.
 pub(crate) enum Command {
-    /// Add this to the turn.
+    /// Add text to the turn.
     Steer(Steer),
-    /// Decide on something that it asks.
+    /// Decide on a request of the turn.
     Decide(Decide),
-    /// Stop it; `reply` is dropped when it has ended.
+    /// Interrupt the turn. `reply` is dropped when the turn has ended.
     Interrupt { reply: oneshot::Sender<()> },
 }
 
-/// What is to be added to a turn.
+/// Text to add to a turn.
 pub(crate) struct Steer {
-    /// The words.
+    /// The text.
     pub(crate) text: String,
-    /// Our name for it, by which it is found in the log once Codex took it.
+    /// The bridge's id of the text, by which it is found in the log.
     pub(crate) client_id: String,
-    /// Who says it.
+    /// The author.
     pub(crate) by: String,
-    /// What comes of it.
+    /// Gets the outcome.
     pub(crate) reply: oneshot::Sender<SteerOutcome>,
 }
 
 /// A decision on a request of a turn.
 pub(crate) struct Decide {
-    /// Which request.
+    /// The request.
     pub(crate) request_id: RequestName,
-    /// Names what was decided on.
+    /// The digest of what was decided on.
     pub(crate) digest: String,
-    /// What is decided, as Codex is to get it.
+    /// The decision in the form for Codex.
     pub(crate) decision: Decision,
     /// Who decides.
     pub(crate) by: String,
-    /// What was recorded.
+    /// Gets what was stored.
     pub(crate) reply: oneshot::Sender<Result<Recorded, Error>>,
 }
 
-/// What was recorded of a decision.
+/// What was stored of a decision.
 pub(crate) enum Recorded {
-    /// This; Codex gets it.
+    /// The decision. Codex gets it.
     First(RequestRecord),
-    /// Nothing: the request is decided on, or closed.
+    /// Nothing, because the request is already decided or closed.
     TooLate(RequestRecord),
 }
 
-/// The commands of a runner. They outlive an attempt to run the turn that the store ended.
+/// The commands to a runner. They survive when a failing store makes the runner start over.
 pub(super) struct Mailbox {
     pub(super) bridge: Bridge,
     pub(super) task_id: TaskId,
     pub(super) commands: mpsc::Receiver<Command>,
-    /// Whoever waits for the turn to be stopped.
+    /// The callers who wait for the end of the turn.
     pub(super) interrupters: Vec<oneshot::Sender<()>>,
-    /// Steers that came before the thread was open. They are added as soon as it is.
+    /// Steers that came before the thread was open. They are added once it is.
     pub(super) early: Vec<Steer>,
-    /// Decisions that hold secrets, so that no row has them: each with the digest of what was decided on.
+    /// Decisions that contain secrets and are not stored, with the digest of what was decided on.
     pub(super) unstored: HashMap<RequestKey, (String, Decision)>,
 }
 
@@ -81,10 +81,10 @@ impl Mailbox {
         Self { bridge, task_id, commands, interrupters, early, unstored }
     }
 
-    /// Takes a command while there is no session to give it to. Says whether the turn is to stop.
+    /// Takes a command while there is no session. Returns whether the turn must stop.
     pub(super) async fn keep(&mut self, command: Command) -> bool {
         match command {
-            // A turn that is taken up runs already, and one that is new takes it with its prompt.
+            // A resumed turn already runs. A new turn takes the text with its prompt.
             Command::Steer(steer) if self.early.len() < COMMANDS => self.early.push(steer),
             Command::Steer(steer) => drop(steer.reply.send(SteerOutcome::NoActiveTurn)),
             Command::Decide(decide) => self.decide(decide, None).await,
@@ -96,8 +96,7 @@ impl Mailbox {
         false
     }
 
-    /// Leaves a store that failed alone for a while. Commands are taken meanwhile, so that whoever decides is told of the
-    /// failure and does not wait for the store.
+    /// Pauses after the store has failed. Takes commands meanwhile, so that callers hear of the failure at once.
     pub(super) async fn pause(&mut self) {
         let pause = tokio::time::sleep(STORE_PAUSE);
         tokio::pin!(pause);
@@ -110,8 +109,8 @@ impl Mailbox {
         }
     }
 
-    /// Records a decision, then gives it to the session. If there is no session, or Codex has not asked it yet, the decision is
-    /// given when the session tells that Codex asks.
+    /// Stores a decision, then gives it to the session. Without a session, or before Codex asks, the decision is given
+    /// when the session reports the request.
     pub(super) async fn decide(&mut self, decide: Decide, session: Option<&Session>) {
         let recorded = self.record(&decide).await;
         let Decide { decision, reply, .. } = decide;
@@ -124,7 +123,7 @@ impl Mailbox {
             }
             failpoint::hit("decision.given");
         }
-        // Whoever decided may not wait for it.
+        // The caller may be gone.
         reply.send(recorded).ok();
     }
 
@@ -161,15 +160,15 @@ impl Mailbox {
         Ok(Recorded::First(request))
     }
 
-    /// What was decided on a request and not stored.
+    /// A decision on this request that was not stored.
     pub(super) fn unstored_decision(&self, request: &RequestRecord) -> Option<Decision> {
         let (digest, decision) = self.unstored.get(&request.key)?;
         (*digest == request.digest).then(|| decision.clone())
     }
 }
 
-/// Gives a session what was decided on a request. What Codex makes of it is told as the request's closing. Not waited for:
-/// the session waits for the journal, which the caller reads.
+/// Gives a decision to the session, which later reports the closing of the request. Does not wait for it: the session
+/// waits for the journal, which the caller reads.
 pub(super) fn give(inner: &Inner, session: &Session, request: &RequestRecord, decision: Decision) {
     let (session, key, digest) = (session.clone(), request.key.clone(), request.digest.clone());
     let by = Decider::Person(request.decided_by.clone().unwrap_or_default());

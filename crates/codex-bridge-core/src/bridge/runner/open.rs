@@ -1,4 +1,4 @@
-//! Opening a task's thread: the one it has, or a new one.
+//! Opens a task's thread, or a new one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::store;
 use crate::task::{Settings, Task, TurnProgress};
 use crate::trust::{Instructions, Trust, instructions_of};
 
-/// A prompt that was on its way when we died makes its thread durable within so long, if it arrived.
+/// A prompt that reached Codex just before a crash makes its thread durable within this time.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
 
 impl Runner<'_> {
-    /// Opens the thread. None when the task has ended instead: it could not be opened, or was stopped meanwhile.
+    /// Opens the thread. `None` if the turn has ended instead: it could not be opened, or was interrupted.
     pub(super) async fn open(
         &mut self,
         told: &mut mpsc::Receiver<SessionEvent>,
@@ -49,13 +49,13 @@ impl Runner<'_> {
                 biased;
                 opened = &mut opening => break opened,
                 Some(command) = self.mailbox.commands.recv() => if self.mailbox.keep(command).await {
-                    // Dropping the future closes what it had opened.
+                    // Dropping `opening` closes what it had opened.
                     self.end(stopped()).await?;
                     return Ok(None);
                 },
             }
         };
-        // The thread's opening itself is recorded by the caller, with more detail.
+        // The caller stores the opening, with more detail.
         while told.try_recv().is_ok() {}
         let checked = opened.and_then(|session| {
             self.task.settings.place = Some(check_place(&self.task.settings)?);
@@ -76,15 +76,15 @@ fn stopped() -> TurnResult {
     TurnResult { outcome: TurnOutcome::Interrupted, interrupted: true, ..TurnResult::default() }
 }
 
-/// How the sessions of a task are set up.
+/// The setup of a task's sessions.
 pub(crate) struct Setup {
     /// The settings of the session.
     pub(crate) session: SessionConfig,
-    /// Instructions in the directory that do not count, each with the reason.
+    /// Instruction files of the directory that are not used, with the reasons.
     pub(crate) left_out: Vec<String>,
 }
 
-/// How the sessions of a task are set up; or why its directory cannot be used. Reads files of the directory.
+/// The setup of a task's sessions, or why its directory cannot be used. Reads files of the directory.
 pub(crate) fn session_setup(config: &Config, settings: &Settings, trust: Trust) -> Result<Setup, Failure> {
     check_place(settings)?;
     check_grounds(config, settings)?;
@@ -109,12 +109,12 @@ pub(crate) fn session_setup(config: &Config, settings: &Settings, trust: Trust) 
     let ours = Some(config.developer_instructions.clone()).filter(|text| !text.is_empty());
     let Instructions { text: of_directory, left_out } = match trust {
         Trust::Instructions => instructions_of(&settings.cwd),
-        // Codex itself reads those of a directory that is trusted.
+        // Codex itself reads the instructions of a trusted directory.
         Trust::Hostile | Trust::Trusted => Instructions::default(),
     };
     let of_caller = settings.developer_instructions.clone();
     let home = config.home_of(settings.codex_home.as_ref());
-    // A home that belongs to another user may lead anywhere: it is not for us to read.
+    // A CODEX_HOME of another user may contain links to anywhere, so it is not read.
     let own_home = (config.reach == Reach::Own).then_some(home.as_path());
     let of_skills = skills::listed(&config.skills, own_home, &session.denied);
     let instructions: Vec<String> =
@@ -123,14 +123,14 @@ pub(crate) fn session_setup(config: &Config, settings: &Settings, trust: Trust) 
     Ok(Setup { session, left_out })
 }
 
-/// Whether the task may work in its directory at all, and write in the directories that its profile opens. Tasks from before
-/// this was asked are refused here.
+/// Checks that the task may work in its directory, and write in the directories of its profile. The door checks new
+/// tasks; this also refuses tasks of older versions.
 fn check_grounds(config: &Config, settings: &Settings) -> Result<(), Failure> {
     let refused = |dir: &Path, overlap: Overlap, what_to_do: &str| {
         let message = format!("no task may write in {}: {overlap}; {what_to_do}", dir.display());
         Err(Failure::new(FailureKind::Configuration, message))
     };
-    match config.grounds.overlap(&settings.cwd) {
+    match config.protected.overlap(&settings.cwd) {
         None => {}
         Some(Overlap::Holds(_) | Overlap::HoldsHome(_) | Overlap::AmongTools(_))
             if settings.sandbox == Sandbox::ReadOnly => {}
@@ -143,14 +143,14 @@ fn check_grounds(config: &Config, settings: &Settings) -> Result<(), Failure> {
     }
     let opened = settings.writable_roots.iter().map(|dir| dir.canonicalize().unwrap_or_else(|_| dir.clone()));
     for dir in opened {
-        if let Some(overlap) = config.grounds.overlap(&dir) {
+        if let Some(overlap) = config.protected.overlap(&dir) {
             return refused(&dir, overlap, "name another directory as `writable_roots` of the profile");
         }
     }
     Ok(())
 }
 
-/// Whether the directory is still the one that the task was handed over for.
+/// Checks that the directory is still the one for which the task was handed over.
 pub(super) fn check_place(settings: &Settings) -> Result<Place, Failure> {
     Place::check(&settings.cwd, settings.place).map_err(|error| {
         let kind = match error {
@@ -161,7 +161,7 @@ pub(super) fn check_place(settings: &Settings) -> Result<Place, Failure> {
     })
 }
 
-/// Everything is taken out of the runner before the first wait, so that it can change the task meanwhile.
+/// Opens the thread. The future borrows nothing from the runner, which can change the task in the meantime.
 fn open_thread(
     runner: &Runner<'_>,
     config: SessionConfig,
@@ -169,7 +169,7 @@ fn open_thread(
 ) -> impl Future<Output = Result<Session, Failure>> + Send + 'static {
     let inner = Arc::clone(&runner.inner);
     let task = runner.task.clone();
-    // Without a turn that Codex has taken, the thread is not durable: it may have to be a new one.
+    // A thread is durable once Codex has accepted its first turn. Before, it may be gone, and a new one is needed.
     let may_be_new = runner.turn.number == 1 && runner.turn.progress != TurnProgress::Accepted;
     async move {
         let dial = || inner.hosts.dial(&task);
@@ -179,7 +179,7 @@ fn open_thread(
         let resumed = Session::resume(config.clone(), dial(), None, thread_id.clone()).await;
         match resumed {
             Err(failure) if may_be_new && has_no_rollout(&failure) => {
-                if mode == Mode::Recovered && host_lives(&inner, &task).await {
+                if mode == Mode::Recovered && host_is_alive(&inner, &task).await {
                     tokio::time::sleep(SECOND_LOOK).await;
                     let again = Session::resume(config.clone(), dial(), None, thread_id).await;
                     if !again.as_ref().is_err_and(has_no_rollout) {
@@ -193,14 +193,14 @@ fn open_thread(
     }
 }
 
-async fn host_lives(inner: &crate::bridge::Inner, task: &Task) -> bool {
+async fn host_is_alive(inner: &crate::bridge::Inner, task: &Task) -> bool {
     match &task.epoch {
-        Some(epoch) => inner.hosts.lives(epoch).await,
+        Some(epoch) => inner.hosts.is_alive(epoch).await,
         None => false,
     }
 }
 
-/// codex 0.166 says so of a thread that never had a turn.
+/// What codex 0.166 says of a thread that never had a turn.
 fn has_no_rollout(failure: &Failure) -> bool {
     failure.kind == FailureKind::Startup && failure.message.contains("no rollout found")
 }

@@ -1,4 +1,4 @@
-//! Lines of the log that found no space on the disk, kept for when there is some. Bounded: Codex has the items too.
+//! Log lines for which the disk had no space, kept until it has some. Bounded, because Codex has the items too.
 
 use tracing::warn;
 
@@ -8,17 +8,17 @@ use crate::bridge::append;
 use crate::event::{Line, NewEvent, Warning};
 use crate::store::{self, Write};
 
-/// So many bytes are kept for a task, roughly.
+/// About how many bytes are kept for a task.
 const KEPT_BYTES: usize = 1024 * 1024;
-/// So many are written at once: a large batch is refused while space is scarce.
+/// How many lines are written at once. A large batch is refused while space is scarce.
 const AT_ONCE: usize = 16;
 
-/// Lines that found no space, the oldest first.
+/// Log lines for which the disk had no space, the oldest first.
 #[derive(Default)]
 pub(super) struct Unwritten {
     lines: Vec<NewEvent>,
     bytes: usize,
-    /// How many were too many to keep.
+    /// How many lines were dropped beyond the limit.
     dropped: u64,
 }
 
@@ -33,7 +33,7 @@ impl Unwritten {
             self.dropped += 1;
             if self.dropped == 1 {
                 warn!(
-                    "lines of the task's log are dropped: the disk is full, and no more are kept in memory"
+                    "lines of the task's log are dropped: the disk is full, and no more lines are kept in memory"
                 );
             }
         } else {
@@ -48,7 +48,7 @@ impl Runner<'_> {
         self.unwritten.keep(NewEvent { at: self.inner.now(), line });
     }
 
-    /// Writes what found no space before, as far as there is some now. Says whether nothing is left.
+    /// Writes the kept lines, as far as there is space. Returns whether none is left.
     pub(super) async fn write_unwritten(&mut self) -> Result<bool, store::Error> {
         while !self.unwritten.lines.is_empty() {
             let count = self.unwritten.lines.len().min(AT_ONCE);
@@ -61,8 +61,10 @@ impl Runner<'_> {
             self.logged.extend(items);
         }
         if self.unwritten.dropped > 0 {
-            let message =
-                format!("{} lines found no space on the disk; Codex has them", self.unwritten.dropped);
+            let message = format!(
+                "{} log lines were dropped because the disk was full; Codex has them",
+                self.unwritten.dropped
+            );
             let line = append(&self.task.id, self.inner.now(), Warning { message });
             if !self.commit_lines(line).await? {
                 return Ok(false);
@@ -72,11 +74,11 @@ impl Runner<'_> {
         Ok(true)
     }
 
-    /// Whether there was space for them.
+    /// Commits lines. Returns whether there was space.
     pub(super) async fn commit_lines(&self, lines: Write) -> Result<bool, store::Error> {
         match self.inner.commit(vec![lines]).await {
             Ok(()) => Ok(true),
-            // A full disk keeps what little room there is for states and decisions.
+            // The store reserves the last space of a full disk for statuses and decisions.
             Err(store::Error::DiskFull { .. }) => Ok(false),
             Err(error) => Err(error),
         }

@@ -4,12 +4,12 @@ use codex_session::{ApprovalMode, Escalations, Sandbox};
 
 use super::{Profile, Rule, Rules};
 use crate::desk::calls::{Door, Start};
-use crate::place::Grounds;
+use crate::place::ProtectedDirs;
 use crate::task::{EscalationRule, Settings};
 
 fn standard() -> Rules {
-    let grounds = Grounds { user_home: Some("/usr".into()), ..Grounds::default() };
-    Rules { codex_home: Some("/usr".into()), grounds, ..Rules::default() }
+    let protected = ProtectedDirs { user_home: Some("/usr".into()), ..ProtectedDirs::default() };
+    Rules { codex_home: Some("/usr".into()), protected, ..Rules::default() }
 }
 
 fn start(door: Door) -> Start {
@@ -144,7 +144,7 @@ fn hidden_directories_of_the_home_are_written_by_people_alone() {
     std::fs::create_dir_all(&hidden).unwrap();
     let with = |roots| {
         let mut rules = Rules { roots, ..standard() };
-        rules.grounds.user_home = Some(home.clone());
+        rules.protected.user_home = Some(home.clone());
         rules
     };
     let writing = |door, sandbox: &str| Start {
@@ -167,7 +167,7 @@ fn hidden_directories_of_the_home_are_written_by_people_alone() {
 #[test]
 fn programs_that_run_outside_of_the_sandbox_are_not_written_by_tasks() {
     let mut rules = Rules { roots: Some(vec!["/usr".into()]), ..standard() };
-    rules.grounds = Grounds { tools: vec!["/usr/bin".into()], ..Grounds::default() };
+    rules.protected = ProtectedDirs { tools: vec!["/usr/bin".into()], ..ProtectedDirs::default() };
     let wanted = |door, sandbox: &str| Start {
         cwd: Some("/usr/bin".into()),
         sandbox: Some(sandbox.to_owned()),

@@ -1,4 +1,4 @@
-//! The commands of people in a chat: `/status`, `/stop`, `/approve` … Pure: facts in, words and effects out.
+//! Commands of people in a chat: `/status`, `/stop`, `/approve` … Pure.
 
 use codex_session::Decision;
 
@@ -8,11 +8,11 @@ use crate::inbox::command::HELP;
 use crate::inbox::{Command, Conversation, Message, MessageKind, Rules, answer as words};
 use crate::task::{ShownStatus, Task, TimeMs};
 
-/// The most of a diff that is shown.
+/// How much of a diff is shown.
 const DIFF_CHARS: usize = 6_000;
 const NOTHING_YET: &str = "Codex has done nothing here yet.";
 
-/// Carries out a command, or words what came of it.
+/// Carries out a command, or words its outcome.
 pub fn carry_out(message: &Message, command: Command, facts: &Facts, now: TimeMs) -> Effect {
     let say = |text: &str| answer(message, None, text, now);
     match &facts.outcome {
@@ -27,7 +27,7 @@ pub fn carry_out(message: &Message, command: Command, facts: &Facts, now: TimeMs
         Err(text) => say(&text),
     };
     match command {
-        // Texts for Codex are messages, and never come here.
+        // Prompts and steers are messages of their own kind.
         Command::Help | Command::Steer(_) | Command::Enqueue(_) => say(HELP),
         Command::Unknown(what) => say(&format!("{}.\n\n{HELP}", capitalised(&what))),
         Command::Status => say(&status(&conversation, facts)),
@@ -43,20 +43,20 @@ pub fn carry_out(message: &Message, command: Command, facts: &Facts, now: TimeMs
         Command::Projects => say(&projects(&facts.rules, &conversation)),
         Command::Project(name) if facts.rules.workspaces.contains_key(&name) => {
             let text = format!("From here on Codex works in {name}, in a new conversation.");
-            // A thread belongs to where it works.
+            // A thread belongs to its directory.
             let there = Conversation { workspace: Some(name), task_id: None, ..conversation };
             changed(message, there, text, now)
         }
         Command::Project(name) => {
             say(&format!("There is no workspace {name}.\n{}", projects(&facts.rules, &conversation)))
         }
-        // Of its task: what is too long for the platform is read there.
+        // With its task, where people can read a diff that is too long for the platform.
         Command::Diff => answer(message, facts.task.as_ref(), &changes(facts), now),
         Command::Usage => say(&facts.task.as_ref().map_or_else(|| NOTHING_YET.to_owned(), usage)),
     }
 }
 
-/// Answers a command that changes the conversation, in one transaction with the change.
+/// Replies to a command that changes the conversation, in one transaction with the change.
 fn changed(message: &Message, conversation: Conversation, text: String, now: TimeMs) -> Effect {
     let conversation = Some(Conversation { updated_at: now, ..conversation });
     let message = answered(message, now);
@@ -86,7 +86,7 @@ fn status(conversation: &Conversation, facts: &Facts) -> String {
     lines.join("\n")
 }
 
-/// Prompts that wait behind the one that runs, the oldest first.
+/// The waiting prompts, the oldest first.
 fn prompts(facts: &Facts) -> impl Iterator<Item = &Message> {
     facts.waiting.iter().filter(|message| message.kind == MessageKind::Prompt)
 }
@@ -102,8 +102,8 @@ fn queue(facts: &Facts) -> String {
 
 fn stopped(task: Option<&Task>) -> String {
     match task {
-        Some(task) if task.status.is_at_rest() => format!("{} is {}.", task.id, task.status),
-        // A message that waited is taken up already.
+        Some(task) if task.status.is_finished() => format!("{} is {}.", task.id, task.status),
+        // A waiting message has already begun.
         Some(task) => format!("{} was stopped; what waited begins.", task.id),
         None => "Nothing runs.".to_owned(),
     }

@@ -1,5 +1,5 @@
-//! Decisions in a chat: which request is meant, and whether a yes counts. It counts only for what was shown whole, at the very
-//! place where it is said, before it was said. A no needs none of this. Pure.
+//! Decisions in a chat: which request is meant, and whether an approval is valid. An approval is valid only for a
+//! request that was shown in full, at the same place, before the approval was written. Pure.
 
 use codex_session::Decision;
 
@@ -11,33 +11,33 @@ use crate::request::{Button, RequestName, RequestRecord, RequestState};
 use crate::task::TimeMs;
 use crate::token::Role;
 
-/// The answer to whoever may write, and may not decide.
+/// The reply to a sender who may write but not decide.
 pub const MAY_NOT: &str = "You may not decide on what Codex asks.";
 
-/// What came of a decision in a chat.
+/// What became of a decision in a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Codex took it.
+    /// Codex took it, or will.
     Taken {
-        /// In words.
+        /// The reply.
         text: String,
     },
-    /// It does not count: too late, or somebody was first.
+    /// The decision came too late, or somebody else was first.
     TooLate {
-        /// In words.
+        /// The reply.
         text: String,
     },
-    /// Who said it may not, or there is no such request here, or that is no answer to it.
+    /// The sender may not decide, the request is not in this conversation, or the answer does not fit.
     Forbidden {
-        /// In words.
+        /// The reply.
         text: String,
     },
-    /// Whoever said it may not even write, and is told nothing.
+    /// The sender may not even write, and gets no reply.
     Unheard,
 }
 
 impl Verdict {
-    /// In words; none for somebody who is told nothing.
+    /// The reply; empty if there is none.
     pub fn text(&self) -> &str {
         match self {
             Self::Taken { text } | Self::TooLate { text } | Self::Forbidden { text } => text,
@@ -45,7 +45,7 @@ impl Verdict {
         }
     }
 
-    /// What came of a decision on this request.
+    /// What became of a decision on this request.
     pub(crate) fn of(request: &RequestRecord, report: &DecisionReport) -> Self {
         let id = &request.request_id;
         let by = report.decided_by.as_deref().unwrap_or("somebody");
@@ -68,12 +68,12 @@ impl Verdict {
     }
 }
 
-/// What somebody chose.
+/// What a button chooses.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Choice {
-    /// This.
+    /// A decision.
     Decision(Decision),
-    /// The option with this number, counted from 0, of the only question of a request.
+    /// An option of the request's only question, counted from 0.
     Option(usize),
 }
 
@@ -84,48 +84,48 @@ impl From<Decision> for Choice {
 }
 
 impl Button {
-    /// What is said of one that stands below something else.
+    /// The reply to a button that belongs to something else.
     fn objection(&self) -> String {
         let id = &self.request_id;
         format!("{id} is not approved: this does not belong to what {id} asks now. /deny {id} denies it.")
     }
 
-    /// Whether it stands below what this request asks.
+    /// Whether the button belongs to what this request asks.
     fn is_of(&self, request: &RequestRecord) -> bool {
         self.digest.len() >= Self::DIGEST_CHARS && request.digest.starts_with(&self.digest)
     }
 }
 
-/// What people at a place had seen of a request when one of them wrote something.
+/// How much of a request had been shown at a place when a message was written there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sight {
+pub enum Visibility {
     /// Nothing.
     None,
-    /// Not all of it, or without knowing whether they did.
+    /// Not all of it, or unknown how much.
     Part,
-    /// Nothing yet: it was shown after they had written.
+    /// All of it, but only after the message was written.
     After,
     /// All of it.
     Whole,
 }
 
-impl Sight {
-    /// What these deliveries had shown of a request where a message was written, when it was.
+impl Visibility {
+    /// How much of a request these deliveries had shown where and when the message was written.
     pub fn of(told: &[Delivery], request: &RequestRecord, message: &Message) -> Self {
         let is_shown = |one: &&Delivery| {
-            one.state == outbox::State::Delivered && bare(&one.target) == bare(&message.reply_to)
+            one.state == outbox::DeliveryState::Delivered && bare(&one.target) == bare(&message.reply_to)
         };
-        let sights =
+        let visibilities =
             told.iter().filter(is_shown).map(|one| Self::by(one, request, written_until(message.sent_at)));
-        sights.max().unwrap_or(Self::None)
+        visibilities.max().unwrap_or(Self::None)
     }
 
-    /// What a notice that was delivered had shown of a request until then.
+    /// How much of a request a delivered notice had shown until then.
     fn by(delivery: &Delivery, request: &RequestRecord, until: TimeMs) -> Self {
-        // Under the same name something else may have been asked.
+        // Another request may have had the same name.
         let is_it = |asked: &&Asked| asked.request_id == request.request_id && asked.digest == request.digest;
         match delivery.notice.requests().iter().find(is_it) {
-            // What was delivered changes no more.
+            // A delivered notice no longer changes, so `updated_at` is when it was shown.
             Some(asked) if asked.was_shown && delivery.updated_at <= until => Self::Whole,
             Some(asked) if asked.was_shown => Self::After,
             Some(_) => Self::Part,
@@ -133,7 +133,7 @@ impl Sight {
         }
     }
 
-    /// Why a yes does not count, and what to do; none if it does.
+    /// Why an approval is not valid, and what to do; `None` if it is.
     fn objection(self, request: &RequestRecord) -> Option<String> {
         let (id, task) = (&request.request_id, &request.task_id);
         let elsewhere = format!(
@@ -151,12 +151,12 @@ impl Sight {
     }
 }
 
-/// The last moment at which something may have been written: Telegram tells whole seconds.
+/// The latest moment at which a message may have been written: Telegram reports whole seconds.
 fn written_until(sent_at: TimeMs) -> TimeMs {
     if sent_at % 1_000 == 0 { sent_at + 999 } else { sent_at }
 }
 
-/// A target without the word that a plugin's place can be named with.
+/// A target without the optional `plugin:` prefix.
 pub fn bare(target: &str) -> &str {
     target.strip_prefix("plugin:").unwrap_or(target)
 }
@@ -164,13 +164,13 @@ pub fn bare(target: &str) -> &str {
 /// What a command decides.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Said {
-    /// This.
+    /// A decision.
     Decision(Decision),
-    /// An answer to a question, as it was written.
+    /// An answer to a question, as written.
     Answer(String),
 }
 
-/// The request that a message decides on, and how; or what its sender hears instead.
+/// The request and the decision that a command means, or the reply instead.
 pub fn in_words(
     message: &Message,
     id: Option<&str>,
@@ -181,22 +181,23 @@ pub fn in_words(
         return Err(MAY_NOT.to_owned());
     }
     let is_agreed = matches!(&said, Said::Decision(decision) if is_yes(decision));
-    let sight =
-        |request: &RequestRecord| facts.sights.get(&request.request_id).copied().unwrap_or(Sight::None);
+    let visibility = |request: &RequestRecord| {
+        facts.visibilities.get(&request.request_id).copied().unwrap_or(Visibility::None)
+    };
     let request = match id.map(Button::named) {
         Some(named) => {
             let request = found(facts.named.as_ref(), &named.request_id)?;
             let is_it = named.digest.is_empty() || named.is_of(request);
             if is_it { request } else { return Err(named.objection()) }
         }
-        None if is_agreed => only(&agreeable(&facts.requests, sight))?,
+        None if is_agreed => only(&agreeable(&facts.requests, visibility))?,
         None => only(&facts.requests.iter().collect::<Vec<_>>())?,
     };
     let is_open = request.state == RequestState::Open;
     if is_agreed
         && is_open
         && !request.ask.is_question()
-        && let Some(objection) = sight(request).objection(request)
+        && let Some(objection) = visibility(request).objection(request)
     {
         return Err(objection);
     }
@@ -207,7 +208,7 @@ pub fn in_words(
     Ok((request.clone(), decision_of(request, decision.into())?))
 }
 
-/// The decision that a tap on a button is; or what whoever tapped hears instead.
+/// The request and the decision that a button means, or the reply instead.
 pub fn by_button(
     request: Option<&RequestRecord>,
     button: &Button,
@@ -225,7 +226,7 @@ fn found<'a>(request: Option<&'a RequestRecord>, id: &RequestName) -> Result<&'a
     request.ok_or_else(|| format!("There is no request {id} in this conversation."))
 }
 
-/// The request that words without a name can mean.
+/// The request that a command without a name means.
 fn only<'a>(open: &[&'a RequestRecord]) -> Result<&'a RequestRecord, String> {
     match open {
         [] => Err("Nothing is asked here.".to_owned()),
@@ -237,24 +238,27 @@ fn only<'a>(open: &[&'a RequestRecord]) -> Result<&'a RequestRecord, String> {
     }
 }
 
-/// Those that a yes can mean: never a question, and of the others first what was shown.
-fn agreeable(open: &[RequestRecord], sight: impl Fn(&RequestRecord) -> Sight) -> Vec<&RequestRecord> {
+/// The requests that an approval without a name can mean: no questions, and preferably those that were shown.
+fn agreeable(
+    open: &[RequestRecord],
+    visibility: impl Fn(&RequestRecord) -> Visibility,
+) -> Vec<&RequestRecord> {
     let mut meant: Vec<&RequestRecord> = open.iter().filter(|request| !request.ask.is_question()).collect();
     if meant.is_empty() {
         meant = open.iter().collect();
     }
-    let shown: Vec<_> = meant.iter().copied().filter(|request| sight(request) == Sight::Whole).collect();
+    let shown: Vec<_> =
+        meant.iter().copied().filter(|request| visibility(request) == Visibility::Whole).collect();
     if shown.is_empty() { meant } else { shown }
 }
 
-/// What a choice means for this request. A question takes no yes, since nobody would have answered it; nor does what was
-/// not shown.
+/// The decision that a choice means for this request. Questions and long requests cannot be approved.
 fn decision_of(request: &RequestRecord, choice: Choice) -> Result<Decision, String> {
     let (id, task) = (&request.request_id, &request.task_id);
     let instead = |wrong: &str| answer::instead(wrong, task, id, &request.ask);
     if matches!(&choice, Choice::Decision(decision) if is_yes(decision)) {
         if request.ask.is_question() {
-            return Err(instead(&format!("{id} is a question, which takes no yes.")));
+            return Err(instead(&format!("{id} is a question: it needs an answer, not an approval.")));
         }
         if request.ask.needs_reveal {
             return Err(format!(
@@ -291,15 +295,15 @@ mod tests {
         let at = |notice: &Notice, shown_at, until| {
             let delivery =
                 Delivery { updated_at: shown_at, ..Delivery::new("dlv-1".into(), "a:b", notice.clone(), 0) };
-            Sight::by(&delivery, &request, until)
+            Visibility::by(&delivery, &request, until)
         };
-        assert_eq!(at(&notice, 5, 9), Sight::Part);
+        assert_eq!(at(&notice, 5, 9), Visibility::Part);
         notice.note_shown(std::slice::from_ref(&request.request_id), &redact::Redactor::default());
-        assert_eq!((at(&notice, 5, 5), at(&notice, 5, 4)), (Sight::Whole, Sight::After));
+        assert_eq!((at(&notice, 5, 5), at(&notice, 5, 4)), (Visibility::Whole, Visibility::After));
         notice.requests_mut().unwrap()[0].digest = "another".to_owned();
-        assert_eq!(at(&notice, 5, 9), Sight::None);
+        assert_eq!(at(&notice, 5, 9), Visibility::None);
         notice.requests_mut().unwrap().clear();
-        assert_eq!(at(&notice, 5, 9), Sight::None);
+        assert_eq!(at(&notice, 5, 9), Visibility::None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What goes into the machine of the inbox, and what comes out.
+//! The input and output of the inbox machine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,53 +7,53 @@ use std::time::Duration;
 
 use codex_session::{Decision, SteerOutcome};
 
-use super::decisions::Sight;
+use super::decisions::Visibility;
 use crate::inbox::{Conversation, Message, Rules};
 use crate::outbox::DeliveryId;
 use crate::place::Place;
 use crate::request::{RequestName, RequestRecord};
 use crate::task::{Settings, Task, TaskId, TimeMs};
 
-/// What the machine has to know beside the message. The loop gathers what the message's state needs; the rest stays empty.
+/// What the machine needs to know beside the message. What the message's state does not need stays empty.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// The operator's rules of the channel.
+    /// The operator's rules for the channel.
     pub rules: Arc<Rules>,
     /// How long tasks are kept.
     pub keep_tasks: Duration,
-    /// What the message says; none if it was acted on, or cannot be opened.
+    /// The text; `None` if the message was acted on, or cannot be decrypted.
     pub text: Option<String>,
-    /// What came of the effect before, if the machine has to know.
+    /// The outcome of the last effect, if the machine needs it.
     pub outcome: Option<Outcome>,
-    /// The conversation, if it is known.
+    /// The conversation, if it is stored.
     pub conversation: Option<Conversation>,
-    /// The task of the message; the task of its conversation as long as the message has none.
+    /// The message's task; the conversation's task while the message has none.
     pub task: Option<Task>,
-    /// Whether a turn of that task runs.
+    /// Whether a turn of that task is running.
     pub is_driven: bool,
-    /// When the turn of a running message began, where a failure has changed `updated_at` since.
+    /// When the turn of a running message began, if a failure has changed `updated_at` since.
     pub begun_at: Option<TimeMs>,
-    /// Where the conversation works.
+    /// The directory in which the conversation works.
     pub workspace: Option<Result<(PathBuf, Place), Failure>>,
-    /// Running: all requests of the task. A command: the open ones.
+    /// For a running message: all requests of the task. For a command: the open ones.
     pub requests: Vec<RequestRecord>,
-    /// The request of this conversation that a command names.
+    /// The request that a command names, if it belongs to this conversation.
     pub named: Option<RequestRecord>,
-    /// What had been seen of requests where the message was written, when it was.
-    pub sights: BTreeMap<RequestName, Sight>,
-    /// Which of the requests were put before people.
+    /// How much of each request had been shown where and when the message was written.
+    pub visibilities: BTreeMap<RequestName, Visibility>,
+    /// The requests that people were notified of.
     pub told: Vec<RequestName>,
-    /// What waits in the conversation, the oldest first.
+    /// The waiting messages of the conversation, the oldest first.
     pub waiting: Vec<Message>,
-    /// What [`next_in_line`](super::next_in_line) of them says.
+    /// The text of the [`next_in_line`](super::next_in_line).
     pub next_text: Option<String>,
     /// The running messages of the task.
     pub of_task: Vec<Message>,
-    /// Whether the log of the task has the message.
+    /// Whether the task's log has the message as a steer.
     pub was_steered: bool,
-    /// The reply of the turn that the message was added to, if that turn was answered.
+    /// The reply of the turn that the message was added to, if it was written.
     pub reply_id: Option<DeliveryId>,
-    /// The last changes of the task.
+    /// The last diff of the task.
     pub diff: Option<String>,
 }
 
@@ -69,65 +69,65 @@ impl Facts {
     }
 }
 
-/// What came of an effect.
+/// The outcome of an effect.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// Something went wrong on the way.
+    /// The effect failed.
     Failed(Failure),
-    /// Codex was given words for the running turn.
+    /// What Codex did with a steer.
     Steered(SteerOutcome),
-    /// The rules about who may do what keep the words from the running turn, for this reason.
+    /// The desk does not let this sender steer the running turn, for this reason.
     NotAddable(String),
-    /// The task after it was stopped; none if nothing ran.
+    /// The task after it was interrupted; `None` if nothing was running.
     Stopped(Option<Box<Task>>),
-    /// A decision was made, or not, in words.
+    /// What became of a decision, in words.
     Decided(String),
 }
 
-/// Why something was not done.
+/// Why an effect failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// It may be possible later.
+    /// A retry may succeed.
     Transient(String),
-    /// It will never be possible.
+    /// A retry cannot succeed.
     Permanent(String),
-    /// The desk does not allow it: that is the answer.
+    /// The desk refuses it. This is the reply.
     Refused(String),
 }
 
-/// What is to be done.
+/// What the loop has to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Leave the message alone until then.
+    /// Skip the message until then.
     Wait(TimeMs),
-    /// Look again when this task has changed.
+    /// Look again when this task changes.
     Await(TaskId),
     /// Write this row.
     Save(Box<Message>),
     /// Answer a message, in one transaction.
     Reply(Box<Reply>),
-    /// Tell the sender something about a task on the way, once under this name.
+    /// Send an interim notice about a task, once under this id.
     Tell(DeliveryId, Box<Task>, String),
-    /// Have the desk start a task, or continue it, in one transaction with the message.
+    /// Have the desk start or continue a task, in one transaction with the message.
     Begin(Box<ChatTurn>),
-    /// Write the row; then have the desk add these words to the running turn. What comes of it is an [`Outcome`].
+    /// Save the message, then have the desk add this text to the running turn. Has an [`Outcome`].
     Steer(Box<Message>, String),
-    /// Have the desk stop a task. What comes of it is an [`Outcome`].
+    /// Have the desk interrupt a task. Has an [`Outcome`].
     Stop(TaskId),
-    /// Have the desk decide. What comes of it is an [`Outcome`].
+    /// Have the desk decide. Has an [`Outcome`].
     Decide(Box<RequestRecord>, Decision),
-    /// Decline a request, since nobody may decide.
+    /// Decline a request, because nobody may decide.
     Decline(Box<RequestRecord>),
 }
 
 /// The reply to a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// The message as it is from then on.
+    /// The message, as it is to be saved.
     pub message: Message,
-    /// The task that the reply is taken from.
+    /// The task that the reply is about.
     pub task: Option<Task>,
-    /// The words.
+    /// The text.
     pub text: String,
     /// Other messages that the reply answers.
     pub added: Vec<Message>,
@@ -135,21 +135,21 @@ pub struct Reply {
     pub conversation: Option<Conversation>,
 }
 
-/// A turn that a message asks for.
+/// A turn for a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatTurn {
-    /// The message as it is from then on, but for its task.
+    /// The message, as it is to be saved; its task is filled in later.
     pub message: Message,
-    /// The conversation. Its task is continued, if it has one.
+    /// The conversation. If it has a task, that is continued.
     pub conversation: Conversation,
-    /// What to do.
+    /// The prompt.
     pub prompt: String,
-    /// How Codex runs it: the operator's rules of the channel.
+    /// The settings, from the operator's rules for the channel.
     pub settings: Settings,
-    /// How long the turn may work.
+    /// The limit for the turn's work time.
     pub limit: Option<Duration>,
-    /// Where people are asked; none if nobody there may decide.
+    /// The target where people are asked; `None` if nobody there may decide.
     pub asks_in: Option<String>,
-    /// Whether the sender is told that what was said before is forgotten.
+    /// Whether to tell the sender that the earlier history is gone.
     pub is_forgotten: bool,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codex_session::Ask;
 
-use super::decisions::Sight;
+use super::decisions::Visibility;
 use super::*;
 use crate::inbox::{Allowed, Room, WhileRunning};
 use crate::place::Place;
@@ -68,7 +68,7 @@ fn facts(text: &str, status: impl Into<Option<Status>>) -> Facts {
     Facts {
         text: Some(text.to_owned()),
         conversation: Some(Conversation { task_id, updated_at: NOW, ..conversation }),
-        is_driven: task.as_ref().is_some_and(|task| !task.status.is_at_rest()),
+        is_driven: task.as_ref().is_some_and(|task| !task.status.is_finished()),
         task,
         workspace: Some(Ok(("/srv/home".into(), Place { device: 1, inode: 2 }))),
         keep_tasks: Duration::MAX,
@@ -184,7 +184,7 @@ fn words_are_recorded_before_they_are_given_to_the_running_turn() {
     check(
         &late,
         &facts("/steer look", Status::Working),
-        &["reply Steer answered, 0 added: That was said too long ago"],
+        &["reply Steer answered, 0 added: That was written too long ago"],
     );
     check(&late, &facts("look", Status::Working), &["steer Steer running, sealed, of task: look"]);
 }
@@ -193,8 +193,10 @@ fn words_are_recorded_before_they_are_given_to_the_running_turn() {
 fn what_codex_says_of_words_decides_and_else_its_log_once_the_turn_is_over() {
     let said = |outcome| Facts { outcome: Some(Outcome::Steered(outcome)), ..facts("look", Status::Working) };
     check(&in_doubt(), &said(SteerOutcome::Accepted), &["save Steer running, of task"]);
-    let refused =
-        ["tell dlv-in-000000000001-queued: Codex takes nothing", "save Prompt received, sealed, of task"];
+    let refused = [
+        "tell dlv-in-000000000001-queued: Codex accepts no additions",
+        "save Prompt received, sealed, of task",
+    ];
     check(&in_doubt(), &said(SteerOutcome::NotSteerable), &refused);
     let of_agent = Message { party: Party::Agent, ..in_doubt() };
     check(&of_agent, &said(SteerOutcome::NotSteerable), &refused[1..]);
@@ -310,7 +312,7 @@ fn commands_are_answered_and_change_the_conversation_with_their_reply() {
     let check = |text: &str, status: Option<Status>, expected: &str| {
         super::tests::check(&urgent, &facts(text, status), &[expected]);
     };
-    check("/help", None, &said("Write what Codex shall do."));
+    check("/help", None, &said("Write what Codex should do, or"));
     check("/stauts", None, &said("There is no command /stauts."));
     check("/status", None, &said("Codex has done nothing here yet."));
     check("/queue", None, &said("Nothing waits."));
@@ -340,7 +342,7 @@ fn what_came_of_a_command_is_worded_and_an_old_one_is_not_carried_out() {
     let nothing = "reply UrgentCommand answered, 0 added: Nothing runs.";
     check(&urgent, &after("/stop", Outcome::Stopped(None)), &[nothing]);
     let late = Message { sent_at: NOW - MOMENT_MS - 1, ..urgent };
-    let too_late = "reply UrgentCommand answered, 0 added: That was said too long ago";
+    let too_late = "reply UrgentCommand answered, 0 added: That was written too long ago";
     for text in ["/stop", "/approve", "/deny", "/answer req-1 blue"] {
         check(&late, &facts(text, Status::Working), &[too_late]);
     }
@@ -350,20 +352,20 @@ fn what_came_of_a_command_is_worded_and_an_old_one_is_not_carried_out() {
 #[test]
 fn a_yes_in_words_needs_an_approver_and_that_the_request_was_shown_whole() {
     let urgent = message(MessageKind::UrgentCommand);
-    let asked = |text: &str, sight: Option<Sight>| {
+    let asked = |text: &str, visibility: Option<Visibility>| {
         let mut facts = facts(text, Status::Working);
         let open = request(RequestState::Open);
-        facts.sights.extend(sight.map(|sight| (open.request_id.clone(), sight)));
+        facts.visibilities.extend(visibility.map(|visibility| (open.request_id.clone(), visibility)));
         (facts.named, facts.requests) = (Some(open.clone()), vec![open]);
         facts
     };
     let said = |text: &str| format!("reply UrgentCommand answered, 0 added: {text}");
     for yes in ["/approve", "/approve request-7", "/approve request-7.0123456789abcdef"] {
-        check(&urgent, &asked(yes, Some(Sight::Whole)), &["decide request-7: Accept"]);
-        check(&urgent, &asked(yes, Some(Sight::After)), &[&said("request-7 was shown here only after")]);
+        check(&urgent, &asked(yes, Some(Visibility::Whole)), &["decide request-7: Accept"]);
+        check(&urgent, &asked(yes, Some(Visibility::After)), &[&said("request-7 was shown here only after")]);
         check(
             &urgent,
-            &asked(yes, Some(Sight::Part)),
+            &asked(yes, Some(Visibility::Part)),
             &[&said("request-7 is not approved: it could not be")],
         );
         check(&urgent, &asked(yes, None), &[&said("request-7 is not approved: it has not been shown here")]);
@@ -372,17 +374,17 @@ fn a_yes_in_words_needs_an_approver_and_that_the_request_was_shown_whole() {
     let other = "/approve request-7.fedcba9876543210";
     check(
         &urgent,
-        &asked(other, Some(Sight::Whole)),
+        &asked(other, Some(Visibility::Whole)),
         &[&said("request-7 is not approved: this does not belong")],
     );
     let bob = Message { sender_id: "bob".to_owned(), ..urgent.clone() };
-    check(&bob, &asked("/approve", Some(Sight::Whole)), &[&said(decisions::MAY_NOT)]);
-    let unknown = Facts { named: None, ..asked("/approve request-9", Some(Sight::Whole)) };
+    check(&bob, &asked("/approve", Some(Visibility::Whole)), &[&said(decisions::MAY_NOT)]);
+    let unknown = Facts { named: None, ..asked("/approve request-9", Some(Visibility::Whole)) };
     check(&urgent, &unknown, &[&said("There is no request request-9 in this conversation.")]);
     let none = Facts { requests: Vec::new(), ..asked("/approve", None) };
     check(&urgent, &none, &[&said("Nothing is asked here.")]);
     let mut two = asked("/deny", None);
     two.requests.push(request(RequestState::Open));
     check(&urgent, &two, &[&said("Several requests are open, say which one: request-7, request-7")]);
-    check(&urgent, &asked("/answer request-7 blue", None), &[&said("request-7 is no question.")]);
+    check(&urgent, &asked("/answer request-7 blue", None), &[&said("request-7 is not a question.")]);
 }

@@ -1,15 +1,15 @@
-//! A notice as JSON: one flat object, the same in the store and for webhooks and programs, who were promised its fields.
-//! A field that means nothing for an occasion is empty there.
+//! A notice as JSON: one flat object, the same in the store, for webhooks and for programs. Its fields are promised to
+//! users. A field that has no meaning for an occasion is empty.
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AboutTask, Asked, Asks, Content, Excerpt, Notice, Occasion, REMINDER, Reminder, Reply, Rest, TEST,
-    TEST_PROMPT,
+    AboutTask, Asked, Asks, Content, Excerpt, FinishedTask, Notice, Occasion, REMINDER, Reminder, Reply,
+    TEST, TEST_PROMPT,
 };
 use crate::task::{Status, TaskError, TaskId, TimeMs};
 
-/// Stands where a notice is about no task.
+/// The task id in a notice without a task.
 pub const NO_TASK: &str = "codex-000000000000";
 
 #[derive(Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub(super) struct Record {
     more_files: usize,
     #[serde(default)]
     requests: Vec<Asked>,
-    /// Always 0: what is too much for one notice is told in another one.
+    /// Always 0: requests that do not fit go into another notice.
     #[serde(default)]
     more_requests: usize,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -50,7 +50,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// With what every notice has, and nothing else.
+    /// The fields that every notice has.
     fn new(notice: &Notice) -> Self {
         let nobody =
             || AboutTask { id: TaskId(NO_TASK.to_owned()), status: Status::Completed, cwd: String::new() };
@@ -87,9 +87,18 @@ impl From<Notice> for Record {
     fn from(notice: Notice) -> Self {
         let mut record = Self::new(&notice);
         match notice.content {
-            Content::Rest(rest) => {
-                let Rest { task: _, prompt, tokens, answer, error, reason, work_ms, files, more_files } =
-                    rest;
+            Content::Finished(finished) => {
+                let FinishedTask {
+                    task: _,
+                    prompt,
+                    tokens,
+                    answer,
+                    error,
+                    reason,
+                    work_ms,
+                    files,
+                    more_files,
+                } = finished;
                 if let Some(answer) = answer {
                     record = record.with_answer(answer);
                 }
@@ -121,7 +130,7 @@ impl From<Record> for Notice {
         let task = AboutTask { id: task_id, status, cwd };
         let answer = answer.map(|text| Excerpt { text, cut_chars: answer_cut_chars });
         let content = match event {
-            Occasion::Completed | Occasion::Failed | Occasion::Paused => Content::Rest(Rest {
+            Occasion::Completed | Occasion::Failed | Occasion::Paused => Content::Finished(FinishedTask {
                 task,
                 prompt,
                 tokens,

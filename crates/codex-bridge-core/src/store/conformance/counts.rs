@@ -1,15 +1,15 @@
-//! Stories of how many there are of what.
+//! Stories about counts.
 
 use std::collections::HashMap;
 
 use super::samples::{add, delivery, full_task, new_task};
 use super::{commit, save_request};
-use crate::outbox::State;
+use crate::outbox::DeliveryState;
 use crate::request::RequestState;
 use crate::store::{Counts, Store, Write};
 use crate::task::Status;
 
-/// Everything is counted as it is stored, and nothing twice.
+/// Every row is counted once.
 pub async fn what_is_there_is_counted(store: &impl Store) {
     assert_eq!(store.counts().await.unwrap(), Counts::default(), "there is nothing");
     let mut batch: Vec<_> = [1, 2, 3].map(|number| add(new_task(number))).into();
@@ -17,10 +17,10 @@ pub async fn what_is_there_is_counted(store: &impl Store) {
     batch.push(save_request(1, 1, RequestState::Open));
     batch.push(save_request(1, 2, RequestState::Open));
     batch.push(save_request(2, 3, RequestState::Decided));
-    for (number, state) in State::ALL.into_iter().enumerate() {
+    for (number, state) in DeliveryState::ALL.into_iter().enumerate() {
         let mut delivery = delivery(1, &format!("dlv-{number}"));
-        // The oldest of all is one that was delivered.
-        let age = if state == State::Delivered { 100 } else { i64::try_from(number).unwrap() };
+        // The oldest delivery of all is a delivered one.
+        let age = if state == DeliveryState::Delivered { 100 } else { i64::try_from(number).unwrap() };
         (delivery.state, delivery.created_at) = (state, 1_700_000_000_000 - age);
         batch.push(Write::AddDelivery(Box::new(delivery)));
     }

@@ -1,13 +1,13 @@
-//! Stories of the inbox.
+//! Stories about the inbox.
 
 use super::samples::{self, add, new_task, task_id};
 use super::{commit, prune, refused};
-use crate::inbox::{ChannelRecord, Conversation, Message, MessageKind, State as MessageState};
-use crate::outbox::{Delivery, DeliveryId, State as DeliveryState};
+use crate::inbox::{ChannelRecord, Conversation, Message, MessageKind, MessageState};
+use crate::outbox::{Delivery, DeliveryId, DeliveryState};
 use crate::store::{CONVERSATIONS_OUTLIVE_MS, MessageFilter, Store, Write};
 use crate::task::{Status, Task};
 
-/// The same message twice is one; all fields are kept.
+/// The same message twice is stored once; all fields are stored.
 pub async fn messages_are_kept_once_and_found(store: &impl Store) {
     let add = |message: &Message| Write::AddMessage(Box::new(message.clone()));
     let (first, second) = (samples::message(1, "room"), samples::message(2, "hall"));
@@ -46,7 +46,7 @@ pub async fn messages_are_kept_once_and_found(store: &impl Store) {
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }
 
-/// Answered or given up, and the reply out or given up.
+/// Answered or given up, and without an unfinished reply.
 pub async fn messages_are_done_with_once_their_replies_are(store: &impl Store) {
     let reply = |number: u32, state| {
         let id = format!("dlv-in-{number}");
@@ -79,7 +79,7 @@ pub async fn messages_are_done_with_once_their_replies_are(store: &impl Store) {
     assert_eq!(store.message_count(&done_with).await.unwrap(), 4);
 }
 
-/// In order within a conversation; what need not wait does not.
+/// In order within a conversation; urgent messages do not wait.
 pub async fn the_next_messages_are_the_first_of_each_conversation(store: &impl Store) {
     let message =
         |number, conversation, kind, state| Message { kind, state, ..samples::message(number, conversation) };
@@ -106,7 +106,7 @@ pub async fn the_next_messages_are_the_first_of_each_conversation(store: &impl S
     assert_eq!(store.next_messages(&"other".into()).await.unwrap(), []);
 }
 
-/// A change replaces all; a task that is forgotten leaves its conversation without one.
+/// A change replaces all fields. Deleting a task clears it in its conversation.
 pub async fn conversations_and_channels_are_kept_by_name(store: &impl Store) {
     let ended = Task { status: Status::Completed, updated_at: 8, completed_at: None, ..new_task(1) };
     let room = Conversation { task_id: Some(task_id(1)), updated_at: 8, ..samples::conversation("room") };
@@ -127,7 +127,7 @@ pub async fn conversations_and_channels_are_kept_by_name(store: &impl Store) {
     assert_eq!(store.channels().await.unwrap(), [other, chat]);
 }
 
-/// A conversation stays for long without its task, for whoever comes back; and for as long as it has one or a message.
+/// A conversation outlives its task for a long time. It stays as long as it has a task or a message.
 pub async fn a_prune_forgets_conversations_long_after_their_tasks(store: &impl Store) {
     let save = |key: &str, task_id, updated_at| {
         let one = Conversation { task_id, updated_at, ..samples::conversation(key) };
@@ -150,7 +150,7 @@ pub async fn a_prune_forgets_conversations_long_after_their_tasks(store: &impl S
     assert_eq!(left, ["left lately", "waited in", "worked in"]);
 }
 
-/// What is open stays, however old it is.
+/// An unfinished message stays, however old it is.
 pub async fn a_prune_forgets_messages_that_are_over(store: &impl Store) {
     let message = |number, state, updated_at| {
         Write::AddMessage(Box::new(Message { state, updated_at, ..samples::message(number, "room") }))

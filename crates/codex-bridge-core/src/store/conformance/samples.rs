@@ -1,4 +1,4 @@
-//! Records with something in every field, so that a field that is not kept is seen.
+//! Records with a value in every field, so that a field that is not stored is noticed.
 
 use codex_session::ask::{
     AskedBy, Choice, Detail, FieldKind, Kind, Offer, ShownChange, ShownChangeKind, ShownField, ShownOption,
@@ -10,13 +10,13 @@ use codex_wire::{Epoch, RequestId, ThreadId, TurnId};
 use serde_json::json;
 
 use crate::event::{Line, NewEvent, Other};
-use crate::inbox::{Conversation, Message, MessageId, MessageKind, Party, Room, State as MessageState};
+use crate::inbox::{Conversation, Message, MessageId, MessageKind, MessageState, Party, Room};
 use crate::outbox::{Content, Delivery, DeliveryId, Notice};
 use crate::place::Place;
 use crate::request::{RequestName, RequestRecord, RequestState, StoredAsk};
 use crate::store::Write;
 use crate::task::{
-    Before, EscalationRule, GiverKind, Limits, Notification, Parked, Settings, Status, Task, TaskError,
+    AuthorKind, Before, EscalationRule, Limits, Notification, Parked, Settings, Status, Task, TaskError,
     TaskId, Tokens, TurnProgress, TurnRecord, Usage, Used, Waived,
 };
 use crate::token::{Quota, Role, Token};
@@ -27,7 +27,7 @@ pub fn task_id(number: u32) -> TaskId {
     TaskId(format!("codex-{number:012x}"))
 }
 
-/// A task that has just been handed over, with only what it must have.
+/// A new task, with only what it must have.
 pub fn new_task(number: u32) -> Task {
     Task {
         id: task_id(number),
@@ -56,7 +56,7 @@ pub fn new_task(number: u32) -> Task {
     }
 }
 
-/// A task with everything that it can have.
+/// A task with every field set.
 pub fn full_task(number: u32) -> Task {
     Task {
         id: task_id(number),
@@ -78,7 +78,7 @@ pub fn full_task(number: u32) -> Task {
             place: Some(Place { device: 64_512, inode: 7 }),
             narrowed: Some("as asked".into()),
             trust_of_turn: Some(Trust::Trusted),
-            turn_given_by: GiverKind::Other,
+            turn_given_by: AuthorKind::Other,
             escalations: EscalationRule {
                 of_profile: Some(Escalations::Decline),
                 of_origin: Escalations::Ask,
@@ -125,12 +125,12 @@ fn count(factor: u64) -> Tokens {
     }
 }
 
-/// The start of the sample host.
+/// The epoch of the sample host.
 pub fn epoch() -> Epoch {
     Epoch("boot-1:4711:99".into())
 }
 
-/// A turn of a task, with everything that it can have.
+/// A turn with every field set.
 pub fn turn(task: u32, number: u32) -> TurnRecord {
     TurnRecord {
         task_id: task_id(task),
@@ -152,7 +152,7 @@ pub fn turn(task: u32, number: u32) -> TurnRecord {
     }
 }
 
-/// What a request asks, with everything that it can have.
+/// The content of a request with every field set.
 fn asked() -> StoredAsk {
     let change = ShownChange {
         path: "/work/a b".into(),
@@ -201,7 +201,7 @@ fn asked() -> StoredAsk {
     StoredAsk { ask, trust: Some(Trust::Instructions), whole_changes_bytes: Some(100) }
 }
 
-/// A request of a task, with everything that it can have.
+/// A request with every field set.
 pub fn request(task: u32, id: RequestId, state: RequestState) -> RequestRecord {
     let name = serde_json::to_string(&id).unwrap_or_default();
     RequestRecord {
@@ -223,7 +223,7 @@ pub fn request(task: u32, id: RequestId, state: RequestState) -> RequestRecord {
     }
 }
 
-/// A token with everything that it can have.
+/// A token with every field set.
 pub fn token(name: &str, number: u8) -> Token {
     Token {
         name: name.to_owned(),
@@ -236,7 +236,7 @@ pub fn token(name: &str, number: u8) -> Token {
     }
 }
 
-/// A delivery of a task, with everything that it can have but a key.
+/// A delivery with every field set but its key.
 pub fn delivery(task: u32, id: &str) -> Delivery {
     let test = Notice { at: 1_700_000_000_000, content: Content::Test };
     let mut delivery = Delivery::new(id.into(), "webhook:ci", test, 1_700_000_000_000);
@@ -252,7 +252,7 @@ pub fn delivery(task: u32, id: &str) -> Delivery {
     delivery
 }
 
-/// A line that says its number among the lines of its kind.
+/// A line with its number.
 pub fn line(number: u32) -> NewEvent {
     let body =
         json!({"number": number, "text": format!("line {number} \u{1f980}"), "deep": {"list": [1, null]}});
@@ -266,12 +266,12 @@ pub fn append(task: u32, numbers: impl IntoIterator<Item = u32>) -> Write {
     Write::Append { task_id: task_id(task), events: numbers.into_iter().map(line).collect() }
 }
 
-/// The addition of a task.
+/// Adds a task.
 pub fn add(task: Task) -> Write {
     Write::AddTask(Box::new(task))
 }
 
-/// A message with everything that it can have, in this conversation.
+/// A message with every field set, in this conversation.
 pub fn message(number: u32, conversation: &str) -> Message {
     Message {
         id: MessageId(format!("in-{number:012x}")),
@@ -301,7 +301,7 @@ pub fn message(number: u32, conversation: &str) -> Message {
     }
 }
 
-/// A conversation with everything that it can have.
+/// A conversation with every field set.
 pub fn conversation(key: &str) -> Conversation {
     Conversation {
         channel: "chat".into(),

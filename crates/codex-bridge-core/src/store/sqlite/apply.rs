@@ -1,4 +1,4 @@
-//! One batch as SQL, inside a transaction that somebody else begins and ends.
+//! Applies one batch as SQL. The caller begins and ends the transaction.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, named_params};
 
 use super::cell::{Json, Word};
 use super::deliveries;
-use super::fault::Trouble;
+use super::fault::BatchError;
 use super::messages;
 use crate::event::{NewEvent, Seq};
 use crate::request::{RequestRecord, WholeChanges};
@@ -91,23 +91,23 @@ static SAVE_REQUEST: LazyLock<String> = LazyLock::new(|| upsert("requests", &REQ
 
 static SAVE_TOKEN: LazyLock<String> = LazyLock::new(|| upsert("tokens", &TOKEN, "name"));
 
-/// An INSERT with all columns by name.
+/// An INSERT of all columns, with parameters by name.
 pub fn insert(table: &str, columns: &[&str]) -> String {
     format!("INSERT INTO {table} ({}) VALUES (:{})", columns.join(", "), columns.join(", :"))
 }
 
-/// An INSERT that replaces the row with the same key.
+/// An INSERT that replaces a row with the same key.
 pub fn upsert(table: &str, columns: &[&str], key: &str) -> String {
     format!("{} ON CONFLICT ({key}) DO UPDATE SET {}", insert(table, columns), assignments(columns))
 }
 
-/// All columns, each set to the parameter of its name.
+/// Sets each column to the parameter of its name.
 pub fn assignments(columns: &[&str]) -> String {
     columns.iter().map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Applies a batch. `bodies` are its events' bodies as JSON, in order. Gives the first number of each `Append`.
-pub fn batch(connection: &Connection, writes: &[Write], bodies: &[String]) -> Result<Vec<Seq>, Trouble> {
+/// Applies a batch. `bodies` are the JSON bodies of its events, in order. Returns the first number of each `Append`.
+pub fn batch(connection: &Connection, writes: &[Write], bodies: &[String]) -> Result<Vec<Seq>, BatchError> {
     let mut bodies = bodies;
     let mut firsts = Vec::new();
     for write in writes {
@@ -138,11 +138,11 @@ pub fn batch(connection: &Connection, writes: &[Write], bodies: &[String]) -> Re
     Ok(firsts)
 }
 
-fn add_task(connection: &Connection, task: &Task) -> Result<(), Trouble> {
+fn add_task(connection: &Connection, task: &Task) -> Result<(), BatchError> {
     if let Some(client_request_id) = &task.client_request_id {
         let mut taken = connection.prepare_cached("SELECT id FROM tasks WHERE client_request_id = ?1")?;
         if let Some(id) = taken.query_row([client_request_id], |row| row.get(0)).optional()? {
-            return Err(Trouble::Refused(Error::Duplicate(id)));
+            return Err(BatchError::Refused(Error::Duplicate(id)));
         }
     }
     write_task(connection, &ADD_TASK, task)?;
@@ -150,14 +150,14 @@ fn add_task(connection: &Connection, task: &Task) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn save_task(connection: &Connection, task: &Task) -> Result<(), Trouble> {
+fn save_task(connection: &Connection, task: &Task) -> Result<(), BatchError> {
     match write_task(connection, &SAVE_TASK, task)? {
         0 => Err(unknown(&task.id)),
         _ => Ok(()),
     }
 }
 
-fn write_task(connection: &Connection, sql: &str, task: &Task) -> Result<usize, Trouble> {
+fn write_task(connection: &Connection, sql: &str, task: &Task) -> Result<usize, BatchError> {
     Ok(connection.prepare_cached(sql)?.execute(named_params! {
         ":id": task.id.as_str(),
         ":client_request_id": task.client_request_id,
@@ -185,7 +185,7 @@ fn write_task(connection: &Connection, sql: &str, task: &Task) -> Result<usize, 
     })?)
 }
 
-fn save_turn(connection: &Connection, turn: &TurnRecord) -> Result<(), Trouble> {
+fn save_turn(connection: &Connection, turn: &TurnRecord) -> Result<(), BatchError> {
     connection.prepare_cached(&SAVE_TURN)?.execute(named_params! {
         ":task_id": turn.task_id.as_str(),
         ":number": turn.number,
@@ -207,7 +207,7 @@ fn save_turn(connection: &Connection, turn: &TurnRecord) -> Result<(), Trouble> 
     Ok(())
 }
 
-fn save_request(connection: &Connection, request: &RequestRecord) -> Result<(), Trouble> {
+fn save_request(connection: &Connection, request: &RequestRecord) -> Result<(), BatchError> {
     connection.prepare_cached(&SAVE_REQUEST)?.execute(named_params! {
         ":request_id": request.request_id,
         ":digest": request.digest,
@@ -229,7 +229,7 @@ fn save_request(connection: &Connection, request: &RequestRecord) -> Result<(), 
     Ok(())
 }
 
-fn add_whole_changes(connection: &Connection, whole: &WholeChanges) -> Result<(), Trouble> {
+fn add_whole_changes(connection: &Connection, whole: &WholeChanges) -> Result<(), BatchError> {
     connection
         .prepare_cached(
             "INSERT INTO whole_changes (request_id, task_id, changes) VALUES (?1, ?2, ?3) \
@@ -239,7 +239,7 @@ fn add_whole_changes(connection: &Connection, whole: &WholeChanges) -> Result<()
     Ok(())
 }
 
-fn save_token(connection: &Connection, token: &Token) -> Result<(), Trouble> {
+fn save_token(connection: &Connection, token: &Token) -> Result<(), BatchError> {
     connection.prepare_cached(&SAVE_TOKEN)?.execute(named_params! {
         ":name": token.name,
         ":role": Word(token.role),
@@ -253,23 +253,23 @@ fn save_token(connection: &Connection, token: &Token) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn hand_over(connection: &Connection, task_id: &TaskId, token: &str, bytes: u64) -> Result<(), Trouble> {
+fn hand_over(connection: &Connection, task_id: &TaskId, token: &str, bytes: u64) -> Result<(), BatchError> {
     connection.prepare_cached(HAND_OVER)?.execute((task_id.as_str(), token, whole(bytes)?))?;
     Ok(())
 }
 
-fn whole(bytes: u64) -> Result<i64, Trouble> {
-    i64::try_from(bytes).map_err(|_| Trouble::refused("too many bytes"))
+fn whole(bytes: u64) -> Result<i64, BatchError> {
+    i64::try_from(bytes).map_err(|_| BatchError::refused("too many bytes"))
 }
 
-/// Numbers come from the task's row in `logs`, inside the transaction: a batch that is rolled back takes none.
+/// Appends events. Their numbers come from the task's row in `logs`, within the transaction.
 fn append(
     connection: &Connection,
     task_id: &TaskId,
     events: &[NewEvent],
     bodies: &[String],
-) -> Result<Seq, Trouble> {
-    let count = Seq::try_from(events.len()).map_err(|_| Trouble::refused("too many events"))?;
+) -> Result<Seq, BatchError> {
+    let count = Seq::try_from(events.len()).map_err(|_| BatchError::refused("too many events"))?;
     let last: Option<Seq> = connection
         .prepare_cached("UPDATE logs SET last_seq = last_seq + ?2 WHERE task_id = ?1 RETURNING last_seq")?
         .query_row((task_id.as_str(), count), |row| row.get(0))
@@ -290,13 +290,13 @@ fn audit(
     action: &str,
     task_id: Option<&TaskId>,
     detail: &str,
-) -> Result<(), Trouble> {
+) -> Result<(), BatchError> {
     connection
         .prepare_cached("INSERT INTO audit (at, actor, action, task_id, detail) VALUES (?1, ?2, ?3, ?4, ?5)")?
         .execute((at, actor, action, task_id, detail))?;
     Ok(())
 }
 
-fn unknown(task_id: &TaskId) -> Trouble {
-    Trouble::refused(format!("there is no task {task_id}"))
+fn unknown(task_id: &TaskId) -> BatchError {
+    BatchError::refused(format!("there is no task {task_id}"))
 }

@@ -1,4 +1,4 @@
-//! A copy in a new file, made while everything goes on.
+//! Copies the database to a new file while the store stays in use.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -9,13 +9,13 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use tracing::warn;
 
-use super::fault::Place;
+use super::fault::DbFile;
 use super::{check, file};
 use crate::store::Error;
 
-/// Copies the database of `source` to a new file, and looks through the copy.
-pub fn write(source: &Place, target: &Path) -> Result<(), Error> {
-    let to = Place::new(target);
+/// Copies the database of `source` to a new file, and checks the copy for damage.
+pub fn write(source: &DbFile, target: &Path) -> Result<(), Error> {
+    let to = DbFile::new(target);
     reserve(&to, target)?;
     let partial = target.with_added_extension("partial");
     let outcome = copy(source, &partial).and_then(|()| {
@@ -24,20 +24,20 @@ pub fn write(source: &Place, target: &Path) -> Result<(), Error> {
             .map_err(|error| to.io(&error))
     });
     if outcome.is_err() {
-        // Nothing that looks like a backup and is none may stay.
+        // A failed backup must not leave a file that looks like a backup.
         for file in [&partial, target] {
             if let Err(error) = fs::remove_file(file)
                 && error.kind() != io::ErrorKind::NotFound
             {
-                warn!(file = %file.display(), %error, "what a failed backup left could not be removed");
+                warn!(file = %file.display(), %error, "cannot remove the incomplete file of a failed backup");
             }
         }
     }
     outcome
 }
 
-/// Takes the name, so that no file of anybody is ever written over.
-fn reserve(to: &Place, file: &Path) -> Result<(), Error> {
+/// Creates the file, so that no existing file is ever overwritten.
+fn reserve(to: &DbFile, file: &Path) -> Result<(), Error> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -47,14 +47,14 @@ fn reserve(to: &Place, file: &Path) -> Result<(), Error> {
     }
 }
 
-fn copy(source: &Place, partial: &Path) -> Result<(), Error> {
-    let to = Place::new(partial);
-    // What an earlier attempt left when it was killed. A file that stays is told of by the next line.
+fn copy(source: &DbFile, partial: &Path) -> Result<(), Error> {
+    let to = DbFile::new(partial);
+    // An earlier backup that was killed may have left this. If it cannot be removed, `reserve` fails.
     fs::remove_file(partial).ok();
     reserve(&to, partial)?;
     let from = file::open_reader(source).map_err(|error| source.sql(&error))?;
     let mut copy = Connection::open(partial).map_err(|error| to.sql(&error))?;
-    // All pages in one step, as of one moment: a copy in steps would begin again with each write.
+    // All pages in one step: a copy in several steps would start again with each write.
     let copied = Backup::new(&from, &mut copy).and_then(|backup| backup.step(-1));
     match copied.map_err(|error| to.sql(&error))? {
         StepResult::Done => {}
@@ -63,8 +63,8 @@ fn copy(source: &Place, partial: &Path) -> Result<(), Error> {
     finish(&copy, &to)
 }
 
-/// One file that stands for itself, and is sound.
-fn finish(copy: &Connection, to: &Place) -> Result<(), Error> {
+/// Makes the copy a single file without a write-ahead log, and checks it for damage.
+fn finish(copy: &Connection, to: &DbFile) -> Result<(), Error> {
     let sql = |error| to.sql(&error);
     copy.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(())).map_err(sql)?;
     let findings = check::findings(copy).map_err(sql)?;

@@ -1,5 +1,4 @@
-//! Space set aside while there is some, to be given up when the disk is full: what has begun can then still be
-//! brought to its end.
+//! Reserved disk space. It is given up when the disk is full, so that running work can still be stored to its end.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,14 +10,14 @@ use tracing::{error, warn};
 
 use super::file::folder_of;
 
-/// Room for thousands of state changes.
+/// Enough for thousands of status changes.
 const BYTES: usize = 4 * 1024 * 1024;
 const BLOCK: usize = 64 * 1024;
 
-/// After an attempt that failed although there seemed to be room (a quota), the next one waits.
+/// The pause after an attempt that failed although there seemed to be room, as with a quota.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Space set aside.
+/// Reserved disk space.
 #[derive(Debug)]
 pub struct Ballast {
     file: PathBuf,
@@ -32,7 +31,7 @@ enum State {
 }
 
 impl Ballast {
-    /// The ballast of a database, made now if it is not there. Without room for it, it counts as spent.
+    /// The ballast of a database, created now if missing. Without room for it, it counts as spent.
     pub fn of(database: &Path) -> Self {
         let file = database.with_added_extension("ballast");
         let held = fs::metadata(&file).is_ok_and(|found| found.len() == BYTES as u64);
@@ -42,24 +41,24 @@ impl Ballast {
         ballast
     }
 
-    /// Whether it has been given up.
+    /// Whether the space has been given up.
     pub fn is_spent(&self) -> bool {
         matches!(self.state, State::Spent { .. })
     }
 
-    /// Gives it up. False if there was none.
+    /// Gives the space up. False if there was none.
     pub fn spend(&mut self) -> bool {
         let was_held = !self.is_spent();
-        // Whatever the outcome, there is nothing left to give up.
+        // Even if this fails, there is nothing left to give up.
         fs::remove_file(&self.file).ok();
         self.state = State::Spent { retry_at: Instant::now() };
         if was_held {
-            error!(file = %self.file.display(), "the disk is full: the space kept for work that has begun is used");
+            error!(file = %self.file.display(), "the disk is full: the space reserved for running work is now used");
         }
         was_held
     }
 
-    /// Sets the space aside again if it was given up and there is room: for the ballast and as much again.
+    /// Reserves the space again, if there is room for twice as much.
     pub fn restore(&mut self) {
         let State::Spent { retry_at } = self.state else { return };
         if Instant::now() < retry_at || !has_room_for(&self.file, 2 * BYTES as u64) {
@@ -68,7 +67,7 @@ impl Ballast {
         self.state = match fill(&self.file) {
             Ok(()) => State::Held,
             Err(error) => {
-                warn!(file = %self.file.display(), %error, "no space can be kept for work that has begun");
+                warn!(file = %self.file.display(), %error, "no disk space could be reserved for running work");
                 fs::remove_file(&self.file).ok();
                 State::Spent { retry_at: Instant::now() + PATIENCE }
             }
@@ -76,13 +75,13 @@ impl Ballast {
     }
 }
 
-/// Asks the file system, without writing. If it cannot say, the attempt will.
+/// Asks the file system, without writing. True if it cannot say: then the attempt finds out.
 fn has_room_for(file: &Path, bytes: u64) -> bool {
     rustix::fs::statvfs(folder_of(file))
         .map_or(true, |system| system.f_bavail.saturating_mul(system.f_frsize) >= bytes)
 }
 
-/// Bytes without a pattern: some file systems store zeros as nothing at all.
+/// Fills the file with bytes without a pattern, because some file systems store zeros as nothing.
 fn fill(file: &Path) -> io::Result<()> {
     let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut block = Vec::with_capacity(BLOCK);

@@ -1,4 +1,4 @@
-//! How values stand in a cell: JSON, single words and ids as text.
+//! Values in SQL columns: JSON, single words, and ids as text.
 
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
@@ -11,7 +11,7 @@ use crate::outbox::DeliveryId;
 use crate::request::RequestName;
 use crate::task::TaskId;
 
-/// A value that stands as JSON.
+/// A value stored as JSON.
 #[derive(Debug)]
 pub struct Json<T>(pub T);
 
@@ -27,7 +27,7 @@ impl<T: DeserializeOwned> FromSql for Json<T> {
     }
 }
 
-/// A value that is one of a few words.
+/// A value stored as one word.
 #[derive(Debug)]
 pub struct Word<T>(pub T);
 

@@ -1,4 +1,4 @@
-//! Looks for damage: what SQLite can see, and what must hold among our own rows.
+//! Looks for damage: SQLite's own checks, and rules between our rows.
 
 use rusqlite::{Connection, ErrorCode, Result};
 
@@ -6,10 +6,10 @@ use super::{deliveries, query};
 use crate::store::{DeliveryFilter, RequestFilter};
 use crate::task::TaskId;
 
-/// More findings than this help nobody.
+/// The limit for findings.
 const AT_MOST: usize = 100;
 
-/// What must not be, and a query that gives the names of where it is.
+/// Each rule: the sentence for a finding, and a query for the names of the offending rows.
 const RULES: [(&str, &str); 12] = [
     (
         "the log of task {} has gaps",
@@ -59,7 +59,7 @@ const RULES: [(&str, &str); 12] = [
     ),
 ];
 
-/// All that was found; nothing is good.
+/// All findings; empty means sound.
 pub fn findings(connection: &Connection) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     match look(connection, &mut findings) {
@@ -71,7 +71,7 @@ pub fn findings(connection: &Connection) -> Result<Vec<String>> {
 }
 
 fn look(connection: &Connection, findings: &mut Vec<String>) -> Result<()> {
-    // One moment for all queries.
+    // One transaction, so that all queries see the same state.
     let transaction = connection.unchecked_transaction()?;
     let lines = names(&transaction, &format!("PRAGMA integrity_check({AT_MOST})"))?;
     findings.extend(lines.into_iter().filter(|line| line != "ok"));
@@ -91,7 +91,7 @@ fn names(connection: &Connection, query: &str) -> Result<Vec<String>> {
     connection.prepare_cached(query)?.query_map([], |row| row.get(0))?.collect()
 }
 
-/// All that belongs to a task but its events.
+/// Reads everything of a task except its events.
 fn read(connection: &Connection, id: &TaskId) -> Result<()> {
     query::task(connection, id)?;
     query::turns(connection, id)?;
@@ -103,11 +103,11 @@ fn read(connection: &Connection, id: &TaskId) -> Result<()> {
     Ok(())
 }
 
-/// Anything else (no space, locked) says nothing about the data.
+/// Whether the error means damage. Others, such as a full disk, say nothing about the data.
 fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::InvalidColumnType(..) => true,
-        // Met while a statement runs, or already while it is prepared.
+        // SQLite reports damage when a statement runs, or already when it is prepared.
         error => {
             let code = error.sqlite_error_code();
             code.is_some_and(|code| matches!(code, ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))

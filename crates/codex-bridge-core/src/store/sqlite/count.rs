@@ -1,12 +1,12 @@
-//! How many there are of what, as SQL: counted on the indexes, in one statement and so at one moment.
+//! Counts rows on the indexes, in one statement and so in one state of the store.
 
 use rusqlite::{Connection, Result};
 
 use std::sync::LazyLock;
 
 use super::cell::Word;
+use super::query::finished_statuses;
 use crate::store::Counts;
-use crate::task::Status;
 use crate::token::Used;
 
 const COUNTS: &str = "SELECT 'task', count(*), NULL, status FROM tasks GROUP BY status
@@ -14,14 +14,12 @@ const COUNTS: &str = "SELECT 'task', count(*), NULL, status FROM tasks GROUP BY 
     UNION ALL SELECT 'delivery', count(*), min(created_at), NULL FROM outbox
         WHERE state IN ('pending', 'attempting')";
 
-/// What a token has used: the tasks of its own that are under way or go on by themselves, and what it has handed over.
+/// What a token has used: its unfinished and parked tasks, and the bytes that it has handed over.
 static USED: LazyLock<String> = LazyLock::new(|| {
-    let at_rest = Status::ALL.into_iter().filter(|status| status.is_at_rest());
-    let at_rest: Vec<_> = at_rest.map(|status| format!("'{}'", status.as_str())).collect();
     format!(
         "SELECT (SELECT count(*) FROM tasks WHERE token = ?1 AND (status NOT IN ({}) OR parked IS NOT NULL)), \
          (SELECT coalesce(sum(bytes), 0) FROM handed_over WHERE token = ?1)",
-        at_rest.join(", ")
+        finished_statuses()
     )
 });
 

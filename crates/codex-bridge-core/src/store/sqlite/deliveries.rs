@@ -6,7 +6,7 @@ use rusqlite::{Connection, Result, Row, named_params, params_from_iter};
 
 use super::apply::{assignments, insert};
 use super::cell::{Json, Word};
-use super::fault::Trouble;
+use super::fault::BatchError;
 use super::query::Conditions;
 use crate::outbox::Delivery;
 use crate::store::DeliveryFilter;
@@ -36,21 +36,21 @@ static ADD: LazyLock<String> =
 static SAVE: LazyLock<String> =
     LazyLock::new(|| format!("UPDATE outbox SET {} WHERE id = :id", assignments(&COLUMNS)));
 
-/// Adds one, unless another has its `join_key`.
-pub fn add(connection: &Connection, delivery: &Delivery) -> Result<(), Trouble> {
+/// Adds a delivery, unless another one has its `join_key`.
+pub fn add(connection: &Connection, delivery: &Delivery) -> Result<(), BatchError> {
     write(connection, &ADD, delivery)?;
     Ok(())
 }
 
-/// Replaces one.
-pub fn save(connection: &Connection, delivery: &Delivery) -> Result<(), Trouble> {
+/// Replaces a delivery.
+pub fn save(connection: &Connection, delivery: &Delivery) -> Result<(), BatchError> {
     match write(connection, &SAVE, delivery)? {
-        0 => Err(Trouble::refused(format!("there is no delivery {}", delivery.id))),
+        0 => Err(BatchError::refused(format!("there is no delivery {}", delivery.id))),
         _ => Ok(()),
     }
 }
 
-fn write(connection: &Connection, sql: &str, delivery: &Delivery) -> Result<usize, Trouble> {
+fn write(connection: &Connection, sql: &str, delivery: &Delivery) -> Result<usize, BatchError> {
     Ok(connection.prepare_cached(sql)?.execute(named_params! {
         ":id": delivery.id,
         ":task_id": delivery.task_id,
@@ -91,7 +91,7 @@ pub fn find(connection: &Connection, filter: &DeliveryFilter) -> Result<Vec<Deli
         conditions.add(tells_of, request_id.as_str());
     }
     if let Some(since) = filter.since {
-        // A number, so nothing in it can be anything else.
+        // Safe in SQL text, because it is a number.
         conditions.terms.push(format!("updated_at >= {since}"));
     }
     let limit = filter.limit.map_or(-1, i64::from);
@@ -100,7 +100,7 @@ pub fn find(connection: &Connection, filter: &DeliveryFilter) -> Result<Vec<Deli
     statement.query_map(params_from_iter(conditions.values), read)?.collect()
 }
 
-/// Of each target, the unfinished one whose time comes first, the replies behind the oldest of their task left out.
+/// For each target, the unfinished delivery that is due first. Of the replies of a task only the oldest counts.
 pub fn next(connection: &Connection) -> Result<Vec<Delivery>> {
     let mut statement = connection.prepare_cached(
         "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY target ORDER BY next_at, ord) AS place \

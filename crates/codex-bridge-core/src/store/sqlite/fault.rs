@@ -1,4 +1,4 @@
-//! What went wrong, in the store's words. Knows SQLite's codes; decides nothing about what to do next.
+//! Translates errors of SQLite and the system into the store's errors. Decides nothing about what to do next.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -10,34 +10,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 
+use crate::io_reason::io_reason;
 use crate::store::Error;
 
-/// What is written to see whether anything can be: as much as some state changes need.
+/// How much a probe writes: as much as a few status changes need.
 const PROBE_BYTES: usize = 64 * 1024;
 
 /// Why a batch was not applied.
 #[derive(Debug)]
-pub enum Trouble {
-    /// It asks for something that may not be.
+pub enum BatchError {
+    /// The batch asks for something that is not allowed.
     Refused(Error),
-    /// SQLite could not do it.
+    /// SQLite failed.
     Sql(rusqlite::Error),
 }
 
-impl From<rusqlite::Error> for Trouble {
+impl From<rusqlite::Error> for BatchError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)
     }
 }
 
-impl Trouble {
-    /// Refused, with a sentence.
+impl BatchError {
+    /// A refusal with a message.
     pub fn refused(why: impl Into<String>) -> Self {
         Self::Refused(Error::Other(why.into()))
     }
 
-    /// Whether it lies in what was asked, so that others in the same transaction are not touched by it.
-    pub fn is_of_the_batch_alone(&self) -> bool {
+    /// Whether the batch itself is at fault, so that others in the same transaction are not affected.
+    pub fn affects_only_batch(&self) -> bool {
         match self {
             Self::Refused(_) | Self::Sql(rusqlite::Error::ToSqlConversionFailure(_)) => true,
             Self::Sql(error) => matches!(
@@ -48,40 +49,40 @@ impl Trouble {
     }
 }
 
-/// The file that errors are about.
+/// The database file that errors name.
 #[derive(Debug, Clone)]
-pub struct Place(Arc<Path>);
+pub struct DbFile(Arc<Path>);
 
-impl Place {
-    /// Errors are about this file.
+impl DbFile {
+    /// The file at this path.
     pub fn new(path: &Path) -> Self {
         Self(path.into())
     }
 
-    /// The file.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// As people read it.
+    /// The path for people.
     pub fn name(&self) -> String {
         self.0.display().to_string()
     }
 
-    /// Trouble in the store's words.
-    pub fn explain(&self, trouble: Trouble) -> Error {
-        match trouble {
-            Trouble::Refused(error) => error,
-            Trouble::Sql(error) => self.sql(&error),
+    /// Translates a failure of a batch.
+    pub fn explain(&self, error: BatchError) -> Error {
+        match error {
+            BatchError::Refused(error) => error,
+            BatchError::Sql(error) => self.sql(&error),
         }
     }
 
-    /// SQLite's error in the store's words.
+    /// Translates an error of SQLite.
     pub fn sql(&self, error: &rusqlite::Error) -> Error {
         let place = self.name();
         let rusqlite::Error::SqliteFailure(failure, _) = error else {
             return match error {
-                // A value that SQLite gives and we cannot read was not written by us.
+                // A value that cannot be read was not written by us.
                 rusqlite::Error::FromSqlConversionFailure(..) | rusqlite::Error::InvalidColumnType(..) => {
                     self.corrupt(error.to_string())
                 }
@@ -95,8 +96,8 @@ impl Place {
                 Error::Locked { place }
             }
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => self.corrupt(error.to_string()),
-            // SQLite says "full" only for one cause of several: a quota, a limit on the size of files and a shared-memory
-            // file without room are plain I/O errors to it.
+            // SQLite reports a full disk for one cause only. A quota, a limit on file sizes, and a shared-memory file
+            // without room are plain I/O errors to it.
             ErrorCode::SystemIoFailure if is_shortage(failure.extended_code) && self.probe().is_err() => {
                 Error::DiskFull { place }
             }
@@ -104,7 +105,7 @@ impl Place {
         }
     }
 
-    /// The system's error in the store's words.
+    /// Translates an error of the system.
     pub fn io(&self, error: &io::Error) -> Error {
         let place = self.name();
         match error.kind() {
@@ -112,16 +113,16 @@ impl Place {
                 Error::DiskFull { place }
             }
             io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Error::ReadOnly { place },
-            _ => Error::Other(format!("{place}: {error}")),
+            _ => Error::Other(format!("{place}: {}", io_reason(error))),
         }
     }
 
-    /// Damaged.
+    /// The error for damage.
     pub fn corrupt(&self, detail: impl Into<String>) -> Error {
         Error::Corrupt { place: self.name(), detail: detail.into() }
     }
 
-    /// Writes a small file here and takes it away again. It has a name of its own: others may look at the same time.
+    /// Writes a small file beside the database and removes it. Several probes may run at once.
     pub fn probe(&self) -> io::Result<()> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -135,7 +136,7 @@ impl Place {
 fn write_new(file: &Path) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     file.write_all(&vec![0xa5; PROBE_BYTES])?;
-    // Some file systems find out only then that there is no room.
+    // Some file systems report a full disk only at the sync.
     file.sync_data()
 }
 

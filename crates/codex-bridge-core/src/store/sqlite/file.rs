@@ -1,4 +1,4 @@
-//! The database file: who owns it, who may read it, how it is opened.
+//! The database file: its lock, its permissions, and how to open it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -9,25 +9,25 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
-use super::fault::Place;
+use super::fault::DbFile;
 use super::migrate::{self, Found};
 use crate::store::Error;
 
-/// Another program in the file (a shell, a backup tool) is waited for so long, not for ever.
+/// How long to wait for another program in the file, such as a shell or a backup tool.
 const BUSY: Duration = Duration::from_millis(500);
 
-/// A database up to this size is looked through when it is opened (about 0.2 s); a larger one only in the tables that
-/// decide what happens next, and in whole by `check`.
+/// A database up to this size is checked completely when it is opened (about 0.2 s). Of a larger one, only the tables
+/// in [`STEERING_TABLES`] are checked; `check` covers the rest.
 const LOOKED_THROUGH_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Everything but the events: small, and read at each start.
+/// The tables that decide what happens next. They are small, and read at each start.
 const STEERING_TABLES: [&str; 4] = ["tasks", "turns", "logs", "requests"];
 
-/// Makes us the one owner for as long as the file is held.
+/// Locks the database for as long as the returned file is open.
 ///
-/// A file beside the database: opening and closing the database itself a second time in one process would take
-/// SQLite's own locks away (a rule of POSIX locks).
-pub fn own(place: &Place) -> Result<File, Error> {
+/// The lock is on a separate file: POSIX drops all of a process's locks on a file when the process closes any handle to
+/// it, so a second open of the database itself would lose SQLite's own locks.
+pub fn own(place: &DbFile) -> Result<File, Error> {
     let io = |error| place.io(&error);
     create_folder(place.path()).map_err(io)?;
     let path = place.path().with_added_extension("lock");
@@ -40,8 +40,8 @@ pub fn own(place: &Place) -> Result<File, Error> {
     }
 }
 
-/// The one connection that writes, with the tables of this version.
-pub fn open_writer(place: &Place) -> Result<Connection, Error> {
+/// The only connection that writes, with the tables of this version.
+pub fn open_writer(place: &DbFile) -> Result<Connection, Error> {
     create_private(place.path()).map_err(|error| place.io(&error))?;
     let sql = |error| place.sql(&error);
     let mut connection = open(place, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(sql)?;
@@ -49,7 +49,7 @@ pub fn open_writer(place: &Place) -> Result<Connection, Error> {
         return Err(Error::ReadOnly { place: place.name() });
     }
     if migrate::inspect(&connection, place)? == Found::Nothing {
-        // Before the first page is written, or it has no effect: what a prune frees can then be given back.
+        // Must be set before the first page is written. It lets a prune return free pages to the disk.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(sql)?;
     }
     let mode: String =
@@ -67,34 +67,34 @@ pub fn open_writer(place: &Place) -> Result<Connection, Error> {
 }
 
 /// A connection that only reads.
-pub fn open_reader(place: &Place) -> rusqlite::Result<Connection> {
+pub fn open_reader(place: &DbFile) -> rusqlite::Result<Connection> {
     let connection = open(place, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    // In KiB: several readers, and an idle daemon should be small.
+    // In KiB. Small, because there are several readers, and an idle daemon should be small.
     connection.pragma_update(None, "cache_size", -1024)?;
     Ok(connection)
 }
 
-fn open(place: &Place, how: OpenFlags) -> rusqlite::Result<Connection> {
+fn open(place: &DbFile, how: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(place.path(), how | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(64);
-    // A plan holds whatever is bound to it. Otherwise each new value has a kept statement prepared anew, which costs a
-    // status read more than the reading does.
+    // Keeps the plan of a prepared statement for all values. Otherwise SQLite prepares the statement anew for new
+    // values, which takes longer than reading a task.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
 
 fn configure_writer(connection: &Connection) -> rusqlite::Result<()> {
-    // With groups this costs nothing over NORMAL, which may lose the last commits when the power goes.
+    // Batches are grouped, so this costs no more than NORMAL, which can lose the last commits in a power failure.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // A log that a long reader made grow is cut again.
+    // Shrinks the write-ahead log again after a long read has made it grow.
     connection.pragma_update(None, "journal_size_limit", 16 * 1024 * 1024)?;
     Ok(())
 }
 
-/// Damage is better found now than in the middle of a turn.
-fn look_through(connection: &Connection, place: &Place) -> Result<(), Error> {
+/// Looks for damage now, rather than in the middle of a turn.
+fn look_through(connection: &Connection, place: &DbFile) -> Result<(), Error> {
     let size = fs::metadata(place.path()).map_err(|error| place.io(&error))?.len();
     let finding = |table: Option<&str>| -> rusqlite::Result<String> {
         let query =
@@ -121,7 +121,7 @@ fn create_folder(path: &Path) -> io::Result<()> {
     sync_folder_of(folder)
 }
 
-/// Makes the names in the folder of a file durable.
+/// Syncs the folder of a file, so that the file's name is durable.
 pub fn sync_folder_of(path: &Path) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
 }
@@ -131,7 +131,7 @@ pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// SQLite gives its other files the rights of the database.
+/// Creates the file with private permissions. SQLite gives its other files the same ones.
 fn create_private(path: &Path) -> io::Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -1,23 +1,22 @@
-//! Many batches, one transaction: each stands or falls by itself, and all are durable at once.
+//! Commits many batches in one transaction. Each succeeds or fails by itself, and one sync makes all durable.
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::apply;
-use super::fault::Place;
+use super::fault::DbFile;
 use super::writer::Job;
 use crate::event::Seq;
 use crate::store::{Error, Write};
 
-/// The largest batch while space is scarce: the ballast holds some dozens of these, and thousands of the usual ones.
+/// The largest batch while space is scarce. The reserved space holds dozens of these, and thousands of usual ones.
 const SCARCE_BYTES: usize = 128 * 1024;
 
-/// Commits a group. An error means that nothing of any batch was applied; otherwise each has its own outcome: the first
-/// number of each `Append`.
+/// Commits a group. An error means that no batch was applied. Else each has the first number of each `Append`.
 ///
-/// While space is `scarce`, only what brings begun work to its end is let through.
+/// While space is `scarce`, only changes to existing work are applied.
 pub fn commit(
     connection: &mut Connection,
-    place: &Place,
+    place: &DbFile,
     group: &[Job],
     scarce: bool,
 ) -> Result<Vec<Result<Vec<Seq>, Error>>, Error> {
@@ -36,17 +35,17 @@ pub fn commit(
                 savepoint.commit().map_err(sql)?;
                 outcomes.push(Ok(first_seqs));
             }
-            // Dropped, the savepoint takes back what was begun.
-            Err(trouble) if trouble.is_of_the_batch_alone() => outcomes.push(Err(place.explain(trouble))),
-            Err(trouble) => return Err(place.explain(trouble)),
+            // Dropping the savepoint rolls the batch back.
+            Err(error) if error.affects_only_batch() => outcomes.push(Err(place.explain(error))),
+            Err(error) => return Err(place.explain(error)),
         }
     }
     transaction.commit().map_err(sql)?;
     Ok(outcomes)
 }
 
-/// New work is refused, and so are events alone: Codex has their items, and they can be read back later. What is large
-/// would leave no space for the others, the whole diffs of a request first of all.
+/// Whether a batch is applied while space is scarce. Not new work. Not events alone, because Codex has their items, and
+/// they can be read again later. Not large batches, which would use up the space.
 fn is_let_through(job: &Job) -> bool {
     let is_new = |write: &Write| {
         matches!(write, Write::AddTask(_) | Write::AddMessage(_) | Write::SaveWholeChanges(_))

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Result, Row, named_params, params_from_iter};
 
 use super::apply::{assignments, insert, upsert};
 use super::cell::Word;
-use super::fault::Trouble;
+use super::fault::BatchError;
 use super::query::Conditions;
 use crate::inbox::{ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId};
 use crate::outbox::DeliveryId;
@@ -50,21 +50,21 @@ static SAVE_CONVERSATION: LazyLock<String> =
     LazyLock::new(|| upsert("conversations", &CONVERSATION, "channel, key"));
 static SAVE_CHANNEL: LazyLock<String> = LazyLock::new(|| upsert("channels", &CHANNEL, "name"));
 
-/// Adds one, unless its channel has brought it before.
-pub fn add(connection: &Connection, message: &Message) -> Result<(), Trouble> {
+/// Adds a message, unless its channel already brought it.
+pub fn add(connection: &Connection, message: &Message) -> Result<(), BatchError> {
     write(connection, &ADD, message)?;
     Ok(())
 }
 
-/// Replaces one.
-pub fn save(connection: &Connection, message: &Message) -> Result<(), Trouble> {
+/// Replaces a message.
+pub fn save(connection: &Connection, message: &Message) -> Result<(), BatchError> {
     match write(connection, &SAVE, message)? {
-        0 => Err(Trouble::refused(format!("there is no message {}", message.id))),
+        0 => Err(BatchError::refused(format!("there is no message {}", message.id))),
         _ => Ok(()),
     }
 }
 
-fn write(connection: &Connection, sql: &str, message: &Message) -> Result<usize, Trouble> {
+fn write(connection: &Connection, sql: &str, message: &Message) -> Result<usize, BatchError> {
     Ok(connection.prepare_cached(sql)?.execute(named_params! {
         ":id": message.id,
         ":channel": message.channel,
@@ -102,7 +102,7 @@ pub fn find(connection: &Connection, filter: &MessageFilter) -> Result<Vec<Messa
     statement.query_map(params_from_iter(conditions.values), read)?.collect()
 }
 
-/// How many messages there are.
+/// How many messages match.
 pub fn count(connection: &Connection, filter: &MessageFilter) -> Result<u64> {
     let conditions = conditions(filter);
     let sql = format!("SELECT count(*) FROM inbox{}", conditions.as_sql());
@@ -129,7 +129,7 @@ fn conditions(filter: &MessageFilter) -> Conditions {
         }
     }
     if let Some(since) = filter.since {
-        // A number, so nothing in it can be anything else.
+        // Safe in SQL text, because it is a number.
         conditions.terms.push(format!("received_at >= {since}"));
     }
     if filter.unacknowledged {
@@ -143,7 +143,7 @@ fn conditions(filter: &MessageFilter) -> Conditions {
     conditions
 }
 
-/// Of each conversation the open message whose turn it is, and everything that need not wait, the oldest first.
+/// For each conversation, the next unfinished message; and every message that need not wait. The oldest first.
 pub fn next(connection: &Connection, channel: &ChannelName) -> Result<Vec<Message>> {
     let mut statement = connection.prepare_cached(
         "SELECT * FROM inbox WHERE channel = ?1 AND state IN ('received', 'running') AND (ord IN \
@@ -183,8 +183,8 @@ fn read(row: &Row<'_>) -> Result<Message> {
     })
 }
 
-/// Saves a conversation, new or changed.
-pub fn save_conversation(connection: &Connection, conversation: &Conversation) -> Result<(), Trouble> {
+/// Adds or replaces a conversation.
+pub fn save_conversation(connection: &Connection, conversation: &Conversation) -> Result<(), BatchError> {
     connection.prepare_cached(&SAVE_CONVERSATION)?.execute(named_params! {
         ":channel": conversation.channel,
         ":key": conversation.key,
@@ -195,7 +195,7 @@ pub fn save_conversation(connection: &Connection, conversation: &Conversation) -
     Ok(())
 }
 
-/// Conversations of a channel, the one that changed last first; only the one of this name if there is one.
+/// The conversations of a channel, the last changed first; only the one with this key if `key` is given.
 pub fn conversations(
     connection: &Connection,
     channel: &ChannelName,
@@ -217,8 +217,8 @@ fn read_conversation(row: &Row<'_>) -> Result<Conversation> {
     })
 }
 
-/// Saves a channel, new or changed.
-pub fn save_channel(connection: &Connection, channel: &ChannelRecord) -> Result<(), Trouble> {
+/// Adds or replaces a channel.
+pub fn save_channel(connection: &Connection, channel: &ChannelRecord) -> Result<(), BatchError> {
     connection.prepare_cached(&SAVE_CHANNEL)?.execute(named_params! {
         ":name": channel.name,
         ":cursor": channel.cursor,
@@ -242,8 +242,8 @@ pub fn channels(connection: &Connection) -> Result<Vec<ChannelRecord>> {
     statement.query_map([], read)?.collect()
 }
 
-/// Forgets a few messages that are over since before a time, a few replies of nobody's task, and a few conversations that
-/// have outlived their task for long. False once there are none.
+/// Deletes a few messages that were done before a time, a few replies without a task, and a few conversations that
+/// outlived their task. False once there are none.
 pub fn forget(connection: &Connection, before: TimeMs, stride: i64) -> Result<bool> {
     let messages = connection
         .prepare_cached(
@@ -260,9 +260,9 @@ pub fn forget(connection: &Connection, before: TimeMs, stride: i64) -> Result<bo
     Ok(messages + replies > 0 || forget_conversations(connection, before, stride)?)
 }
 
-/// Forgets a few conversations that have outlived their task for long. Says whether there were any.
+/// Deletes a few conversations that outlived their task long ago. Returns whether there were any.
 fn forget_conversations(connection: &Connection, before: TimeMs, stride: i64) -> Result<bool> {
-    // All states, so that the index by state is of use.
+    // The list names all states, so that SQLite uses the index by state.
     let forgotten = connection
         .prepare_cached(
             "DELETE FROM conversations WHERE (channel, key) IN (SELECT channel, key FROM conversations \

@@ -1,11 +1,11 @@
-//! Brings a database to the tables that this program knows, one numbered file at a time.
+//! Migrates a database to the tables of this version, one numbered file at a time.
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::fault::Place;
+use super::fault::DbFile;
 use crate::store::Error;
 
-/// One file per version, the first one is version 1. Never changed once released: add another.
+/// One file per version; the first is version 1. A released file never changes: add another one.
 const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_first.sql"),
     include_str!("../migrations/0002_tokens.sql"),
@@ -20,7 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0011_turns.sql"),
 ];
 
-/// As in the first migration.
+/// The same value as in the first migration.
 const APPLICATION_ID: i64 = 0x6362_7267;
 
 /// What is in a file that may be opened.
@@ -28,12 +28,12 @@ const APPLICATION_ID: i64 = 0x6362_7267;
 pub enum Found {
     /// Nothing yet.
     Nothing,
-    /// Tables of a version that we know.
+    /// Tables of a known version.
     Ours,
 }
 
-/// Makes sure that the file is ours and not of a later version. Changes nothing.
-pub fn inspect(connection: &Connection, place: &Place) -> Result<Found, Error> {
+/// Checks that the file is ours and not of a later version. Changes nothing.
+pub fn inspect(connection: &Connection, place: &DbFile) -> Result<Found, Error> {
     let sql = |error| place.sql(&error);
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let tables: i64 =
@@ -48,7 +48,7 @@ pub fn inspect(connection: &Connection, place: &Place) -> Result<Found, Error> {
     Ok(if tables == 0 { Found::Nothing } else { Found::Ours })
 }
 
-/// Applies what is missing, each file in a transaction of its own.
+/// Applies the missing migrations, each in its own transaction.
 pub fn apply(connection: &mut Connection) -> rusqlite::Result<()> {
     apply_all(connection, MIGRATIONS)
 }

@@ -1,4 +1,4 @@
-//! Forgetting, a little at a time: a slice is a transaction of a few milliseconds, and after each the store is sound.
+//! Deletes old data in slices. A slice is a transaction of a few milliseconds; after each, the store is sound.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -6,45 +6,44 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension, Result, Transaction, TransactionBehavior};
 
 use super::messages;
+use super::query::finished_statuses;
 use crate::event::Seq;
 use crate::store::{AUDIT_LINES, Prune};
-use crate::task::{Status, TimeMs};
+use crate::task::TimeMs;
 
-/// Writers wait at most about so long for a slice.
+/// About how long a slice may keep writers waiting.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// How much may be done at once.
+/// How much a slice may do.
 #[derive(Debug, Clone, Copy)]
 pub enum Slice {
-    /// As much as nobody notices.
+    /// As much as writers do not notice.
     Usual,
-    /// One step: what is changed is written to the log first, and there is hardly space for it.
+    /// One step, because deletions need space in the write-ahead log too, and there is hardly any.
     Smallest,
 }
 
-/// Events that are deleted before the clock is looked at again.
+/// How many rows are deleted between two looks at the clock.
 const STRIDE: Seq = 200;
-/// Free pages that are given back before the clock is looked at again.
+/// How many free pages are returned between two looks at the clock.
 const PAGES: i64 = 64;
-/// Free pages that are never given back.
+/// How many free pages are never returned.
 const SPARE_PAGES: i64 = 256;
 
-/// Tasks that may be forgotten: at rest, unchanged since before the time, with nothing to answer, nothing to send and
-/// nothing that would make them go on by themselves.
+/// Tasks that may be deleted: finished, not parked, unchanged since before the time, without open or decided requests
+/// and without unfinished deliveries.
 static NEXT_TASK: LazyLock<String> = LazyLock::new(|| {
-    let at_rest = Status::ALL.into_iter().filter(|status| status.is_at_rest());
-    let at_rest: Vec<_> = at_rest.map(|status| format!("'{}'", status.as_str())).collect();
     format!(
         "SELECT ord, id FROM tasks WHERE ord > ?1 AND status IN ({}) AND parked IS NULL \
          AND max(updated_at, coalesce(completed_at, updated_at)) < ?2 \
          AND NOT EXISTS (SELECT 1 FROM requests WHERE task_id = tasks.id AND state IN ('open', 'decided')) \
          AND NOT EXISTS (SELECT 1 FROM outbox WHERE task_id = tasks.id AND state IN ('pending', 'attempting')) \
          ORDER BY ord LIMIT 1",
-        at_rest.join(", ")
+        finished_statuses()
     )
 });
 
-/// A prune that is under way.
+/// The state of a prune.
 #[derive(Debug)]
 pub struct Pruning {
     ended_before: TimeMs,
@@ -58,37 +57,37 @@ struct Progress {
     pruned_tasks: u64,
 }
 
-/// Where it is. Cursors, so that what is kept is looked at once.
+/// The stage of a prune. The cursors make sure that each row is looked at once.
 #[derive(Debug, Clone)]
 enum Stage {
-    /// Tasks created after this one are still to be looked at.
+    /// Looks at tasks created after this one.
     Tasks { after_ord: i64 },
-    /// The logs of tasks behind this one, by id.
+    /// Looks at the logs of tasks with a greater id.
     Logs { after_id: String },
-    /// Messages that are over.
+    /// Deletes messages that are done.
     Messages,
-    /// Old lines of the audit log.
+    /// Deletes old lines of the audit log.
     Audit,
-    /// What has become free is given back to the disk.
+    /// Returns free pages to the disk.
     Space,
-    /// Nothing is left to do.
+    /// Done.
     Done,
 }
 
 impl Pruning {
-    /// One that has not begun.
+    /// A prune that has not begun.
     pub fn new(Prune { ended_before, events_per_task }: Prune) -> Self {
         let progress = Progress { stage: Stage::Tasks { after_ord: 0 }, pruned_tasks: 0 };
         Self { ended_before, events_per_task, progress }
     }
 
-    /// How many tasks are forgotten so far.
+    /// How many tasks have been deleted so far.
     pub fn pruned_tasks(&self) -> u64 {
         self.progress.pruned_tasks
     }
 
-    /// Goes on for a moment. True if there is more to do. One that fails has done nothing and can be tried again.
-    pub fn go_on(&mut self, connection: &mut Connection, slice: Slice) -> Result<bool> {
+    /// Runs one slice. Returns whether there is more to do. A slice that fails has no effect and can be repeated.
+    pub fn run_slice(&mut self, connection: &mut Connection, slice: Slice) -> Result<bool> {
         let begun = Instant::now();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut progress = self.progress.clone();
@@ -144,7 +143,7 @@ impl Pruning {
         Ok(())
     }
 
-    /// Asked anew in each slice, since a task may be taken up again in between.
+    /// Queried anew in each slice, because a task may be continued in between.
     fn next_task(&self, transaction: &Transaction<'_>, after_ord: i64) -> Result<Option<(i64, String)>> {
         let mut statement = transaction.prepare_cached(&NEXT_TASK)?;
         statement.query_row((after_ord, self.ended_before), |row| Ok((row.get(0)?, row.get(1)?))).optional()
@@ -158,7 +157,7 @@ impl Pruning {
     }
 }
 
-/// Takes a stride of the oldest events of a task. True once there are at most `keep`.
+/// Deletes some of the oldest events of a task. True once at most `keep` are left.
 fn shorten(transaction: &Transaction<'_>, id: &str, keep: Seq) -> Result<bool> {
     let (first, last): (Seq, Seq) = transaction
         .prepare_cached("SELECT first_seq, last_seq FROM logs WHERE task_id = ?1")?
@@ -174,7 +173,7 @@ fn shorten(transaction: &Transaction<'_>, id: &str, keep: Seq) -> Result<bool> {
     Ok(reached >= goal)
 }
 
-/// Takes a stride of the oldest lines of the audit log. False once there are at most `keep`.
+/// Deletes some of the oldest lines of the audit log. False once at most `keep` are left.
 fn shorten_audit(transaction: &Transaction<'_>, keep: i64) -> Result<bool> {
     let taken = transaction
         .prepare_cached(
@@ -185,8 +184,8 @@ fn shorten_audit(transaction: &Transaction<'_>, keep: i64) -> Result<bool> {
     Ok(taken > 0)
 }
 
-/// Gives some free pages back to the disk. False once the rest may stay for what comes: an eighth of the file, and a
-/// little. Pages have to be moved for it, and most of what is free is soon used again.
+/// Returns some free pages to the disk. False once few enough are left: an eighth of the file and a little more. That
+/// means moving pages, and most free pages are soon used again.
 fn give_back(transaction: &Transaction<'_>) -> Result<bool> {
     let number = |name| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (all, free) = (number("page_count")?, number("freelist_count")?);
@@ -196,7 +195,7 @@ fn give_back(transaction: &Transaction<'_>) -> Result<bool> {
     let mut statement = transaction.prepare_cached(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
     let mut rows = statement.query([])?;
     while rows.next()?.is_some() {}
-    // In a file that was not created by us nothing can be given back.
+    // In a file that another program created, no page can be returned.
     Ok(number("freelist_count")? < free)
 }
 

@@ -1,4 +1,4 @@
-//! What can be read, as SQL. Each function is one statement, and so one moment of the store.
+//! Reads as SQL. Each function is one statement, and so sees one state of the store.
 
 use codex_session::RequestKey;
 use codex_wire::{Epoch, ThreadId, TurnId};
@@ -11,6 +11,12 @@ use crate::request::{RequestName, RequestRecord, StoredAsk, WholeChanges};
 use crate::store::{AuditFilter, AuditLine, RequestFilter, TaskFilter};
 use crate::task::{Status, Task, TaskId, TurnRecord};
 use crate::token::{Quota, Token};
+
+/// The statuses of finished tasks, as a list in SQL.
+pub fn finished_statuses() -> String {
+    let finished = Status::ALL.into_iter().filter(|status| status.is_finished());
+    finished.map(|status| format!("'{}'", status.as_str())).collect::<Vec<_>>().join(", ")
+}
 
 /// A task by its id.
 pub fn task(connection: &Connection, id: &TaskId) -> Result<Option<Task>> {
@@ -34,13 +40,11 @@ pub fn tasks(connection: &Connection, filter: &TaskFilter) -> Result<Vec<Task>> 
     if let Some(cwd) = &filter.cwd {
         let cwd = cwd.to_string_lossy();
         let below = if cwd.ends_with('/') { cwd.to_string() } else { format!("{cwd}/") };
-        // Compared as it is: in a directory's name no character means anything else.
+        // Compared with `instr`, in which no character of a path has a special meaning.
         conditions.add("instr(rtrim(json_extract(settings, '$.cwd'), '/') || '/', ?) = 1", below);
     }
     if let Some(since) = filter.active_since {
-        let at_rest = Status::ALL.into_iter().filter(|status| status.is_at_rest());
-        let at_rest: Vec<_> = at_rest.map(|status| format!("'{}'", status.as_str())).collect();
-        conditions.terms.push(format!("(status NOT IN ({}) OR updated_at >= ?)", at_rest.join(", ")));
+        conditions.terms.push(format!("(status NOT IN ({}) OR updated_at >= ?)", finished_statuses()));
         conditions.values.push(Value::Integer(since));
     }
     if let Some(text) = &filter.text {
@@ -63,7 +67,7 @@ pub fn turns(connection: &Connection, id: &TaskId) -> Result<Vec<TurnRecord>> {
     statement.query_map([id.as_str()], read_turn)?.collect()
 }
 
-/// Events after a number, the oldest first.
+/// Events after `after`, the oldest first.
 pub fn events(connection: &Connection, id: &TaskId, after: Seq, limit: u32) -> Result<Vec<Event>> {
     let mut statement = connection.prepare_cached(
         "SELECT seq, at, kind, body FROM events WHERE task_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
@@ -101,7 +105,7 @@ pub fn requests(connection: &Connection, filter: &RequestFilter) -> Result<Vec<R
     statement.query_map(params_from_iter(conditions.values), read_request)?.collect()
 }
 
-/// The last line of a task's log that tells what a turn changed.
+/// The last log line with a diff.
 pub fn last_diff(connection: &Connection, id: &TaskId) -> Result<Option<Event>> {
     let mut statement = connection.prepare_cached(
         "SELECT seq, at, kind, body FROM events WHERE task_id = ?1 AND kind = 'diff' ORDER BY seq DESC LIMIT 1",
@@ -109,7 +113,7 @@ pub fn last_diff(connection: &Connection, id: &TaskId) -> Result<Option<Event>> 
     statement.query_map([id.as_str()], |row| read_event(row, id))?.next().transpose()
 }
 
-/// Whether words that were sent under this name are a part of a turn of the task.
+/// Whether the log has a steer with this id.
 pub fn was_steered(connection: &Connection, id: &TaskId, client_id: &str) -> Result<bool> {
     let mut statement = connection.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM events WHERE task_id = ?1 AND kind = 'steered' \
@@ -118,7 +122,7 @@ pub fn was_steered(connection: &Connection, id: &TaskId, client_id: &str) -> Res
     statement.query_row((id.as_str(), client_id), |row| row.get(0))
 }
 
-/// The changes of a request whose own diffs are cut.
+/// The complete changes of a request.
 pub fn whole_changes(connection: &Connection, request_id: &RequestName) -> Result<Option<WholeChanges>> {
     let mut statement = connection.prepare_cached("SELECT * FROM whole_changes WHERE request_id = ?1")?;
     let read = |row: &Row<'_>| {
@@ -137,14 +141,14 @@ pub fn tokens(connection: &Connection) -> Result<Vec<Token>> {
     statement.query_map([], read_token)?.collect()
 }
 
-/// Lines of the audit log: the newest that fit, the oldest first.
+/// Lines of the audit log: the newest that match, the oldest first.
 pub fn audit(connection: &Connection, filter: &AuditFilter) -> Result<Vec<AuditLine>> {
     let mut conditions = Conditions::default();
     if let Some(prefix) = &filter.task_id_prefix {
         conditions.begins("task_id", prefix);
     }
     if let Some(since) = filter.since {
-        // A number, so nothing in it can be anything else.
+        // Safe in SQL text, because it is a number.
         conditions.terms.push(format!("at >= {since}"));
     }
     let limit = filter.limit.map_or(-1, i64::from);
@@ -166,12 +170,12 @@ fn read_audit(row: &Row<'_>) -> Result<AuditLine> {
     })
 }
 
-/// What a filter asks for, joined by AND.
+/// The conditions of a filter, joined by AND.
 #[derive(Default)]
 pub struct Conditions {
-    /// What must hold, each.
+    /// The terms.
     pub terms: Vec<String>,
-    /// What the question marks of the terms stand for, in order.
+    /// The values for the question marks of the terms, in order.
     pub values: Vec<Value>,
 }
 
@@ -182,13 +186,13 @@ impl Conditions {
         self.values.push(Value::Text(value.into()));
     }
 
-    /// A range instead of LIKE: it uses the index, and no character of the prefix means anything else.
+    /// Uses a range instead of LIKE: a range uses the index, and no character of the prefix has a special meaning.
     fn begins(&mut self, column: &str, prefix: &str) {
         self.add(&format!("{column} >= ?"), prefix);
         self.add(&format!("{column} < ?"), format!("{prefix}{}", char::MAX));
     }
 
-    /// Nothing if there is nothing to choose from: an empty list is no condition.
+    /// Adds `column IN (…)`. An empty list adds no condition.
     pub fn one_of<'a>(&mut self, column: &str, words: impl Iterator<Item = &'a str>) {
         let before = self.values.len();
         self.values.extend(words.map(|word| Value::Text(word.to_owned())));
@@ -288,7 +292,7 @@ fn read_token(row: &Row<'_>) -> Result<Token> {
     })
 }
 
-/// By position: events are read by the thousand.
+/// Read by position, because events are read by the thousand.
 fn read_event(row: &Row<'_>, task_id: &TaskId) -> Result<Event> {
     Ok(Event {
         task_id: Some(task_id.clone()),

@@ -1,4 +1,4 @@
-//! A few connections that only read, apart from the writer: in WAL mode neither waits for the other.
+//! A few connections that only read. In WAL mode, readers and the writer do not wait for each other.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,28 +6,28 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use super::fault::Place;
+use super::fault::DbFile;
 use super::file;
 use crate::store::Error;
 
-/// More would not help: a read takes microseconds, and the disk is one.
+/// More would not help: a read takes microseconds, and there is one disk.
 const CONNECTIONS: usize = 4;
 
 /// Connections that only read.
 #[derive(Debug)]
 pub struct Readers {
-    place: Place,
+    place: DbFile,
     slots: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connection>>>,
 }
 
 impl Readers {
-    /// None is opened before it is needed.
-    pub fn new(place: Place) -> Self {
+    /// Opens no connection yet.
+    pub fn new(place: DbFile) -> Self {
         Self { place, slots: Arc::new(Semaphore::new(CONNECTIONS)), idle: Arc::default() }
     }
 
-    /// Runs a query on a connection of its own, away from the runtime's threads.
+    /// Runs a query on a blocking thread, with a connection of its own.
     pub async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -40,13 +40,13 @@ impl Readers {
             let connection = take(&idle).map_or_else(|| file::open_reader(&place), Ok);
             let outcome = connection.and_then(|connection| {
                 let outcome = query(&connection)?;
-                // One that failed is closed instead: its state is anybody's guess.
+                // A connection whose query failed is closed instead, because its state is unknown.
                 give_back(&idle, connection);
                 Ok(outcome)
             });
             outcome.map_err(|error| place.sql(&error))
         });
-        outcome.await.map_err(|error| Error::Other(format!("a read broke off: {error}")))?
+        outcome.await.map_err(|error| Error::Other(format!("a read was interrupted: {error}")))?
     }
 }
 

@@ -1,13 +1,13 @@
-//! How many bytes a batch takes, roughly: the queue before the writer is bounded in bytes too.
+//! The approximate size of a batch. The writer's queue has a limit in bytes too.
 
 use serde::Serialize;
 
 use crate::store::Write;
 
-/// What a row takes beside its long texts.
+/// The size of a row without its long texts.
 const ROW: usize = 1024;
 
-/// The bytes of a batch, roughly. `bodies` are its events' bodies as JSON.
+/// The approximate size of a batch. `bodies` are the JSON bodies of its events.
 pub fn of(batch: &[Write], bodies: &[String]) -> usize {
     let rows: usize = batch.iter().map(of_write).sum();
     rows + bodies.iter().map(String::len).sum::<usize>()

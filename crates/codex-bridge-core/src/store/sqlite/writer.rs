@@ -1,5 +1,5 @@
-//! The one thread that writes. It takes all batches that wait, up to a limit, into one transaction, since the sync at
-//! its end is what costs; nobody is answered before that.
+//! The only thread that writes. It puts all waiting batches, up to a limit, into one transaction, because the sync at
+//! its end is what costs. Callers get their replies after that sync.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,48 +10,48 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tracing::{debug, error, warn};
 
 use super::ballast::Ballast;
-use super::fault::Place;
+use super::fault::DbFile;
 use super::group;
 use super::prune::{Pruning, Slice};
 use super::weight;
 use crate::event::{Event, Seq};
 use crate::store::{Error, Prune, Write};
 
-/// Batches that wait for the writer.
+/// How many batches may wait for the writer.
 const QUEUED_BATCHES: usize = 1024;
-/// Their bytes, in units of [`UNIT`]. Whoever comes then waits.
+/// How many units of [`UNIT`] bytes may wait. Further callers wait for room.
 const QUEUED_UNITS: usize = 32 * 1024;
 const UNIT: usize = 1024;
-/// Batches in one transaction, and their bytes: bounds how long a reply can take.
+/// How many batches and units go into one transaction. This limits how long a reply can take.
 const GROUP_BATCHES: usize = 512;
 const GROUP_UNITS: usize = 8 * 1024;
 
-/// What the writer is asked to do, in its turn.
+/// An order to the writer.
 #[derive(Debug)]
 enum Order {
-    /// To apply a batch.
+    /// Apply a batch.
     Commit(Job),
-    /// To say whether new work could be written.
+    /// Report whether new work could be written.
     Probe(oneshot::Sender<Result<(), Error>>),
-    /// To forget what is old.
+    /// Delete old data.
     Prune(Prune, PruneReply),
 }
 
-/// Who is told how many tasks were forgotten.
+/// Gets the number of deleted tasks.
 type PruneReply = oneshot::Sender<Result<u64, Error>>;
 
-/// A batch with whoever waits for it.
+/// A batch, with its reply channel.
 #[derive(Debug)]
 pub struct Job {
     /// The changes.
     pub writes: Vec<Write>,
-    /// The bodies of its events as JSON, made before so that the one writer does not spend its time on it.
+    /// The JSON bodies of its events, built by the caller to save the writer's time.
     pub bodies: Vec<String>,
     room: OwnedSemaphorePermit,
     reply: oneshot::Sender<Result<Done, Error>>,
 }
 
-/// What was made of a job. The changes come back, so that events need not be copied.
+/// The result of a job. It returns the changes, so that events need not be copied.
 #[derive(Debug)]
 struct Done {
     writes: Vec<Write>,
@@ -59,7 +59,7 @@ struct Done {
     first_seqs: Vec<Seq>,
 }
 
-/// The queue before the writer, and its thread.
+/// The writer's queue and thread.
 #[derive(Debug)]
 pub struct Writer {
     queue: Option<mpsc::Sender<Order>>,
@@ -69,15 +69,16 @@ pub struct Writer {
 
 impl Writer {
     /// Starts the thread.
-    pub fn start(connection: Connection, place: Place, ballast: Ballast) -> Result<Self, Error> {
+    pub fn start(connection: Connection, place: DbFile, ballast: Ballast) -> Result<Self, Error> {
         let (queue, orders) = mpsc::channel(QUEUED_BATCHES);
         let owner = Owner { connection, place, ballast, pruning: VecDeque::new() };
         let thread = thread::Builder::new().name("store-writer".into()).spawn(move || owner.run(orders));
-        let thread = thread.map_err(|error| Error::Other(format!("no thread to write with: {error}")))?;
+        let thread =
+            thread.map_err(|error| Error::Other(format!("cannot start the writer's thread: {error}")))?;
         Ok(Self { queue: Some(queue), room: Arc::new(Semaphore::new(QUEUED_UNITS)), thread: Some(thread) })
     }
 
-    /// Queues a batch and waits until it is durable. Once queued it is applied, whether or not anybody still waits.
+    /// Queues a batch and waits until it is durable. Once queued it is applied, even if the caller goes away.
     pub async fn commit(&self, writes: Vec<Write>) -> Result<Vec<Event>, Error> {
         if writes.is_empty() {
             return Ok(Vec::new());
@@ -89,12 +90,12 @@ impl Writer {
         self.order(|reply| Order::Commit(Job { writes, bodies, room, reply })).await.map(Done::into_events)
     }
 
-    /// Asks the writer whether new work could be written, in its turn.
+    /// Asks the writer, in order, whether new work could be written.
     pub async fn probe(&self) -> Result<(), Error> {
         self.order(Order::Probe).await
     }
 
-    /// Forgets what is old, beside what is written meanwhile; says how many tasks.
+    /// Deletes old data between other writes. Returns how many tasks were deleted.
     pub async fn prune(&self, prune: Prune) -> Result<u64, Error> {
         self.order(|reply| Order::Prune(prune, reply)).await
     }
@@ -111,25 +112,25 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// What is queued is still written, and the file is closed, before this returns.
+    /// Returns once everything queued is written and the file is closed.
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there has been logged, and left its callers without an answer.
+            // A panic has been logged, and its callers got an error.
             thread.join().ok();
         }
     }
 }
 
 impl Job {
-    /// How large it is, roughly.
+    /// The approximate size.
     pub fn bytes(&self) -> usize {
         self.room.num_permits() * UNIT
     }
 
     fn answer(self, outcome: Result<Vec<Seq>, Error>) {
         let Self { writes, reply, .. } = self;
-        // Nobody need still wait.
+        // The caller may be gone.
         reply.send(outcome.map(|first_seqs| Done { writes, first_seqs })).ok();
     }
 }
@@ -161,7 +162,7 @@ fn bodies(writes: &[Write]) -> Result<Vec<String>, Error> {
     bodies.collect::<Result<_, _>>().map_err(|error| Error::Other(error.to_string()))
 }
 
-/// Writes what is there already: a page of the log, and its sync.
+/// Rewrites a value with itself: one page of the write-ahead log, and a sync.
 fn write_the_same(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -173,10 +174,10 @@ fn stopped() -> Error {
     Error::Other("the store is closed".into())
 }
 
-/// What the thread owns.
+/// The state of the writer's thread.
 struct Owner {
     connection: Connection,
-    place: Place,
+    place: DbFile,
     ballast: Ballast,
     pruning: VecDeque<(Pruning, PruneReply)>,
 }
@@ -185,7 +186,7 @@ impl Owner {
     fn run(mut self, mut orders: mpsc::Receiver<Order>) {
         loop {
             let first = if self.pruning.is_empty() {
-                // Nothing to do: sleep until there is.
+                // Nothing to do: waits for an order.
                 match orders.blocking_recv() {
                     Some(order) => Some(order),
                     None => return,
@@ -194,7 +195,7 @@ impl Owner {
                 match orders.try_recv() {
                     Ok(order) => Some(order),
                     Err(mpsc::error::TryRecvError::Empty) => None,
-                    // Nobody waits for the rest of a prune; the next one takes it up.
+                    // Nobody waits for the prune any more; the next one continues it.
                     Err(mpsc::error::TryRecvError::Disconnected) => return,
                 }
             };
@@ -215,7 +216,7 @@ impl Owner {
                     units += job.room.num_permits();
                     group.push(job);
                 }
-                // Nobody need still wait.
+                // The caller may be gone.
                 Order::Probe(reply) => drop(reply.send(self.probe())),
                 Order::Prune(prune, reply) => self.pruning.push_back((Pruning::new(prune), reply)),
             }
@@ -233,7 +234,7 @@ impl Owner {
         match self.commit(&group) {
             Ok(outcomes) => group.into_iter().zip(outcomes).for_each(|(job, outcome)| job.answer(outcome)),
             Err(error @ Error::DiskFull { .. }) => {
-                debug!(%error, "batches are written one by one");
+                debug!(%error, "the disk is full; batches are written one by one");
                 self.ballast.spend();
                 self.tidy_log();
                 for job in group {
@@ -241,7 +242,7 @@ impl Owner {
                 }
             }
             Err(error) => {
-                error!(%error, batches = group.len(), "nothing could be written to the store");
+                error!(%error, batches = group.len(), "the store failed; no batch of this group was written");
                 for job in group {
                     job.answer(Err(error.clone()));
                 }
@@ -249,8 +250,7 @@ impl Owner {
         }
     }
 
-    /// Whether new work would be taken: there is space beyond what is kept for work that has begun, and the file itself
-    /// takes a change.
+    /// Whether new work could be stored: there is space beyond the reserved one, and the file accepts a change.
     fn probe(&mut self) -> Result<(), Error> {
         self.ballast.restore();
         if self.ballast.is_spent() {
@@ -260,7 +260,7 @@ impl Owner {
         write_the_same(&mut self.connection).map_err(|error| self.place.sql(&error))
     }
 
-    /// When space is scarce, one that is too large must not take others with it.
+    /// While space is scarce, a batch that is too large must not make others fail.
     fn serve_alone(&mut self, job: Job) {
         let outcome = self.commit(std::slice::from_ref(&job));
         job.answer(outcome.and_then(|mut only| only.pop().unwrap_or_else(|| Err(stopped()))));
@@ -271,28 +271,28 @@ impl Owner {
         group::commit(&mut self.connection, &self.place, group, scarce)
     }
 
-    /// Moves what is in the log into the database, so that the log is used from its beginning again. Nothing is lost if
-    /// it cannot be: the next commit tries too.
+    /// Moves the write-ahead log into the database, so that the log is reused from its beginning. If this fails nothing
+    /// is lost: the next commit tries again.
     fn tidy_log(&self) {
         if let Err(error) = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
             warn!(%error, "the store's write-ahead log could not be moved into the database");
         }
     }
 
-    /// One slice, so that those who write in the meantime are not held up.
+    /// Runs one slice, so that writers are not held up.
     fn prune_a_little(&mut self) {
         let Some((mut pruning, reply)) = self.pruning.pop_front() else { return };
         let slice = if self.ballast.is_spent() { Slice::Smallest } else { Slice::Usual };
-        let outcome = pruning.go_on(&mut self.connection, slice).map_err(|error| self.place.sql(&error));
+        let outcome = pruning.run_slice(&mut self.connection, slice).map_err(|error| self.place.sql(&error));
         if matches!(slice, Slice::Smallest) || matches!(outcome, Ok(false)) {
-            // Keeps the log short where there is no space for a long one; and only then does the file become shorter.
+            // Keeps the log short where space is scarce. And only a checkpoint makes the file shorter after a prune.
             self.tidy_log();
         }
-        // Nobody need still wait for what is sent.
+        // The caller may be gone.
         match outcome {
             Ok(true) => self.pruning.push_front((pruning, reply)),
             Ok(false) => drop(reply.send(Ok(pruning.pruned_tasks()))),
-            // Forgetting is what helps, and takes some space first.
+            // Deleting frees space, but needs some first.
             Err(Error::DiskFull { .. }) if self.ballast.spend() => self.pruning.push_front((pruning, reply)),
             Err(error) => drop(reply.send(Err(error))),
         }

@@ -64,7 +64,7 @@ fn what_is_no_plain_file_does_not_count_and_is_told() {
     assert_left_out(&top, "several names");
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
-    assert_left_out(&top, "no plain file");
+    assert_left_out(&top, "not a plain file");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_pipe_that_nobody_writes_keeps_nobody_waiting() {
     let dir = top.clone();
     std::thread::spawn(move || done.send(instructions_of(&dir)));
     let found = ended.recv_timeout(Duration::from_secs(20)).expect("it hangs");
-    assert!(found.text.is_none() && found.left_out[0].contains("no plain file"), "{found:?}");
+    assert!(found.text.is_none() && found.left_out[0].contains("not a plain file"), "{found:?}");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_link_among_the_directories_is_not_followed() {
     for dir in ["repo/link", "repo/link/sub"] {
         let found = instructions_of(&top.join(dir));
         assert_eq!(found.text, None, "{dir}");
-        assert!(found.left_out[0].starts_with("no instructions of "), "{found:?}");
+        assert!(found.left_out[0].starts_with("the instructions in "), "{found:?}");
     }
     assert!(instructions_of(&top.join("repo/../elsewhere")).text.is_none(), "no real path");
 }

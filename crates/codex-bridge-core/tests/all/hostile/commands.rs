@@ -235,7 +235,7 @@ async fn a_command_writes_no_program_that_runs_outside_of_the_sandbox() {
                  touch go.mod && echo it can write";
     bench.model.script("go", Scenario::new().exec(plant).then_say("done"));
     let mut config = bench.config();
-    config.grounds.tools = vec![tools];
+    config.protected.tools = vec![tools];
     let bridge = bench.open_with(config).await;
     let id =
         bridge.start(new(&bench, Sandbox::WorkspaceWrite, Trust::Hostile)).await.unwrap().task.id.to_string();

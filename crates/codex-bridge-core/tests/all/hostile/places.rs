@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use codex_bridge_core::place::{Grounds, Place};
+use codex_bridge_core::place::{Place, ProtectedDirs};
 use codex_bridge_core::task::Status;
 use codex_bridge_core::trust::Trust;
 use codex_session::Sandbox;
@@ -41,7 +41,7 @@ async fn no_task_writes_where_its_own_rules_are_kept() {
     let bench = Workbench::new().await;
     let dir = bench.home.workspace().canonicalize().unwrap();
     let mut config = bench.config();
-    config.grounds = Grounds { ours: vec![dir.join("state")], ..Grounds::default() };
+    config.protected = ProtectedDirs { ours: vec![dir.join("state")], ..ProtectedDirs::default() };
     let bridge = bench.open_with(config).await;
     let writing = bridge.start(new(&bench, Sandbox::WorkspaceWrite, Trust::Hostile)).await.unwrap();
     let refused = at_rest(&bridge, writing.task.id.as_str()).await.task;

@@ -47,7 +47,7 @@ impl Hosts for Simulated {
         Arc::new(Way { hosts: self.clone(), prefer: Mutex::new(task.epoch.clone()) })
     }
 
-    fn lives<'a>(&'a self, epoch: &'a Epoch) -> BoxFuture<'a, bool> {
+    fn is_alive<'a>(&'a self, epoch: &'a Epoch) -> BoxFuture<'a, bool> {
         std::future::ready(self.codex.is_alive(epoch)).boxed()
     }
 
@@ -84,7 +84,7 @@ impl Hosts for Simulated {
         Vec::new()
     }
 
-    fn start_none(&self) -> BoxFuture<'_, ()> {
+    fn stop_starting(&self) -> BoxFuture<'_, ()> {
         self.is_closed.store(true, Ordering::SeqCst);
         std::future::ready(()).boxed()
     }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex_bridge_core::bridge::{DecisionOutcome, Error, Giver, Which};
+use codex_bridge_core::bridge::{Author, DecisionOutcome, Error, RequestSelector};
 use codex_bridge_core::inbox::{
-    Allowed, Arrival, Party, Received, Room, Rules, Sender as Author, WhileRunning,
+    Allowed, Arrival, Party, Received, Room, Rules, Sender as ChatSender, WhileRunning,
 };
 use codex_bridge_core::outbox::sender::{Refusal, Unknown};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats, Sender};
@@ -58,7 +58,7 @@ pub async fn caller(world: Arc<World>, number: u64, cwd: PathBuf) {
             wait(&world, &id).await;
             let prompt = format!("continue {name}-{turn}");
             let mark = format!("{name}-{turn}");
-            let by = Giver::from("a caller");
+            let by = Author::from("a caller");
             let next = insist(&world, async |bridge| {
                 bridge.continue_once(id.as_str(), &prompt, Some(&mark), &by).await
             });
@@ -92,10 +92,10 @@ async fn meddle(world: &World, id: &TaskId) {
 async fn wait(world: &World, id: &TaskId) {
     loop {
         let view = insist(world, async |bridge| {
-            let is_at_rest = |view: &codex_bridge_core::TaskView| view.task.status.is_at_rest();
-            bridge.wait_until(id.as_str(), PATIENCE, is_at_rest).await
+            let is_finished = |view: &codex_bridge_core::TaskView| view.task.status.is_finished();
+            bridge.wait_until(id.as_str(), PATIENCE, is_finished).await
         });
-        if view.await.is_ok_and(|view| view.task.status.is_at_rest()) {
+        if view.await.is_ok_and(|view| view.task.status.is_finished()) {
             return;
         }
     }
@@ -123,7 +123,8 @@ pub async fn approver(world: Arc<World>, name: String) {
         world.pause(if world.happens(10) { 60_000 } else { 500 }).await;
         for request in open {
             let (asked, decision, is_yes) = decision(&request.ask.ask);
-            let which = Which::Shown { request_id: request.request_id.as_str(), digest: &request.digest };
+            let which =
+                RequestSelector::Shown { request_id: request.request_id.as_str(), digest: &request.digest };
             let report = world
                 .call(async |chats| {
                     chats.bridge().decide(request.task_id.as_str(), which, decision, &name).await
@@ -193,7 +194,7 @@ async fn send(world: &World, who: &'static str, name: &str, text: String) {
     let arrival = Arrival {
         external_id: name.to_owned(),
         conversation: who.into(),
-        sender: Author { id: who.to_owned(), name: who.to_owned(), party: Party::Person },
+        sender: ChatSender { id: who.to_owned(), name: who.to_owned(), party: Party::Person },
         room: Room::Direct,
         text,
         reply_to: format!("stage:{who}"),

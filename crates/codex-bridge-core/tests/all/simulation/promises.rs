@@ -38,9 +38,9 @@ impl Rows {
 
     /// Whether nothing is under way any more.
     pub fn are_quiet(&self) -> bool {
-        let is_at_rest = |task: &Task| task.status.is_at_rest() && task.parked.is_none();
-        self.tasks.iter().all(|(task, ..)| is_at_rest(task))
-            && self.deliveries.iter().all(|one| !outbox::State::UNFINISHED.contains(&one.state))
+        let is_finished = |task: &Task| task.status.is_finished() && task.parked.is_none();
+        self.tasks.iter().all(|(task, ..)| is_finished(task))
+            && self.deliveries.iter().all(|one| !outbox::DeliveryState::UNFINISHED.contains(&one.state))
             && self.messages.iter().all(is_over)
     }
 }
@@ -77,7 +77,7 @@ fn nothing_is_lost(ledger: &Ledger, rows: &Rows, broken: &mut Broken) {
         broken.unless(is_there, || format!("turn {number} of {id} ({prompt}) was acknowledged and is lost"));
     }
     for (task, turns, events) in &rows.tasks {
-        broken.unless(task.status.is_at_rest(), || format!("{} is {} for ever", task.id, task.status));
+        broken.unless(task.status.is_finished(), || format!("{} is {} for ever", task.id, task.status));
         for turn in turns {
             let has_ended = turn.progress == TurnProgress::Ended;
             broken.unless(has_ended, || format!("turn {} of {} never ends", turn.number, task.id));
@@ -149,19 +149,22 @@ fn messages_are_answered(ledger: &Ledger, rows: &Rows, broken: &mut Broken) {
             });
             continue;
         };
-        let is_given_up = |one: &Delivery| one.id == *reply && one.state == outbox::State::Dead;
+        let is_given_up = |one: &Delivery| one.id == *reply && one.state == outbox::DeliveryState::Dead;
         let is_marked = rows.deliveries.iter().any(is_given_up);
         let has_arrived = ledger.received.contains_key(reply.as_str());
         broken.unless(has_arrived || is_marked, || format!("the reply to {name} never arrived"));
     }
     for delivery in &rows.deliveries {
-        let is_over = !outbox::State::UNFINISHED.contains(&delivery.state);
+        let is_over = !outbox::DeliveryState::UNFINISHED.contains(&delivery.state);
         broken.unless(is_over, || format!("{} is {} for ever", delivery.id, delivery.state.as_str()));
     }
 }
 
 fn is_over(message: &Message) -> bool {
-    matches!(message.state, inbox::State::Answered | inbox::State::Acknowledged | inbox::State::Dead)
+    matches!(
+        message.state,
+        inbox::MessageState::Answered | inbox::MessageState::Acknowledged | inbox::MessageState::Dead
+    )
 }
 
 /// Whether a text is one of a caller or a chat, who never say the same twice.

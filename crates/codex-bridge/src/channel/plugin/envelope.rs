@@ -222,7 +222,7 @@ pub fn send(place: &str, attempt: &Attempt, can: &Capabilities) -> Value {
     let kind = match &notice.content {
         Content::Asks(_) | Content::Reminder(_) => "approval",
         Content::Reply(_) => "reply",
-        Content::Rest(_) | Content::Test => "notice",
+        Content::Finished(_) | Content::Test => "notice",
     };
     let decidable = notice.requests().iter().filter(|asked| !asked.is_question());
     let actions = decidable.flat_map(|asked| actions(place, asked));

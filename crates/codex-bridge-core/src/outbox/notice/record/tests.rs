@@ -50,7 +50,7 @@ fn check(record: &Value, meaningless: &[&str]) -> Notice {
 fn what_was_written_with_all_fields_is_read_as_what_it_tells() {
     let of_requests = ["requests", "more_requests", "is_of_conversation"];
     let of_replies = ["closing", "in_reply_to"];
-    let of_rest = ["answer", "answer_cut_chars", "error", "reason", "work_ms", "files", "more_files"];
+    let of_finished = ["answer", "answer_cut_chars", "error", "reason", "work_ms", "files", "more_files"];
     for (event, status) in [
         ("completed", "completed"),
         ("failed", "failed"),
@@ -59,12 +59,12 @@ fn what_was_written_with_all_fields_is_read_as_what_it_tells() {
         ("paused", "paused"),
     ] {
         let notice = check(&full(event, status), &[&of_requests[..], &of_replies].concat());
-        let Content::Rest(rest) = notice.content else { panic!("{notice:?}") };
+        let Content::Finished(rest) = notice.content else { panic!("{notice:?}") };
         assert_eq!(rest.answer, Some(Excerpt { text: "Fixed.".into(), cut_chars: 3 }));
     }
     for (event, is_question) in [("approval", false), ("question", true)] {
         let notice =
-            check(&full(event, "working"), &[&of_rest[..], &of_replies, &["more_requests"]].concat());
+            check(&full(event, "working"), &[&of_finished[..], &of_replies, &["more_requests"]].concat());
         let Content::Asks(asks) = notice.content else { panic!("{notice:?}") };
         assert_eq!((asks.is_question, asks.in_conversation, asks.requests.len()), (is_question, true, 1));
     }

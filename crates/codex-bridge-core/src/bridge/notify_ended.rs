@@ -1,69 +1,78 @@
-//! Telling whoever asks of tasks that ended: each end once. What goes to other targets is the outbox's work; here it is
-//! only told how far it is.
+//! Reports tasks that have ended, each end once. The outbox sends to remote targets; this only reports its progress.
 
 use std::collections::HashMap;
 
 use super::{Bridge, Error, Inner, TaskView};
-use crate::outbox::{Content, Delivery, Occasion, State, Subscription};
+use crate::outbox::{Content, Delivery, DeliveryState, Occasion, Subscription};
 use crate::store::{self, DeliveryFilter, TaskFilter, Write};
 use crate::task::{Notification, Status, Task, TaskId, TimeMs};
 
-/// How much of an answer is told.
+/// How much of an answer is reported.
 const SUMMARY_CHARS: usize = 700;
 
-/// What is told about one task.
+/// The report about one task.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct EndNotice {
     /// The task that ended.
     pub task: Task,
-    /// What is told, as plain text.
+    /// The report as plain text.
     pub message: String,
-    /// What came of it.
-    pub outcome: TellingOutcome,
+    /// What became of the notification.
+    pub outcome: NotifyOutcome,
 }
 
-/// What came of telling.
+/// What became of a notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TellingOutcome {
-    /// Nobody wanted to know.
+pub enum NotifyOutcome {
+    /// The task has no target that wants it.
     NoTarget,
-    /// It was told, to all.
+    /// The notification was sent to all targets.
     Sent {
-        /// When.
+        /// When it was sent.
         at: TimeMs,
     },
-    /// It would have been told.
-    Rehearsed,
-    /// It is not told to all yet.
+    /// A dry run: nothing was sent.
+    DryRun,
+    /// The outbox is still sending.
     Pending {
-        /// Why the last attempt failed, if there was one.
+        /// The error of the last attempt, if there was one.
         error: Option<String>,
     },
-    /// A target could not be reached, and is not tried any more.
+    /// A target could not be reached and is given up.
     Failed {
-        /// Why.
+        /// The last error.
         error: String,
     },
 }
 
-/// Whether it is done or only shown.
+/// Whether to send notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Telling {
-    /// Done, and remembered as done.
-    Real,
-    /// Shown only.
-    Rehearsal,
+pub enum NotifyMode {
+    /// Send, and record that they were sent.
+    Send,
+    /// Only show what would be sent.
+    DryRun,
 }
 
 impl Bridge {
-    /// Tells of tasks that ended and were not told of, the oldest end first, at most so many. Each is told once; one
-    /// that the outbox is still sending is told of until that is over.
-    pub async fn tell_ended(&self, limit: usize, telling: Telling, by: &str) -> Result<Vec<Told>, Error> {
+    /// Reports tasks that have ended and were not reported before, at most `limit`, the oldest end first. A task that
+    /// the outbox is still sending is reported again until the outbox is done.
+    pub async fn notify_ended(
+        &self,
+        limit: usize,
+        mode: NotifyMode,
+        by: &str,
+    ) -> Result<Vec<EndNotice>, Error> {
         let by = by.to_owned();
-        self.to_its_end(|bridge| async move { bridge.tell_untold(limit, telling, &by).await }).await
+        self.to_completion(|bridge| async move { bridge.notify_pending(limit, mode, &by).await }).await
     }
 
-    async fn tell_untold(&self, limit: usize, telling: Telling, by: &str) -> Result<Vec<Told>, Error> {
+    async fn notify_pending(
+        &self,
+        limit: usize,
+        mode: NotifyMode,
+        by: &str,
+    ) -> Result<Vec<EndNotice>, Error> {
         let inner = &self.inner;
         let _changing = inner.changing.lock().await;
         let statuses = vec![Status::Completed, Status::Failed, Status::Cancelled, Status::Lost];
@@ -73,51 +82,51 @@ impl Bridge {
         ended.truncate(limit);
         let mut all = Vec::new();
         for task in ended {
-            all.push(self.tell(task, telling, by).await?);
+            all.push(self.notify(task, mode, by).await?);
         }
         Ok(all)
     }
 
-    async fn tell(&self, mut task: Task, telling: Telling, by: &str) -> Result<Told, Error> {
+    async fn notify(&self, mut task: Task, mode: NotifyMode, by: &str) -> Result<EndNotice, Error> {
         let message = message(&task);
-        let outcome = match (task.notify_target.as_deref(), telling) {
-            (None, _) => TellingOutcome::NoTarget,
-            (Some(_), Telling::Rehearsal) => TellingOutcome::Rehearsed,
-            (Some(_), Telling::Real) if !is_wanted(&task) => TellingOutcome::NoTarget,
-            (Some(_), Telling::Real) => {
+        let outcome = match (task.notify_target.as_deref(), mode) {
+            (None, _) => NotifyOutcome::NoTarget,
+            (Some(_), NotifyMode::DryRun) => NotifyOutcome::DryRun,
+            (Some(_), NotifyMode::Send) if !is_wanted(&task) => NotifyOutcome::NoTarget,
+            (Some(_), NotifyMode::Send) => {
                 let sent = self.inner.deliveries_of(std::slice::from_ref(&task)).await?;
                 let sent = sent.get(&task.id).map(Vec::as_slice).unwrap_or_default();
-                standing(&task, sent).unwrap_or(TellingOutcome::Sent { at: self.inner.now() })
+                delivery_progress(&task, sent).unwrap_or(NotifyOutcome::Sent { at: self.inner.now() })
             }
         };
-        if telling == Telling::Real {
+        if mode == NotifyMode::Send {
             task.notification = notification(&outcome);
             let told = self.inner.audit(by, "notify completed", Some(&task.id), "");
             self.inner.commit(vec![Write::SaveTask(Box::new(task.clone())), told]).await?;
         }
-        Ok(Told { task, message, outcome })
+        Ok(EndNotice { task, message, outcome })
     }
 }
 
 impl Inner {
-    /// Shows in each task how far the telling of its end is.
-    pub(super) async fn show_telling(&self, views: &mut [TaskView]) -> Result<(), store::Error> {
+    /// Fills in the notification status of ended tasks, as far as the outbox has come.
+    pub(super) async fn show_notifications(&self, views: &mut [TaskView]) -> Result<(), store::Error> {
         let ended: Vec<Task> = views
             .iter()
-            .filter(|view| view.task.status.is_at_rest() && view.task.notification.status == "pending")
+            .filter(|view| view.task.status.is_finished() && view.task.notification.status == "pending")
             .map(|view| view.task.clone())
             .collect();
         let sent = self.deliveries_of(&ended).await?;
         for view in views {
             let deliveries = sent.get(&view.task.id).map(Vec::as_slice).unwrap_or_default();
-            if let Some(outcome) = standing(&view.task, deliveries) {
+            if let Some(outcome) = delivery_progress(&view.task, deliveries) {
                 view.task.notification = notification(&outcome);
             }
         }
         Ok(())
     }
 
-    /// What was, or is to be, sent of the ends of these tasks.
+    /// The deliveries about the ends of these tasks.
     async fn deliveries_of(&self, tasks: &[Task]) -> Result<HashMap<TaskId, Vec<Delivery>>, store::Error> {
         let mut found: HashMap<TaskId, Vec<Delivery>> = HashMap::new();
         let of_others = tasks.iter().filter(|task| Subscription::of(task).iter().any(|one| !one.is_local()));
@@ -129,10 +138,10 @@ impl Inner {
         let task_ids = ends.keys().map(|id| (*id).clone()).collect();
         let filter = DeliveryFilter { task_ids, ..DeliveryFilter::default() };
         for delivery in self.store.deliveries(&filter).await? {
-            // Written with the end itself; what is older is of an earlier turn.
+            // A delivery about this end was created with it; an older one is about an earlier turn.
             let Some(task_id) = delivery.task_id.clone() else { continue };
             let is_of_end = ends.get(&task_id) == Some(&Some(delivery.created_at));
-            if is_of_end && matches!(delivery.notice.content, Content::Rest(_)) {
+            if is_of_end && matches!(delivery.notice.content, Content::Finished(_)) {
                 found.entry(task_id).or_default().push(delivery);
             }
         }
@@ -140,40 +149,40 @@ impl Inner {
     }
 }
 
-/// Whether anyone wanted to hear of an end like this.
+/// Whether a target wants to hear of this end.
 fn is_wanted(task: &Task) -> bool {
-    let end = Occasion::of_rest(task);
+    let end = Occasion::of_finished(task);
     end.is_none_or(|end| Subscription::of(task).iter().any(|one| one.wants(end)))
 }
 
-/// What the outbox has to say of a task's end; none if that is nothing.
-fn standing(task: &Task, deliveries: &[Delivery]) -> Option<TellingOutcome> {
-    let unfinished = |delivery: &&Delivery| State::UNFINISHED.contains(&delivery.state);
+/// How far the outbox has come with a task's end; `None` if it has nothing to send.
+fn delivery_progress(task: &Task, deliveries: &[Delivery]) -> Option<NotifyOutcome> {
+    let unfinished = |delivery: &&Delivery| DeliveryState::UNFINISHED.contains(&delivery.state);
     if let Some(pending) = deliveries.iter().find(unfinished) {
-        return Some(TellingOutcome::Pending { error: pending.last_error.clone() });
+        return Some(NotifyOutcome::Pending { error: pending.last_error.clone() });
     }
-    let dead = deliveries.iter().find(|delivery| delivery.state == State::Dead);
+    let dead = deliveries.iter().find(|delivery| delivery.state == DeliveryState::Dead);
     if let Some(dead) = dead {
         let why = dead.last_error.as_deref().unwrap_or("it was given up");
-        return Some(TellingOutcome::Failed { error: format!("{}: {why}", dead.target) });
+        return Some(NotifyOutcome::Failed { error: format!("{}: {why}", dead.target) });
     }
-    let waits_to_be_asked = Subscription::of(task).iter().any(Subscription::is_local);
+    let is_local = Subscription::of(task).iter().any(Subscription::is_local);
     let last = deliveries.iter().map(|delivery| delivery.updated_at).max()?;
-    if waits_to_be_asked { None } else { Some(TellingOutcome::Sent { at: last }) }
+    if is_local { None } else { Some(NotifyOutcome::Sent { at: last }) }
 }
 
-fn notification(outcome: &TellingOutcome) -> Notification {
+fn notification(outcome: &NotifyOutcome) -> Notification {
     let (status, sent_at, error) = match outcome {
-        TellingOutcome::NoTarget => ("no_target", None, None),
-        TellingOutcome::Sent { at } => ("sent", Some(*at), None),
-        TellingOutcome::Rehearsed => ("pending", None, None),
-        TellingOutcome::Pending { error } => ("pending", None, error.clone()),
-        TellingOutcome::Failed { error } => ("failed", None, Some(error.clone())),
+        NotifyOutcome::NoTarget => ("no_target", None, None),
+        NotifyOutcome::Sent { at } => ("sent", Some(*at), None),
+        NotifyOutcome::DryRun => ("pending", None, None),
+        NotifyOutcome::Pending { error } => ("pending", None, error.clone()),
+        NotifyOutcome::Failed { error } => ("failed", None, Some(error.clone())),
     };
     Notification { status: status.to_owned(), sent_at, error }
 }
 
-/// Plain text: nothing in it is expanded by anyone.
+/// Plain text: no channel expands anything in it.
 fn message(task: &Task) -> String {
     let failed = task.error.as_ref().map(|error| error.message.as_str());
     let summary = task.final_text.as_deref().or(failed).or(task.reason.as_deref()).unwrap_or_default();
