@@ -21,7 +21,7 @@ use codex_wire::host::{Host, Reach};
 use codex_wire::user_config::UserConfig;
 
 use crate::config::Config;
-use crate::io_reason::io_reason;
+use codex_wire::reason;
 
 /// How long the proof's command may take. A sandbox starts in 0.1 s.
 const PROOF_LIMIT: Duration = Duration::from_secs(20);
@@ -46,7 +46,7 @@ impl HostRules {
         if config.reach == Reach::Own {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&config.hosts_dir);
             made.map_err(|error| {
-                let message = format!("cannot create {}: {}", config.hosts_dir.display(), io_reason(&error));
+                let message = format!("cannot create {}: {}", config.hosts_dir.display(), reason(&error));
                 Failure::new(FailureKind::Startup, message)
             })?;
         }

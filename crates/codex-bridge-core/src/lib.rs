@@ -15,7 +15,6 @@ pub mod failpoint;
 mod host_rules;
 pub mod hosts;
 pub mod inbox;
-mod io_reason;
 pub mod outbox;
 pub mod place;
 pub mod queue;

@@ -11,7 +11,7 @@ use codex_wire::os::file::NAME_ONLY;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::io_reason::io_reason;
+use codex_wire::reason;
 
 /// The directory to which a path leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct Place {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The directory is missing or cannot be entered.
-    #[error("the directory {} cannot be used: {}", path.display(), io_reason(source))]
+    #[error("the directory {} cannot be used: {}", path.display(), reason(source))]
     Unusable {
         /// The path.
         path: PathBuf,

@@ -14,7 +14,7 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use sha2::{Digest, Sha256};
 
-use crate::io_reason::io_reason;
+use codex_wire::reason;
 
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
@@ -49,7 +49,7 @@ pub enum Error {
     #[error("{} is not a key ({KEY_BYTES} bytes): restore it from a backup; without it, what is sealed is lost", .0.display())]
     NotAKey(PathBuf),
     /// The key can be neither read nor created.
-    #[error("the key {} can be neither read nor created: {}", .file.display(), io_reason(error))]
+    #[error("the key {} can be neither read nor created: {}", .file.display(), reason(error))]
     Unreachable {
         /// The key's file.
         file: PathBuf,

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use codex_wire::reason;
+
 use super::Chats;
 use crate::bridge::{Error, Inner};
 use crate::event::{Diff, Line};
@@ -11,7 +13,6 @@ use crate::inbox::machine::{self, Facts, Failure, Outcome};
 use crate::inbox::{
     ChannelName, Command, Conversation, ConversationKey, Message, MessageState, Rules, WhileRunning,
 };
-use crate::io_reason::io_reason;
 use crate::outbox::{self, Delivery};
 use crate::place::Place;
 use crate::request::{Button, RequestName, RequestRecord, RequestState};
@@ -231,7 +232,7 @@ fn workspace(rules: &Rules, conversation: Option<&Conversation>) -> Result<(Path
     }
     let cwd = cwd
         .canonicalize()
-        .map_err(|error| Failure::Transient(format!("workspace {name}: {}", io_reason(&error))))?;
+        .map_err(|error| Failure::Transient(format!("workspace {name}: {}", reason(&error))))?;
     let place = Place::of(&cwd).map_err(|error| Failure::Transient(error.to_string()))?;
     Ok((cwd, place))
 }

@@ -13,11 +13,11 @@ use rustix::process::geteuid;
 use super::calls::{Door, Start};
 use crate::bridge::{Author, NewTask};
 use crate::config::{Config, Profile};
-use crate::io_reason::io_reason;
 use crate::place::{Overlap, Place, ProtectedDirs};
 use crate::refusal::{Refusal, Rule};
 use crate::task::{AuthorKind, EscalationRule, Limits, Settings};
 use crate::trust::Trust;
+use codex_wire::reason;
 
 /// The limit for a caller's instructions.
 const INSTRUCTIONS_MAX_BYTES: usize = 64 * 1024;
@@ -310,7 +310,7 @@ fn real_directory(wanted: &Path) -> Result<PathBuf, Refusal> {
     let missing = |what: String| Refusal::new(Rule::BadCwd, what, "create it first, or name another");
     let real = wanted
         .canonicalize()
-        .map_err(|error| missing(format!("cwd {}: {}", wanted.display(), io_reason(&error))))?;
+        .map_err(|error| missing(format!("cwd {}: {}", wanted.display(), reason(&error))))?;
     if real.is_dir() {
         Ok(real)
     } else {

@@ -14,7 +14,7 @@ use codex_wire::os::file::NAME_ONLY;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
-use crate::io_reason::io_reason;
+use codex_wire::reason;
 
 /// The limit for all files together, which is Codex's default.
 const MOST_BYTES: u64 = 32 * 1024;
@@ -36,7 +36,7 @@ pub(crate) fn instructions_of(dir: &Path) -> Instructions {
     match open_from_the_root(dir) {
         Ok(dirs) => read_all(&dirs),
         Err(error) => {
-            let why = format!("the instructions in {} are not read: {}", dir.display(), io_reason(&error));
+            let why = format!("the instructions in {} are not read: {}", dir.display(), reason(&error));
             Instructions { text: None, left_out: vec![why] }
         }
     }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 
-use crate::io_reason::io_reason;
 use crate::store::Error;
+use codex_wire::reason;
 
 /// How much a probe writes: as much as a few status changes need.
 const PROBE_BYTES: usize = 64 * 1024;
@@ -113,7 +113,7 @@ impl DbFile {
                 Error::DiskFull { place }
             }
             io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Error::ReadOnly { place },
-            _ => Error::Other(format!("{place}: {}", io_reason(error))),
+            _ => Error::Other(format!("{place}: {}", reason(error))),
         }
     }
 
