@@ -182,28 +182,32 @@ pub enum Error {
     /// No such request.
     #[error("no request {0}")]
     UnknownRequest(String),
+    /// Several requests have names that begin like this. None of them is decided.
+    #[error("several requests begin with {0}: write more of the id")]
+    AmbiguousRequest(String),
     /// A question needs an answer, not an approval.
-    #[error("request {0} is a question: give an answer instead of an approval")]
+    #[error("request {} is a question: give an answer instead of an approval", .0.short())]
     IsQuestion(RequestName),
     /// An approval must name what was shown.
-    #[error("request {0} cannot be approved without its digest: pass the `digest` that was shown with it")]
+    #[error("request {} cannot be approved without its digest: pass the `digest` that was shown with it", .0.short())]
     NotShown(RequestName),
     /// The caller has not seen the secret in the request.
     #[error(
-        "request {0} holds a secret that is shown only at the machine itself: remotely it can only be declined"
+        "request {} holds a secret that is shown only at the machine itself: remotely it can only be declined",
+        .0.short()
     )]
     NeedsReveal(RequestName),
     /// The caller has seen only the beginning of the changes.
-    #[error("request {0} changes more than was shown: open the whole diff first")]
+    #[error("request {} changes more than was shown: open the whole diff first", .0.short())]
     NotOpened(RequestName),
     /// The caller was shown something else.
-    #[error("request {0} is not the one that was shown: its digest is different")]
+    #[error("request {} is not the one that was shown: its digest is different", .0.short())]
     AnotherRequest(RequestName),
     /// The answers do not fit the form.
     #[error("{0}")]
     BadAnswers(String),
     /// The task's status does not allow this.
-    #[error("task {task_id} is {status}: {message}")]
+    #[error("task {} is {status}: {message}", .task_id.short())]
     WrongState {
         /// The task.
         task_id: TaskId,
@@ -234,7 +238,8 @@ pub enum Error {
     NotThere(String),
     /// The caller's name for this request already belongs to another request.
     #[error(
-        "this client_request_id (or Idempotency-Key) belongs to other work, handed over before as task {0}"
+        "this client_request_id (or Idempotency-Key) belongs to other work, handed over before as task {}",
+        .0.short()
     )]
     KeyReused(TaskId),
     /// The token does not exist, or the change to it is not allowed.
@@ -317,7 +322,7 @@ impl Bridge {
 
     /// Adds text to the running turn. The runner completes the steer even if the caller goes away.
     pub async fn steer(&self, id: &str, text: &str, by: &Author) -> Result<SteerOutcome, Error> {
-        self.steer_as(id, text, by, format!("steer-{}", self.inner.random_hex(12))).await
+        self.steer_as(id, text, by, format!("steer-{}", self.inner.random_hex())).await
     }
 
     /// As [`Bridge::steer`], with an id by which the text is found in the log.
@@ -568,8 +573,9 @@ impl Inner {
         self.config.clock.now()
     }
 
-    pub(crate) fn random_hex(&self, digits: usize) -> String {
-        self.config.random.hex(digits)
+    /// The digits of a new id.
+    pub(crate) fn random_hex(&self) -> String {
+        self.config.random.hex()
     }
 
     /// One line for the audit log.

@@ -124,7 +124,7 @@ impl Desk {
     /// Adds text to the running turn. A turn is trusted like its author, so nobody else can add to a turn of the owner.
     pub async fn steer(&self, caller: &Caller, id: &str, text: &str) -> Result<Steered, Error> {
         let outcome =
-            self.steer_as(caller, id, text, format!("steer-{}", self.bridge.inner.random_hex(12))).await?;
+            self.steer_as(caller, id, text, format!("steer-{}", self.bridge.inner.random_hex())).await?;
         Ok(Steered { outcome, task: self.show(caller, id).await? })
     }
 

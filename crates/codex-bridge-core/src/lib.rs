@@ -14,6 +14,7 @@ pub mod event;
 pub mod failpoint;
 mod host_rules;
 pub mod hosts;
+pub mod id;
 pub mod inbox;
 pub mod outbox;
 pub mod place;

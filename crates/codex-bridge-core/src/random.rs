@@ -31,11 +31,9 @@ impl Random {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).next_u64()
     }
 
-    /// Random hex digits, up to 32 of them.
-    pub(crate) fn hex(&self, digits: usize) -> String {
-        let mut text = format!("{:016x}{:016x}", self.number(), self.number());
-        text.truncate(digits);
-        text
+    /// 128 bits as hex digits.
+    pub(crate) fn hex(&self) -> String {
+        format!("{:016x}{:016x}", self.number(), self.number())
     }
 }
 

@@ -9,6 +9,7 @@ use codex_wire::text_id;
 use redact::Redactor;
 use serde::{Deserialize, Serialize};
 
+use crate::id;
 use crate::task::{ShownStatus, Status, TaskId, TimeMs};
 use crate::trust::Trust;
 
@@ -20,6 +21,16 @@ text_id!(
     /// is unique only within one epoch of a host.
     RequestName
 );
+
+impl RequestName {
+    /// The prefix of every name.
+    pub(crate) const WORD: &str = "req-";
+
+    /// The short form, for people.
+    pub fn short(&self) -> &str {
+        id::short(&self.0)
+    }
+}
 
 /// A stored request. What is shown is redacted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

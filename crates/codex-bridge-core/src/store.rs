@@ -245,10 +245,14 @@ pub struct RequestFilter {
     pub task_id: Option<TaskId>,
     /// Only with this name.
     pub request_id: Option<RequestName>,
+    /// Only with a name that begins like this. An empty text matches no request: a missing name must not mean any request.
+    pub id_prefix: Option<String>,
     /// Only with this key of Codex's.
     pub key: Option<RequestKey>,
     /// Only in one of these states; empty means all.
     pub states: Vec<RequestState>,
+    /// At most so many; none is all.
+    pub limit: Option<u32>,
 }
 
 impl RequestFilter {

@@ -9,6 +9,7 @@ use codex_wire::thread::{TokenCount, TokenUsage};
 use codex_wire::{Epoch, ThreadId, TurnId, text_id};
 use serde::{Deserialize, Serialize};
 
+use crate::id;
 use crate::place::Place;
 use crate::trust::Trust;
 
@@ -19,9 +20,16 @@ const LEAST_WORK_MS: u64 = 1_000;
 pub type TimeMs = i64;
 
 text_id!(
-    /// Names a task: `codex-` and twelve hex digits.
+    /// Names a task: `codex-` and hex digits.
     TaskId
 );
+
+impl TaskId {
+    /// The short form, for people.
+    pub fn short(&self) -> &str {
+        id::short(&self.0)
+    }
+}
 
 /// A stored task. All texts are redacted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -145,7 +145,7 @@ impl From<bridge::Error> for Failure {
             Error::UnknownDecision(_) => Code::UnknownDecision,
             Error::DigestMissing | Error::NotShown(_) => Code::DigestMissing,
             Error::UnknownTask(_) => Code::UnknownTask,
-            Error::AmbiguousTask(_) => Code::AmbiguousTask,
+            Error::AmbiguousTask(_) | Error::AmbiguousRequest(_) => Code::AmbiguousId,
             Error::UnknownRequest(_) => Code::UnknownRequest,
             Error::IsQuestion(_) => Code::IsQuestion,
             Error::NeedsReveal(_) => Code::NeedsReveal,

@@ -12,12 +12,14 @@ use super::runner::{Command, Decide, Recorded};
 use super::{Bridge, Error};
 use crate::decision::{DecisionOutcome, DecisionReport, is_no, is_yes};
 use crate::inbox::answer;
-use crate::request::{RequestRecord, RequestState};
+use crate::request::{RequestName, RequestRecord, RequestState};
 use crate::store::RequestFilter;
 use crate::task::TaskId;
 
 /// How long Codex may take to confirm a decision before the caller is told that it is on its way.
 const TAKEN_LIMIT: Duration = Duration::from_secs(30);
+/// So many requests may begin alike for one of them to be meant, by what else is known of it. Each of them costs a look.
+const MOST_MEANT: u32 = 16;
 
 /// Selects the request that a decision is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +110,7 @@ impl Bridge {
         if !request.offers(&decision) {
             let message = format!(
                 "request {} can be accepted only once, not for the session: it asks for more than the sandbox allows",
-                request.request_id
+                request.request_id.short()
             );
             return Err(Error::Refused(message));
         }
@@ -145,7 +147,7 @@ impl Bridge {
                 (true, true) => "is too long to be stored with its secrets: it can only be declined",
                 (true, false) => "hides nothing: its normal view is complete",
             };
-            return Err(Error::Refused(format!("request {id} {why}")));
+            return Err(Error::Refused(format!("request {} {why}", id.short())));
         };
         let opened =
             self.inner.key.open(sealed, id.as_str()).map_err(|error| Error::Refused(error.to_string()))?;
@@ -153,17 +155,42 @@ impl Bridge {
         String::from_utf8(opened).map_err(|error| Error::Refused(error.to_string()))
     }
 
-    /// A request of a task, by the bridge's id or by Codex's own.
+    /// A request of a task, by its name, a unique beginning of its name, or Codex's own id.
     pub async fn request(&self, task_id: &TaskId, request_id: &str) -> Result<RequestRecord, Error> {
-        let of_task = RequestFilter { task_id: Some(task_id.clone()), ..RequestFilter::default() };
-        let named = RequestFilter { request_id: Some(request_id.into()), ..of_task.clone() };
-        if let Some(request) = self.inner.store.requests(&named).await?.pop() {
-            return Ok(request);
+        let mut named = self.requests_named(Some(task_id), request_id).await?;
+        match named.len() {
+            0 => {}
+            1 => return Ok(named.remove(0)),
+            _ => return Err(Error::AmbiguousRequest(request_id.trim().to_owned())),
         }
-        let requests = self.inner.store.requests(&of_task).await?;
+        let requests = self.requests(task_id.clone()).await?;
         // The newest one: Codex counts its ids from 0 on each host.
         let found = requests.into_iter().rev().find(|request| request.key.id.to_string() == request_id);
         found.ok_or_else(|| Error::UnknownRequest(request_id.to_owned()))
+    }
+
+    /// The requests that a name can mean, in one task or in all: the request with exactly this name, or the requests whose
+    /// names begin with it. A beginning has at least one digit after the prefix that all names share. More than
+    /// [`MOST_MEANT`] matches are an error.
+    pub(crate) async fn requests_named(
+        &self,
+        task_id: Option<&TaskId>,
+        name: &str,
+    ) -> Result<Vec<RequestRecord>, Error> {
+        let name = name.trim();
+        let of_task = RequestFilter { task_id: task_id.cloned(), ..RequestFilter::default() };
+        let exact = RequestFilter { request_id: Some(name.into()), ..of_task.clone() };
+        let found = self.inner.store.requests(&exact).await?;
+        let is_beginning = name.strip_prefix(RequestName::WORD).is_some_and(|digits| !digits.is_empty());
+        if !found.is_empty() || !is_beginning {
+            return Ok(found);
+        }
+        let (id_prefix, limit) = (Some(name.to_owned()), Some(MOST_MEANT + 1));
+        let found = self.inner.store.requests(&RequestFilter { id_prefix, limit, ..of_task }).await?;
+        if found.len() > MOST_MEANT as usize {
+            return Err(Error::AmbiguousRequest(name.to_owned()));
+        }
+        Ok(found)
     }
 
     /// The digest of a request together with its complete changes. Only a caller who opened the changes knows it.
@@ -177,8 +204,11 @@ impl Bridge {
         let mut open = self.open_requests(Some(task_id.clone())).await?;
         match open.len() {
             1 => Ok(open.remove(0)),
-            0 => Err(Error::UnknownRequest(format!("is open on task {task_id}"))),
-            _ => Err(Error::Refused(format!("task {task_id} has several open requests: say which one"))),
+            0 => Err(Error::UnknownRequest(format!("is open on task {}", task_id.short()))),
+            _ => {
+                let several = format!("task {} has several open requests: say which one", task_id.short());
+                Err(Error::Refused(several))
+            }
         }
     }
 }

@@ -439,7 +439,7 @@ impl Inner {
     }
 
     fn new_delivery_id(&self) -> DeliveryId {
-        DeliveryId(format!("dlv-{}", self.random_hex(12)))
+        DeliveryId(format!("dlv-{}", self.random_hex()))
     }
 
     /// A further notice of the same kind for these requests, if there are any.

@@ -119,7 +119,7 @@ impl Inner {
             id: self.new_task_id(),
             client_request_id,
             status: Status::Paused,
-            reason: Some(format!("branched from {}; continue it with a prompt", trunk.id)),
+            reason: Some(format!("branched from {}; continue it with a prompt", trunk.id.short())),
             parked: None,
             used: Used::default(),
             thread_id: standing.thread_id,

@@ -186,7 +186,7 @@ fn notification(outcome: &NotifyOutcome) -> Notification {
 fn message(task: &Task) -> String {
     let failed = task.error.as_ref().map(|error| error.message.as_str());
     let summary = task.final_text.as_deref().or(failed).or(task.reason.as_deref()).unwrap_or_default();
-    let mut lines = vec![format!("Codex task {} ended as {}.", task.id, task.status)];
+    let mut lines = vec![format!("Codex task {} ended as {}.", task.id.short(), task.status)];
     lines.push(format!("Prompt: {}", task.prompt_summary));
     if !summary.is_empty() {
         lines.push(format!("Summary: {}", summary.chars().take(SUMMARY_CHARS).collect::<String>()));

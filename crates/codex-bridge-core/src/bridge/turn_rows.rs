@@ -71,7 +71,7 @@ impl Inner {
     }
 
     pub(super) fn new_task_id(&self) -> TaskId {
-        TaskId(format!("codex-{}", self.random_hex(12)))
+        TaskId(format!("codex-{}", self.random_hex()))
     }
 
     pub(super) fn new_turn(
@@ -88,7 +88,7 @@ impl Inner {
         Ok(TurnRecord {
             task_id: task_id.clone(),
             number,
-            client_id: format!("{task_id}/{number}/{}", self.random_hex(16)),
+            client_id: format!("{task_id}/{number}/{}", self.random_hex()),
             client_request_id: None,
             name_mark: None,
             prompt_mark: Some(self.mark(task_id, prompt)?),

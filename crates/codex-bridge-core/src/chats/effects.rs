@@ -198,8 +198,8 @@ impl Chats {
         if caller.may(Verb::Decide).is_err() {
             return Ok(at_once(Verdict::Forbidden { text: MAY_NOT.to_owned() }));
         }
-        let found = self.request_of(channel, conversation, &button.request_id).await?;
-        match decisions::by_button(found.as_ref(), &button, choice) {
+        let named = self.request_of(channel, conversation, &button.request_id).await?;
+        match decisions::by_button(&named, &button, choice) {
             Ok((request, decision)) => self.decide_as(&caller, request, decision).await,
             Err(text) => Ok(at_once(Verdict::Forbidden { text })),
         }

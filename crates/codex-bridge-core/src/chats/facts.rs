@@ -8,7 +8,7 @@ use codex_wire::reason;
 use super::Chats;
 use crate::bridge::{Error, Inner};
 use crate::event::{Diff, Line};
-use crate::inbox::machine::decisions::{Visibility, bare};
+use crate::inbox::machine::decisions::{Named, Visibility, bare};
 use crate::inbox::machine::{self, Facts, Failure, Outcome};
 use crate::inbox::{
     ChannelName, Command, Conversation, ConversationKey, Message, MessageState, Rules, WhileRunning,
@@ -16,7 +16,7 @@ use crate::inbox::{
 use crate::outbox::{self, Delivery};
 use crate::place::Place;
 use crate::request::{Button, RequestName, RequestRecord, RequestState};
-use crate::store::{DeliveryFilter, MessageFilter, RequestFilter};
+use crate::store::{DeliveryFilter, MessageFilter};
 use crate::task::{Task, TaskId, TimeMs, TurnRecord};
 
 impl Inner {
@@ -137,7 +137,8 @@ impl Chats {
             facts.named = self.request_of(&message.channel, &message.conversation, &request_id).await?;
         }
         if matches!(command, Command::Approve(_)) {
-            for request in facts.requests.iter().chain(&facts.named) {
+            let named = if let Named::One(request) = &facts.named { Some(&**request) } else { None };
+            for request in facts.requests.iter().chain(named) {
                 let told = self.told_of(&request.task_id, &request.request_id, None).await?;
                 facts
                     .visibilities
@@ -160,16 +161,34 @@ impl Chats {
         Ok(waiting)
     }
 
-    /// A request, if it belongs to this conversation.
+    /// The request that a name means in this conversation. Requests of other conversations are not found.
     pub(super) async fn request_of(
         &self,
         channel: &ChannelName,
         key: &ConversationKey,
-        request_id: &RequestName,
-    ) -> Result<Option<RequestRecord>, Error> {
-        let named = RequestFilter { request_id: Some(request_id.clone()), ..RequestFilter::default() };
-        let found = self.inner().store.requests(&named).await?.into_iter().next();
-        let Some(request) = found else { return Ok(None) };
+        name: &RequestName,
+    ) -> Result<Named, Error> {
+        let found = match self.bridge().requests_named(None, name.as_str()).await {
+            Err(Error::AmbiguousRequest(_)) => return Ok(Named::Several),
+            found => found?,
+        };
+        let mut named = Named::Nothing;
+        for request in found {
+            if self.is_asked_in(channel, key, &request).await? {
+                let is_first = named == Named::Nothing;
+                named = if is_first { Named::One(Box::new(request)) } else { Named::Several };
+            }
+        }
+        Ok(named)
+    }
+
+    /// Whether a request is one of a conversation.
+    async fn is_asked_in(
+        &self,
+        channel: &ChannelName,
+        key: &ConversationKey,
+        request: &RequestRecord,
+    ) -> Result<bool, Error> {
         let of_task = MessageFilter {
             channel: Some(channel.clone()),
             task_id: Some(request.task_id.clone()),
@@ -181,14 +200,13 @@ impl Chats {
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         if self.inner().store.messages(&of_task).await?.iter().any(is_here) {
-            return Ok(Some(request));
+            return Ok(true);
         }
         // The task may belong elsewhere, but have this place as a target.
         let of_task = DeliveryFilter { task_ids: vec![request.task_id.clone()], ..DeliveryFilter::default() };
         let place = format!("{channel}:{key}");
-        let told = |one: &Delivery| bare(&one.target) == place && one.notice.tells_of(request_id);
-        let was_told = self.inner().store.deliveries(&of_task).await?.iter().any(told);
-        Ok(Some(request).filter(|_| was_told))
+        let told = |one: &Delivery| bare(&one.target) == place && one.notice.tells_of(&request.request_id);
+        Ok(self.inner().store.deliveries(&of_task).await?.iter().any(told))
     }
 
     /// Whether a notice about a request was delivered.

@@ -228,7 +228,7 @@ impl Batch<'_> {
 
     fn message(&self, arrival: &Arrival) -> Result<Message, Error> {
         let inner = &self.chats.inner();
-        let id = MessageId(format!("in-{}", inner.random_hex(12)));
+        let id = MessageId(format!("in-{}", inner.random_hex()));
         let sealed = inner.key.seal(intake::beginning(&arrival.text).as_bytes(), id.as_str());
         let sealed = sealed.map_err(|error| Error::Refused(error.to_string()))?;
         Ok(intake::message(id, self.rules, arrival, sealed, |text| inner.summary(text), self.now))

@@ -12,7 +12,7 @@ use crate::task::TaskId;
 
 /// How to answer a request in a chat. A secret must be answered elsewhere, because a chat stores what is written there.
 pub fn how(task_id: &TaskId, request_id: &RequestName, ask: &Ask) -> String {
-    let keys = keys(ask);
+    let (keys, task_id, request_id) = (keys(ask), task_id.short(), request_id.short());
     if ask.asks_for_secret() {
         return format!(
             "The answer to {request_id} is a secret, which is not taken in a chat. Answer on the web page, or on the \
@@ -65,7 +65,8 @@ pub fn decision(
     }
     match keys.as_slice() {
         [] => {
-            Err(format!("{request_id} is not a question. Write /approve {request_id} or /deny {request_id}."))
+            let id = request_id.short();
+            Err(format!("{id} is not a question. Write /approve {id} or /deny {id}."))
         }
         [only] => {
             let named = text.strip_prefix(*only).and_then(|rest| rest.strip_prefix('='));

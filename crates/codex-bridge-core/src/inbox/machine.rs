@@ -291,7 +291,7 @@ fn closed(request: &RequestRecord, task: &Task) -> Option<Effect> {
         RequestState::Expired => "nobody answered in time, so it was declined",
         _ => return None,
     };
-    let text = format!("No longer open ({}): {} – {why}.", request.request_id, request.ask.title);
+    let text = format!("No longer open ({}): {} – {why}.", request.request_id.short(), request.ask.title);
     let id = DeliveryId(format!("dlv-{}-closed", request.request_id));
     Some(Effect::Tell(id, Box::new(task.clone()), text))
 }

@@ -441,6 +441,19 @@ pub async fn requests_are_found_by_task_name_and_state(store: &impl Store) {
     let named = |name: &str| RequestFilter { request_id: Some(name.into()), ..all.clone() };
     assert_eq!(found(store, named("request-9")).await, ["request-9"]);
     assert_eq!(found(store, named("request-")).await, [""; 0]);
+    let begins = |prefix: &str| RequestFilter { id_prefix: Some(prefix.into()), ..all.clone() };
+    assert_eq!(found(store, begins("request-")).await, ["request-9", "request-5", "request-4"]);
+    assert_eq!(found(store, begins("request-5")).await, ["request-5"]);
+    let of_another = RequestFilter { task_id: Some(task_id(2)), ..begins("request-5") };
+    assert_eq!(found(store, of_another).await, [""; 0], "a beginning reaches no other task");
+    let first = RequestFilter { limit: Some(2), ..begins("r") };
+    assert_eq!(found(store, first).await, ["request-9", "request-5"]);
+    let long = "request-".repeat(10_000);
+    for odd in
+        ["", "%", "request-%", "request_", "REQUEST-", "Request-5", "'", "request-50", "\u{10ffff}", &long]
+    {
+        assert_eq!(found(store, begins(odd)).await, [""; 0], "{odd:.20}");
+    }
     let keyed = |id| RequestFilter { key: Some(request(1, id, RequestState::Open).key), ..all.clone() };
     assert_eq!(found(store, keyed(RequestId::Number(5))).await, ["request-5"]);
     assert_eq!(found(store, keyed(RequestId::Text("5".into()))).await, [""; 0]);

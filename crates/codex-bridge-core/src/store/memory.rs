@@ -404,14 +404,19 @@ impl Tables {
     }
 
     fn requests(&self, filter: &RequestFilter) -> Vec<RequestRecord> {
-        let RequestFilter { task_id, request_id, key, states } = filter;
+        let RequestFilter { task_id, request_id, id_prefix, key, states, limit } = filter;
+        let begins = |name: &RequestName, prefix: &String| {
+            !prefix.is_empty() && name.as_str().starts_with(prefix.as_str())
+        };
         let fits = |request: &&RequestRecord| {
             task_id.as_ref().is_none_or(|id| request.task_id == *id)
                 && request_id.as_ref().is_none_or(|id| request.request_id == *id)
+                && id_prefix.as_ref().is_none_or(|prefix| begins(&request.request_id, prefix))
                 && key.as_ref().is_none_or(|key| request.key == *key)
                 && (states.is_empty() || states.contains(&request.state))
         };
-        self.requests.iter().filter(fits).cloned().collect()
+        let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+        self.requests.iter().filter(fits).take(limit).cloned().collect()
     }
 
     fn audit(&self, filter: &AuditFilter) -> Vec<AuditLine> {

@@ -18,7 +18,7 @@ async fn a_task_is_taken_done_and_remembered() {
     bench.model.script("say hi", Scenario::new().say("hi"));
     let bridge = bench.open().await;
     let task = bridge.start(bench.task("say hi")).await.unwrap().task;
-    assert!(task.id.as_str().starts_with("codex-") && task.id.as_str().len() == 18, "{}", task.id);
+    assert!(task.id.as_str().starts_with("codex-") && task.id.as_str().len() == 6 + 32, "{}", task.id);
     let done = at_rest(&bridge, task.id.as_str()).await.task;
     assert_eq!((done.status, done.final_text.as_deref()), (Status::Completed, Some("hi")), "{done:?}");
     let events = bridge.events(&task.id, 0, 100).await.unwrap();

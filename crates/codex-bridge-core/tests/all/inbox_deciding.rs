@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use codex_bridge_core::id;
 use codex_bridge_core::inbox::{Arrival, Rules};
 use codex_bridge_core::outbox::{Delivery, DeliveryState, Outcome};
 use codex_session::Sandbox;
@@ -13,7 +14,7 @@ use crate::outbox::{Stage, config, deliveries};
 use crate::workbench::{Serving, Workbench};
 
 /// Codex asks Ada whether it may make a file.
-async fn asking(bench: &Workbench, stage: &Arc<Stage>) -> Serving {
+pub async fn asking(bench: &Workbench, stage: &Arc<Stage>) -> Serving {
     bench.model.script("make x", Scenario::new().exec("touch x.txt").then_say("Finished."));
     let bridge = Serving::on(bench.open_with(config(bench, stage)).await);
     // Where a yes is enough: what a sandbox stops all the same is not always repeated without it.
@@ -24,14 +25,14 @@ async fn asking(bench: &Workbench, stage: &Arc<Stage>) -> Serving {
 }
 
 /// Waits until the notice of what is asked is so; gives the name of the request.
-async fn notice(bridge: &Serving, state: DeliveryState) -> String {
+pub async fn notice(bridge: &Serving, state: DeliveryState) -> String {
     let is_so = |one: &Delivery| one.state == state && one.notice.requests().len() == 1;
     let all = deliveries(bridge, |all| all.iter().any(is_so)).await;
     all.into_iter().find(is_so).unwrap().notice.requests()[0].request_id.0.clone()
 }
 
 /// Says something; gives the answer, which need not be sent.
-async fn told(bridge: &Serving, arrival: Arrival) -> String {
+pub async fn told(bridge: &Serving, arrival: Arrival) -> String {
     let name = arrival.external_id.clone();
     let is_it = |one: &Delivery| one.notice.in_reply_to() == Some(&name);
     receive(bridge, [arrival]).await;
@@ -112,7 +113,7 @@ async fn a_yes_counts_only_where_the_request_was_shown_and_only_after_that() {
     let bridge = asking(&bench, &stage).await;
     let id = notice(&bridge, DeliveryState::Delivered).await;
     let answer = told(&bridge, before).await;
-    assert!(answer.contains("only after this was written") && answer.contains(&id), "{answer}");
+    assert!(answer.contains("only after this was written") && answer.contains(id::short(&id)), "{answer}");
     let elsewhere =
         |name, yes: &str| Arrival { reply_to: "stage:ada's other phone".into(), ..from("ada", name, yes) };
     let answer = told(&bridge, elsewhere("m-3", &format!("/approve {id}"))).await;

@@ -14,6 +14,7 @@ mod inbox_deciding;
 mod inbox_order;
 mod outbox;
 mod quotas;
+mod request_names;
 mod simulation;
 mod store_backup;
 mod store_conformance;

@@ -452,7 +452,7 @@ impl Receiving for Plugin {
     fn close_asked<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
         let what = request.decision.as_deref().unwrap_or(request.state.as_str());
         let by = request.decided_by.as_deref().map(|by| format!(" by {by}")).unwrap_or_default();
-        let note = format!("{}: {what}{by}", request.request_id);
+        let note = format!("{}: {what}{by}", request.request_id.short());
         async move { self.close(&request.request_id, &note).await }.boxed()
     }
 

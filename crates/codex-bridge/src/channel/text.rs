@@ -76,15 +76,17 @@ impl Limit {
 /// What it is about, in one line.
 pub fn title(notice: &Notice) -> String {
     match &notice.content {
-        Content::Finished(rest) => match (&rest.task.id, rest.task.status) {
+        Content::Finished(rest) => match (rest.task.id.short(), rest.task.status) {
             (id, Status::Completed) => format!("Codex task {id} completed"),
             (id, Status::Paused) => format!("Codex task {id} is paused"),
             (id, status) => format!("Codex task {id}: {status}"),
         },
         Content::Asks(asks) if asks.is_question => {
-            format!("Codex task {} {}", asks.task.id, ShownStatus::WaitingForUserInput)
+            format!("Codex task {} {}", asks.task.id.short(), ShownStatus::WaitingForUserInput)
         }
-        Content::Asks(asks) => format!("Codex task {} {}", asks.task.id, ShownStatus::WaitingForApproval),
+        Content::Asks(asks) => {
+            format!("Codex task {} {}", asks.task.id.short(), ShownStatus::WaitingForApproval)
+        }
         Content::Reminder(_) | Content::Reply(_) => "A reply from Codex".to_owned(),
         Content::Test => "A test from codex-bridge".to_owned(),
     }
@@ -161,7 +163,7 @@ fn joined(head: &str, body: &str, foot: &str, notice: &Notice, limit: Limit) -> 
     }
     let verb = if matches!(notice.content, Content::Asks(_)) { "requests" } else { "show" };
     let note = match notice.task() {
-        Some(task) => format!("… (cut; `codex-bridge {verb} {}` shows all of it)", task.id),
+        Some(task) => format!("… (cut; `codex-bridge {verb} {}` shows all of it)", task.id.short()),
         None => "… (cut)".to_owned(),
     };
     let room = limit.most().saturating_sub(limit.length(&parts(&format!("\n{note}"))));
@@ -239,7 +241,7 @@ fn request(task: &TaskId, asked: &Asked, decides: Decides) -> Vec<String> {
         });
     }
     if !ask.changes.is_empty() && !shows_diffs {
-        lines.push(format!("The changes themselves: codex-bridge requests {task}"));
+        lines.push(format!("The changes themselves: codex-bridge requests {}", task.short()));
     }
     for question in &ask.questions {
         lines.extend(labelled(&question.id, &question.text));
@@ -252,10 +254,10 @@ fn request(task: &TaskId, asked: &Asked, decides: Decides) -> Vec<String> {
     lines
 }
 
-fn how_to_answer(id: &TaskId, asked: &Asked, decides: Decides) -> String {
-    let request = &asked.request_id;
+fn how_to_answer(task: &TaskId, asked: &Asked, decides: Decides) -> String {
+    let (id, request) = (task.short(), asked.request_id.short());
     match (asked.is_question(), decides) {
-        (true, Decides::Here) => inbox::answer::how(id, request, &asked.ask),
+        (true, Decides::Here) => inbox::answer::how(task, &asked.request_id, &asked.ask),
         (false, Decides::Here) => format!("/approve {request}\n/deny {request}"),
         (true, Decides::AtAShell) => format!("Answer: codex-bridge answer {id} {request} KEY=ANSWER"),
         (false, Decides::AtAShell) => {

@@ -16,7 +16,7 @@ use crate::view::Request;
 pub struct Args {
     /// The task; any unique beginning of its id
     id: String,
-    /// The request
+    /// The request; any unique beginning of its id
     request: String,
     /// The answers, each as KEY=ANSWER; a key may come again for more than one answer. A single question needs no key.
     /// `-` reads them from stdin as a JSON object, so that a secret shows in no list of processes
@@ -26,14 +26,13 @@ pub struct Args {
 
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
-    let open = globals.client()?.show(&args.id).await?.pending_requests;
-    let asked = open.iter().find(|request| request.request_id == args.request);
-    let decision = decision(asked, &args.answers)?;
-    decide::agree(globals, &args.id, Some(&args.request), &decision).await
+    let asked = globals.client()?.request(&args.id, &args.request).await?;
+    let decision = decision(&asked, &args.answers)?;
+    decide::agree(globals, &asked.task_id, Some(&asked.request_id), &decision).await
 }
 
-fn decision(asked: Option<&Request>, given: &[String]) -> Result<Decision, Failure> {
-    let is_form = asked.is_some_and(|request| request.decisions.iter().any(|decision| decision == "form"));
+fn decision(asked: &Request, given: &[String]) -> Result<Decision, Failure> {
+    let is_form = asked.decisions.iter().any(|decision| decision == "form");
     if given == ["-"] {
         let answers = from_stdin()?;
         return Ok(if is_form { Decision::Form(answers) } else { Decision::Answers(answers_of(&answers)?) });
@@ -41,8 +40,7 @@ fn decision(asked: Option<&Request>, given: &[String]) -> Result<Decision, Failu
     if is_form {
         return Ok(Decision::Form(form(given)?));
     }
-    let asked = asked.map(|request| request.questions.as_slice()).unwrap_or_default();
-    let keys: Vec<&str> = asked.iter().map(|question| question.id.as_str()).collect();
+    let keys: Vec<&str> = asked.questions.iter().map(|question| question.id.as_str()).collect();
     let mut answers: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for given in given {
         let (key, answer) = match (given.split_once('='), keys.as_slice()) {
@@ -115,18 +113,15 @@ mod tests {
         let request = asked(&["answers"], &["a", "b"]);
         let expected =
             BTreeMap::from([("a".into(), vec!["1".into(), "2".into()]), ("b".into(), vec!["x=y".into()])]);
-        assert_eq!(
-            decision(Some(&request), &given(&["a=1", "b=x=y", "a=2"])),
-            Ok(Decision::Answers(expected))
-        );
-        assert_eq!(decision(Some(&request), &given(&["c=1"])).unwrap_err().code, Code::Usage);
+        assert_eq!(decision(&request, &given(&["a=1", "b=x=y", "a=2"])), Ok(Decision::Answers(expected)));
+        assert_eq!(decision(&request, &given(&["c=1"])).unwrap_err().code, Code::Usage);
     }
 
     #[test]
     fn a_single_question_needs_no_key() {
         let request = asked(&["answers"], &["only"]);
         let expected = BTreeMap::from([("only".into(), vec!["1 = 1".into()])]);
-        assert_eq!(decision(Some(&request), &given(&["1 = 1"])), Ok(Decision::Answers(expected)));
+        assert_eq!(decision(&request, &given(&["1 = 1"])), Ok(Decision::Answers(expected)));
     }
 
     #[test]
@@ -134,7 +129,7 @@ mod tests {
         let request = asked(&["form", "decline"], &[]);
         let expected = json!({"count": 3, "ok": true, "name": "ana"});
         assert_eq!(
-            decision(Some(&request), &given(&["count=3", "ok=true", "name=ana"])),
+            decision(&request, &given(&["count=3", "ok=true", "name=ana"])),
             Ok(Decision::Form(expected))
         );
     }

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 pub struct Args {
     /// The task; any unique beginning of its id
     id: String,
-    /// The request; without it the only open one is shown, and you are asked
+    /// The request, any unique beginning of its id; without it the only open one is shown, and you are asked
     request: Option<String>,
     /// Also to the same again in this task: `Session` in the request says what that covers
     #[arg(long)]

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use codex_bridge_core::id::short;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use redact::plain::plain;
@@ -61,14 +62,14 @@ fn table(lines: &[AuditLine], paint: Paint, room: usize) -> Vec<String> {
     let widest = |of: fn(&AuditLine) -> &str| lines.iter().map(|line| columns(of(line))).max().unwrap_or(0);
     let (by, action) = (widest(|line| &line.by), widest(|line| &line.action));
     let row = |line: &AuditLine| {
-        let task = line.task_id.as_deref().unwrap_or("-");
+        let task = line.task_id.as_deref().map_or("-", short);
         let said = format!(
             "{}  {}  {}  {}  {}",
             line.at,
             pad(&plain(&line.by), by),
             pad(&plain(&line.action), action),
             pad(task, 18),
-            plain(&line.detail)
+            plain(&detail(line))
         );
         cut_end(&said, room)
     };
@@ -84,6 +85,14 @@ fn table(lines: &[AuditLine], paint: Paint, room: usize) -> Vec<String> {
     ))];
     rows.extend(lines.iter().map(row));
     rows
+}
+
+/// The details of a line. The request that was decided on stands first in them.
+fn detail(line: &AuditLine) -> String {
+    match line.detail.split_once(' ') {
+        Some((request, rest)) if request.starts_with("req-") => format!("{} {rest}", short(request)),
+        _ => line.detail.clone(),
+    }
 }
 
 /// Cut where the window ends; the blanks between the columns stay.
@@ -133,14 +142,17 @@ mod tests {
             at: "2026-03-10T12:00:00.000Z".into(),
             by: by.into(),
             action: "decide accept".into(),
-            task_id: Some("codex-0123456789ab".into()),
+            task_id: Some("codex-0123456789abcdef0123456789abcdef".into()),
             detail: detail.into(),
         };
-        let lines = [line("local user", "req-1 Let Codex\nrun a command?"), line("token phone", "req-2")];
+        let lines = [
+            line("local user", "req-0102030405060708090a0b0c0d0e0f10 Let Codex\nrun a command?"),
+            line("token phone", "req-2"),
+        ];
         let wide = table(&lines, Paint::Plain, usize::MAX);
         assert_eq!(
             wide[1],
-            "2026-03-10T12:00:00.000Z  local user   decide accept  codex-0123456789ab  req-1 Let Codex run a command?"
+            "2026-03-10T12:00:00.000Z  local user   decide accept  codex-0123456789ab  req-010203040506 Let Codex run a command?"
         );
         for room in [20, 60, 80] {
             assert!(table(&lines, Paint::Plain, room).iter().all(|row| columns(row) <= room), "{room}");

@@ -4,6 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use codex_bridge_core::bridge::RequestSelector;
+use codex_bridge_core::id::short;
 use codex_bridge_core::request::RequestState;
 use codex_session::Decision;
 
@@ -80,8 +81,9 @@ async fn agree_to_revealed(
 ) -> Result<ExitCode, Failure> {
     let Request { task_id, request_id, .. } = asked;
     if !is_at_terminal() {
-        let message = format!("{request_id} holds a secret that is shown only at a terminal of this machine");
-        let hint = format!("run `codex-bridge approve {task_id} {request_id}` there");
+        let (task, id) = (short(task_id), short(request_id));
+        let message = format!("{id} holds a secret that is shown only at a terminal of this machine");
+        let hint = format!("run `codex-bridge approve {task} {id}` there");
         return Err(Failure::new(Code::NeedsReveal, message).hint(hint));
     }
     let revealed = client.reveal(task_id, request_id).await?;
@@ -99,7 +101,9 @@ fn is_at_terminal() -> bool {
 
 fn confirm(request_id: &str) -> Result<bool, Failure> {
     let mut stdout = std::io::stdout();
-    write!(stdout, "  Approve {request_id}? [y/N] ").and_then(|()| stdout.flush()).map_err(output::failed)?;
+    write!(stdout, "  Approve {}? [y/N] ", short(request_id))
+        .and_then(|()| stdout.flush())
+        .map_err(output::failed)?;
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).map_err(output::failed)?;
     Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
@@ -120,11 +124,11 @@ async fn only(client: &Client, id: &str) -> Result<Option<Request>, Failure> {
 /// do not name.
 async fn confirmed(client: &Client, request: Request) -> Result<Option<Request>, Failure> {
     let terminal = Terminal::of_stdout();
-    let Request { task_id, request_id, .. } = &request;
     if !is_at_terminal() {
-        let message = format!("nobody was shown {request_id}: without a terminal its name is needed");
+        let (task, id) = (short(&request.task_id), short(&request.request_id));
+        let message = format!("nobody was shown {id}: without a terminal its name is needed");
         let hint = format!(
-            "`codex-bridge requests {task_id}` shows it, `codex-bridge approve {task_id} {request_id}` approves it"
+            "`codex-bridge requests {task}` shows it, `codex-bridge approve {task} {id}` approves it"
         );
         return Err(Failure::new(Code::Usage, message).hint(hint));
     }
@@ -136,7 +140,7 @@ async fn confirmed(client: &Client, request: Request) -> Result<Option<Request>,
 /// What came of a decision, in a sentence.
 pub fn told(report: &Decided) -> String {
     let decision = decided(report.decision.as_deref().unwrap_or_default());
-    let request = &report.request_id;
+    let request = short(&report.request_id);
     match report.outcome.as_str() {
         "resolved" => format!("{request} {decision}"),
         "sent" => format!("{request} {decision}; Codex has not confirmed it yet"),

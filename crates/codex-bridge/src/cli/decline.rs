@@ -12,7 +12,7 @@ use crate::failure::Failure;
 pub struct Args {
     /// The task; any unique beginning of its id
     id: String,
-    /// The request; not needed if only one is open
+    /// The request, any unique beginning of its id; not needed if only one is open
     request: Option<String>,
     /// And end the turn
     #[arg(long)]

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use codex_bridge_core::id::short;
 use redact::plain::plain;
 
 use super::terminal::Terminal;
@@ -78,7 +79,7 @@ fn lines(delivery: &Delivery, width: usize, paint: Paint) -> Vec<String> {
         _ => paint.waiting(&state),
     };
     let (id, event, target) = (&delivery.delivery_id, &delivery.event, &delivery.target);
-    let task = delivery.task_id.as_deref().unwrap_or_default();
+    let task = delivery.task_id.as_deref().map_or("", short);
     let line = format!("{id}  {state}  {event:9}  {target:width$}  {task}");
     let mut lines = vec![line.trim_end().to_owned()];
     if let Some(error) = &delivery.last_error {

@@ -9,6 +9,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Instant;
 
 use codex_binary::Codex;
+use codex_bridge_core::id::short;
 use scripted_model::{Phase, Scenario, ScriptedModel, ToolCall, codex_config};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -68,12 +69,12 @@ async fn play(stage: &Stage) -> Result<(), Failed> {
     }
     stage.done(&["run", "--detach", "--sandbox", "workspace-write", PROMPT]).await?;
     let tasks = stage.read(&["ps"]).await?;
-    let task_id = tasks[0]["task_id"].as_str().ok_or("the task is not listed")?;
+    let task_id = short(tasks[0]["task_id"].as_str().ok_or("the task is not listed")?);
     stage.read(&["wait", task_id]).await?;
     stage.done(&["requests"]).await?;
     say("(no terminal here: the demo answers by itself)")?;
     let request_id = only_request(stage, task_id).await?;
-    stage.done(&["approve", task_id, &request_id]).await?;
+    stage.done(&["approve", task_id, short(&request_id)]).await?;
     stage.done(&["attach", task_id]).await
 }
 

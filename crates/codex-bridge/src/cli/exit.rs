@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use codex_bridge_core::id::short;
 use codex_bridge_core::task::{ShownStatus, Status};
 
 use crate::failure::{Code, Exit, Failure};
@@ -38,11 +39,9 @@ pub fn of(task: &Task) -> ExitCode {
 
 /// A task waits for an answer that cannot be given here.
 pub fn needs_answer(task_id: &str) -> Failure {
-    Failure::new(
-        Code::NeedsAnswer,
-        format!("task {task_id} waits for an answer, and nobody here can give it"),
-    )
-    .hint(format!(
-        "`codex-bridge requests` shows what it asks; `codex-bridge approve {task_id}` or `decline` answers"
-    ))
+    let id = short(task_id);
+    Failure::new(Code::NeedsAnswer, format!("task {id} waits for an answer, and nobody here can give it"))
+        .hint(format!(
+            "`codex-bridge requests` shows what it asks; `codex-bridge approve {id}` or `decline` answers"
+        ))
 }

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use codex_bridge_core::id::short;
+
 use super::{Globals, output};
 use crate::failure::Failure;
 
@@ -16,10 +18,12 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let said = globals.client()?.interrupt(&args.id).await?;
     if globals.json {
         output::json(&said)?;
-    } else if said.outcome == "ended_first" {
-        output::lines(&[format!("{} had ended by itself: {}", said.task.task_id, said.task.status)])?;
-    } else {
-        output::lines(&[format!("{} is {}", said.task.task_id, said.task.status)])?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let (id, status) = (short(&said.task.task_id), said.task.status);
+    let had_ended = said.outcome == "ended_first";
+    let told =
+        if had_ended { format!("{id} had ended by itself: {status}") } else { format!("{id} is {status}") };
+    output::lines(&[told])?;
     Ok(ExitCode::SUCCESS)
 }

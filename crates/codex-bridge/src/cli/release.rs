@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use codex_bridge_core::id::short;
+
 use super::{Globals, output};
 use crate::failure::Failure;
 
@@ -18,7 +20,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         output::json(&task)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut lines = vec![format!("the thread of {} is free", task.task_id)];
+    let mut lines = vec![format!("the thread of {} is free", short(&task.task_id))];
     lines.extend(task.thread_id.map(|thread_id| format!("  codex resume {thread_id}")));
     output::lines(&lines)?;
     Ok(ExitCode::SUCCESS)

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use codex_bridge_core::id::short;
+
 use super::render::paint::Paint;
 use super::render::request::{request as folded, whole_request};
 use super::terminal::Terminal;
@@ -66,7 +68,7 @@ async fn reveal(globals: &Globals, client: &Client, requests: &[Request]) -> Res
 
 /// A request with nothing hidden, under its name.
 pub fn revealed_lines(revealed: &Revealed) -> Vec<String> {
-    let head = format!("{}, with nothing hidden:", revealed.request_id);
+    let head = format!("{}, with nothing hidden:", short(&revealed.request_id));
     std::iter::once(head).chain(revealed.text.lines().map(|line| format!("  {line}"))).collect()
 }
 
@@ -81,13 +83,13 @@ pub async fn with_whole_changes(client: &Client, mut request: Request) -> Result
 
 /// A request with the command that answers it.
 fn block(request: &Request, mut lines: Vec<String>, paint: Paint) -> Vec<String> {
-    let (task_id, request_id) = (&request.task_id, &request.request_id);
+    let (task, id) = (short(&request.task_id), short(&request.request_id));
     let how = match request.kind.as_str() {
-        "question" => format!("codex-bridge answer {task_id} {request_id} KEY=ANSWER"),
+        "question" => format!("codex-bridge answer {task} {id} KEY=ANSWER"),
         _ if request.decisions.iter().any(|decision| decision == "form") => {
-            format!("codex-bridge answer {task_id} {request_id} FIELD=VALUE")
+            format!("codex-bridge answer {task} {id} FIELD=VALUE")
         }
-        _ => format!("codex-bridge approve {task_id} {request_id}"),
+        _ => format!("codex-bridge approve {task} {id}"),
     };
     lines.push(format!("  {}", paint.busy(&how)));
     lines

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use codex_bridge_core::id::short;
 use redact::plain::plain;
 
 use super::{Globals, exit, output};
@@ -40,8 +41,9 @@ fn unfinished(task: &Task) -> Result<ExitCode, Failure> {
     if !task.pending_requests.is_empty() {
         return Err(exit::needs_answer(&task.task_id));
     }
-    let message = format!("task {} is {}: it has no result yet", task.task_id, task.status);
-    let hint = format!("`codex-bridge wait {}` waits for its end", task.task_id);
+    let id = short(&task.task_id);
+    let message = format!("task {id} is {}: it has no result yet", task.status);
+    let hint = format!("`codex-bridge wait {id}` waits for its end");
     output::note(format!("error: {}", Failure::new(Code::WrongState, message).hint(hint)));
     Ok(exit::of(task))
 }

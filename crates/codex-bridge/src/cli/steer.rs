@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use codex_bridge_core::id::short;
+
 use super::{Globals, exit, output, prompt};
 use crate::failure::{Code, Failure};
 
@@ -20,9 +22,9 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     if globals.json {
         output::json(&said)?;
     } else if was_taken {
-        output::lines(&[format!("added to the running turn of {}", said.task.task_id)])?;
+        output::lines(&[format!("added to the running turn of {}", short(&said.task.task_id))])?;
     } else {
-        return Err(refused(&said.outcome, said.message.as_deref(), &said.task.task_id));
+        return Err(refused(&said.outcome, said.message.as_deref(), short(&said.task.task_id)));
     }
     Ok(ExitCode::from(if was_taken { exit::DONE } else { exit::FAILED }))
 }

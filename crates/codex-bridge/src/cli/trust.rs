@@ -4,6 +4,7 @@ use std::io::{IsTerminal, stderr, stdin};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use codex_bridge_core::id::short;
 use codex_bridge_core::trust::Trust;
 use redact::plain::{path, plain};
 
@@ -118,7 +119,8 @@ fn tell(globals: &Globals, changed: &TrustChange) -> Result<(), Failure> {
     lines.insert(3, format!("  written to {}{before}", path(&changed.config_file)));
     let running = &changed.unchanged_tasks;
     if !running.is_empty() {
-        let (count, ids) = (counted(running.len(), "task"), running.join(", "));
+        let ids: Vec<&str> = running.iter().map(|id| short(id)).collect();
+        let (count, ids) = (counted(running.len(), "task"), ids.join(", "));
         lines.push(format!("  note: for {count} the level of before counts until the turn ends: {ids}"));
     }
     output::lines(&lines)

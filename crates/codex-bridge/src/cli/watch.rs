@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use codex_bridge_core::id::short;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
@@ -68,8 +69,8 @@ pub async fn to_the_end(
             Ok(exit::of(&task))
         }
         Left::Detached => {
-            let lines =
-                [format!("\ndetached: task {task_id} goes on"), format!("  codex-bridge attach {task_id}")];
+            let id = short(task_id);
+            let lines = [format!("\ndetached: task {id} goes on"), format!("  codex-bridge attach {id}")];
             output::lines(&lines)?;
             Ok(ExitCode::from(exit::INTERRUPTED))
         }
@@ -196,8 +197,9 @@ impl<'a> Watch<'a> {
     }
 
     fn stopped(&self) -> Failure {
-        let message = format!("the daemon was stopped; what task {} runs goes on without it", self.task_id);
-        let hint = format!("`codex-bridge attach {}` starts it again", self.task_id);
+        let id = short(&self.task_id);
+        let message = format!("the daemon was stopped; what task {id} runs goes on without it");
+        let hint = format!("`codex-bridge attach {id}` starts it again");
         Failure::new(Code::DaemonStopping, message).hint(hint)
     }
 

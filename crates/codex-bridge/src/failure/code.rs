@@ -121,7 +121,7 @@ codes! {
     QuotaBytes "quota_bytes" TOO_MANY_REQUESTS Failed "the token has handed over as many bytes as its quota allows";
 
     UnknownTask "unknown_task" NOT_FOUND Usage "there is no such task" => "`codex-bridge ps --all` lists the tasks";
-    AmbiguousTask "ambiguous_task" CONFLICT Usage "several tasks begin with this id";
+    AmbiguousId "ambiguous_id" CONFLICT Usage "several tasks or requests begin with this id";
     WrongState "wrong_state" CONFLICT Failed "the task's status does not allow it: it still runs, or nothing runs";
     NotSteered "not_steered" CONFLICT Failed "Codex did not take what was added to the turn";
     Refused "refused" UNPROCESSABLE_ENTITY Failed "the call asks for something that cannot be";

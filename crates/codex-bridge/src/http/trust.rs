@@ -58,9 +58,9 @@ pub async fn set(
 /// What a task writes before a directory is trusted would count from then on.
 fn must_be_none(dir: &Path, writers: &[TaskId]) -> Result<(), Failure> {
     let Some(first) = writers.first() else { return Ok(()) };
-    let named: Vec<&str> = writers.iter().take(5).map(TaskId::as_str).collect();
+    let named: Vec<&str> = writers.iter().take(5).map(TaskId::short).collect();
     let message = format!("{} cannot be trusted while {} can write in it", dir.display(), named.join(", "));
-    let hint = format!("wait for its end, or `codex-bridge interrupt {first}`");
+    let hint = format!("wait for its end, or `codex-bridge interrupt {}`", first.short());
     Err(Failure::new(Code::WrongState, message).hint(hint))
 }
 

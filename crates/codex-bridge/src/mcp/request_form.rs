@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use codex_bridge_core::id::short;
 use codex_session::Decision;
 use redact::plain::plain;
 use rmcp::model::{
@@ -145,7 +146,7 @@ fn schema(fields: &JsonObject) -> Option<ElicitationSchema> {
 
 /// All that the decision covers, in words.
 fn message(request: &Request) -> String {
-    let mut lines = vec![format!("Codex asks (task {}): {}", request.task_id, plain(&request.title))];
+    let mut lines = vec![format!("Codex asks (task {}): {}", short(&request.task_id), plain(&request.title))];
     lines.extend(request.details.iter().map(|it| fact(&plain(it.label.as_str()), &plain(&it.text))));
     for change in request.changes.iter().flatten() {
         lines.push(block(&plain(&change.diff)));
@@ -194,17 +195,17 @@ fn chosen(request: &Request, content: &Value) -> Option<Decision> {
 /// How someone else can answer, to the letter, and what it is about, if that is long only in part.
 pub fn how_to_answer(request: &Request) -> String {
     let Request { task_id, request_id, digest, .. } = request;
+    // Commands are for people, the call is for a program.
+    let (task, id) = (short(task_id), short(request_id));
     let by_hand = if offers(request, "answers") || offers(request, "form") {
-        format!("codex-bridge answer {task_id} {request_id} KEY=ANSWER")
+        format!("codex-bridge answer {task} {id} KEY=ANSWER")
     } else {
-        format!(
-            "codex-bridge approve {task_id} {request_id}` or `codex-bridge decline {task_id} {request_id}"
-        )
+        format!("codex-bridge approve {task} {id}` or `codex-bridge decline {task} {id}")
     };
     let whole = message(request);
     let asked = match whole.char_indices().nth(TOLD_CHARS) {
         Some((end, _)) => {
-            format!("{}…\nThis is not all: `codex-bridge requests {task_id}` shows the rest.", &whole[..end])
+            format!("{}…\nThis is not all: `codex-bridge requests {task}` shows the rest.", &whole[..end])
         }
         None => whole,
     };

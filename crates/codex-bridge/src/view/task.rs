@@ -411,6 +411,6 @@ impl From<&task::Usage> for Usage {
 
 /// For callers who want the result of a task that has not finished.
 pub fn no_result_yet(view: &TaskView) -> Failure {
-    let message = format!("task {} is {}: it has no result yet", view.task.id, view.status());
+    let message = format!("task {} is {}: it has no result yet", view.task.id.short(), view.status());
     Failure::new(Code::WrongState, message).hint("wait for its end")
 }

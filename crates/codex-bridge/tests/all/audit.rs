@@ -1,5 +1,6 @@
 //! The audit log: who decided and commanded what can be read by a person, long after.
 
+use codex_bridge_core::id::short;
 use serde_json::json;
 
 use crate::shell::Shell;
@@ -27,7 +28,10 @@ async fn who_decided_what_can_be_read_afterwards() {
     assert_eq!(later, json!([]));
     let words = shell.run(&["audit"]).await.ok().out;
     let line = words.lines().last().unwrap();
-    assert!(line.contains("local user") && line.contains("decide decline") && line.contains(&id), "{words}");
+    assert!(
+        line.contains("local user") && line.contains("decide decline") && line.contains(short(&id)),
+        "{words}"
+    );
 
     shell.run(&["gc"]).await.ok();
     let copy = shell.home.dir().join("copy.sqlite3");

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use codex_bridge_core::id::short;
 use codex_wire::host::{Found, find_all};
 use rustix::process::{Pid, Signal, kill_process};
 use scripted_model::{Question, Scenario, ToolCall};
@@ -109,7 +110,7 @@ async fn what_is_too_long_to_be_shown_cannot_be_approved_in_a_chat() {
     let asked = chat.asked_for(&format!("touch made.txt # {}", "x".repeat(60_000)), "Deny").await;
     assert_eq!(asked.button("Approve"), None, "{asked:#?}");
     let task = chat.inbox().await[0]["task_id"].as_str().unwrap().to_owned();
-    assert!(asked.text.contains(&format!("codex-bridge approve {task} req-")), "{}", asked.text);
+    assert!(asked.text.contains(&format!("codex-bridge approve {} req-", short(&task))), "{}", asked.text);
     chat.server.tap(ADA, &asked, &asked.button("Deny").unwrap());
     chat.server.until_said(ADA, "Made.").await;
     assert!(!chat.is_made());

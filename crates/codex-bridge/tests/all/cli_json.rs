@@ -1,5 +1,6 @@
 //! The contract that scripts may rely on: what each command prints with `--json`, and its exit code.
 
+use codex_bridge_core::id::short;
 use serde_json::{Value, json};
 
 use crate::shell::Shell;
@@ -42,7 +43,7 @@ async fn a_task_runs_to_its_end_and_every_view_of_it_keeps_the_contract() {
     let started = shell.run(&["run", "-d", "hello [play] say Hello to you.", "--json"]).await.ok().json();
     assert_has(&started, &["task_id", "status"]);
     let id = started["task_id"].as_str().unwrap();
-    assert_eq!((id.len(), id.starts_with("codex-")), (18, true), "{id}");
+    assert_eq!((id.len(), id.starts_with("codex-")), (6 + 32, true), "{id}");
 
     let waited = shell.run(&["--json", "wait", id, "--timeout", "120"]).await.ok().json();
     assert_has(&waited, &TASK);
@@ -234,7 +235,7 @@ async fn every_failure_has_a_code_a_sentence_and_an_exit_code() {
     check(&["run", "--json"], 2, "usage").await;
     check(&["--json", "wait", "x", "--timeout", "-1"], 2, "usage").await;
     let (first, second) = (shell.start("one").await, shell.start("two").await);
-    check(&["--json", "show", "codex-"], 2, "ambiguous_task").await;
+    check(&["--json", "show", "codex-"], 2, "ambiguous_id").await;
     check(&["--json", "approve", &first], 2, "unknown_request").await;
     for id in [first, second] {
         shell.run(&["wait", &id]).await.ok();
@@ -278,7 +279,7 @@ async fn a_patch_that_waits_can_be_read_as_a_diff() {
     assert_eq!(payload["changes"], request["changes"], "{told:#}");
     let folded = shell.run(&["requests"]).await.ok().out;
     assert!(
-        !folded.contains("+line 60") && folded.contains(&format!("requests {id}` shows all")),
+        !folded.contains("+line 60") && folded.contains(&format!("requests {}` shows all", short(&id))),
         "{folded}"
     );
     let whole = shell.run(&["requests", &id]).await.ok().out;

@@ -1,5 +1,6 @@
 //! The command line in a real terminal: somebody types, and reads the screen.
 
+use codex_bridge_core::id::short;
 use scripted_model::Scenario;
 
 use crate::shell::Shell;
@@ -94,7 +95,7 @@ async fn a_person_can_leave_with_ctrl_c_and_come_back() {
     let left = terminal.see("exit 130").await;
     assert!(left.contains("detached: task codex-"), "{left}");
     let id = shell.run(&["--json", "ps"]).await.ok().json()[0]["task_id"].as_str().unwrap().to_owned();
-    assert!(left.contains(&format!("codex-bridge attach {id}")), "{left}");
+    assert!(left.contains(&format!("codex-bridge attach {}\n", short(&id))), "{left}");
 
     terminal.line("clear");
     terminal.line(&format!("codex-bridge attach {}; echo \"exit $?\"", &id[..11]));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use codex_bridge_core::id::short;
 use serde_json::{Value, json};
 use testkit::platform::{Answer, Day, Platform, Received, feishu, telegram, webhook};
 
@@ -133,7 +134,7 @@ async fn the_end_of_a_task_reaches_a_webhook_signed_and_whole() {
     assert!(data["prompt"].as_str().unwrap().starts_with("hello there"), "{data:#}");
     assert!(data["work_ms"].is_u64() && data["tokens"].as_u64().unwrap() > 0, "{data:#}");
     let text = data["text"].as_str().unwrap();
-    assert!(text.contains("All is well.") && text.contains(&id) && text.contains("tokens"), "{text}");
+    assert!(text.contains("All is well.") && text.contains(short(&id)) && text.contains("tokens"), "{text}");
 
     let delivery = shell.delivery("delivered").await;
     assert_eq!(told.headers["webhook-id"], delivery["delivery_id"].as_str().unwrap());
@@ -240,7 +241,7 @@ async fn an_approval_is_told_in_full_once_and_not_after_it_was_answered() {
     let request = data["requests"][0]["request_id"].as_str().unwrap();
     assert!(text.contains("touch asked.txt"), "{text}");
     assert!(text.contains(&shell.home.workspace().display().to_string()), "{text}");
-    assert!(text.contains(&format!("codex-bridge approve {id} {request}")), "{text}");
+    assert!(text.contains(&format!("codex-bridge approve {} {}\n", short(&id), short(request))), "{text}");
     shell.approve(&id).await.ok();
     let told = hook.until_taken(2).await;
     assert_eq!(told[1].body["data"]["event"], "completed");
@@ -330,7 +331,7 @@ async fn telegram_gets_plain_text_that_fits_and_floods_are_waited_out() {
     assert!(received[1].at - received[0].at >= Duration::from_secs(2), "it was asked to wait");
     assert_eq!((&told.body["chat_id"], &told.body["parse_mode"]), (&json!(-100), &Value::Null));
     assert!(told.body["text"].as_str().unwrap().encode_utf16().count() > 4000, "as much as fits");
-    assert!(text(&told).contains(&format!("codex-bridge show {id}")), "{}", text(&told));
+    assert!(text(&told).contains(&format!("codex-bridge show {}`", short(&id))), "{}", text(&told));
     assert!(!text(&told).contains(MARK), "a flood is no doubt");
     assert_eq!(shell.delivery("delivered").await["message_id"], "9");
     shell.end().await;

@@ -33,6 +33,7 @@ mod http_doors;
 mod http_events;
 mod http_rig;
 mod http_schema;
+mod ids;
 mod kills;
 mod logs;
 mod mcp_approvals;

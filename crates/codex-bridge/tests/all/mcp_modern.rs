@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use codex_bridge_core::id::short;
 use scripted_model::{Response, Scenario};
 use serde_json::{Value, json};
 
@@ -266,7 +267,7 @@ async fn who_cannot_show_forms_is_told_in_the_task_how_to_answer() {
     let task = mcp.call("tasks/get", json!({"taskId": id})).await["result"].clone();
     assert_eq!(task["status"], "working");
     let message = task["statusMessage"].as_str().unwrap();
-    assert!(message.contains(&format!("codex-bridge approve {id}")), "{message}");
+    assert!(message.contains(&format!("codex-bridge approve {} ", short(&id))), "{message}");
     shell.run(&["decline", &id]).await.ok();
     assert_eq!(settled(&mut mcp, &id).await["status"], "completed");
     mcp.end().await;

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 
+use codex_bridge_core::id::short;
+
 use crate::shell::{Said, Shell};
 
 /// Says where it looks for tools, and which of the sockets that it is given take it.
@@ -93,7 +95,9 @@ async fn the_doctor_tells_of_alarms() {
     assert_eq!(shell.run(&["wait", &id, "--timeout", "120"]).await.code, 1);
     let doctor = shell.run(&["doctor"]).await.ok().out;
     assert!(
-        doctor.contains("warning alarms") && doctor.contains("got an entry for") && doctor.contains(&id),
+        doctor.contains("warning alarms")
+            && doctor.contains("got an entry for")
+            && doctor.contains(short(&id)),
         "{doctor}"
     );
     shell.end().await;

@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use codex_bridge_core::id::short;
 use rustix::process::{Pid, test_kill_process};
 use scripted_model::{Scenario, ToolCall};
 use serde_json::{Value, json};
@@ -101,7 +102,7 @@ async fn what_a_trusted_directory_started_ends_with_the_turn_in_which_trust_was_
     assert_eq!(request["trust"], "trusted");
     let pid = process(&started).await;
     let removed = shell.run(&["trust", "--remove", "."]).await.ok().out;
-    let told = format!("note: for 1 task the level of before counts until the turn ends: {id}");
+    let told = format!("note: for 1 task the level of before counts until the turn ends: {}\n", short(&id));
     assert!(removed.contains(&told), "{removed}");
     assert!(test_kill_process(pid).is_ok(), "the turn that runs is left alone");
     shell.approve(&id).await.ok();
@@ -144,7 +145,7 @@ async fn a_directory_in_which_a_running_task_can_write_cannot_become_trusted() {
     let before = config(&shell);
     let refused = shell.run(&["trust", "sub", "trusted", "--yes"]).await;
     assert!(
-        refused.code != 0 && refused.err.contains(&format!("while {id} can write in it")),
+        refused.code != 0 && refused.err.contains(&format!("while {} can write in it", short(&id))),
         "{}",
         refused.err
     );

@@ -1,5 +1,6 @@
 //! Answering Codex on the page: by buttons, by forms, and by two people at once.
 
+use codex_bridge_core::id::short;
 use scripted_model::{CodexConfig, Question, Scenario, ToolCall};
 use serde_json::{Value, json};
 use testkit::browser::{Page, Width};
@@ -211,7 +212,10 @@ async fn a_large_diff_is_shown_by_its_beginning_and_can_be_had_whole() {
         "the shell shows all"
     );
     let list = site.shell.run(&["requests"]).await.ok();
-    assert!(list.out.contains(&format!("`codex-bridge requests {id}` shows all")), "the list says where");
+    assert!(
+        list.out.contains(&format!("`codex-bridge requests {}` shows all", short(&id))),
+        "the list says where"
+    );
     let json = site.shell.run(&["--json", "requests"]).await.ok().json();
     assert_eq!(json[0]["whole_changes_bytes"], diff.as_str().unwrap().len());
     assert!(json[0]["changes"][0]["diff"].as_str().unwrap().len() <= 64 * 1024);

@@ -1,5 +1,6 @@
 //! A task on the page, from the form to its end: hand over, watch, approve, see the change, steer, interrupt, go on.
 
+use codex_bridge_core::id::short;
 use scripted_model::{Phase, Scenario, ToolCall};
 
 use crate::web_rig::{Site, assert_content, decide, picture};
@@ -19,7 +20,7 @@ async fn a_task_is_handed_over_watched_approved_and_its_change_seen() {
     page.see("Let Codex change files?").await;
     page.wait_for("document.title.startsWith('(1) ')").await;
     let card = page.text(".request").await;
-    for part in ["write a note", "note.txt", "+hello", "+world", &id] {
+    for part in ["write a note", "note.txt", "+hello", "+world", short(&id)] {
         assert!(card.contains(part), "{part} in {card}");
     }
     assert_eq!(page.evaluate("!!document.querySelector('.message strong')").await, true, "Markdown is drawn");

@@ -210,7 +210,7 @@ impl Runner<'_> {
         };
         let was_given_up = known.as_ref().is_some_and(|known| known.digest == ask.digest);
         let request_id = known.map_or_else(
-            || RequestName(format!("req-{}", self.inner.random_hex(8))),
+            || RequestName(format!("{}{}", RequestName::WORD, self.inner.random_hex())),
             |known| known.request_id,
         );
         let whole_bytes = self.keep_whole_changes(&request_id, &mut ask).await?;

@@ -67,13 +67,13 @@ fn status(conversation: &Conversation, facts: &Facts) -> String {
     let Some(task) = &facts.task else { return NOTHING_YET.to_owned() };
     let workspace = conversation.workspace.as_ref().unwrap_or(&facts.rules.workspace);
     let status = ShownStatus::of(task.status, &facts.requests);
-    let mut lines = vec![format!("{} in {workspace}: {status}", task.id)];
+    let mut lines = vec![format!("{} in {workspace}: {status}", task.id.short())];
     lines.extend(task.reason.clone());
     lines.push(format!("Last asked: {}", task.prompt_summary));
     for request in &facts.requests {
-        let (title, id) = (&request.ask.title, &request.request_id);
+        let (title, id) = (&request.ask.title, request.request_id.short());
         let how = if request.ask.is_question() {
-            words::how(&request.task_id, id, &request.ask)
+            words::how(&request.task_id, &request.request_id, &request.ask)
         } else {
             format!("/approve {id} or /deny {id}")
         };
@@ -102,9 +102,9 @@ fn queue(facts: &Facts) -> String {
 
 fn stopped(task: Option<&Task>) -> String {
     match task {
-        Some(task) if task.status.is_finished() => format!("{} is {}.", task.id, task.status),
+        Some(task) if task.status.is_finished() => format!("{} is {}.", task.id.short(), task.status),
         // A waiting message has already begun.
-        Some(task) => format!("{} was stopped; what waited begins.", task.id),
+        Some(task) => format!("{} was stopped; what waited begins.", task.id.short()),
         None => "Nothing runs.".to_owned(),
     }
 }
@@ -114,7 +114,7 @@ fn changes(facts: &Facts) -> String {
     let Some(diff) = &facts.diff else { return "The last turn changed nothing.".to_owned() };
     let shown: String = diff.chars().take(DIFF_CHARS).collect();
     let is_cut = shown.len() < diff.len();
-    if is_cut { format!("{shown}\n… (cut; the task is {})", task.id) } else { shown }
+    if is_cut { format!("{shown}\n… (cut; the task is {})", task.id.short()) } else { shown }
 }
 
 fn usage(task: &Task) -> String {

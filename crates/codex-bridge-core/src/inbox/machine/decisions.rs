@@ -47,7 +47,7 @@ impl Verdict {
 
     /// What became of a decision on this request.
     pub(crate) fn of(request: &RequestRecord, report: &DecisionReport) -> Self {
-        let id = &request.request_id;
+        let id = request.request_id.short();
         let by = report.decided_by.as_deref().unwrap_or("somebody");
         let what = report.decision.as_deref().unwrap_or("answered");
         match report.outcome {
@@ -86,13 +86,36 @@ impl From<Decision> for Choice {
 impl Button {
     /// The reply to a button that belongs to something else.
     fn objection(&self) -> String {
-        let id = &self.request_id;
+        let id = self.request_id.short();
         format!("{id} is not approved: this does not belong to what {id} asks now. /deny {id} denies it.")
     }
 
     /// Whether the button belongs to what this request asks.
     fn is_of(&self, request: &RequestRecord) -> bool {
         self.digest.len() >= Self::DIGEST_CHARS && request.digest.starts_with(&self.digest)
+    }
+}
+
+/// What the name of a request means in a conversation. Requests of other conversations are not found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Named {
+    /// No request.
+    #[default]
+    Nothing,
+    /// This request.
+    One(Box<RequestRecord>),
+    /// Several requests, whose names begin with it.
+    Several,
+}
+
+impl Named {
+    /// The request, or the reply instead.
+    fn only(&self, id: &RequestName) -> Result<&RequestRecord, String> {
+        match self {
+            Self::One(request) => Ok(request),
+            Self::Nothing => Err(format!("There is no request {id} in this conversation.")),
+            Self::Several => Err(format!("Several requests begin with {id}: write more of the id.")),
+        }
     }
 }
 
@@ -135,7 +158,7 @@ impl Visibility {
 
     /// Why an approval is not valid, and what to do; `None` if it is.
     fn objection(self, request: &RequestRecord) -> Option<String> {
-        let (id, task) = (&request.request_id, &request.task_id);
+        let (id, task) = (request.request_id.short(), request.task_id.short());
         let elsewhere = format!(
             "`codex-bridge requests {task}` and the web page show all of it, `codex-bridge approve {task} {id}` \
              approves it; /deny {id} denies it."
@@ -186,7 +209,7 @@ pub fn in_words(
     };
     let request = match id.map(Button::named) {
         Some(named) => {
-            let request = found(facts.named.as_ref(), &named.request_id)?;
+            let request = facts.named.only(&named.request_id)?;
             let is_it = named.digest.is_empty() || named.is_of(request);
             if is_it { request } else { return Err(named.objection()) }
         }
@@ -210,20 +233,16 @@ pub fn in_words(
 
 /// The request and the decision that a button means, or the reply instead.
 pub fn by_button(
-    request: Option<&RequestRecord>,
+    named: &Named,
     button: &Button,
     choice: Choice,
 ) -> Result<(RequestRecord, Decision), String> {
-    let request = found(request, &button.request_id)?;
+    let request = named.only(&button.request_id)?;
     let says_no = matches!(&choice, Choice::Decision(decision) if is_no(decision));
     if request.state == RequestState::Open && !says_no && !button.is_of(request) {
         return Err(button.objection());
     }
     Ok((request.clone(), decision_of(request, choice)?))
-}
-
-fn found<'a>(request: Option<&'a RequestRecord>, id: &RequestName) -> Result<&'a RequestRecord, String> {
-    request.ok_or_else(|| format!("There is no request {id} in this conversation."))
 }
 
 /// The request that a command without a name means.
@@ -232,7 +251,7 @@ fn only<'a>(open: &[&'a RequestRecord]) -> Result<&'a RequestRecord, String> {
         [] => Err("Nothing is asked here.".to_owned()),
         [one] => Ok(one),
         _ => {
-            let ids: Vec<&str> = open.iter().map(|request| request.request_id.as_str()).collect();
+            let ids: Vec<&str> = open.iter().map(|request| request.request_id.short()).collect();
             Err(format!("Several requests are open, say which one: {}", ids.join(", ")))
         }
     }
@@ -254,8 +273,8 @@ fn agreeable(
 
 /// The decision that a choice means for this request. Questions and long requests cannot be approved.
 fn decision_of(request: &RequestRecord, choice: Choice) -> Result<Decision, String> {
-    let (id, task) = (&request.request_id, &request.task_id);
-    let instead = |wrong: &str| answer::instead(wrong, task, id, &request.ask);
+    let (id, task) = (request.request_id.short(), request.task_id.short());
+    let instead = |wrong: &str| answer::instead(wrong, &request.task_id, &request.request_id, &request.ask);
     if matches!(&choice, Choice::Decision(decision) if is_yes(decision)) {
         if request.ask.is_question() {
             return Err(instead(&format!("{id} is a question: it needs an answer, not an approval.")));

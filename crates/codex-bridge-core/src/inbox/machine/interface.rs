@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use codex_session::{Decision, SteerOutcome};
 
-use super::decisions::Visibility;
+use super::decisions::{Named, Visibility};
 use crate::inbox::{Conversation, Message, Rules};
 use crate::outbox::DeliveryId;
 use crate::place::Place;
@@ -37,8 +37,8 @@ pub struct Facts {
     pub workspace: Option<Result<(PathBuf, Place), Failure>>,
     /// For a running message: all requests of the task. For a command: the open ones.
     pub requests: Vec<RequestRecord>,
-    /// The request that a command names, if it belongs to this conversation.
-    pub named: Option<RequestRecord>,
+    /// What the request name in a command means.
+    pub named: Named,
     /// How much of each request had been shown where and when the message was written.
     pub visibilities: BTreeMap<RequestName, Visibility>,
     /// The requests that people were notified of.

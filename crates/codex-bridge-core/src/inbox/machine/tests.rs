@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codex_session::Ask;
 
-use super::decisions::Visibility;
+use super::decisions::{Named, Visibility};
 use super::*;
 use crate::inbox::{Allowed, Room, WhileRunning};
 use crate::place::Place;
@@ -356,7 +356,7 @@ fn a_yes_in_words_needs_an_approver_and_that_the_request_was_shown_whole() {
         let mut facts = facts(text, Status::Working);
         let open = request(RequestState::Open);
         facts.visibilities.extend(visibility.map(|visibility| (open.request_id.clone(), visibility)));
-        (facts.named, facts.requests) = (Some(open.clone()), vec![open]);
+        (facts.named, facts.requests) = (Named::One(Box::new(open.clone())), vec![open]);
         facts
     };
     let said = |text: &str| format!("reply UrgentCommand answered, 0 added: {text}");
@@ -379,8 +379,12 @@ fn a_yes_in_words_needs_an_approver_and_that_the_request_was_shown_whole() {
     );
     let bob = Message { sender_id: "bob".to_owned(), ..urgent.clone() };
     check(&bob, &asked("/approve", Some(Visibility::Whole)), &[&said(decisions::MAY_NOT)]);
-    let unknown = Facts { named: None, ..asked("/approve request-9", Some(Visibility::Whole)) };
+    let unknown = Facts { named: Named::Nothing, ..asked("/approve request-9", Some(Visibility::Whole)) };
     check(&urgent, &unknown, &[&said("There is no request request-9 in this conversation.")]);
+    for text in ["/approve req-1", "/deny req-1", "/approve req-1.0123456789abcdef", "/answer req-1 blue"] {
+        let several = Facts { named: Named::Several, ..asked(text, Some(Visibility::Whole)) };
+        check(&urgent, &several, &[&said("Several requests begin with req-1: write more of the id.")]);
+    }
     let none = Facts { requests: Vec::new(), ..asked("/approve", None) };
     check(&urgent, &none, &[&said("Nothing is asked here.")]);
     let mut two = asked("/deny", None);

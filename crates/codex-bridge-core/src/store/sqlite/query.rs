@@ -96,11 +96,16 @@ pub fn requests(connection: &Connection, filter: &RequestFilter) -> Result<Vec<R
     if let Some(request_id) = &filter.request_id {
         conditions.add("request_id = ?", request_id.as_str());
     }
+    if let Some(prefix) = &filter.id_prefix {
+        conditions.add("length(?) > 0", prefix.as_str());
+        conditions.begins("request_id", prefix);
+    }
     if let Some(key) = &filter.key {
         conditions.add("epoch = ?", key.epoch.as_str());
         conditions.add("wire_id = ?", serde_json::json!(key.id).to_string());
     }
-    let sql = format!("SELECT * FROM requests{} ORDER BY ord", conditions.as_sql());
+    let limit = filter.limit.map(|limit| format!(" LIMIT {limit}")).unwrap_or_default();
+    let sql = format!("SELECT * FROM requests{} ORDER BY ord{limit}", conditions.as_sql());
     let mut statement = connection.prepare_cached(&sql)?;
     statement.query_map(params_from_iter(conditions.values), read_request)?.collect()
 }

@@ -178,6 +178,8 @@ pub async fn chat_approver(world: Arc<World>, who: &'static str) {
             continue;
         };
         let (_, decision, is_yes) = decision(&ask);
+        // As they read it.
+        let request = request.short();
         let text = match decision {
             Decision::Answers(answers) => {
                 format!("/answer {request} {}", answers.values().next().unwrap()[0])

@@ -235,13 +235,14 @@ pub fn words(attempt: &Attempt) -> String {
     let is_cut = !text::is_whole(&attempt.notice, LIMIT);
     let cut = attempt.notice.requests().iter().filter(|asked| is_cut && !asked.is_question());
     let Some(AboutTask { id, .. }) = attempt.notice.task() else { return said };
-    let note = |request: &RequestName| {
+    let id = id.short();
+    let note = |request: &str| {
         format!(
             "{request} is too long to be shown here, and is not to be approved here. `codex-bridge requests {id}` shows \
              all of it, `codex-bridge approve {id} {request}` approves it; /deny {request} denies it."
         )
     };
-    let notes: Vec<String> = cut.map(|asked| note(&asked.request_id)).collect();
+    let notes: Vec<String> = cut.map(|asked| note(asked.request_id.short())).collect();
     if notes.is_empty() { said } else { text::appended(&said, &notes.join("\n"), LIMIT) }
 }
 

@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn an_action_comes_back_as_what_it_was_made_for() {
         let asked = Asked {
-            request_id: "req-12ab34cd".into(),
+            request_id: "req-12ab34cd12ab34cd12ab34cd12ab34cd".into(),
             digest: "0123456789abcdef0123456789abcdef".to_owned(),
             ask: Ask::default(),
             is_long: false,
@@ -330,7 +330,10 @@ mod tests {
         let made = &actions("room/7", &asked)[1];
         let action = json!({"action_id": made["id"], "user": {"id": "ada"}, "message_id": "m1"});
         let tap = serde_json::from_value::<Action>(action).unwrap().tap("t1".into()).unwrap();
-        assert_eq!((tap.button.request_id.as_str(), tap.conversation.as_str()), ("req-12ab34cd", "room/7"));
+        assert_eq!(
+            (tap.button.request_id.as_str(), tap.conversation.as_str()),
+            ("req-12ab34cd12ab34cd12ab34cd12ab34cd", "room/7")
+        );
         assert_eq!(tap.button.digest, "0123456789abcdef");
         assert_eq!((tap.choice, tap.sender_id.as_str()), (Decision::Decline.into(), "ada"));
         let unknown = json!({"action_id": "launch/x/y", "user": {"id": "ada"}});

@@ -38,7 +38,7 @@ impl Telegram {
             };
             if let Some(said) = said {
                 let buttons = keyboard::without(&tapped.buttons, &tap.button.request_id);
-                let note = format!("{}: {note}", tap.button.request_id);
+                let note = format!("{}: {note}", tap.button.request_id.short());
                 let asking = Asking {
                     place: tap.conversation.0.clone(),
                     message_id,
@@ -58,7 +58,7 @@ impl Telegram {
         let all = self.memory().asking.clone();
         let id = &request.request_id;
         for asking in all.into_iter().filter(|asking| asking.requests.contains(id)) {
-            let note = format!("{id}: {}", closed(request));
+            let note = format!("{}: {}", id.short(), closed(request));
             let text = text::appended(&asking.text, &note, LIMIT);
             let buttons = keyboard::without(&asking.buttons, id);
             self.update(Asking { text, buttons, ..asking }, id).await;

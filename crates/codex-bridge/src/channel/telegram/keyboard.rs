@@ -1,4 +1,4 @@
-//! The buttons under what Codex asks. What a button carries is the name of its request, which is short, random and bound
+//! The buttons under what Codex asks. What a button carries is the whole name of its request, which is random and bound
 //! by the bridge to its task, its conversation and those who may decide; and the beginning of the digest of what stands
 //! above it. Pure.
 
@@ -28,7 +28,7 @@ pub fn buttons(shown: &[Shown<'_>]) -> Value {
 }
 
 fn rows(shown: Shown<'_>, is_one_of_many: bool) -> Vec<Value> {
-    let (asked, id) = (shown.asked, &shown.asked.request_id);
+    let (asked, id) = (shown.asked, shown.asked.request_id.short());
     let name = asked.name();
     let button = |start: &str, word: &str, end: &str| {
         let text = if is_one_of_many { format!("{word} {id}") } else { word.to_owned() };
@@ -100,6 +100,9 @@ mod tests {
 
     const DIGEST: &str = "0123456789abcdef0123456789abcdef";
     const SHORT: &str = "0123456789abcdef";
+    const NAME: &str = "req-12ab34cd12ab34cd12ab34cd12ab34cd";
+    /// What Telegram takes as `callback_data`.
+    const MOST_BYTES: usize = 64;
 
     fn asked(id: &str, ask: Value) -> Asked {
         let (digest, ask) = (DIGEST.to_owned(), serde_json::from_value(ask).unwrap());
@@ -118,12 +121,12 @@ mod tests {
     #[test]
     fn every_button_says_what_it_does_and_fits() {
         let offers = json!({"kind": "command", "offers": ["accept", "accept_for_session", "decline"]});
-        let asked = asked("req-12ab34cd", offers);
+        let asked = asked(NAME, offers);
         let buttons = buttons(&[whole(&asked)]);
         let data = data(&buttons);
-        let expected = ["a:", "s:", "d:"].map(|start| format!("{start}req-12ab34cd.{SHORT}"));
+        let expected = ["a:", "s:", "d:"].map(|start| format!("{start}{NAME}.{SHORT}"));
         assert_eq!(data, expected);
-        assert!(data.iter().all(|data| data.len() <= 64));
+        assert!(data.iter().all(|data| data.len() <= MOST_BYTES));
         let choices: Vec<Choice> = data.iter().map(|data| meaning(data).unwrap().choice).collect();
         let decisions = [Decision::Accept, Decision::AcceptForSession, Decision::Decline];
         assert_eq!(choices, decisions.map(Choice::from));
@@ -153,14 +156,18 @@ mod tests {
         let blue = meaning(data(&buttons)[1]).unwrap();
         assert_eq!((blue.button.request_id.as_str(), blue.choice), ("req-1", Choice::Option(1)));
         assert_eq!(without(&buttons, &"req-1".into()), json!([]));
+        let most = asked(NAME, question(vec![json!({"label": "x"}); MOST_OPTIONS].into()));
+        let buttons = super::buttons(&[whole(&most)]);
+        assert_eq!(data(&buttons).len(), MOST_OPTIONS);
+        assert!(data(&buttons).iter().all(|data| data.len() <= MOST_BYTES), "{buttons}");
     }
 
     #[test]
     fn what_is_decided_loses_its_buttons_and_the_others_keep_theirs() {
-        let (one, two) = (asked("req-1", json!({})), asked("req-2", json!({})));
+        let (one, two) = (asked(NAME, json!({})), asked("req-2", json!({})));
         let both = buttons(&[whole(&one), whole(&two)]);
-        assert_eq!(both[0][0]["text"], "Approve req-1");
-        let one = without(&both, &"req-1".into());
+        assert_eq!(both[0][0]["text"], "Approve req-12ab34cd12ab", "people read the short name");
+        let one = without(&both, &NAME.into());
         assert_eq!(
             (one.as_array().unwrap().len(), &one[0][0]["callback_data"]),
             (1, &json!(format!("a:req-2.{SHORT}")))

@@ -84,7 +84,7 @@ fn of_request<'a>(task: &TaskId, asked: &'a Asked, text: &str, limit: Limit) -> 
     let mut texts = split(text, limit);
     let is_whole = !asked.is_long && texts.len() <= MOST_PARTS;
     if !is_whole {
-        let (id, request) = (task, &asked.request_id);
+        let (id, request) = (task.short(), asked.request_id.short());
         let note = format!(
             "… (cut: it is too long to be shown here, and cannot be approved here. `codex-bridge requests {id}` \
              shows all of it, `codex-bridge approve {id} {request}` approves it; /deny {request} denies it)"
@@ -132,7 +132,7 @@ mod tests {
         };
         let requests: Vec<_> = commands.iter().enumerate().map(asked).collect();
         serde_json::from_value(json!({
-            "event": "approval", "task_id": "codex-0123456789ab", "status": "working", "prompt": "fix", "cwd": "/",
+            "event": "approval", "task_id": "codex-0123456789abcdef0123456789abcdef", "status": "working", "prompt": "fix", "cwd": "/",
             "at": 0, "requests": requests,
         }))
         .unwrap()

@@ -6,7 +6,7 @@ use super::*;
 
 fn notice(more: &Value) -> Notice {
     let mut fields = json!({
-        "event": "completed", "task_id": "codex-0123456789ab", "status": "completed", "prompt": "fix the test",
+        "event": "completed", "task_id": "codex-0123456789abcdef0123456789abcdef", "status": "completed", "prompt": "fix the test",
         "cwd": "/work", "at": 0,
     });
     for (name, value) in more.as_object().unwrap() {
@@ -65,7 +65,7 @@ fn an_approval_shows_all_that_it_covers_and_how_to_answer() {
     });
     let notice = notice(&json!({
         "event": "approval", "status": "working",
-        "requests": [{"request_id": "req-1", "ask": ask, "expires_at": 60_000}],
+        "requests": [{"request_id": "req-12ab34cd12ab34cd12ab34cd12ab34cd", "ask": ask, "expires_at": 60_000}],
     }));
     insta::assert_snapshot!(text(&notice, false, WIDE), @r"
     Codex task codex-0123456789ab needs approval
@@ -78,8 +78,8 @@ fn an_approval_shows_all_that_it_covers_and_how_to_answer() {
       fi
     Directory: /work
     Reason: it is needed
-    Yes: codex-bridge approve codex-0123456789ab req-1
-    No: codex-bridge decline codex-0123456789ab req-1
+    Yes: codex-bridge approve codex-0123456789ab req-12ab34cd12ab
+    No: codex-bridge decline codex-0123456789ab req-12ab34cd12ab
     Declined by itself at 1970-01-01T00:01:00.000Z.
     ");
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use codex_bridge_core::id::short;
 use codex_wire::host::{Found, find_all};
 use jiff::{SignedDuration, Timestamp};
 use redact::plain::plain;
@@ -149,7 +150,7 @@ pub async fn alarms(globals: &Globals) -> Result<Option<Finding>, Failure> {
     Ok(Some(match alarms.next() {
         None => Finding::ok("alarms", "none in the last week"),
         Some(last) => {
-            let task = last.task_id.as_deref().unwrap_or("-");
+            let task = last.task_id.as_deref().map_or("-", short);
             let more = alarms.count();
             let message = format!(
                 "{}: {} ({task}){}",

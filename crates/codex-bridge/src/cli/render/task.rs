@@ -1,5 +1,6 @@
 //! Tasks as people read them: one in full, many in a table.
 
+use codex_bridge_core::id::short;
 use codex_bridge_core::task::{ShownStatus, Status};
 use jiff::Timestamp;
 use redact::plain::plain;
@@ -17,7 +18,7 @@ const NARROW: usize = 60;
 
 /// A task in full.
 pub fn task(task: &Task, paint: Paint, room: usize, now_ms: i64) -> Vec<String> {
-    let mut lines = vec![format!("{}  {}", paint.strong(&task.task_id), status(task.status, paint))];
+    let mut lines = vec![format!("{}  {}", paint.strong(short(&task.task_id)), status(task.status, paint))];
     let mut fact = |label: &str, said: &str| lines.extend(fact(label, said, paint, room));
     fact("reason", task.reason.as_deref().unwrap_or_default());
     if let Some(parked) = &task.parked {
@@ -41,7 +42,7 @@ pub fn task(task: &Task, paint: Paint, room: usize, now_ms: i64) -> Vec<String> 
     for asked in &task.pending_requests {
         lines.push(String::new());
         lines.extend(request::request(asked, paint, room));
-        lines.push(format!("  {}", paint.faint(&asked.request_id)));
+        lines.push(format!("  {}", paint.faint(short(&asked.request_id))));
     }
     if let Some(answer) = task.final_text.as_deref().filter(|answer| !answer.is_empty()) {
         lines.push(String::new());
@@ -63,8 +64,8 @@ fn fact(label: &str, said: &str, paint: Paint, room: usize) -> Vec<String> {
 /// Tasks in a table. In a narrow window the prompt stays and the rest goes.
 pub fn table(tasks: &[ShortTask], paint: Paint, room: usize, now_ms: i64) -> Vec<String> {
     let id = |task: &ShortTask| {
-        let short = task.task_id.strip_prefix("codex-").filter(|_| room < NARROW);
-        short.unwrap_or(&task.task_id).to_owned()
+        let id = short(&task.task_id);
+        id.strip_prefix("codex-").filter(|_| room < NARROW).unwrap_or(id).to_owned()
     };
     let id_width = tasks.iter().map(|task| columns(&id(task))).max().unwrap_or(0).max(4);
     let status_width = tasks.iter().map(|task| columns(task.status.word())).max().unwrap_or(0).max(6);
@@ -153,8 +154,9 @@ pub fn ending(task: &Task, took_ms: u64, paint: Paint, room: usize) -> Vec<Strin
     said.extend(task.usage.map(|usage| format!("{} tokens", tokens(usage.total.total_tokens))));
     let said = said.join(" · ");
     let line = format!("{sign} {} · {said}", painted(task.status, words, paint));
-    let id = paint.faint(&task.task_id);
-    let used = columns(words) + columns(&said) + columns(&task.task_id) + 8;
+    let id = short(&task.task_id);
+    let used = columns(words) + columns(&said) + columns(id) + 8;
+    let id = paint.faint(id);
     if used <= room { vec![format!("{line} · {id}")] } else { vec![line, format!("  {id}")] }
 }
 

@@ -4,6 +4,7 @@ use std::io;
 
 use codex_bridge_core::bridge::LiveKind;
 use codex_bridge_core::event::{Line, Message};
+use codex_bridge_core::id::short;
 use redact::plain::plain;
 
 use super::choices::Inquiry;
@@ -110,7 +111,7 @@ impl Watch<'_> {
         let said = format!(
             "… {} kB of this message come before; `codex-bridge logs {}` will have all of it",
             bytes.div_ceil(1000),
-            self.task_id
+            short(&self.task_id)
         );
         let lines: Vec<String> =
             wrap(&said, self.terminal.columns()).iter().map(|line| self.terminal.paint.faint(line)).collect();

@@ -1,5 +1,6 @@
 //! The diffs of a patch that waits for an answer, line by line.
 
+use codex_bridge_core::id::short;
 use redact::plain::plain;
 
 use super::continued;
@@ -44,7 +45,8 @@ pub(super) fn changes(request: &Request, diffs: Diffs, paint: Paint, room: usize
             let said = match request.whole_changes_bytes {
                 Some(_) => format!(
                     "cut: {} more bytes; `codex-bridge requests {}` shows all",
-                    change.cut_bytes, request.task_id
+                    change.cut_bytes,
+                    short(&request.task_id)
                 ),
                 None => format!("cut: {} more bytes of this diff were not kept", change.cut_bytes),
             };
@@ -53,7 +55,7 @@ pub(super) fn changes(request: &Request, diffs: Diffs, paint: Paint, room: usize
     }
     if hidden > 0 {
         let more = counted(hidden, "more line");
-        let said = format!("… {more}; `codex-bridge requests {}` shows all", request.task_id);
+        let said = format!("… {more}; `codex-bridge requests {}` shows all", short(&request.task_id));
         lines.extend(indented(&said, 4, room).map(|line| format!("    {}", paint.waiting(&line))));
     }
     lines

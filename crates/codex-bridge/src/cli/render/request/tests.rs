@@ -7,7 +7,7 @@ use crate::view::Request;
 
 fn asked(shape: &serde_json::Value) -> Request {
     let mut whole = json!({
-        "task_id": "codex-0123456789ab", "request_id": "req-1", "kind": "command", "title": "", "reason": null,
+        "task_id": "codex-0123456789abcdef0123456789abcdef", "request_id": "req-1", "kind": "command", "title": "", "reason": null,
         "details": [], "hidden_secrets": 0, "decisions": [], "method": "m", "state": "open", "created_at": "2026-01-02T03:04:05Z",
     });
     whole.as_object_mut().unwrap().extend(shape.as_object().unwrap().clone());

@@ -11,18 +11,18 @@ const NOW: &str = "2026-01-02T03:10:00Z";
 fn tasks<T: DeserializeOwned>() -> Vec<T> {
     let shapes = json!([
         {
-            "task_id": "codex-0123456789ab", "status": "waiting_for_approval", "cwd": "/home/ana/code/a-project-with-a-long-name",
+            "task_id": "codex-0123456789abcdef0123456789abcdef", "status": "waiting_for_approval", "cwd": "/home/ana/code/a-project-with-a-long-name",
             "prompt_summary": "Fix the flaky test in the parser\nand explain why it was flaky in the first place",
             "sandbox": "read-only", "approval_policy": "untrusted", "created_at": "2026-01-02T03:04:05Z",
             "updated_at": "2026-01-02T03:04:06Z",
             "pending_requests": [{
-                "task_id": "codex-0123456789ab", "request_id": "req-01020304", "kind": "command", "reason": null,
+                "task_id": "codex-0123456789abcdef0123456789abcdef", "request_id": "req-0102030405060708090a0b0c0d0e0f10", "kind": "command", "reason": null,
                 "hidden_secrets": 0, "decisions": ["accept"], "method": "m", "state": "open", "created_at": "2026-01-02T03:04:05Z", "title": "Let Codex run a command?",
                 "details": [{"label": "Command", "text": "cargo test"}, {"label": "Directory", "text": "/home/ana/work"}],
             }],
         },
         {
-            "task_id": "codex-ba9876543210", "status": "completed", "cwd": "/srv/x", "prompt_summary": "日本語で説明して",
+            "task_id": "codex-ba9876543210fedcba9876543210fedc", "status": "completed", "cwd": "/srv/x", "prompt_summary": "日本語で説明して",
             "sandbox": "workspace-write", "approval_policy": "on-request", "created_at": "2026-01-01T00:00:00Z",
             "updated_at": "2026-01-01T00:02:05Z", "completed_at": "2026-01-01T00:02:05Z", "model": "gpt-5.5",
             "thread_id": "0199-thread",

@@ -8,7 +8,7 @@ use crate::cli::render::paint::Paint;
 
 fn inquiry(shape: &Value) -> Inquiry {
     let mut whole = json!({
-        "task_id": "codex-0123456789ab", "request_id": "req-1", "kind": "command", "title": "", "reason": null,
+        "task_id": "codex-0123456789abcdef0123456789abcdef", "request_id": "req-1", "kind": "command", "title": "", "reason": null,
         "details": [], "hidden_secrets": 0, "decisions": ["accept", "acceptForSession", "decline", "cancel"],
         "method": "m", "state": "open", "created_at": "2026-01-02T03:04:05Z",
     });
