@@ -34,7 +34,8 @@ impl Chats {
         chats
     }
 
-    fn desk(&self) -> &Desk {
+    /// The desk that messages pass.
+    pub fn desk(&self) -> &Desk {
         &self.inbox.desk
     }
 

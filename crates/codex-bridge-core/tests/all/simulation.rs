@@ -85,7 +85,7 @@ fn config(world: &Arc<World>, life: &Arc<Life>, cwd: &Path, on_host_loss: OnHost
         command_path: None,
         codex_home: Some(base.join("home")),
         other_homes: Vec::new(),
-        roots: None,
+        roots: Some(vec![cwd.to_owned()]),
         profiles: BTreeMap::new(),
         denied: Vec::new(),
         protected: ProtectedDirs::default(),
@@ -229,13 +229,14 @@ async fn keep_alive(world: Arc<World>, codex: Arc<Codex>, rows: Arc<Memory>, cwd
 async fn faults(world: &Arc<World>, codex: &Arc<Codex>) {
     for _ in 0..world.below(20) {
         world.pause(8_000).await;
-        match world.below(6) {
+        match world.below(7) {
             0 | 1 => world.die_after(world.below(60)),
             2 => codex.break_connection(),
-            3 => {
+            fault @ (3 | 6) => {
                 let living = codex.living();
                 if !living.is_empty() {
-                    codex.kill(living[usize::try_from(world.below(living.len() as u64)).unwrap()]);
+                    let host = living[usize::try_from(world.below(living.len() as u64)).unwrap()];
+                    if fault == 3 { codex.kill(host) } else { codex.hang(host) }
                 }
             }
             4 => world.fail_store_for(world.below(5_000)),

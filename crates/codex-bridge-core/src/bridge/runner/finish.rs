@@ -33,6 +33,10 @@ impl Runner<'_> {
         self.task.error = result.error.as_ref().map(task_error);
         self.task.usage = result.usage.as_ref().map(Into::into).or(self.task.usage.take());
         self.task.used.work_ms = self.worked_before_ms + result.work_ms;
+        if result.turn_id.is_some() {
+            // A turn that ended while the bridge was away was never seen to start.
+            (self.turn.turn_id, self.task.turn_id) = (result.turn_id.clone(), result.turn_id.clone());
+        }
         self.turn.progress = TurnProgress::Ended;
         self.turn.sealed_prompt = None;
         self.turn.ended_at = Some(now);

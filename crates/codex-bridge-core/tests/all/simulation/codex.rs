@@ -1,8 +1,9 @@
 //! A Codex in this process: hosts that die and connections that break, with threads that are on a disk.
 //!
-//! It speaks as codex 0.166 does where the bridge can tell the difference: a thread without a turn is not durable, a turn goes
-//! on without a client, whoever resumes a thread gets its open requests again under the same ids, and the ids begin again
-//! at 0 with every start.
+//! It behaves as codex 0.166 does where the bridge can tell the difference: a thread without a turn cannot be resumed, a turn
+//! continues without a client, a client that resumes a thread gets its open requests again under the same ids, several
+//! requests can be open at once, `cancel` ends the turn, the ids start from 0 on each host, a turn cannot be interrupted by
+//! its id before `turn/started`, a second interrupt gets no answer, and a turn that is younger than 5 ms is lost with its host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,8 +13,9 @@ use bytes::Bytes;
 use codex_wire::Epoch;
 use codex_wire::backing::Backing;
 use codex_wire::transport::{Error as TransportError, Transport};
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -21,6 +23,9 @@ use tokio::time::Instant;
 
 use super::promises;
 use super::world::{Life, World};
+
+/// A turn that is younger than this when its host dies was never on disk.
+const NOT_ON_DISK: Duration = Duration::from_millis(5);
 
 /// All hosts of a run, and the disk below them.
 pub struct Codex {
@@ -43,6 +48,8 @@ struct Host {
     is_alive: bool,
     /// Until when it takes no connection.
     deaf_until: Option<Instant>,
+    /// Until when it reads nothing.
+    hangs_until: Option<Instant>,
     loaded: BTreeMap<String, Loaded>,
     next_request: i64,
     open: BTreeMap<i64, OpenRequest>,
@@ -53,9 +60,18 @@ struct Host {
 #[derive(Default)]
 struct Loaded {
     settings: Value,
-    turn: Option<String>,
+    turn: Option<Running>,
     play: Option<AbortHandle>,
     listeners: BTreeSet<u64>,
+}
+
+struct Running {
+    id: String,
+    /// The bridge's id of the prompt.
+    prompt_id: String,
+    since: Instant,
+    /// Whether `turn/started` was sent.
+    is_told: bool,
 }
 
 struct OpenRequest {
@@ -67,7 +83,8 @@ struct OpenRequest {
 /// What a turn does next.
 enum Step {
     Say(String),
-    Run(String),
+    /// Each waits for a decision of its own.
+    Run(Vec<String>),
     Ask(String),
     Work(u64),
     Fail,
@@ -100,6 +117,7 @@ impl Codex {
         state.hosts.push(Host {
             is_alive: true,
             deaf_until: None,
+            hangs_until: None,
             loaded: BTreeMap::new(),
             next_request: 0,
             open: BTreeMap::new(),
@@ -125,16 +143,38 @@ impl Codex {
         killed.clients.clear();
         let loaded = std::mem::take(&mut killed.loaded);
         loaded.values().filter_map(|thread| thread.play.as_ref()).for_each(AbortHandle::abort);
-        for thread in loaded.keys() {
-            if let Some(turn) = state.disk.get_mut(thread).and_then(|turns| turns.last_mut())
-                && turn["status"] == "inProgress"
-            {
-                turn["status"] = json!("interrupted");
+        for (thread, loaded) in &loaded {
+            let Some(turns) = state.disk.get_mut(thread) else { continue };
+            match &loaded.turn {
+                Some(running) if running.since.elapsed() <= NOT_ON_DISK => {
+                    turns.pop();
+                    self.world.ledger().prompts.retain(|(id, _)| *id != running.prompt_id);
+                    self.world.note(format!("{} was never on disk", running.id));
+                    if turns.is_empty() {
+                        state.disk.remove(thread);
+                    }
+                }
+                Some(_) => turns.last_mut().unwrap()["status"] = json!("interrupted"),
+                None => {}
             }
         }
         drop(state);
         self.world.note(format!("host {host} dies"));
         self.world.ledger().host_deaths += 1;
+    }
+
+    /// Lets a host hang: its connections stay open, and nothing is answered.
+    pub fn hang(&self, host: usize) {
+        let ms = self.world.below(90_000);
+        self.world.note(format!("host {host} hangs for {ms} ms"));
+        self.state().hosts[host].hangs_until = Some(Instant::now() + Duration::from_millis(ms));
+    }
+
+    async fn until_it_reads(&self, host: usize) {
+        let hangs_until = self.state().hosts[host].hangs_until;
+        if let Some(until) = hangs_until {
+            tokio::time::sleep_until(until).await;
+        }
     }
 
     /// Breaks a connection to a host that goes on, if there is one.
@@ -204,6 +244,7 @@ impl Codex {
                 *on_its_way.lock().unwrap() = Some(message.clone());
                 self.world.effect(&life, &format!("{what} on its way")).await;
                 self.world.pause(5).await;
+                self.until_it_reads(host).await;
                 if !self.state().hosts[host].clients.contains_key(&client) {
                     break;
                 }
@@ -268,7 +309,10 @@ impl Codex {
                 let text = params["input"][0]["text"].as_str().unwrap_or_default();
                 self.world.ledger().steers.push(text.to_owned());
             }),
-            "turn/interrupt" => state.interrupt(host, &thread, params),
+            "turn/interrupt" => match state.interrupt(host, &thread, params) {
+                Some(outcome) => outcome,
+                None => return,
+            },
             "thread/loaded/list" => {
                 let loaded: Vec<&String> = state.hosts[host].loaded.keys().collect();
                 Ok(json!({ "data": loaded, "nextCursor": null }))
@@ -324,11 +368,12 @@ impl Codex {
         // to have a turn go on, is the same each time.
         let subject = if promises::is_ours(prompt) { prompt.replace(' ', "-") } else { turn.to_owned() };
         for number in 0..self.world.below(4) {
-            let name = format!("{subject}-{number}-{}", self.world.below(2));
-            steps.push(match self.world.below(4) {
-                0 => Step::Say(format!("so far {name}")),
-                1 => Step::Ask(name),
-                _ => Step::Run(format!("make {name}")),
+            let name = || format!("{subject}-{number}-{}", self.world.below(2));
+            steps.push(match self.world.below(5) {
+                0 => Step::Say(format!("so far {}", name())),
+                1 => Step::Ask(name()),
+                2 => Step::Run(vec![format!("make {}", name()), format!("make also-{}", name())]),
+                _ => Step::Run(vec![format!("make {}", name())]),
             });
             steps.push(Step::Work(self.world.below(5_000)));
         }
@@ -337,67 +382,28 @@ impl Codex {
     }
 
     async fn play(self: Arc<Self>, host: usize, thread: String, turn: String, prompt: String) {
-        let of_turn = |more: Value| {
-            let mut params = json!({ "threadId": thread, "turnId": turn });
-            params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            params
-        };
-        self.tell(
-            host,
-            &thread,
-            "thread/status/changed",
-            &json!({ "threadId": thread, "status": { "type": "active", "activeFlags": [] } }),
-        );
-        let started = json!({ "id": turn, "items": [], "status": "inProgress", "error": null });
-        self.tell(host, &thread, "turn/started", &json!({ "threadId": thread, "turn": started }));
-        let said = self.state().disk[&thread].last().unwrap()["items"][0].clone();
-        self.tell(host, &thread, "item/completed", &of_turn(json!({ "item": said })));
+        let here = Stage { codex: &self, host, thread: &thread, turn: &turn };
+        self.world.pause(20).await;
+        here.begin();
         for step in self.plan(&turn, &prompt) {
             self.world.pause(20).await;
             match step {
                 Step::Work(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
-                Step::Say(text) => {
-                    let item = json!({ "type": "agentMessage", "id": self.state().item(), "text": text, "phase": null });
-                    self.keep(&thread, &item);
-                    self.tell(host, &thread, "item/completed", &of_turn(json!({ "item": item })));
-                }
-                Step::Run(command) => {
-                    let id = self.state().item();
-                    let item = |status: &str| json!({ "type": "commandExecution", "id": id, "command": command, "cwd": "/", "status": status, "commandActions": [] });
-                    self.tell(host, &thread, "item/started", &of_turn(json!({ "item": item("inProgress") })));
-                    let params = of_turn(json!({
-                        "itemId": id, "kind": "command", "command": command, "cwd": null,
-                        "availableDecisions": ["accept", "cancel"],
-                    }));
-                    let answer =
-                        self.ask(host, &thread, "item/commandExecution/requestApproval", params).await;
-                    let is_accepted = answer["decision"] == "accept";
-                    if is_accepted {
-                        self.world.note(format!("Codex runs {command:?}"));
-                        self.world.ledger().ran.push(command.clone());
+                Step::Say(text) => here.say(&text),
+                Step::Run(commands) => {
+                    let mut all: FuturesUnordered<_> =
+                        commands.iter().map(|command| here.run(command)).collect();
+                    while let Some(decision) = all.next().await {
+                        if decision == "cancel" {
+                            return here.end("interrupted");
+                        }
                     }
-                    let status = if is_accepted { "completed" } else { "declined" };
-                    self.keep(&thread, &item(status));
-                    self.tell(host, &thread, "item/completed", &of_turn(json!({ "item": item(status) })));
                 }
-                Step::Ask(name) => {
-                    let question = json!({ "id": name, "header": "Question", "question": name, "isOther": true, "isSecret": false, "options": null });
-                    let params = of_turn(
-                        json!({ "itemId": self.state().item(), "questions": [question], "isBlocking": true, "autoResolutionMs": null }),
-                    );
-                    let answer = self.ask(host, &thread, "item/tool/requestUserInput", params).await;
-                    let said =
-                        answer["answers"][&name]["answers"][0].as_str().unwrap_or("nothing").to_owned();
-                    self.world.ledger().answers.entry(name).or_default().push(said);
-                }
-                Step::Fail => {
-                    let mut state = self.state();
-                    return self.end(&mut state, host, &thread, "failed");
-                }
+                Step::Ask(name) => here.ask_question(name).await,
+                Step::Fail => return here.end("failed"),
             }
         }
-        let mut state = self.state();
-        self.end(&mut state, host, &thread, "completed");
+        here.end("completed");
     }
 
     /// Asks whoever listens to the thread, and waits.
@@ -423,7 +429,7 @@ impl Codex {
     /// Ends the turn that runs on a thread.
     fn end(&self, state: &mut State, host: usize, thread: &str, status: &str) {
         let Some(loaded) = state.hosts[host].loaded.get_mut(thread) else { return };
-        let Some(turn) = loaded.turn.take() else { return };
+        let Some(turn) = loaded.turn.take().map(|running| running.id) else { return };
         if let Some(play) = loaded.play.take() {
             play.abort();
         }
@@ -462,6 +468,89 @@ impl Codex {
 
     fn tell(&self, host: usize, thread: &str, method: &str, params: &Value) {
         self.state().hosts[host].tell_all(thread, &json!({ "method": method, "params": params }));
+    }
+}
+
+/// The place where a turn happens.
+struct Stage<'a> {
+    codex: &'a Codex,
+    host: usize,
+    thread: &'a str,
+    turn: &'a str,
+}
+
+impl Stage<'_> {
+    fn tell(&self, method: &str, more: Value) {
+        self.codex.tell(self.host, self.thread, method, &self.params(more));
+    }
+
+    /// Parameters of a message about this turn.
+    fn params(&self, mut more: Value) -> Value {
+        more["threadId"] = json!(self.thread);
+        more["turnId"] = json!(self.turn);
+        more
+    }
+
+    fn begin(&self) {
+        let status = json!({ "type": "active", "activeFlags": [] });
+        self.tell("thread/status/changed", json!({ "status": status }));
+        let turn = json!({ "id": self.turn, "items": [], "status": "inProgress", "error": null });
+        self.tell("turn/started", json!({ "turn": turn }));
+        let mut state = self.codex.state();
+        let loaded = state.hosts[self.host].loaded.get_mut(self.thread).unwrap();
+        loaded.turn.as_mut().unwrap().is_told = true;
+        let prompt = state.disk[self.thread].last().unwrap()["items"][0].clone();
+        drop(state);
+        self.tell("item/completed", json!({ "item": prompt }));
+    }
+
+    fn say(&self, text: &str) {
+        let id = self.codex.state().item();
+        let item = json!({ "type": "agentMessage", "id": id, "text": text, "phase": null });
+        self.codex.keep(self.thread, &item);
+        self.tell("item/completed", json!({ "item": item }));
+    }
+
+    /// Runs a command once it is approved. Returns the decision.
+    async fn run(&self, command: &str) -> &'static str {
+        let id = self.codex.state().item();
+        let item = |status: &str| json!({ "type": "commandExecution", "id": id, "command": command, "cwd": "/", "status": status, "commandActions": [] });
+        self.tell("item/started", json!({ "item": item("inProgress") }));
+        let can_decline = self.codex.world.happens(50);
+        let offered =
+            if can_decline { vec!["accept", "decline", "cancel"] } else { vec!["accept", "cancel"] };
+        let params = json!({ "itemId": id, "kind": "command", "command": command, "cwd": null, "availableDecisions": offered });
+        let answer = self.ask("item/commandExecution/requestApproval", params).await;
+        let (decision, status) = match answer["decision"].as_str() {
+            Some("accept") => ("accept", "completed"),
+            Some("cancel") => ("cancel", "declined"),
+            _ => ("decline", "declined"),
+        };
+        if decision == "accept" {
+            self.codex.world.note(format!("Codex runs {command:?}"));
+            self.codex.world.ledger().ran.push(command.to_owned());
+        }
+        self.codex.keep(self.thread, &item(status));
+        self.tell("item/completed", json!({ "item": item(status) }));
+        decision
+    }
+
+    async fn ask_question(&self, name: String) {
+        let question = json!({ "id": name, "header": "Question", "question": name, "isOther": true, "isSecret": false, "options": null });
+        let id = self.codex.state().item();
+        let params =
+            json!({ "itemId": id, "questions": [question], "isBlocking": true, "autoResolutionMs": null });
+        let answer = self.ask("item/tool/requestUserInput", params).await;
+        let said = answer["answers"][&name]["answers"][0].as_str().unwrap_or("nothing").to_owned();
+        self.codex.world.ledger().answers.entry(name).or_default().push(said);
+    }
+
+    async fn ask(&self, method: &str, params: Value) -> Value {
+        self.codex.ask(self.host, self.thread, method, self.params(params)).await
+    }
+
+    fn end(&self, status: &str) {
+        self.codex.end(&mut self.codex.state(), self.host, self.thread, status);
     }
 }
 
@@ -512,10 +601,10 @@ impl State {
         thread: &str,
         params: &Value,
     ) -> Result<Value, String> {
+        if !self.disk.contains_key(thread) {
+            return Err(format!("no rollout found for thread id {thread}"));
+        }
         if !self.hosts[host].loaded.contains_key(thread) {
-            if !self.disk.contains_key(thread) {
-                return Err(format!("no rollout found for thread id {thread}"));
-            }
             let is_elsewhere = |other: &Host| other.is_alive && other.loaded.contains_key(thread);
             if self.hosts.iter().any(is_elsewhere) {
                 return Err("the thread already has an active writer".to_owned());
@@ -573,7 +662,8 @@ impl State {
         }
         self.turns += 1;
         let turn = format!("turn-{}", self.turns);
-        loaded.turn = Some(turn.clone());
+        let prompt_id = params["clientUserMessageId"].as_str().unwrap_or_default().to_owned();
+        loaded.turn = Some(Running { id: turn.clone(), prompt_id, since: Instant::now(), is_told: false });
         let item = self.item();
         let prompt = json!({ "type": "userMessage", "id": item, "clientId": params["clientUserMessageId"], "content": params["input"] });
         let kept = json!({ "id": turn, "items": [prompt], "status": "inProgress", "error": null });
@@ -582,8 +672,10 @@ impl State {
     }
 
     fn steer(&mut self, host: usize, thread: &str, params: &Value) -> Result<Value, String> {
-        let turn = self.hosts[host].loaded.get(thread).and_then(|loaded| loaded.turn.clone());
-        let Some(turn) = turn else { return Err("no active turn to steer".to_owned()) };
+        let running = self.hosts[host].loaded.get(thread).and_then(|loaded| loaded.turn.as_ref());
+        let Some(turn) = running.map(|running| running.id.clone()) else {
+            return Err("no active turn to steer".to_owned());
+        };
         let item = json!({ "type": "userMessage", "id": self.item(), "clientId": params["clientUserMessageId"], "content": params["input"] });
         self.disk.get_mut(thread).and_then(|turns| turns.last_mut()).unwrap()["items"]
             .as_array_mut()
@@ -594,13 +686,22 @@ impl State {
         Ok(json!({ "turnId": turn }))
     }
 
-    fn interrupt(&self, host: usize, thread: &str, params: &Value) -> Result<Value, String> {
-        let turn = self.hosts[host].loaded.get(thread).and_then(|loaded| loaded.turn.as_ref());
-        match (turn, params["turnId"].as_str().unwrap_or_default()) {
-            (None, "") => Ok(json!({})),
-            (None, _) => Err("no active turn to interrupt".to_owned()),
-            (Some(turn), wanted) if wanted.is_empty() || wanted == turn => Ok(json!({})),
-            (Some(turn), wanted) => Err(format!("expected active turn id {wanted} but found {turn}")),
+    /// None: Codex never answers.
+    fn interrupt(&self, host: usize, thread: &str, params: &Value) -> Option<Result<Value, String>> {
+        let running = self.hosts[host].loaded.get(thread).and_then(|loaded| loaded.turn.as_ref());
+        let last = self.disk.get(thread).and_then(|turns| turns.last());
+        match (running, params["turnId"].as_str().unwrap_or_default()) {
+            (_, "") => Some(Ok(json!({}))),
+            (Some(running), wanted) if wanted == running.id && running.is_told => Some(Ok(json!({}))),
+            (Some(running), wanted) if wanted != running.id => {
+                Some(Err(format!("expected active turn id {wanted} but found {}", running.id)))
+            }
+            (None, wanted)
+                if last.is_some_and(|turn| turn["id"] == wanted && turn["status"] == "interrupted") =>
+            {
+                None
+            }
+            _ => Some(Err("no active turn to interrupt".to_owned())),
         }
     }
 

@@ -4,14 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex_bridge_core::bridge::{Author, DecisionOutcome, Error, RequestSelector};
+use codex_bridge_core::bridge::{DecisionOutcome, Error};
+use codex_bridge_core::desk::Caller;
+use codex_bridge_core::desk::calls::{Decide, Prompt, Start};
 use codex_bridge_core::inbox::{
     Allowed, Arrival, Party, Received, Room, Rules, Sender as ChatSender, WhileRunning,
 };
 use codex_bridge_core::outbox::sender::{Refusal, Unknown};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats, Sender};
-use codex_bridge_core::task::{Limits, Settings, TaskId};
-use codex_bridge_core::{Bridge, NewTask};
+use codex_bridge_core::task::TaskId;
+use codex_bridge_core::token::{NewQuota, Role};
+use codex_bridge_core::{Desk, TaskView};
 use codex_session::{Ask, Decision};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -24,9 +27,9 @@ const AGAIN_MS: u64 = 3_000;
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Calls until the bridge lives through it and does not fail; then says what it refused, if anything.
-async fn insist<T>(world: &World, call: impl AsyncFn(Bridge) -> Result<T, Error>) -> Result<T, Error> {
+async fn insist<T>(world: &World, call: impl AsyncFn(Desk) -> Result<T, Error>) -> Result<T, Error> {
     loop {
-        match world.call(async |chats| call(chats.bridge().clone()).await).await {
+        match world.call(async |chats| call(chats.desk().clone()).await).await {
             Some(Err(Error::Store(_) | Error::CutOff | Error::Closing)) | None => {
                 world.pause(AGAIN_MS).await;
             }
@@ -35,65 +38,77 @@ async fn insist<T>(world: &World, call: impl AsyncFn(Bridge) -> Result<T, Error>
     }
 }
 
+/// A caller with a token of its own, which is made for it if there is none.
+async fn with_token(world: &World, name: &str, role: Role) -> Caller {
+    let owner = Caller::owner();
+    loop {
+        let tokens = insist(world, async |desk| desk.tokens(&owner).await).await.unwrap();
+        if let Some((token, _)) = tokens.iter().find(|(token, _)| token.name == name) {
+            return Caller::with_token(token);
+        }
+        let made = async |desk: Desk| desk.create_token(&owner, name, role, NewQuota::default()).await;
+        drop(insist(world, made).await);
+    }
+}
+
 /// Hands over work, and stays with it for a few turns.
 pub async fn caller(world: Arc<World>, number: u64, cwd: PathBuf) {
+    let caller = match number {
+        0 => Caller::owner(),
+        _ => with_token(&world, &format!("caller-{number}"), Role::Operator).await,
+    };
     for job in 0..=world.below(3) {
         world.pause(10_000).await;
         let name = format!("caller-{number}-{job}");
         let prompt = format!("start {name}");
-        let new = NewTask {
+        let new = Start {
             prompt: prompt.clone(),
-            settings: Settings::new(&cwd),
-            limits: Limits::default(),
+            cwd: Some(cwd.clone()),
             client_request_id: Some(name.clone()),
             notify_target: world.happens(80).then(|| format!("stage:caller-{number}")),
-            by: "a caller".into(),
+            ..Start::default()
         };
-        let started = insist(&world, async |bridge| bridge.start(new.clone()).await).await.unwrap();
+        let started = insist(&world, async |desk| desk.start(&caller, new.clone()).await).await.unwrap();
         let id = started.task.id;
         world.note(format!("{name} is {id}"));
         world.ledger().started.insert(id.clone(), prompt);
         for turn in 0..world.below(3) {
-            meddle(&world, &id).await;
-            wait(&world, &id).await;
-            let prompt = format!("continue {name}-{turn}");
-            let mark = format!("{name}-{turn}");
-            let by = Author::from("a caller");
-            let next = insist(&world, async |bridge| {
-                bridge.continue_once(id.as_str(), &prompt, Some(&mark), &by).await
-            });
+            meddle(&world, &caller, &id).await;
+            wait(&world, &caller, &id).await;
+            let text = format!("continue {name}-{turn}");
+            let prompt = Prompt { prompt: text.clone(), client_request_id: Some(format!("{name}-{turn}")) };
+            let next =
+                insist(&world, async |desk| desk.continue_task(&caller, id.as_str(), prompt.clone()).await);
             match next.await {
-                Ok(continued) => world.ledger().continued.push((id.clone(), continued.turn, prompt)),
+                Ok(continued) => world.ledger().continued.push((id.clone(), continued.turn, text)),
                 Err(Error::WrongState { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
         }
-        wait(&world, &id).await;
+        wait(&world, &caller, &id).await;
     }
 }
 
 /// Adds to the turn, or stops it, or lets it be.
-async fn meddle(world: &World, id: &TaskId) {
+async fn meddle(world: &World, caller: &Caller, id: &TaskId) {
     world.pause(4_000).await;
     match world.below(4) {
         0 => {
             let text = format!("add to {id}");
-            world
-                .call(async |chats| drop(chats.bridge().steer(id.as_str(), &text, &"a caller".into()).await))
-                .await;
+            world.call(async |chats| drop(chats.desk().steer(caller, id.as_str(), &text).await)).await;
         }
         1 => {
-            world.call(async |chats| drop(chats.bridge().interrupt(id.as_str()).await)).await;
+            world.call(async |chats| drop(chats.desk().interrupt(caller, id.as_str(), None).await)).await;
         }
         _ => {}
     }
 }
 
-async fn wait(world: &World, id: &TaskId) {
+async fn wait(world: &World, caller: &Caller, id: &TaskId) {
     loop {
-        let view = insist(world, async |bridge| {
-            let is_finished = |view: &codex_bridge_core::TaskView| view.task.status.is_finished();
-            bridge.wait_until(id.as_str(), PATIENCE, is_finished).await
+        let view = insist(world, async |desk| {
+            let is_finished = |view: &TaskView| view.task.status.is_finished();
+            desk.wait_until(caller, id.as_str(), PATIENCE, is_finished).await
         });
         if view.await.is_ok_and(|view| view.task.status.is_finished()) {
             return;
@@ -117,23 +132,21 @@ fn decision(ask: &Ask) -> (String, Decision, bool) {
 
 /// Looks at what is open, and decides after a while, whatever has become of it.
 pub async fn approver(world: Arc<World>, name: String) {
+    let caller = with_token(&world, &name, Role::Approver).await;
     loop {
         world.pause(3_000).await;
-        let open = insist(&world, async |bridge| bridge.open_requests(None).await).await.unwrap();
+        let open = insist(&world, async |desk| desk.requests(&caller, None).await).await.unwrap();
         world.pause(if world.happens(10) { 60_000 } else { 500 }).await;
         for request in open {
             let (asked, decision, is_yes) = decision(&request.ask.ask);
-            let which =
-                RequestSelector::Shown { request_id: request.request_id.as_str(), digest: &request.digest };
-            let report = world
-                .call(async |chats| {
-                    chats.bridge().decide(request.task_id.as_str(), which, decision, &name).await
-                })
-                .await;
+            let decide = Decide::new(&decision, Some(&request.digest), false);
+            let (task, id) = (request.task_id.as_str(), request.request_id.as_str());
+            let report =
+                world.call(async |chats| chats.desk().decide(&caller, task, id, &decide).await).await;
             world.note(format!("{name} on {asked:?}: {report:?}"));
             let Some(Ok(report)) = report else { continue };
             if matches!(report.outcome, DecisionOutcome::Resolved | DecisionOutcome::Sent) {
-                world.ledger().deciders.insert(request.request_id.clone(), name.clone());
+                world.ledger().deciders.insert(request.request_id.clone(), caller.name.clone());
             }
             if report.outcome == DecisionOutcome::Resolved {
                 world.ledger().decided.insert(asked, is_yes);

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use codex_bridge_core::event::Event;
 use codex_bridge_core::inbox::{self, Message};
-use codex_bridge_core::outbox::{self, Delivery};
+use codex_bridge_core::outbox::{self, Content, Delivery};
 use codex_bridge_core::request::{RequestRecord, RequestState};
 use codex_bridge_core::store::memory::Memory;
 use codex_bridge_core::store::{DeliveryFilter, MessageFilter, RequestFilter, Store, TaskFilter};
 use codex_bridge_core::task::{Task, TurnProgress, TurnRecord};
+use codex_session::TurnOutcome;
 
 use super::world::Ledger;
 
@@ -52,6 +53,8 @@ pub fn broken(ledger: &Ledger, rows: &Rows) -> Vec<String> {
     nothing_happens_twice(ledger, &mut broken);
     decisions_count(ledger, rows, &mut broken);
     messages_are_answered(ledger, rows, &mut broken);
+    answers_are_right(ledger, rows, &mut broken);
+    targets_hear_of_each_end_once(ledger, rows, &mut broken);
     broken.0
 }
 
@@ -157,6 +160,67 @@ fn messages_are_answered(ledger: &Ledger, rows: &Rows, broken: &mut Broken) {
     for delivery in &rows.deliveries {
         let is_over = !outbox::DeliveryState::UNFINISHED.contains(&delivery.state);
         broken.unless(is_over, || format!("{} is {} for ever", delivery.id, delivery.state.as_str()));
+    }
+}
+
+/// A turn that completed was given its own prompt, has the answer of its own turn, and a chat gets that answer.
+fn answers_are_right(ledger: &Ledger, rows: &Rows, broken: &mut Broken) {
+    let first = ledger.started.iter().map(|(id, prompt)| (id, 1, prompt));
+    let later = ledger.continued.iter().map(|(id, number, prompt)| (id, *number, prompt));
+    let acknowledged: Vec<_> = first.chain(later).collect();
+    for turn in rows.tasks.iter().flat_map(|(_, turns, _)| turns) {
+        if turn.outcome != Some(TurnOutcome::Completed) {
+            let has_reason = turn.error.is_some() || turn.outcome.is_some() || turn.turn_id.is_none();
+            broken.unless(has_reason, || format!("{} of {} has no outcome", turn.number, turn.task_id));
+            continue;
+        }
+        let name = format!("turn {} of {}", turn.number, turn.task_id);
+        let expected = turn.turn_id.as_ref().map(|id| format!("done {id}"));
+        broken.unless(turn.final_text == expected, || format!("{name} has the answer {:?}", turn.final_text));
+        let mut prompts =
+            acknowledged.iter().filter(|(id, number, _)| (*id, *number) == (&turn.task_id, turn.number));
+        let was_given = prompts.all(|(.., prompt)| ledger.prompts.iter().any(|(_, text)| text == *prompt));
+        broken.unless(was_given, || format!("{name} is completed, and Codex never got its prompt"));
+    }
+    for message in rows.messages.iter().filter(|message| is_ours(&message.summary)) {
+        let reply = message.reply_id.as_ref().and_then(|id| ledger.received.get(id.as_str()));
+        let task = rows.tasks.iter().find(|(task, ..)| Some(&task.id) == message.task_id.as_ref());
+        let (Some(reply), Some((_, turns, _))) = (reply, task) else { continue };
+        let is_in = |turn: &&TurnRecord| turn.prompt_summary.contains(&message.summary);
+        let own = turns.iter().find(is_in).map(|turn| with_its_resumptions(turns, turn));
+        // A message that was added to a turn shares the answer of that turn.
+        let expected = own.map_or(turns.as_slice(), |own| own);
+        let last = expected.last().filter(|turn| turn.outcome == Some(TurnOutcome::Completed));
+        let is_answered = |turn: &TurnRecord| {
+            turn.final_text.as_ref().is_some_and(|text| reply.contains(&format!("text: \"{text}")))
+        };
+        let is_right = match (own, last) {
+            (Some(_), Some(last)) => is_answered(last),
+            _ => !reply.contains("text: \"done turn-") || expected.iter().any(is_answered),
+        };
+        let (name, text) = (&message.external_id, &message.summary);
+        broken.unless(is_right, || format!("the message {name} ({text}) got another answer: {reply}"));
+    }
+}
+
+/// A turn, and the turns after it that the bridge began by itself because the host was lost.
+fn with_its_resumptions<'a>(turns: &'a [TurnRecord], turn: &TurnRecord) -> &'a [TurnRecord] {
+    let from = turns.iter().position(|one| one.number == turn.number).unwrap();
+    let more = turns[from + 1..].iter().take_while(|turn| !is_ours(&turn.prompt_summary)).count();
+    &turns[from..=from + more]
+}
+
+/// A target of a task gets one notice for each turn that ended and was not resumed.
+fn targets_hear_of_each_end_once(ledger: &Ledger, rows: &Rows, broken: &mut Broken) {
+    for (task, turns, _) in rows.tasks.iter().filter(|(task, ..)| ledger.started.contains_key(&task.id)) {
+        let Some(target) = &task.notify_target else { continue };
+        let is_end = |one: &&Delivery| {
+            let is_of_task = matches!(&one.notice.content, Content::Finished(end) if end.task.id == task.id);
+            is_of_task && one.target == *target
+        };
+        let told = rows.deliveries.iter().filter(is_end).count();
+        let ended = turns.iter().filter(|turn| is_ours(&turn.prompt_summary)).count();
+        broken.unless(told == ended, || format!("{} ended {ended} times and told it {told} times", task.id));
     }
 }
 
