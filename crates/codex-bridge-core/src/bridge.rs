@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -92,6 +93,8 @@ pub(crate) struct Inner {
     /// True once the bridge is closing: nobody may wait any longer.
     closing: watch::Sender<bool>,
     pub(crate) counters: Counters,
+    /// Whether a commit has failed since upkeep last looked for tasks without a runner.
+    is_in_doubt: AtomicBool,
     /// Runners and loops. They are aborted when the bridge closes, and the next bridge resumes their work.
     tasks: BackgroundWork,
     /// Changes that have begun. They are completed when the bridge closes.
@@ -307,6 +310,7 @@ impl Bridge {
             tokens: tokens::Tokens::new(tokens),
             closing: watch::Sender::default(),
             counters: Counters::default(),
+            is_in_doubt: AtomicBool::default(),
             tasks: BackgroundWork::default(),
             changes: BackgroundWork::default(),
             changing: tokio::sync::Mutex::default(),
@@ -538,7 +542,10 @@ impl Inner {
         let has_deliveries = batch.iter().any(|write| matches!(write, Write::AddDelivery(_)));
         let has_attempts = batch.iter().any(|write| matches!(write, Write::SaveDelivery(_)));
         let has_sent = batch.iter().any(is_sent);
-        let events = self.store.commit(batch).await?;
+        let committed = self.store.commit(batch).await;
+        // A store beyond a network can fail after the commit.
+        self.is_in_doubt.fetch_or(committed.is_err(), Ordering::SeqCst);
+        let events = committed?;
         self.news.tell_committed(events, changed);
         if has_deliveries || has_attempts {
             self.news.tell_deliveries();

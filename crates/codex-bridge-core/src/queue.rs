@@ -120,6 +120,12 @@ impl Queue {
         self.waiting.iter_mut().flat_map(|(_, line)| line)
     }
 
+    /// Whether the task waits or runs.
+    pub fn holds(&self, task_id: &TaskId) -> bool {
+        let waiting = self.waiting.iter().flat_map(|(_, line)| line);
+        waiting.chain(&self.running).any(|ticket| ticket.task_id == *task_id)
+    }
+
     /// How many tasks run.
     pub fn running(&self) -> usize {
         self.running.len()

@@ -211,7 +211,7 @@ impl Turn {
         }
     }
 
-    /// When [`Input::Time`] is due, if no other input comes before.
+    /// When [`Input::Time`] is due, if no other input comes before. After an [`Input::Time`], this is in the future.
     pub fn next_deadline(&self, now: Millis) -> Option<Millis> {
         if self.has_ended() {
             return None;

@@ -127,6 +127,7 @@ impl Bridge {
         let RequestRecord { task_id, request_id, digest, .. } = request;
         let (reply, recorded) = oneshot::channel();
         let decide = Decide { request_id: request_id.clone(), digest, decision, by, reply };
+        // No deadline: a runner replies, or drops the reply when it ends.
         if let Some(runner) = self.inner.runner(&task_id)
             && runner.send(Command::Decide(decide)).await.is_ok()
             && let Ok(recorded) = recorded.await

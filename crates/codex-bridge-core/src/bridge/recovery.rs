@@ -1,4 +1,9 @@
-//! Recovery at start: afterwards no stored task claims to run unless a runner runs it.
+//! Recovery: afterwards every unfinished task has a runner or a place in the queue.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tracing::error;
 
 use super::runner::Mode;
 use super::{Bridge, Error, Inner, append};
@@ -8,36 +13,12 @@ use crate::store::{self, RequestFilter, TaskFilter, Write};
 use crate::task::{Status, Task, TaskId, TurnProgress};
 
 impl Bridge {
-    /// Gives each unfinished task a runner if its prompt may have been sent, else queues it again. The runner finds out
-    /// whether the host is still alive.
+    /// Recovers everything when the bridge starts.
     pub(super) async fn recover(&self) -> Result<(), Error> {
-        let inner = &self.inner;
         self.orphan_dead_requests().await?;
-        let under_way = TaskFilter {
-            statuses: vec![Status::Queued, Status::Starting, Status::Working, Status::Interrupting],
-            ..TaskFilter::default()
-        };
         let paused = TaskFilter { statuses: vec![Status::Paused], ..TaskFilter::default() };
-        inner.remember_limits(&inner.store.tasks(&paused).await?);
-        let tasks = inner.store.tasks(&under_way).await?;
-        inner.remember_limits(&tasks);
-        let mut unsent = Vec::new();
-        for task in tasks {
-            match inner.store.turns(&task.id).await?.pop() {
-                Some(turn) if turn.progress != TurnProgress::Recorded => {
-                    inner.queue().admit(inner.ticket(&task));
-                    inner.run(task.id.clone(), Mode::Recovered);
-                }
-                turn => unsent.push((turn.map_or(task.created_at, |turn| turn.created_at), task)),
-            }
-        }
-        // Queued turns keep the order in which they were handed over.
-        unsent.sort_by_key(|(asked_at, task)| (*asked_at, task.created_at));
-        for (_, task) in unsent {
-            inner.requeue_unsent(task).await?;
-        }
-        inner.begin_next();
-        Ok(())
+        self.inner.remember_limits(&self.inner.store.tasks(&paused).await?);
+        self.inner.adopt_tasks().await
     }
 
     /// Closes requests of dead hosts: nobody can answer them.
@@ -54,6 +35,51 @@ impl Bridge {
 }
 
 impl Inner {
+    /// Gives each unfinished task without a runner a runner if its prompt may have been sent, else queues it again. The
+    /// runner finds out whether the host is still alive.
+    ///
+    /// At the start these are all unfinished tasks. Later they are tasks whose commit succeeded although the store
+    /// reported an error.
+    pub(super) async fn adopt_tasks(self: &Arc<Self>) -> Result<(), Error> {
+        // A task that is being handed over has no place in the queue yet.
+        let _changing = self.changing.lock().await;
+        let under_way = TaskFilter {
+            statuses: vec![Status::Queued, Status::Starting, Status::Working, Status::Interrupting],
+            ..TaskFilter::default()
+        };
+        let mut tasks = self.store.tasks(&under_way).await?;
+        // A turn that ends now loses its runner here. Its next runner finds no open turn, and ends.
+        tasks.retain(|task| self.runner(&task.id).is_none() && !self.queue().holds(&task.id));
+        self.remember_limits(&tasks);
+        let mut unsent = Vec::new();
+        for task in tasks {
+            match self.store.turns(&task.id).await?.pop() {
+                Some(turn) if turn.progress != TurnProgress::Recorded => {
+                    self.queue().admit(self.ticket(&task));
+                    self.run(task.id.clone(), Mode::Recovered);
+                }
+                turn => unsent.push((turn.map_or(task.created_at, |turn| turn.created_at), task)),
+            }
+        }
+        // Queued turns keep the order in which they were handed over.
+        unsent.sort_by_key(|(asked_at, task)| (*asked_at, task.created_at));
+        for (_, task) in unsent {
+            self.requeue_unsent(task).await?;
+        }
+        self.begin_next();
+        Ok(())
+    }
+
+    /// Adopts the tasks of commits whose outcome is in doubt.
+    pub(super) async fn adopt_doubtful(self: &Arc<Self>) {
+        if self.is_in_doubt.swap(false, Ordering::SeqCst)
+            && let Err(error) = self.adopt_tasks().await
+        {
+            error!(%error, "cannot look for tasks without a runner; retrying at the next upkeep");
+            self.is_in_doubt.store(true, Ordering::SeqCst);
+        }
+    }
+
     /// Queues a task again whose prompt was never sent.
     async fn requeue_unsent(&self, mut task: Task) -> Result<(), Error> {
         if task.status != Status::Queued {

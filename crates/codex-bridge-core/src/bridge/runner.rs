@@ -203,7 +203,13 @@ impl<'a> Runner<'a> {
         // Nothing here may wait for the session: it waits for the journal, which this task reads.
         match command {
             Command::Steer(steer) => self.steer(steer, session),
-            Command::Decide(decide) => self.mailbox.decide(decide, Some(session)).await,
+            Command::Decide(decide) => {
+                if self.mailbox.decide(decide, Some(session)).await {
+                    return Err(store::Error::Other(
+                        "it is not known whether a decision is stored".to_owned(),
+                    ));
+                }
+            }
             Command::Interrupt { reply } => {
                 self.mailbox.interrupters.push(reply);
                 if self.task.status != Status::Interrupting {

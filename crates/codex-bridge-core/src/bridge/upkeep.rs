@@ -46,7 +46,8 @@ pub(super) async fn run(bridge: Weak<Inner>) {
 }
 
 impl Inner {
-    async fn look_after(&self, looks: u64) {
+    async fn look_after(self: &Arc<Self>, looks: u64) {
+        self.adopt_doubtful().await;
         if looks.is_multiple_of(HOSTS_EVERY) {
             let changes = self.hosts.maintain().await;
             let retiring = changes.iter().filter(|change| matches!(change, Change::Retiring { .. }));

@@ -200,7 +200,7 @@ async fn a_target_that_is_not_known_is_refused_with_those_that_are() {
         ("pigeon:roof", "no such platform"),
         ("telegram:-5", "is not configured"),
         ("molecule:canvas", "is not configured"),
-        ("webhook:ci?on=sometimes", "nothing that can be told"),
+        ("webhook:ci?on=sometimes", "unknown occasion"),
     ] {
         let said = shell.run(&["--json", "run", "-d", "--notify", target, "hello"]).await;
         let failure = said.failure();

@@ -177,6 +177,12 @@ proptest! {
             witness.hear(&turn, &input, now);
             turn.step(input, now, &mut effects);
             witness.see(&turn, &effects);
+            effects.clear();
+            witness.hear(&turn, &Input::Time, now);
+            turn.step(Input::Time, now, &mut effects);
+            witness.see(&turn, &effects);
+            // Its actor steps as long as a deadline is due: one that stays due would be a loop without an end.
+            prop_assert!(turn.next_deadline(now).is_none_or(|at| at > now), "{turn:?}");
         }
         prop_assert!(turn.has_ended());
     }

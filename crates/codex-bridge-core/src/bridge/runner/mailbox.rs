@@ -87,7 +87,9 @@ impl Mailbox {
             // A resumed turn already runs. A new turn takes the text with its prompt.
             Command::Steer(steer) if self.early.len() < COMMANDS => self.early.push(steer),
             Command::Steer(steer) => drop(steer.reply.send(SteerOutcome::NoActiveTurn)),
-            Command::Decide(decide) => self.decide(decide, None).await,
+            Command::Decide(decide) => {
+                self.decide(decide, None).await;
+            }
             Command::Interrupt { reply } => {
                 self.interrupters.push(reply);
                 return true;
@@ -110,8 +112,8 @@ impl Mailbox {
     }
 
     /// Stores a decision, then gives it to the session. Without a session, or before Codex asks, the decision is given
-    /// when the session reports the request.
-    pub(super) async fn decide(&mut self, decide: Decide, session: Option<&Session>) {
+    /// when the session reports the request. Returns whether the decision may be stored although the store failed.
+    pub(super) async fn decide(&mut self, decide: Decide, session: Option<&Session>) -> bool {
         let recorded = self.record(&decide).await;
         let Decide { decision, reply, .. } = decide;
         if let Ok(Recorded::First(request)) = &recorded {
@@ -123,8 +125,10 @@ impl Mailbox {
             }
             failpoint::hit("decision.given");
         }
+        let is_in_doubt = matches!(recorded, Err(Error::Store(_)));
         // The caller may be gone.
         reply.send(recorded).ok();
+        is_in_doubt
     }
 
     async fn record(&self, decide: &Decide) -> Result<Recorded, Error> {

@@ -65,7 +65,7 @@ pub async fn caller(world: Arc<World>, number: u64, cwd: PathBuf) {
             prompt: prompt.clone(),
             cwd: Some(cwd.clone()),
             client_request_id: Some(name.clone()),
-            notify_target: world.happens(80).then(|| format!("stage:caller-{number}")),
+            notify_target: world.happens(80).then(|| format!("stage:caller-{number}?on=all")),
             ..Start::default()
         };
         let started = insist(&world, async |desk| desk.start(&caller, new.clone()).await).await.unwrap();

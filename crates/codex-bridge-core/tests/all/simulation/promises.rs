@@ -213,10 +213,12 @@ fn with_its_resumptions<'a>(turns: &'a [TurnRecord], turn: &TurnRecord) -> &'a [
 /// A target of a task gets one notice for each turn that ended and was not resumed.
 fn targets_hear_of_each_end_once(ledger: &Ledger, rows: &Rows, broken: &mut Broken) {
     for (task, turns, _) in rows.tasks.iter().filter(|(task, ..)| ledger.started.contains_key(&task.id)) {
-        let Some(target) = &task.notify_target else { continue };
+        let Some(target) = task.notify_target.as_deref().and_then(|one| one.strip_suffix("?on=all")) else {
+            continue;
+        };
         let is_end = |one: &&Delivery| {
             let is_of_task = matches!(&one.notice.content, Content::Finished(end) if end.task.id == task.id);
-            is_of_task && one.target == *target
+            is_of_task && one.target == target
         };
         let told = rows.deliveries.iter().filter(is_end).count();
         let ended = turns.iter().filter(|turn| is_ours(&turn.prompt_summary)).count();

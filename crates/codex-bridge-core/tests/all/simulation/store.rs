@@ -55,6 +55,10 @@ impl Gated {
         let committed = self.rows.commit(batch).await;
         self.world.note(format!("committed [{name}] {}", committed.is_ok()));
         self.world.effect(&self.life, &format!("the answer to [{name}]")).await;
+        if self.world.fails(2) {
+            self.world.note(format!("the answer to [{name}] is lost"));
+            return Err(Error::Other("the answer was lost".to_owned()));
+        }
         committed
     }
 
