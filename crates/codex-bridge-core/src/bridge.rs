@@ -123,6 +123,12 @@ pub struct NewTask {
 }
 
 impl NewTask {
+    /// Work without limits, names and targets.
+    pub fn new(prompt: impl Into<String>, settings: Settings, by: impl Into<Author>) -> Self {
+        let (limits, client_request_id, notify_target) = (Limits::default(), None, None);
+        Self { prompt: prompt.into(), settings, limits, client_request_id, notify_target, by: by.into() }
+    }
+
     /// The texts that count against a quota.
     fn texts(&self) -> [Option<&str>; 2] {
         [Some(&self.prompt), self.settings.developer_instructions.as_deref()]

@@ -35,6 +35,9 @@ pub use label::Label;
 pub struct Ask {
     /// The digest of the request before redaction. A decision counts only for the request with this digest.
     pub digest: String,
+    /// Codex's method. Stored with the request, and not in here.
+    #[serde(skip)]
+    pub method: String,
     /// What it is about.
     pub kind: Kind,
     /// The question in one line.
@@ -317,7 +320,8 @@ impl Ask {
             _ => None,
         };
         let escalation = Inspection::is_needed(request).then_some(context.inspection.escalation);
-        Some(Self { call_id, escalation, digest: request.digest(context.patch), ..ask })
+        let (method, digest) = (request.method().to_owned(), request.digest(context.patch));
+        Some(Self { method, call_id, escalation, digest, ..ask })
     }
 
     /// The text with nothing hidden, for the person at the machine; `None` if nothing is hidden.

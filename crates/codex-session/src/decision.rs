@@ -138,7 +138,11 @@ pub fn answer(request: &ServerRequest, decision: &Decision, allow_permanent_rule
             let for_session = *decision == Decision::AcceptForSession && asked.is_tool_approval();
             Answer::Elicitation { action, content, meta: for_session.then(|| json!({"persist": "session"})) }
         }
-        _ => Answer::fail_closed(request),
+        ServerRequest::ToolCall(_)
+        | ServerRequest::RefreshTokens(_)
+        | ServerRequest::Attestation
+        | ServerRequest::CurrentTime
+        | ServerRequest::Unknown { .. } => Answer::fail_closed(request),
     }
 }
 

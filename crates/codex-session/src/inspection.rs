@@ -70,14 +70,20 @@ impl Inspection {
 
     /// Whether this kind of request is inspected.
     pub fn is_needed(request: &ServerRequest) -> bool {
-        matches!(
-            request,
+        match request {
             ServerRequest::Command(_)
-                | ServerRequest::LegacyCommand(_)
-                | ServerRequest::FileChange(_)
-                | ServerRequest::LegacyPatch(_)
-                | ServerRequest::Permissions(_)
-        )
+            | ServerRequest::LegacyCommand(_)
+            | ServerRequest::FileChange(_)
+            | ServerRequest::LegacyPatch(_)
+            | ServerRequest::Permissions(_) => true,
+            ServerRequest::UserInput(_)
+            | ServerRequest::Elicitation(_)
+            | ServerRequest::ToolCall(_)
+            | ServerRequest::RefreshTokens(_)
+            | ServerRequest::Attestation
+            | ServerRequest::CurrentTime
+            | ServerRequest::Unknown { .. } => false,
+        }
     }
 
     /// Inspects the request, or names the tool call to read. Follows links.
@@ -95,6 +101,7 @@ impl Inspection {
             }
             ServerRequest::LegacyPatch(asked) => of_patch(&asked.changes(), asked.grant_root.is_some(), dirs),
             ServerRequest::Permissions(_) => Escalation::Asked.into(),
+            // Not inspected: see `is_needed`.
             _ => Self::default(),
         })
     }

@@ -420,23 +420,32 @@ impl ServerRequest {
             Self::UserInput(it) => &it.turn_id,
             Self::Elicitation(it) => it.turn_id.as_ref()?,
             Self::ToolCall(it) => &it.turn_id,
-            _ => return None,
+            Self::LegacyCommand(_)
+            | Self::LegacyPatch(_)
+            | Self::RefreshTokens(_)
+            | Self::Attestation
+            | Self::CurrentTime
+            | Self::Unknown { .. } => return None,
         };
         (!id.is_empty()).then(|| TurnId(id.clone()))
     }
 
     /// Whether a person should decide. The program answers the other requests at once.
     pub fn is_for_a_person(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::Command(_)
-                | Self::FileChange(_)
-                | Self::Permissions(_)
-                | Self::UserInput(_)
-                | Self::Elicitation(_)
-                | Self::LegacyCommand(_)
-                | Self::LegacyPatch(_)
-        )
+            | Self::FileChange(_)
+            | Self::Permissions(_)
+            | Self::UserInput(_)
+            | Self::Elicitation(_)
+            | Self::LegacyCommand(_)
+            | Self::LegacyPatch(_) => true,
+            Self::ToolCall(_)
+            | Self::RefreshTokens(_)
+            | Self::Attestation
+            | Self::CurrentTime
+            | Self::Unknown { .. } => false,
+        }
     }
 }
 

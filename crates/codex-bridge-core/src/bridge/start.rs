@@ -145,9 +145,7 @@ impl Bridge {
                 (task, batch)
             }
             None => {
-                let (client_request_id, notify_target) = (None, None);
-                let limits = limits(0);
-                let new = NewTask { prompt, settings, limits, client_request_id, notify_target, by };
+                let new = NewTask { limits: limits(0), ..NewTask::new(prompt, settings, by) };
                 inner.first_turn(&new, asks_in, now)?
             }
         };

@@ -42,6 +42,7 @@ impl Inner {
             }
             Error::NotAdmitted(refusal) => Failure::Refused(format!("Not allowed: {why}; {}.", refusal.hint)),
             Error::UnknownRequest(_)
+            | Error::AmbiguousRequest(_)
             | Error::IsQuestion(_)
             | Error::NotShown(_)
             | Error::NeedsReveal(_)
@@ -50,7 +51,25 @@ impl Inner {
             | Error::BadAnswers(_) => Failure::Refused(format!("{why}.")),
             // A retry would be refused again.
             Error::Refused(_) | Error::EmptyPrompt | Error::PromptTooLong { .. } => Failure::Permanent(why),
-            _ => Failure::Transient(why),
+            Error::Closing
+            | Error::NotThere(_)
+            | Error::WrongState { .. }
+            | Error::Token(_)
+            | Error::Undelivered { .. }
+            | Error::Store(_)
+            | Error::CutOff
+            | Error::Hosts(_)
+            // A chat causes none of these.
+            | Error::UnknownDecision(_)
+            | Error::DigestMissing
+            | Error::UnknownTask(_)
+            | Error::AmbiguousTask(_)
+            | Error::BadRequestName(_)
+            | Error::KeyReused(_)
+            | Error::BadTarget(_)
+            | Error::UnknownTarget(_)
+            | Error::UnknownMessage(_)
+            | Error::UnknownDelivery(_) => Failure::Transient(why),
         }
     }
 }

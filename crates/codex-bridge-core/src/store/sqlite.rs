@@ -17,6 +17,7 @@ mod migrate;
 mod prune;
 mod query;
 mod readers;
+mod rows;
 mod weight;
 mod writer;
 

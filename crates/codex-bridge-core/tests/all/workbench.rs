@@ -14,7 +14,7 @@ use codex_bridge_core::random::Random;
 use codex_bridge_core::seal::Key;
 use codex_bridge_core::skills::SkillPlaces;
 use codex_bridge_core::store::sqlite::Sqlite;
-use codex_bridge_core::task::{Limits, Settings, ShownStatus};
+use codex_bridge_core::task::{Settings, ShownStatus};
 use codex_bridge_core::trust::TrustedRoots;
 use codex_bridge_core::{Bridge, Chats, Config, Desk, NewTask, OnHostLoss, TaskView};
 use codex_session::{ApprovalPolicy, Decision, Sandbox};
@@ -104,14 +104,7 @@ impl Workbench {
     }
 
     pub fn task(&self, prompt: &str) -> NewTask {
-        NewTask {
-            prompt: prompt.to_owned(),
-            settings: Settings::new(self.home.workspace()),
-            limits: Limits::default(),
-            client_request_id: None,
-            notify_target: None,
-            by: "a test".into(),
-        }
+        NewTask::new(prompt, Settings::new(self.home.workspace()), "a test")
     }
 
     /// One whose commands may write. codex 0.166 runs an accepted command in the sandbox first, and on a busy machine does

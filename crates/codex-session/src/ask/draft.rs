@@ -95,22 +95,16 @@ impl<'a> Draft<'a> {
             (offers, Vec::new())
         };
         Ask {
-            digest: String::new(),
             kind,
             title: title.into(),
-            call_id: None,
-            escalation: None,
             details: self.details,
             cautions,
-            changes: Vec::new(),
-            questions: Vec::new(),
-            fields: Vec::new(),
             hidden_secrets: self.cleaner.hidden_secrets(),
             asked_by: self.asked_by,
             offers,
             needs_reveal,
             offers_after_reveal,
-            unredacted: None,
+            ..Ask::default()
         }
     }
 

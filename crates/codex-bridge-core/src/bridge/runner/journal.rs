@@ -223,7 +223,7 @@ impl Runner<'_> {
             key,
             task_id: self.task.id.clone(),
             digest: ask.digest.clone(),
-            method: method_of(&ask).to_owned(),
+            method: ask.method.clone(),
             state: RequestState::Open,
             sealed_ask: self.sealed(&request_id, ask.unredacted.as_ref()),
             ask: StoredAsk { ask, trust: Some(self.trust), whole_changes_bytes: whole_bytes },
@@ -436,19 +436,6 @@ impl LoggedItem {
     /// The item of a line that is logged once per item.
     pub(super) fn of(line: &Line) -> Option<Self> {
         Some(Self { kind: line.kind().to_owned(), id: line.item()?.to_owned() })
-    }
-}
-
-fn method_of(ask: &Ask) -> &'static str {
-    use codex_session::ask::Kind;
-    use codex_wire::request::method;
-    match ask.kind {
-        Kind::Command | Kind::CommandInput | Kind::Network => method::COMMAND,
-        Kind::FileChange => method::FILE_CHANGE,
-        Kind::Permissions => method::PERMISSIONS,
-        Kind::Questions => method::USER_INPUT,
-        Kind::Form | Kind::Page | Kind::McpTool => method::ELICITATION,
-        Kind::Other => "",
     }
 }
 

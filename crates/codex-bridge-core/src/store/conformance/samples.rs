@@ -182,6 +182,7 @@ fn asked() -> StoredAsk {
     };
     let ask = Ask {
         digest: "0123456789abcdef0123456789abcdef".into(),
+        method: String::new(),
         kind: Kind::FileChange,
         title: "Let Codex change files?".into(),
         call_id: Some("call-1".into()),

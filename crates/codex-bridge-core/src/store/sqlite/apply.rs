@@ -2,62 +2,19 @@
 
 use std::sync::LazyLock;
 
-use codex_wire::{Epoch, ThreadId, TurnId};
 use rusqlite::{Connection, OptionalExtension, named_params};
 
 use super::cell::{Json, Word};
 use super::deliveries;
 use super::fault::BatchError;
 use super::messages;
+use super::rows::Record;
 use crate::event::{NewEvent, Seq};
 use crate::request::{RequestRecord, WholeChanges};
 use crate::store::{Error, Write};
 use crate::task::{Task, TaskId, TimeMs, TurnRecord};
 use crate::token::Token;
 
-const TASK: [&str; 23] = [
-    "id",
-    "client_request_id",
-    "status",
-    "reason",
-    "prompt_summary",
-    "settings",
-    "parked",
-    "limits",
-    "used",
-    "thread_id",
-    "turn_id",
-    "epoch",
-    "host",
-    "final_text",
-    "error",
-    "usage",
-    "notify_target",
-    "asks_in",
-    "token",
-    "notification",
-    "created_at",
-    "updated_at",
-    "completed_at",
-];
-const TURN: [&str; 16] = [
-    "task_id",
-    "number",
-    "client_id",
-    "client_request_id",
-    "name_mark",
-    "prompt_mark",
-    "before",
-    "progress",
-    "sealed_prompt",
-    "prompt_summary",
-    "turn_id",
-    "outcome",
-    "final_text",
-    "error",
-    "created_at",
-    "ended_at",
-];
 const REQUEST: [&str; 16] = [
     "request_id",
     "digest",
@@ -83,10 +40,11 @@ const TOKEN: [&str; 8] =
 const HAND_OVER: &str = "INSERT INTO handed_over (task_id, token, bytes) VALUES (?1, ?2, ?3) \
     ON CONFLICT (task_id, token) DO UPDATE SET bytes = bytes + excluded.bytes";
 
-static ADD_TASK: LazyLock<String> = LazyLock::new(|| insert("tasks", &TASK));
+static ADD_TASK: LazyLock<String> = LazyLock::new(|| insert("tasks", Task::COLUMNS));
 static SAVE_TASK: LazyLock<String> =
-    LazyLock::new(|| format!("UPDATE tasks SET {} WHERE id = :id", assignments(&TASK)));
-static SAVE_TURN: LazyLock<String> = LazyLock::new(|| upsert("turns", &TURN, "task_id, number"));
+    LazyLock::new(|| format!("UPDATE tasks SET {} WHERE id = :id", assignments(Task::COLUMNS)));
+static SAVE_TURN: LazyLock<String> =
+    LazyLock::new(|| upsert("turns", TurnRecord::COLUMNS, "task_id, number"));
 static SAVE_REQUEST: LazyLock<String> = LazyLock::new(|| upsert("requests", &REQUEST, "request_id"));
 
 static SAVE_TOKEN: LazyLock<String> = LazyLock::new(|| upsert("tokens", &TOKEN, "name"));
@@ -114,7 +72,7 @@ pub fn batch(connection: &Connection, writes: &[Write], bodies: &[String]) -> Re
         match write {
             Write::AddTask(task) => add_task(connection, task)?,
             Write::SaveTask(task) => save_task(connection, task)?,
-            Write::SaveTurn(turn) => save_turn(connection, turn)?,
+            Write::SaveTurn(turn) => drop(turn.write(connection, &SAVE_TURN)?),
             Write::SaveRequest(request) => save_request(connection, request)?,
             Write::SaveWholeChanges(whole) => add_whole_changes(connection, whole)?,
             Write::Append { task_id, events } => {
@@ -145,66 +103,16 @@ fn add_task(connection: &Connection, task: &Task) -> Result<(), BatchError> {
             return Err(BatchError::Refused(Error::Duplicate(id)));
         }
     }
-    write_task(connection, &ADD_TASK, task)?;
+    task.write(connection, &ADD_TASK)?;
     connection.prepare_cached("INSERT INTO logs (task_id) VALUES (?1)")?.execute([task.id.as_str()])?;
     Ok(())
 }
 
 fn save_task(connection: &Connection, task: &Task) -> Result<(), BatchError> {
-    match write_task(connection, &SAVE_TASK, task)? {
+    match task.write(connection, &SAVE_TASK)? {
         0 => Err(unknown(&task.id)),
         _ => Ok(()),
     }
-}
-
-fn write_task(connection: &Connection, sql: &str, task: &Task) -> Result<usize, BatchError> {
-    Ok(connection.prepare_cached(sql)?.execute(named_params! {
-        ":id": task.id.as_str(),
-        ":client_request_id": task.client_request_id,
-        ":status": task.status.as_str(),
-        ":reason": task.reason,
-        ":prompt_summary": task.prompt_summary,
-        ":settings": Json(&task.settings),
-        ":parked": task.parked.as_ref().map(Json),
-        ":limits": Json(task.limits),
-        ":used": Json(task.used),
-        ":thread_id": task.thread_id.as_ref().map(ThreadId::as_str),
-        ":turn_id": task.turn_id.as_ref().map(TurnId::as_str),
-        ":epoch": task.epoch.as_ref().map(Epoch::as_str),
-        ":host": task.host,
-        ":final_text": task.final_text,
-        ":error": task.error.as_ref().map(Json),
-        ":usage": task.usage.as_ref().map(Json),
-        ":notify_target": task.notify_target,
-        ":asks_in": task.asks_in,
-        ":token": task.token,
-        ":notification": Json(&task.notification),
-        ":created_at": task.created_at,
-        ":updated_at": task.updated_at,
-        ":completed_at": task.completed_at,
-    })?)
-}
-
-fn save_turn(connection: &Connection, turn: &TurnRecord) -> Result<(), BatchError> {
-    connection.prepare_cached(&SAVE_TURN)?.execute(named_params! {
-        ":task_id": turn.task_id.as_str(),
-        ":number": turn.number,
-        ":client_id": turn.client_id,
-        ":client_request_id": turn.client_request_id,
-        ":name_mark": turn.name_mark,
-        ":prompt_mark": turn.prompt_mark,
-        ":before": turn.before.as_ref().map(Json),
-        ":progress": Word(turn.progress),
-        ":sealed_prompt": turn.sealed_prompt,
-        ":prompt_summary": turn.prompt_summary,
-        ":turn_id": turn.turn_id.as_ref().map(TurnId::as_str),
-        ":outcome": turn.outcome.map(Word),
-        ":final_text": turn.final_text,
-        ":error": turn.error.as_ref().map(Json),
-        ":created_at": turn.created_at,
-        ":ended_at": turn.ended_at,
-    })?;
-    Ok(())
 }
 
 fn save_request(connection: &Connection, request: &RequestRecord) -> Result<(), BatchError> {

@@ -2,95 +2,38 @@
 
 use std::sync::LazyLock;
 
-use rusqlite::{Connection, Result, Row, named_params, params_from_iter};
+use rusqlite::{Connection, Result, params_from_iter};
 
 use super::apply::{assignments, insert, upsert};
-use super::cell::Word;
 use super::fault::BatchError;
 use super::query::Conditions;
+use super::rows::Record;
 use crate::inbox::{ChannelName, ChannelRecord, Conversation, ConversationKey, Message, MessageId};
 use crate::outbox::DeliveryId;
 use crate::store::{CONVERSATIONS_OUTLIVE_MS, MessageFilter};
 use crate::task::{TaskId, TimeMs};
 
-const MESSAGE: [&str; 24] = [
-    "id",
-    "channel",
-    "external_id",
-    "conversation",
-    "sender_id",
-    "sender_name",
-    "party",
-    "room",
-    "hops",
-    "reply_to",
-    "position",
-    "summary",
-    "sealed_text",
-    "kind",
-    "state",
-    "attempts",
-    "next_at",
-    "task_id",
-    "reply_id",
-    "error",
-    "sent_at",
-    "received_at",
-    "acknowledged_at",
-    "updated_at",
-];
-const CONVERSATION: [&str; 5] = ["channel", "key", "task_id", "workspace", "updated_at"];
-const CHANNEL: [&str; 4] = ["name", "cursor", "is_paused", "updated_at"];
-
-static ADD: LazyLock<String> =
-    LazyLock::new(|| format!("{} ON CONFLICT (channel, external_id) DO NOTHING", insert("inbox", &MESSAGE)));
+static ADD: LazyLock<String> = LazyLock::new(|| {
+    format!("{} ON CONFLICT (channel, external_id) DO NOTHING", insert("inbox", Message::COLUMNS))
+});
 static SAVE: LazyLock<String> =
-    LazyLock::new(|| format!("UPDATE inbox SET {} WHERE id = :id", assignments(&MESSAGE)));
+    LazyLock::new(|| format!("UPDATE inbox SET {} WHERE id = :id", assignments(Message::COLUMNS)));
 static SAVE_CONVERSATION: LazyLock<String> =
-    LazyLock::new(|| upsert("conversations", &CONVERSATION, "channel, key"));
-static SAVE_CHANNEL: LazyLock<String> = LazyLock::new(|| upsert("channels", &CHANNEL, "name"));
+    LazyLock::new(|| upsert("conversations", Conversation::COLUMNS, "channel, key"));
+static SAVE_CHANNEL: LazyLock<String> = LazyLock::new(|| upsert("channels", ChannelRecord::COLUMNS, "name"));
 
 /// Adds a message, unless its channel already brought it.
 pub fn add(connection: &Connection, message: &Message) -> Result<(), BatchError> {
-    write(connection, &ADD, message)?;
+    message.write(connection, &ADD)?;
     Ok(())
 }
 
 /// Replaces a message.
 pub fn save(connection: &Connection, message: &Message) -> Result<(), BatchError> {
-    match write(connection, &SAVE, message)? {
+    match message.write(connection, &SAVE)? {
         0 => Err(BatchError::refused(format!("there is no message {}", message.id))),
         _ => Ok(()),
     }
-}
-
-fn write(connection: &Connection, sql: &str, message: &Message) -> Result<usize, BatchError> {
-    Ok(connection.prepare_cached(sql)?.execute(named_params! {
-        ":id": message.id,
-        ":channel": message.channel,
-        ":external_id": message.external_id,
-        ":conversation": message.conversation,
-        ":sender_id": message.sender_id,
-        ":sender_name": message.sender_name,
-        ":party": Word(message.party),
-        ":room": Word(message.room),
-        ":hops": message.hops,
-        ":reply_to": message.reply_to,
-        ":position": message.position,
-        ":summary": message.summary,
-        ":sealed_text": message.sealed_text,
-        ":kind": Word(message.kind),
-        ":state": message.state.as_str(),
-        ":attempts": message.attempts,
-        ":next_at": message.next_at,
-        ":task_id": message.task_id,
-        ":reply_id": message.reply_id,
-        ":error": message.error,
-        ":sent_at": message.sent_at,
-        ":received_at": message.received_at,
-        ":acknowledged_at": message.acknowledged_at,
-        ":updated_at": message.updated_at,
-    })?)
 }
 
 /// Messages, the newest first.
@@ -99,7 +42,7 @@ pub fn find(connection: &Connection, filter: &MessageFilter) -> Result<Vec<Messa
     let limit = filter.limit.map_or(-1, i64::from);
     let sql = format!("SELECT * FROM inbox{} ORDER BY ord DESC LIMIT {limit}", conditions.as_sql());
     let mut statement = connection.prepare(&sql)?;
-    statement.query_map(params_from_iter(conditions.values), read)?.collect()
+    statement.query_map(params_from_iter(conditions.values), Message::read)?.collect()
 }
 
 /// How many messages match.
@@ -151,47 +94,12 @@ pub fn next(connection: &Connection, channel: &ChannelName) -> Result<Vec<Messag
          AND kind IN ('prompt', 'command') GROUP BY conversation) \
          OR kind IN ('urgent_command', 'steer')) ORDER BY ord",
     )?;
-    statement.query_map([channel], read)?.collect()
-}
-
-fn read(row: &Row<'_>) -> Result<Message> {
-    Ok(Message {
-        id: row.get("id")?,
-        channel: row.get("channel")?,
-        external_id: row.get("external_id")?,
-        conversation: row.get("conversation")?,
-        sender_id: row.get("sender_id")?,
-        sender_name: row.get("sender_name")?,
-        party: row.get::<_, Word<_>>("party")?.0,
-        room: row.get::<_, Word<_>>("room")?.0,
-        hops: row.get("hops")?,
-        reply_to: row.get("reply_to")?,
-        position: row.get("position")?,
-        summary: row.get("summary")?,
-        sealed_text: row.get("sealed_text")?,
-        kind: row.get::<_, Word<_>>("kind")?.0,
-        state: row.get::<_, Word<_>>("state")?.0,
-        attempts: row.get("attempts")?,
-        next_at: row.get("next_at")?,
-        task_id: row.get("task_id")?,
-        reply_id: row.get("reply_id")?,
-        error: row.get("error")?,
-        sent_at: row.get("sent_at")?,
-        received_at: row.get("received_at")?,
-        acknowledged_at: row.get("acknowledged_at")?,
-        updated_at: row.get("updated_at")?,
-    })
+    statement.query_map([channel], Message::read)?.collect()
 }
 
 /// Adds or replaces a conversation.
 pub fn save_conversation(connection: &Connection, conversation: &Conversation) -> Result<(), BatchError> {
-    connection.prepare_cached(&SAVE_CONVERSATION)?.execute(named_params! {
-        ":channel": conversation.channel,
-        ":key": conversation.key,
-        ":task_id": conversation.task_id,
-        ":workspace": conversation.workspace,
-        ":updated_at": conversation.updated_at,
-    })?;
+    conversation.write(connection, &SAVE_CONVERSATION)?;
     Ok(())
 }
 
@@ -204,42 +112,19 @@ pub fn conversations(
     let mut statement = connection.prepare_cached(
         "SELECT * FROM conversations WHERE channel = ?1 AND (?2 IS NULL OR key = ?2) ORDER BY updated_at DESC, key",
     )?;
-    statement.query_map((channel, key), read_conversation)?.collect()
-}
-
-fn read_conversation(row: &Row<'_>) -> Result<Conversation> {
-    Ok(Conversation {
-        channel: row.get("channel")?,
-        key: row.get("key")?,
-        task_id: row.get("task_id")?,
-        workspace: row.get("workspace")?,
-        updated_at: row.get("updated_at")?,
-    })
+    statement.query_map((channel, key), Conversation::read)?.collect()
 }
 
 /// Adds or replaces a channel.
 pub fn save_channel(connection: &Connection, channel: &ChannelRecord) -> Result<(), BatchError> {
-    connection.prepare_cached(&SAVE_CHANNEL)?.execute(named_params! {
-        ":name": channel.name,
-        ":cursor": channel.cursor,
-        ":is_paused": channel.is_paused,
-        ":updated_at": channel.updated_at,
-    })?;
+    channel.write(connection, &SAVE_CHANNEL)?;
     Ok(())
 }
 
 /// All channels, by name.
 pub fn channels(connection: &Connection) -> Result<Vec<ChannelRecord>> {
     let mut statement = connection.prepare_cached("SELECT * FROM channels ORDER BY name")?;
-    let read = |row: &Row<'_>| {
-        Ok(ChannelRecord {
-            name: row.get("name")?,
-            cursor: row.get("cursor")?,
-            is_paused: row.get("is_paused")?,
-            updated_at: row.get("updated_at")?,
-        })
-    };
-    statement.query_map([], read)?.collect()
+    statement.query_map([], ChannelRecord::read)?.collect()
 }
 
 /// Deletes a few messages that were done before a time, a few replies without a task, and a few conversations that

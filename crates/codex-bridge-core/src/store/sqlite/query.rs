@@ -1,11 +1,12 @@
 //! Reads as SQL. Each function is one statement, and so sees one state of the store.
 
 use codex_session::RequestKey;
-use codex_wire::{Epoch, ThreadId, TurnId};
+use codex_wire::Epoch;
 use rusqlite::types::{FromSqlError, FromSqlResult, Value, ValueRef};
 use rusqlite::{Connection, Result, Row, params_from_iter};
 
 use super::cell::{Json, Word};
+use super::rows::Record;
 use crate::event::{Event, Line, Seq};
 use crate::request::{RequestName, RequestRecord, StoredAsk, WholeChanges};
 use crate::store::{AuditFilter, AuditLine, RequestFilter, TaskFilter};
@@ -21,7 +22,7 @@ pub fn finished_statuses() -> String {
 /// A task by its id.
 pub fn task(connection: &Connection, id: &TaskId) -> Result<Option<Task>> {
     let mut statement = connection.prepare_cached("SELECT * FROM tasks WHERE id = ?1")?;
-    statement.query_map([id.as_str()], read_task)?.next().transpose()
+    statement.query_map([id.as_str()], Task::read)?.next().transpose()
 }
 
 /// Tasks, the newest first.
@@ -57,14 +58,14 @@ pub fn tasks(connection: &Connection, filter: &TaskFilter) -> Result<Vec<Task>> 
     let limit = filter.limit.map_or(-1, i64::from);
     let sql = format!("SELECT * FROM tasks{} ORDER BY ord DESC LIMIT {limit}", conditions.as_sql());
     let mut statement = connection.prepare(&sql)?;
-    statement.query_map(params_from_iter(conditions.values), read_task)?.collect()
+    statement.query_map(params_from_iter(conditions.values), Task::read)?.collect()
 }
 
 /// The turns of a task, the oldest first.
 pub fn turns(connection: &Connection, id: &TaskId) -> Result<Vec<TurnRecord>> {
     let mut statement =
         connection.prepare_cached("SELECT * FROM turns WHERE task_id = ?1 ORDER BY number")?;
-    statement.query_map([id.as_str()], read_turn)?.collect()
+    statement.query_map([id.as_str()], TurnRecord::read)?.collect()
 }
 
 /// Events after `after`, the oldest first.
@@ -211,55 +212,6 @@ impl Conditions {
     pub fn as_sql(&self) -> String {
         if self.terms.is_empty() { String::new() } else { format!(" WHERE {}", self.terms.join(" AND ")) }
     }
-}
-
-fn read_task(row: &Row<'_>) -> Result<Task> {
-    Ok(Task {
-        id: row.get("id")?,
-        client_request_id: row.get("client_request_id")?,
-        status: row.get::<_, Word<_>>("status")?.0,
-        reason: row.get("reason")?,
-        prompt_summary: row.get("prompt_summary")?,
-        settings: json(row, "settings")?,
-        parked: row.get::<_, Option<Json<_>>>("parked")?.map(|Json(parked)| parked),
-        limits: json(row, "limits")?,
-        used: json(row, "used")?,
-        thread_id: row.get::<_, Option<_>>("thread_id")?.map(ThreadId),
-        turn_id: row.get::<_, Option<_>>("turn_id")?.map(TurnId),
-        epoch: row.get::<_, Option<_>>("epoch")?.map(Epoch),
-        host: row.get("host")?,
-        final_text: row.get("final_text")?,
-        error: row.get::<_, Option<Json<_>>>("error")?.map(|Json(error)| error),
-        usage: row.get::<_, Option<Json<_>>>("usage")?.map(|Json(usage)| usage),
-        notify_target: row.get("notify_target")?,
-        asks_in: row.get("asks_in")?,
-        token: row.get("token")?,
-        notification: json(row, "notification")?,
-        created_at: row.get("created_at")?,
-        updated_at: row.get("updated_at")?,
-        completed_at: row.get("completed_at")?,
-    })
-}
-
-fn read_turn(row: &Row<'_>) -> Result<TurnRecord> {
-    Ok(TurnRecord {
-        task_id: row.get("task_id")?,
-        number: row.get("number")?,
-        client_id: row.get("client_id")?,
-        client_request_id: row.get("client_request_id")?,
-        name_mark: row.get("name_mark")?,
-        prompt_mark: row.get("prompt_mark")?,
-        before: row.get::<_, Option<Json<_>>>("before")?.map(|Json(before)| before),
-        progress: row.get::<_, Word<_>>("progress")?.0,
-        sealed_prompt: row.get("sealed_prompt")?,
-        prompt_summary: row.get("prompt_summary")?,
-        turn_id: row.get::<_, Option<_>>("turn_id")?.map(TurnId),
-        outcome: row.get::<_, Option<Word<_>>>("outcome")?.map(|Word(outcome)| outcome),
-        final_text: row.get("final_text")?,
-        error: row.get::<_, Option<Json<_>>>("error")?.map(|Json(error)| error),
-        created_at: row.get("created_at")?,
-        ended_at: row.get("ended_at")?,
-    })
 }
 
 fn read_request(row: &Row<'_>) -> Result<RequestRecord> {
