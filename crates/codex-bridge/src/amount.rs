@@ -1,9 +1,9 @@
-//! Durations, ages and counts as people read them, and times as JSON has them.
+//! Formats durations, ages and counts for people, and times for JSON.
 
 use codex_bridge_core::task::TimeMs;
 use jiff::Timestamp;
 
-/// Milliseconds since 1970, now.
+/// The present time in milliseconds since 1970.
 pub fn now_ms() -> TimeMs {
     Timestamp::now().as_millisecond()
 }
@@ -52,15 +52,15 @@ pub fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A text in one line: every run of white space is one blank.
+/// The text in one line, with one blank for every run of white space.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A time as it stands in JSON.
+/// A time as JSON has it.
 pub fn rfc3339(ms: TimeMs) -> String {
-    let moment = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH);
-    moment.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+    let time = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH);
+    time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 #[cfg(test)]
@@ -69,8 +69,8 @@ mod tests {
 
     #[test]
     fn durations_lose_what_does_not_matter() {
-        let said: Vec<String> = [0, 450, 12_300, 185_000, 7_800_000].map(duration).into();
-        assert_eq!(said, ["0.0 s", "0.4 s", "12 s", "3 min 05 s", "2 h 10 min"]);
+        let shown: Vec<String> = [0, 450, 12_300, 185_000, 7_800_000].map(duration).into();
+        assert_eq!(shown, ["0.0 s", "0.4 s", "12 s", "3 min 05 s", "2 h 10 min"]);
         assert_eq!([7_000, 750_000, 3_723_000].map(clock), ["0:07", "12:30", "1:02:03"]);
         assert_eq!(
             [0, 5_000, 720_000, 10_800_000, 200_000_000].map(age),

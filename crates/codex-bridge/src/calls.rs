@@ -1,4 +1,4 @@
-//! What callers send to the daemon: the bodies and queries of its routes. The words of the verbs are the desk's own.
+//! The bodies and queries of the daemon's routes. The parameters of the verbs come from the desk.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -15,12 +15,12 @@ use crate::view::words;
 
 pub use codex_bridge_core::desk::calls::*;
 
-/// The header in which the daemon says which CODEX_HOME its tasks use.
+/// The response header with the CODEX_HOME of the daemon's tasks.
 pub const HOME_HEADER: &str = "x-codex-home";
-/// The header in which a program of the machine's owner says that it acts for somebody who has no more than this role.
+/// The request header with a role: the owner's program acts for a caller who has only this role.
 pub const DELEGATE_HEADER: &str = "x-codex-bridge-lent";
 
-/// The fields that are set, as a query.
+/// The query string of the fields that are set.
 pub fn query(fields: &impl Serialize) -> String {
     let fields = serde_json::to_value(fields).unwrap_or_default();
     let pairs = fields.as_object().into_iter().flatten().filter_map(|(name, value)| match value {
@@ -32,30 +32,31 @@ pub fn query(fields: &impl Serialize) -> String {
     if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
 }
 
-/// Text as a value of a query, or as a segment of a path.
+/// Encodes text for a query value or a path segment.
 pub fn percent_encoded(text: &str) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
-    let one = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.bytes().map(one).collect()
+    let is_unreserved = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
+    let encode =
+        |byte: u8| if is_unreserved(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(encode).collect()
 }
 
 /// `GET /v1/tasks`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct List {
-    /// Only those in this state.
+    /// Only tasks with this status.
     #[schemars(schema_with = "crate::view::words::status")]
     pub status: Option<String>,
-    /// Also those that ended more than a day ago.
+    /// Also tasks that ended more than a day ago.
     pub all: bool,
-    /// Only those that work in this directory or below it.
+    /// Only tasks that work in this directory or below it.
     pub cwd: Option<PathBuf>,
-    /// Only those with this text in their id, their first prompt's beginning or their answer.
+    /// Only tasks with this text in their id, in the beginning of their first prompt or in their answer.
     pub q: Option<String>,
-    /// At most so many, 1 to 1000. Default 100.
+    /// The most tasks to list, 1 to 1000. Default 100.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
-    /// Only those created before this task, for the next page.
+    /// Only tasks created before this task, for the next page.
     pub before: Option<String>,
 }
 
@@ -63,7 +64,7 @@ pub struct List {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Interrupt {
-    /// Only this turn: `wrong_state` if another one has been asked for since.
+    /// Interrupt only this turn; `wrong_state` if another turn has been requested since.
     #[schemars(range(min = 1, max = u32::MAX))]
     pub turn: Option<u32>,
 }
@@ -72,7 +73,7 @@ pub struct Interrupt {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Wait {
-    /// At most so long; without it as long as it takes.
+    /// The timeout. Without one, the call waits as long as it takes.
     #[schemars(range(min = 0, max = 31_536_000))]
     pub timeout_s: Option<f64>,
 }
@@ -84,14 +85,14 @@ pub struct Events {
     /// Only events with a higher number.
     #[schemars(range(min = 0, max = SEQ_MAX))]
     pub after: i64,
-    /// At most so many.
+    /// The most events to return.
     #[schemars(range(max = u32::MAX))]
     pub limit: Option<u32>,
-    /// Go on until the task is at rest. Server-sent events always go on, and beyond that.
+    /// Follow the log until the task is finished. Server-sent events always follow it, and do not end then.
     pub follow: bool,
-    /// With text as it is written.
+    /// Include text as it is written.
     pub live: bool,
-    /// With what `/v1/events` tells of all tasks, for a page that needs both: only as server-sent events.
+    /// Include the events of `/v1/events` about all tasks, for a page that needs both. Only with server-sent events.
     pub news: bool,
 }
 
@@ -99,7 +100,7 @@ pub struct Events {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct News {
-    /// The stream ends after so many; without it, it goes on.
+    /// End the stream after this many events. Without a limit, the stream does not end.
     #[schemars(range(min = 1, max = u32::MAX))]
     pub limit: Option<NonZeroU32>,
 }
@@ -108,30 +109,29 @@ pub struct News {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
-    /// Whose it is.
+    /// The token's name.
     pub name: String,
     /// What its holder may do.
     #[schemars(schema_with = "crate::view::words::role")]
     pub role: Role,
-    /// So many tasks of its own may be under way; 20 by default.
+    /// The most unfinished tasks that the token may have; 20 by default.
     #[serde(default)]
     #[schemars(range(max = 100_000))]
     pub max_open_tasks: Option<u32>,
-    /// So many bytes of prompts and instructions it may have handed over to tasks that are still remembered; 64 MiB by
-    /// default.
+    /// The most bytes of prompts and instructions in the token's stored tasks; 64 MiB by default.
     #[serde(default)]
     #[schemars(range(max = 1_099_511_627_776_u64))]
     pub max_bytes: Option<u64>,
 }
 
-/// `POST /v1/tokens/{name}/quota`. What is absent stays as it is.
+/// `POST /v1/tokens/{name}/quota`. An absent limit stays as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quota {
-    /// So many tasks of its own may be under way.
+    /// The most unfinished tasks that the token may have.
     #[schemars(range(max = 100_000))]
     pub max_open_tasks: Option<u32>,
-    /// So many bytes of prompts and instructions it may have handed over to tasks that are still remembered.
+    /// The most bytes of prompts and instructions in the token's stored tasks.
     #[schemars(range(max = 1_099_511_627_776_u64))]
     pub max_bytes: Option<u64>,
 }
@@ -146,26 +146,26 @@ impl From<Quota> for NewQuota {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Deliveries {
-    /// Also what was delivered, or answered before it was told.
+    /// Also deliveries that were delivered, or withdrawn because the request was answered first.
     pub all: bool,
-    /// At most so many, 1 to 1000. Default 100.
+    /// The most deliveries to list, 1 to 1000. Default 100.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
-    /// Only those of this task.
+    /// Only deliveries about this task.
     pub task_id: Option<String>,
 }
 
 /// `POST /v1/deliveries/test`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TestTarget {
-    /// Where to, such as `webhook:ci`.
+    /// The target, such as `webhook:ci`.
     pub target: String,
 }
 
 /// `POST /v1/stop`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stop {
-    /// End the hosts too, with everything that runs on them.
+    /// Also end the hosts, with all running turns.
     #[serde(default)]
     pub hosts: bool,
 }
@@ -174,11 +174,11 @@ pub struct Stop {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Audit {
-    /// Only on the task whose id begins so; it may be forgotten.
+    /// Only lines about the task whose id begins so. The task may have been deleted.
     pub task: Option<String>,
-    /// Only from this time on, as RFC 3339.
+    /// Only lines since this time, as RFC 3339.
     pub since: Option<String>,
-    /// At most so many, the newest, 1 to 100000. Default 200.
+    /// The most lines to return, the newest, 1 to 100000. Default 200.
     #[schemars(range(min = 1, max = AUDIT_LINES))]
     pub limit: Option<u32>,
 }
@@ -186,7 +186,7 @@ pub struct Audit {
 /// `POST /v1/store/backup`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Backup {
-    /// A new file, with its whole path.
+    /// The absolute path of a new file.
     pub file: PathBuf,
 }
 
@@ -195,27 +195,27 @@ pub struct Backup {
 pub struct Tool {
     /// One call of the `codex_bridge` tool.
     pub call: Value,
-    /// Where the caller runs.
+    /// The caller's current directory.
     #[serde(default)]
     pub caller_cwd: Option<PathBuf>,
 }
 
-/// `POST /v1/channels/{name}/run` and `…/test`: what the caller brings along.
+/// `POST /v1/channels/{name}/run` and `…/test`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunChannel {
-    /// The channel; the one in the path counts.
+    /// The channel. Ignored: the name in the path counts.
     pub name: String,
-    /// Variables of the caller's environment that the platform reads.
+    /// The variables of the caller's environment that the platform needs.
     pub variables: BTreeMap<String, String>,
-    /// Who may write, instead of those that are configured.
+    /// The senders that may write, instead of the configured ones.
     pub allow: Vec<String>,
-    /// Where the caller is: the workspace if none is registered.
+    /// The caller's current directory, which is the workspace if none is registered.
     pub cwd: Option<PathBuf>,
 }
 
 impl RunChannel {
-    /// One as it is configured.
+    /// A channel as it is configured.
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
@@ -224,9 +224,9 @@ impl RunChannel {
 /// `GET /v1/trust/directory`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrustOf {
-    /// Which, as a whole path.
+    /// The directory's absolute path.
     pub dir: PathBuf,
-    /// Only if it may have this level.
+    /// Refuse the call if the directory cannot have this level.
     #[serde(default)]
     #[schemars(with = "Option<words::TrustWord>")]
     pub level: Option<Trust>,
@@ -236,9 +236,9 @@ pub struct TrustOf {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetTrust {
-    /// Which, as a whole path.
+    /// The directory's absolute path.
     pub dir: PathBuf,
-    /// How far.
+    /// The trust level.
     #[schemars(schema_with = "words::trust")]
     pub level: Trust,
 }
@@ -247,7 +247,7 @@ pub struct SetTrust {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveTrust {
-    /// Which, as a whole path.
+    /// The directory's absolute path.
     pub dir: PathBuf,
 }
 
@@ -255,7 +255,7 @@ pub struct RemoveTrust {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Lines {
-    /// Only the lines after so many.
+    /// Skip this many lines.
     pub after: u64,
 }
 
@@ -263,11 +263,11 @@ pub struct Lines {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Inbox {
-    /// Also what is done with.
+    /// Also finished messages.
     pub all: bool,
-    /// Only of this channel.
+    /// Only messages from this channel.
     pub channel: Option<String>,
-    /// At most so many, the newest, 1 to 1000. Default 100.
+    /// The most messages to list, the newest first, 1 to 1000. Default 100.
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
 }

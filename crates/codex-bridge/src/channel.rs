@@ -1,22 +1,23 @@
-//! Channels: the ways out of the bridge and into it. One file or folder per platform.
+//! Channels: they deliver notices and replies, and bring messages in. One file or folder per platform.
 //!
-//! Every channel sends ([`Channel`]): what is told to others goes to a place of a channel, and a target names both. Some
-//! also receive ([`Receiving`]): people and other agents write there, and replies go back to them.
+//! Every channel sends ([`Channel`]). A target names a channel and a place in it, such as `telegram:-5`. Some channels also
+//! receive ([`Receiving`]): people and other agents write messages, and get replies.
 //!
-//! A channel translates. It knows its platform's words and nothing of rows, conversations and turns: what a message
-//! leads to, who may write, what a command means and when something is sent again is the library's business
-//! (`codex_bridge_core::inbox` and `outbox`).
+//! A channel only translates for its platform. It knows nothing of rows, conversations and turns. Who may write, what a
+//! message starts, what a command means and when a delivery is retried: `codex_bridge_core::inbox` and `outbox` decide.
 //!
-//! How a kind of channel is added: a file with its `Settings`, which implement [`Platform`], and a type that implements
-//! [`Channel`]; a line in [`KINDS`]. One that receives also gets a stand-in server in `testkit/src/platform/`.
+//! To add a kind of channel: write a file with `Settings` that implement [`Platform`] and a type that implements
+//! [`Channel`], and add a line to [`KINDS`]. A receiving channel also needs a stand-in server in `testkit/src/platform/`.
 //!
-//! What the supervisor ([`supervisor`]) does with one that receives, in this order: [`Receiving::start`] once; then, side by
-//! side, for ever: [`Receiving::receive`] from the cursor that is remembered, what it gives is made durable together with the
-//! new cursor, [`Receiving::received`]; [`Receiving::acknowledge`] for what is done with; [`Receiving::progress`] for what
-//! runs; [`Receiving::beside`]. Whatever fails with [`Trouble::Again`] is begun again after a pause that grows;
-//! [`Trouble::Stop`] is final.
+//! The supervisor ([`supervisor`]) serves a receiving channel. It calls [`Receiving::start`] once, then runs concurrently:
+//! - [`Receiving::receive`] from the stored cursor; the batch and its cursor are stored in one transaction, then
+//!   [`Receiving::received`] is called;
+//! - [`Receiving::acknowledge`] for finished messages, and [`Receiving::progress`] for running turns;
+//! - [`Receiving::background`].
+//!
+//! After [`ChannelError::Retry`] the supervisor starts the channel again, with a growing pause. [`ChannelError::Fatal`] stops it.
 
-mod attached;
+mod attachments;
 mod exec;
 mod feishu;
 mod feishu_bot;
@@ -24,7 +25,7 @@ pub mod hook;
 mod http;
 mod lock;
 mod molecule;
-pub mod old;
+pub mod notify_section;
 mod plugin;
 mod progress;
 mod recent;
@@ -52,9 +53,9 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 pub use secret::Env;
-use settings::{Kind, Opening, Way};
+use settings::{Kind, OpenedChannel, Opening};
 
-/// The kinds of channels: what stands as `type` in the configuration.
+/// The kinds of channels, by their `type` in the configuration.
 pub const KINDS: &[Kind] = &[
     Kind::of::<exec::Settings>("exec").only_sending(),
     Kind::of::<feishu::Settings>("feishu").only_sending(),
@@ -66,45 +67,50 @@ pub const KINDS: &[Kind] = &[
     Kind::of::<webhook::Settings>("webhook").only_sending(),
 ];
 
-/// What the operator says about a channel of one kind.
+/// The settings of one kind of channel.
 pub trait Platform: Debug + Send + Sync + 'static {
-    /// The channel, or what has to be put right. Nothing is reached yet.
-    fn open(&self, opening: &Opening<'_>) -> Result<Way, String>;
+    /// Builds the channel without connecting. The error says what the operator has to correct.
+    fn open(&self, opening: &Opening<'_>) -> Result<OpenedChannel, String>;
 
-    /// What has to be hidden wherever it shows up.
+    /// The secrets in the settings, for the redactor.
     fn secrets(&self, _env: Env<'_>) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// A way to a platform. A place is what stands behind the channel's name in a target; an empty one is the channel itself.
+/// The sending half of a channel. A place is the part of a target behind the channel's name; an empty place is the channel
+/// itself.
 pub trait Channel: Send + Sync + 'static {
     /// The places that callers may name.
     fn places(&self) -> Vec<String> {
         vec![String::new()]
     }
 
-    /// Whether there is such a place and callers may name it, and why not. Replies go where their message came from, and
-    /// are not asked about here.
+    /// Checks that the place exists and that callers may name it. Replies are not checked: they go where their message came
+    /// from.
     fn check_place(&self, place: &str) -> Result<(), String> {
-        if place.is_empty() { Ok(()) } else { Err("it has no places: its name is all".to_owned()) }
+        if place.is_empty() {
+            Ok(())
+        } else {
+            Err("the channel has no places: the target is its name alone".to_owned())
+        }
     }
 
-    /// Whether something can be said there at all, be it one of the places that people may name or not: whoever may write
-    /// is answered wherever they wrote.
+    /// Whether the channel can send to the place, even if callers may not name it. A sender who may write gets replies in any
+    /// place.
     fn reaches(&self, place: &str) -> bool {
         self.check_place(place).is_ok()
     }
 
-    /// What a repetition does there.
+    /// What the receiver does with a repeated delivery.
     fn repeats(&self, _place: &str) -> Repeats {
         Repeats::MayDouble
     }
 
-    /// One attempt to say something there.
+    /// Makes one attempt to deliver a notice to the place.
     fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome>;
 
-    /// Where one can look: whether it was said.
+    /// Looks whether an earlier attempt was delivered, on platforms where that is possible.
     fn look<'a>(&'a self, _attempt: &'a Attempt) -> BoxFuture<'a, Result<Seen, String>> {
         std::future::ready(Ok(Seen::No)).boxed()
     }
@@ -112,163 +118,163 @@ pub trait Channel: Send + Sync + 'static {
 
 /// The receiving half of a channel.
 pub trait Receiving: Channel + Any {
-    /// What only one daemon may serve, in words without secrets: a workspace, a bot.
+    /// The workspace or bot that only one daemon may serve, in words without secrets.
     fn identity(&self) -> String;
 
-    /// Makes sure that it can work: credentials, reach. Gives a sentence for people. Gets the cursor that is remembered.
-    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, Trouble>>;
+    /// Connects to the platform and checks the credentials. Returns a sentence for people. `cursor` is the stored one.
+    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, ChannelError>>;
 
-    /// Looks whether it could work, and changes nothing there. Gives a sentence for people.
-    fn probe(&self) -> BoxFuture<'_, Result<String, Trouble>>;
+    /// Checks that the channel could be served, without changing anything on the platform. Returns a sentence for people.
+    fn probe(&self) -> BoxFuture<'_, Result<String, ChannelError>>;
 
-    /// What came since the cursor. May wait for something to come, a minute at most. The cursor of what it gives is
-    /// remembered together with it, in one transaction.
-    fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Batch, Trouble>>;
+    /// Returns the messages since the cursor. May wait up to a minute for one. The batch and its cursor are stored in one
+    /// transaction.
+    fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Batch, ChannelError>>;
 
-    /// What it brought is durable, or refused: now its source may be told.
+    /// Called when received messages are stored or refused; the channel may now confirm them to the platform.
     fn received(&self, _receipts: Vec<Receipt>) -> BoxFuture<'_, ()> {
         std::future::ready(()).boxed()
     }
 
-    /// What becomes of messages for which there is no room.
+    /// What happens to new messages while the inbox is full.
     fn when_full(&self) -> WhenFull {
         WhenFull::ReadLater
     }
 
-    /// Whether the source keeps one mark up to which all is done with.
+    /// Whether the platform keeps one mark: all messages up to it are finished.
     fn has_watermark(&self) -> bool {
         false
     }
 
-    /// Tells the source that these are done with, the oldest first. Asked only what is not yet known there; where
-    /// [`Self::has_watermark`], every earlier message is done with too.
-    fn acknowledge<'a>(&'a self, _done: &'a [Message]) -> BoxFuture<'a, Result<(), Trouble>> {
+    /// Tells the platform that these messages are finished, the oldest first. Each message is passed until a call succeeds.
+    /// With [`Self::has_watermark`], every earlier message is finished too.
+    fn acknowledge<'a>(&'a self, _done: &'a [Message]) -> BoxFuture<'a, Result<(), ChannelError>> {
         std::future::ready(Ok(())).boxed()
     }
 
-    /// Runs beside everything else, for heartbeats and the like; ends only with trouble.
-    fn beside(&self, _doing: watch::Receiver<Doing>) -> BoxFuture<'_, Trouble> {
+    /// Runs for as long as the channel is served, for heartbeats and the like. Returns only with an error.
+    fn background(&self, _doing: watch::Receiver<Activity>) -> BoxFuture<'_, ChannelError> {
         std::future::pending().boxed()
     }
 
-    /// The requests that are put before people with buttons.
-    fn asked(&self) -> Vec<RequestName> {
+    /// The open requests that the channel shows with buttons.
+    fn shown_requests(&self) -> Vec<RequestName> {
         Vec::new()
     }
 
-    /// One of these is no longer open: its buttons go.
-    fn close_asked<'a>(&'a self, _request: &'a RequestRecord) -> BoxFuture<'a, ()> {
+    /// Removes the buttons of a request that is no longer open.
+    fn close_request<'a>(&'a self, _request: &'a RequestRecord) -> BoxFuture<'a, ()> {
         std::future::ready(()).boxed()
     }
 
-    /// What came of a decision that was made with a button.
+    /// Shows the outcome of a decision that was made with a button.
     fn decided<'a>(&'a self, _tap: &'a Tap, _verdict: &'a Verdict) -> BoxFuture<'a, ()> {
         std::future::ready(()).boxed()
     }
 
-    /// Whether turns are shown while they run.
+    /// Whether the channel shows running turns.
     fn shows_progress(&self) -> bool {
         false
     }
 
-    /// The turns that it shows, by the messages that asked for them.
+    /// The turns that the channel shows, by the messages that started them.
     fn in_progress(&self) -> Vec<MessageId> {
         Vec::new()
     }
 
-    /// How a turn stands. Told every two seconds at most, and once more when it is over.
+    /// Shows the progress of a turn. Called at most every two seconds, and once more when the turn is finished.
     fn progress<'a>(&'a self, _progress: &'a Progress) -> BoxFuture<'a, ()> {
         std::future::ready(()).boxed()
     }
 }
 
-/// What a channel brings at once.
+/// The result of one [`Receiving::receive`].
 #[derive(Debug, Default)]
 pub struct Batch {
     /// Messages, the oldest first.
     pub arrivals: Vec<Arrival>,
     /// Decisions that were made with buttons.
     pub taps: Vec<Tap>,
-    /// Strangers who tapped on a button that means nothing.
+    /// Strangers who tapped on an unknown button.
     pub knocks: Vec<Stranger>,
-    /// How far the source is read with these; none leaves it as it was.
+    /// The cursor behind this batch; none leaves the stored cursor as it is.
     pub cursor: Option<String>,
 }
 
-/// Somebody who may not write.
+/// A sender who may not write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stranger {
-    /// Where they tried.
+    /// Where the stranger tried to write.
     pub conversation: ConversationKey,
-    /// The platform's name for them.
+    /// The stranger's id on the platform.
     pub id: String,
-    /// How people call them.
+    /// The stranger's display name.
     pub name: String,
 }
 
-/// A decision that was made with a button, or in the platform's own way.
+/// A decision made with a button, or with the platform's own requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tap {
-    /// The platform's own name for it.
+    /// The platform's id of the tap.
     pub id: String,
-    /// The conversation in which it was made.
+    /// The conversation in which the decision was made.
     pub conversation: ConversationKey,
-    /// Who made it.
+    /// The platform's id of the person who decided.
     pub sender_id: String,
-    /// On what.
+    /// The button, which names the request.
     pub button: Button,
     /// What was chosen.
     pub choice: Choice,
-    /// The message that carries the button, as the platform calls it.
+    /// The platform's id of the message with the button.
     pub message_id: Option<String>,
 }
 
-/// How a turn stands, for platforms that show it.
+/// The progress of a turn, for platforms that show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    /// The message that asked for it.
+    /// The message that started the turn.
     pub message_id: MessageId,
-    /// Where it is shown.
+    /// Where the progress is shown.
     pub place: String,
-    /// What is shown, redacted.
+    /// The text that is shown, redacted.
     pub text: String,
-    /// Whether it is over.
-    pub is_over: bool,
+    /// Whether the turn is finished.
+    pub is_finished: bool,
 }
 
-/// What a channel is doing, for platforms that show it.
+/// What a channel is working on, for platforms that show it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Doing {
-    /// How many messages are worked on.
+pub struct Activity {
+    /// The number of messages being worked on.
     pub running: usize,
-    /// The beginning of the oldest of them, redacted.
+    /// The beginning of the oldest of these messages, redacted.
     pub summary: String,
 }
 
-/// Why a channel cannot go on.
+/// Why a channel stopped serving.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
-    /// Not by itself: somebody must do something.
-    Stop(String),
-    /// It is worth another try, after so long if the platform said so.
-    Again {
-        /// Not before.
+pub enum ChannelError {
+    /// Retrying is useless: somebody has to change something.
+    Fatal(String),
+    /// A retry may succeed.
+    Retry {
+        /// The pause that the platform asked for, if any.
         after: Option<Duration>,
-        /// Why, without secrets.
-        why: String,
+        /// What failed, without secrets.
+        reason: String,
     },
 }
 
-impl Trouble {
-    /// Worth another try.
-    pub fn again(why: impl Into<String>) -> Self {
-        Self::Again { after: None, why: why.into() }
+impl ChannelError {
+    /// A failure that is retried after the usual pause.
+    pub fn retry(reason: impl Into<String>) -> Self {
+        Self::Retry { after: None, reason: reason.into() }
     }
 
-    /// Why, in a sentence.
-    pub fn sentence(&self) -> &str {
+    /// What failed, in a sentence without secrets.
+    pub fn reason(&self) -> &str {
         match self {
-            Self::Stop(why) | Self::Again { why, .. } => why,
+            Self::Fatal(reason) | Self::Retry { reason, .. } => reason,
         }
     }
 }

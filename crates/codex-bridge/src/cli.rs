@@ -1,12 +1,13 @@
 //! The command line: one file per verb.
 //!
-//! A verb gets [`Globals`] and its own arguments, and gives an exit code or a [`Failure`]; how a failure is printed is
-//! decided here, once.
+//! A verb gets [`Globals`] and its own arguments, and returns an exit code or a [`Failure`]. Failures are printed here,
+//! for all verbs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use codex_wire::reason;
 
 use crate::client::{Autostart, Client};
 use crate::failure::{Code, Failure};
@@ -38,6 +39,7 @@ mod launcher;
 mod logs;
 mod man;
 mod mcp;
+mod number;
 mod prompt;
 mod ps;
 mod release;
@@ -68,31 +70,31 @@ struct Args {
     verb: Verb,
 }
 
-/// What every verb understands, before or after its name.
+/// The options of every verb, before or after its name.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Globals {
-    /// Print JSON: one object, or one per line for streams; failures go to stderr as JSON too
+    /// Print JSON: one object, or one per line for streams. Errors are JSON on stderr
     #[arg(long, global = true)]
     pub json: bool,
-    /// Where the daemon keeps its tasks [default: $XDG_STATE_HOME/codex-bridge]
+    /// The daemon's state directory [default: $XDG_STATE_HOME/codex-bridge]
     #[arg(long, global = true, value_name = "DIR", env = "CODEX_BRIDGE_STATE_DIR", hide_env_values = true)]
     pub state_dir: Option<PathBuf>,
     /// The configuration file [default: $XDG_CONFIG_HOME/codex-bridge/config.toml]
     #[arg(long, global = true, value_name = "FILE", env = "CODEX_BRIDGE_CONFIG", hide_env_values = true)]
     pub config: Option<PathBuf>,
-    /// Fail instead of starting a daemon when none runs
+    /// If no daemon is running, fail instead of starting one
     #[arg(long, global = true)]
     pub no_autostart: bool,
 }
 
 impl Globals {
-    /// Where everything is.
+    /// The paths of the state directory and the configuration.
     pub fn paths(&self) -> Result<Paths, Failure> {
-        let given = |path: &Option<PathBuf>| path.clone().filter(|path| !path.as_os_str().is_empty());
-        Paths::new(given(&self.state_dir), given(&self.config))
+        let non_empty = |path: &Option<PathBuf>| path.clone().filter(|path| !path.as_os_str().is_empty());
+        Paths::new(non_empty(&self.state_dir), non_empty(&self.config))
     }
 
-    /// A way to the daemon.
+    /// A client of the daemon.
     pub fn client(&self) -> Result<Client, Failure> {
         let autostart = if self.no_autostart { Autostart::No } else { Autostart::Yes };
         Ok(Client::new(self.paths()?, autostart))
@@ -101,88 +103,88 @@ impl Globals {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Hand over work, and watch it
+    /// Start a task and watch it
     Run(Box<run::Args>),
     /// List the tasks
     Ps(ps::Args),
     /// Show one task in full
     Show(show::Args),
-    /// Show a task's log
+    /// Print a task's log
     Logs(logs::Args),
     /// Print a task's log as JSON lines
     Events(events::Args),
-    /// Watch a task, and answer what it asks
+    /// Watch a task and answer its requests
     Attach(attach::Args),
-    /// Wait until a task is at rest or needs an answer
+    /// Wait until a task is finished or needs an answer
     Wait(wait::Args),
-    /// Print the answer of a task
+    /// Print a task's answer
     Result(result::Args),
-    /// Add to the turn that runs
+    /// Add text to the running turn
     Steer(steer::Args),
-    /// Stop what runs
+    /// Stop the running turn
     Interrupt(interrupt::Args),
-    /// List what waits for an answer
+    /// List the pending requests
     Requests(requests::Args),
-    /// Say yes to what a task asks
+    /// Approve a request
     Approve(approve::Args),
-    /// Say no to what a task asks
+    /// Decline a request
     Decline(decline::Args),
-    /// Answer what a task wants to know
+    /// Answer a question or fill in a form
     Answer(answer::Args),
-    /// List what is sent to whom; try again what could not be
+    /// List notifications that are pending or failed; retry them, or send a test
     Deliveries(deliveries::Args),
-    /// Give a task at rest another turn
+    /// Start another turn of a finished task
     Continue(continue_task::Args),
-    /// Branch a task at rest
+    /// Make a new task from a finished one, with the whole conversation so far
     Fork(fork::Args),
     /// Free a task's thread for Codex's own terminal
     Release(release::Args),
-    /// One call of the codex_bridge tool, for agents: JSON in, JSON out
+    /// Make one call of the codex_bridge tool, for agents: JSON in, JSON out
     Tool(tool::Args),
-    /// Serve the tools over MCP on stdin and stdout
+    /// Run an MCP server on stdin and stdout
     Mcp(mcp::Args),
-    /// Run the daemon in the foreground; commands start it by themselves
+    /// Run the daemon in the foreground; other commands start it in the background when they need it
     Serve(serve::Args),
-    /// Stop the daemon; what runs goes on
+    /// Stop the daemon; running turns continue
     Stop(stop::Args),
-    /// Where work arrives by chat: add, list, test, run, pause
+    /// Manage channels, which send notifications and receive work by chat
     Channel(channel::Args),
-    /// List what came in by channels, and what became of it
+    /// List messages from channels; retry those that failed
     Inbox(inbox::Args),
-    /// Make, list and revoke the tokens of those who come by TCP
+    /// Create, list and revoke tokens for remote callers
     Token(token::Args),
-    /// How far a directory is trusted: show it, set it, list all, take it back
+    /// Show or set how far a directory is trusted
     Trust(trust::Args),
-    /// Look at everything that is needed, and say what to do
+    /// Check everything that codex-bridge needs, and say what to do
     Doctor(doctor::Args),
-    /// Check or copy the store
+    /// Check or back up the store
     Store(store::Args),
-    /// Show who decided or commanded what
+    /// Show the audit log: who decided and commanded what
     Audit(audit::Args),
-    /// Forget what is older than the configuration says
+    /// Delete tasks that are older than `keep_days` in the configuration
     Gc(gc::Args),
-    /// Print completions for a shell
+    /// Print shell completions
     Completions(completions::Args),
     /// Print the manual page
     Man(man::Args),
-    /// Show one turn on the real Codex, with a scripted model: no login, no network, nothing kept
+    /// Show one task on the real Codex with a scripted model: no login, no network, nothing is kept
     Demo(demo::Args),
     /// Keep one Codex host alive; started by codex-bridge itself
     #[command(hide = true)]
     Host(host::Args),
-    /// Run hosts for a daemon of another user; started by the system's service manager
+    /// Run Codex hosts for a daemon of another user; started by the system's service manager
     #[command(hide = true)]
     Launcher(launcher::Args),
 }
 
-/// A verb's failure, in words for people.
-type Failed = Box<dyn std::error::Error>;
+/// Any error, for verbs whose errors have no code.
+type AnyError = Box<dyn std::error::Error>;
 
 /// Runs the program.
 pub fn run() -> ExitCode {
     let Args { globals, verb } = match Args::try_parse() {
         Ok(args) => args,
-        Err(error) => return misread(&error),
+        Err(error) => return usage_error(&error),
     };
     let outcome = match verb {
         Verb::Run(args) => run::run(&globals, *args),
@@ -219,17 +221,21 @@ pub fn run() -> ExitCode {
         Verb::Man(args) => man::run(&args, Args::command()),
         Verb::Demo(args) => demo::run(&globals, &args)
             .map(|()| ExitCode::SUCCESS)
-            .map_err(|it| Failure::new(Code::Demo, it.to_string())),
+            .map_err(|error| Failure::new(Code::Demo, message(&error))),
         Verb::Launcher(args) => launcher::run(&globals, &args),
         Verb::Host(args) => host::run(&args)
             .map(|()| ExitCode::SUCCESS)
-            .map_err(|it| Failure::new(Code::Host, it.to_string())),
+            .map_err(|error| Failure::new(Code::Host, message(&error))),
     };
-    outcome.unwrap_or_else(|failure| told(&failure, globals.json))
+    outcome.unwrap_or_else(|failure| report(&failure, globals.json))
 }
 
-/// Tells a failure on stderr.
-fn told(failure: &Failure, as_json: bool) -> ExitCode {
+fn message(error: &AnyError) -> String {
+    error.downcast_ref().map_or_else(|| error.to_string(), reason)
+}
+
+/// Prints a failure on stderr.
+fn report(failure: &Failure, as_json: bool) -> ExitCode {
     match failure.code {
         Code::ReaderGone => {}
         _ if as_json => output::note(failure.to_json()),
@@ -238,16 +244,16 @@ fn told(failure: &Failure, as_json: bool) -> ExitCode {
     ExitCode::from(failure.code.exit() as u8)
 }
 
-/// A command line that makes no sense, or asks for help.
-fn misread(error: &clap::Error) -> ExitCode {
-    // Nothing was read, so what was written must be looked at.
+/// Prints the error of a command line that cannot be parsed, or the help that it asks for.
+fn usage_error(error: &clap::Error) -> ExitCode {
+    // Nothing was parsed, so `--json` must be searched for.
     let wants_json = std::env::args().any(|word| word == "--json");
     if !error.use_stderr() || !wants_json {
-        // Nobody may be there to read it.
+        // The reader may be gone.
         error.print().ok();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
     }
-    let sentence = error.to_string();
-    let sentence = sentence.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    told(&Failure::new(Code::Usage, sentence).hint("`codex-bridge help` lists the commands"), true)
+    let message = error.to_string();
+    let message = message.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    report(&Failure::new(Code::Usage, message).hint("`codex-bridge help` lists the commands"), true)
 }

@@ -1,4 +1,4 @@
-//! Which codex to run: the user's own if it is one that we know, else the pinned one, installed once.
+//! Which codex to run: the user's own if its version is supported, else the pinned one, which is installed once.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use crate::failure::{Code, Failure};
 use crate::output;
 use crate::tool_path;
 
-/// A codex that is known to work, run from a linked copy that no update can move away under a live host.
+/// A supported codex, run from a linked copy, so that an update cannot replace it under a running host.
 pub fn usable(explicit: Option<PathBuf>, data_dir: &Path) -> Result<Codex, Box<dyn std::error::Error>> {
     let path = search_path();
     let codex = match explicit {
         Some(explicit) => find(&Search { explicit: Some(explicit), ..Search::default() })?,
-        None => tested_on(&path).map_or_else(|| install(data_dir, &path), Ok)?,
+        None => supported_on(&path).map_or_else(|| install(data_dir, &path), Ok)?,
     };
     Ok(codex.linked_copy(&data_dir.join("codex"))?)
 }
 
-fn tested_on(path: &OsString) -> Option<Codex> {
+fn supported_on(path: &OsString) -> Option<Codex> {
     let codex = find(&Search { path: Some(path.clone()), ..Search::default() }).ok()?;
     (codex.version.support() == Support::Supported).then_some(codex)
 }
@@ -33,13 +33,13 @@ fn install(data_dir: &Path, path: &OsString) -> Result<Codex, pinned::Error> {
     pinned::install(&into, path)
 }
 
-/// Where a codex is looked for: in no directory that a command could write.
+/// The PATH on which codex is searched, without directories that a command could write in.
 fn search_path() -> OsString {
     let path = std::env::var("PATH").unwrap_or_default();
-    tool_path::of_hosts(&path, std::env::home_dir().as_deref()).into()
+    tool_path::for_hosts(&path, std::env::home_dir().as_deref()).into()
 }
 
-/// Where we keep what is not state: `$XDG_DATA_HOME/codex-bridge`, or `~/.local/share/codex-bridge`.
+/// The data directory: `$XDG_DATA_HOME/codex-bridge`, or `~/.local/share/codex-bridge`.
 pub fn data_dir() -> Result<PathBuf, String> {
     let base = match std::env::var_os("XDG_DATA_HOME").filter(|dir| !dir.is_empty()) {
         Some(dir) => PathBuf::from(dir),
@@ -48,14 +48,14 @@ pub fn data_dir() -> Result<PathBuf, String> {
     Ok(base.join("codex-bridge"))
 }
 
-/// The codex of the daemon, run from a linked copy.
+/// The daemon's codex, as a linked copy.
 pub fn for_daemon(explicit: Option<PathBuf>) -> Result<Codex, Failure> {
     let copies = data_dir().map_err(|error| Failure::new(Code::NoHome, error))?.join("codex");
     let codex = installed(explicit)?;
     codex.linked_copy(&copies).map_err(|error| Failure::new(Code::CodexCopy, error.to_string()))
 }
 
-/// The operator's codex, the first on the PATH, or the pinned one if it was ever installed.
+/// The configured codex, else the first on the PATH, else the pinned one if it is installed.
 pub fn installed(explicit: Option<PathBuf>) -> Result<Codex, Failure> {
     let data_dir = data_dir().map_err(|error| Failure::new(Code::NoHome, error))?;
     let pinned = pinned::installed(&data_dir.join("pinned"));
@@ -67,7 +67,7 @@ pub fn installed(explicit: Option<PathBuf>) -> Result<Codex, Failure> {
     find(&search).map_err(|error| missing(&error))
 }
 
-/// There is no codex to work with. Its own words say what to do.
+/// The failure of a search for codex. The error's own message says what to do.
 fn missing(error: &codex_binary::Error) -> Failure {
     use codex_binary::Error;
     let code = match error {

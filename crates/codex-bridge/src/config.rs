@@ -1,8 +1,8 @@
-//! The operator's configuration file. No file is the same as an empty one; a wrong one stops the daemon with one
+//! The operator's configuration file. A missing file counts as an empty one. An error in the file stops the daemon, with one
 //! sentence that names the line.
 //!
-//! What only the operator may decide is here and nowhere else: which Codex, which homes, which environment, which
-//! directories agents may work in, and profiles that may do more than a caller could ask for.
+//! Only this file has the operator's own decisions: the codex, its homes and environment, the directories that agents may
+//! work in, and profiles with more rights than a caller can ask for.
 
 mod checked;
 pub mod edit;
@@ -22,18 +22,18 @@ use redact::Redactor;
 use serde::Deserialize;
 use toml::de::{DeTable, Deserializer};
 
-use crate::channel::settings::{self, Mistake, Settings, Surroundings};
-use crate::channel::{self, old};
+use crate::channel::settings::{self, ConfigError, Context, Settings};
+use crate::channel::{self, notify_section};
 use crate::failure::{Code, Failure};
 use crate::paths::{Paths, cannot};
 
-/// What the operator wrote. Documented for people in `docs/daemon.md`.
+/// The parsed file. Documented for people in `docs/daemon.md`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct File {
     /// The codex to run: a path, or a name on the PATH.
     pub codex_bin: Option<PathBuf>,
-    /// The CODEX_HOME of tasks; by default the daemon's own variable, else Codex's default.
+    /// The CODEX_HOME of tasks; by default the daemon's own CODEX_HOME, else Codex's default.
     #[serde(deserialize_with = "checked::path")]
     pub codex_home: Option<PathBuf>,
     /// Other homes that callers may name.
@@ -41,59 +41,59 @@ pub struct File {
     pub other_homes: Vec<PathBuf>,
     /// Where hosts run.
     pub hosts: hosts::Hosts,
-    /// Where agents may work; by default the user's home and the directory that the agent runs in.
+    /// The directories that agents may work in; by default the user's home and the agent's own directory.
     #[serde(deserialize_with = "checked::some_paths")]
     pub roots: Option<Vec<PathBuf>>,
-    /// How far directories are trusted; docs/daemon.md says what each level means.
+    /// The trust level of directories; docs/daemon.md explains the levels.
     pub trust: BTreeMap<PathBuf, Trust>,
-    /// How many tasks work at once.
+    /// The limit of tasks that run at once.
     #[serde(deserialize_with = "checked::at_least_one")]
     pub max_running: usize,
-    /// The longest prompt that is taken.
+    /// The longest prompt.
     #[serde(deserialize_with = "checked::prompt_limit")]
     pub prompt_limit_bytes: usize,
     /// What happens to a task whose host died.
     pub on_host_loss: OnHostLoss,
-    /// Told to every thread instead of our own words.
+    /// Instructions for every thread, instead of our own.
     pub developer_instructions: Option<String>,
-    /// Told to every thread after that.
+    /// Further instructions for every thread.
     pub extra_instructions: Option<String>,
-    /// What Codex and its commands see of the environment, beyond the built-in list.
+    /// Environment variables for Codex and its commands, besides the built-in list.
     pub env: Env,
-    /// Accept every command without asking that stays in its sandbox.
+    /// Approves every command that stays in its sandbox.
     pub accept_commands: bool,
-    /// Accept every file change without asking that stays in the task's directory.
+    /// Approves every file change that stays in the task's directory.
     pub accept_file_changes: bool,
-    /// What becomes of wishes to leave the sandbox; without it, tasks of people at the command line ask and all others
+    /// What happens to requests to leave the sandbox. By default, tasks of people at the command line ask, and all others
     /// decline.
     pub escalations: Option<Escalations>,
-    /// MCP servers whose tool approvals are accepted.
+    /// MCP servers whose tool calls are approved.
     pub trusted_mcp_servers: Vec<String>,
-    /// Once allowed a person to allow a command for good. Files from then are still read, if they say `false`.
+    /// No longer supported: it let people approve a command for good. `false` is still accepted.
     #[serde(deserialize_with = "checked::permanent_rules")]
     pub allow_permanent_rules: (),
-    /// How long a person may take to answer; then it is a no. Without it requests wait.
+    /// When an unanswered request is declined. Without it, requests wait.
     pub answer_limit_s: Option<u64>,
-    /// How long tasks at rest are remembered.
+    /// How long finished tasks are kept.
     pub keep_days: u64,
-    /// How many events of a task are remembered.
+    /// How many events of a task are kept.
     pub keep_events: u32,
-    /// Whether an MCP server of ours may run below a Codex of ours.
+    /// Whether our MCP server may be used by a Codex that we run.
     pub allow_nested_mcp: bool,
     /// What is logged, and how.
     pub log: crate::log::Settings,
-    /// Where callers with a token are answered.
+    /// The TCP listener for callers with a token.
     pub http: Http,
-    /// Where chats may have Codex work, by name.
+    /// The directories that chats may work in, by name.
     #[serde(deserialize_with = "checked::named_paths")]
     pub workspaces: BTreeMap<String, PathBuf>,
-    /// Who is told, and where work arrives by chat.
+    /// The channels: notifications, and work by chat.
     #[serde(skip)]
     pub channels: BTreeMap<String, Settings>,
-    /// What the old section of `channels` says, by its targets.
+    /// The channels of the old section `[notify]`, by target.
     #[serde(skip)]
     pub notify: BTreeMap<String, Settings>,
-    /// Settings under a name.
+    /// Named sets of settings.
     pub profiles: BTreeMap<String, Profile>,
 }
 
@@ -135,36 +135,36 @@ impl Default for File {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnHostLoss {
-    /// It waits for a person.
+    /// The task waits for a person.
     Ask,
-    /// It goes on on a new host, twice at most.
+    /// The task continues on a new host, at most twice.
     Resume,
 }
 
-/// Additions to the environment of Codex.
+/// Additions to Codex's environment.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Env {
-    /// Names to pass on from the daemon's own environment.
+    /// Variables to copy from the daemon's own environment.
     #[serde(deserialize_with = "checked::variables")]
     pub pass: BTreeSet<String>,
     /// Variables to set.
     pub set: BTreeMap<String, String>,
 }
 
-/// The door by TCP. Closed unless there is an address.
+/// The TCP listener. Closed unless an address is set.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
-    /// The address, such as `127.0.0.1:7777`. Beyond this machine only with `behind_proxy`.
+    /// The address, such as `127.0.0.1:7777`. Other than loopback only with `behind_proxy`.
     pub listen: Option<SocketAddr>,
-    /// A proxy in front speaks TLS.
+    /// Whether a proxy with TLS is in front.
     pub behind_proxy: bool,
-    /// The names under which the proxy is reached, with a port or for any.
+    /// The host names of the proxy, with a port or for any port.
     pub allowed_hosts: Vec<String>,
 }
 
-/// Reads the file. One that was named must be there.
+/// Reads the file. A file that was named by flag or variable must exist.
 pub fn load(paths: &Paths) -> Result<File, Failure> {
     parse(&read(paths)?, &paths.config_file)
 }
@@ -182,14 +182,14 @@ fn read(paths: &Paths) -> Result<String, Failure> {
 }
 
 fn parse(text: &str, file: &Path) -> Result<File, Failure> {
-    let wrong = |mistake: Mistake| wrong(text, file, mistake);
-    let mut table = DeTable::parse(text).map_err(|error| wrong(error.into()))?;
-    // A table of these is read when its `type` is known.
+    let failure = |error: ConfigError| config_failure(text, file, error);
+    let mut table = DeTable::parse(text).map_err(|error| failure(error.into()))?;
+    // The keys of a channel depend on its `type`, so these two are read separately.
     let [channels, notify] = ["channels", "notify"].map(|key| table.get_mut().remove(key));
-    let mut parsed = File::deserialize(Deserializer::from(table)).map_err(|error| wrong(error.into()))?;
-    parsed.channels = channels.map(settings::read).transpose().map_err(wrong)?.unwrap_or_default();
-    parsed.notify = notify.map(old::read).transpose().map_err(wrong)?.unwrap_or_default();
-    if let Some((key, what)) = old::twice(&parsed.notify, &parsed.channels) {
+    let mut parsed = File::deserialize(Deserializer::from(table)).map_err(|error| failure(error.into()))?;
+    parsed.channels = channels.map(settings::read).transpose().map_err(failure)?.unwrap_or_default();
+    parsed.notify = notify.map(notify_section::read).transpose().map_err(failure)?.unwrap_or_default();
+    if let Some((key, what)) = notify_section::find_duplicate(&parsed.notify, &parsed.channels) {
         return Err(at(text, file, offset_of(text, &key), &key, &what));
     }
     trust::check(text, file)?;
@@ -197,7 +197,7 @@ fn parse(text: &str, file: &Path) -> Result<File, Failure> {
     Ok(parsed)
 }
 
-/// Where a key of the top, or the head of a table, stands; the beginning if it is written in an unusual way.
+/// The position of a top-level key or a table header; 0 if it is written in an unusual way.
 fn offset_of(text: &str, key: &str) -> usize {
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
@@ -210,13 +210,13 @@ fn offset_of(text: &str, key: &str) -> usize {
     0
 }
 
-/// One sentence with the line and the key.
-fn wrong(text: &str, file: &Path, mistake: impl Into<Mistake>) -> Failure {
-    let Mistake { span, message } = mistake.into();
+/// The failure for an error, with the line and the key.
+fn config_failure(text: &str, file: &Path, error: impl Into<ConfigError>) -> Failure {
+    let ConfigError { span, message } = error.into();
     let offset = span.map_or(0, |span| span.start.min(text.len()));
     let line = text.get(..offset).unwrap_or_default().matches('\n').count();
     let key = text.lines().nth(line).unwrap_or_default();
-    // A path may have any character, and stands in quotes.
+    // A path is in quotes and may contain any character.
     let key = match key.trim_start().strip_prefix('"') {
         Some(quoted) => quoted.split('"').next().unwrap_or_default(),
         None => key.split('=').next().unwrap_or_default().trim(),
@@ -224,38 +224,38 @@ fn wrong(text: &str, file: &Path, mistake: impl Into<Mistake>) -> Failure {
     at(text, file, offset, key, &message)
 }
 
-/// A mistake at this offset, in one sentence with the line and the key.
+/// The failure for an error at this position, with the line and the key.
 fn at(text: &str, file: &Path, offset: usize, key: &str, message: &str) -> Failure {
     let line = text.get(..offset).unwrap_or_default().matches('\n').count() + 1;
     let key = if key.is_empty() { String::new() } else { format!(", {key:?}") };
     Failure::new(Code::Config, format!("{}, line {line}{key}: {message}", file.display()))
-        .hint("correct it; docs/daemon.md lists every key")
+        .hint("correct the line; docs/daemon.md lists every key")
 }
 
 impl File {
-    /// How the old spellings in it are written now, one sentence each.
+    /// How to rewrite old spellings in the file, one sentence each.
     pub fn hints(&self) -> Vec<String> {
-        old::hints(&self.notify, &self.channels)
+        notify_section::hints(&self.notify, &self.channels)
     }
 
-    /// All secrets of channels, to be hidden wherever they show up.
+    /// The secrets of all channels, for the redactor.
     pub fn secrets(&self, env: channel::Env<'_>) -> Vec<String> {
         settings::secrets(self.channels.values().chain(self.notify.values()), env)
     }
 
-    /// What channels are opened in. `cwd` is where whoever runs one is.
-    pub fn around<'a>(
+    /// The settings that opening a channel needs. `cwd` is the directory of the caller who runs a channel.
+    pub fn channel_context<'a>(
         &'a self,
         env: channel::Env<'a>,
         cwd: Option<&'a PathBuf>,
         redactor: &'a Redactor,
-    ) -> Surroundings<'a> {
-        Surroundings { workspaces: &self.workspaces, profiles: &self.profiles, env, cwd, redactor }
+    ) -> Context<'a> {
+        Context { workspaces: &self.workspaces, profiles: &self.profiles, env, cwd, redactor }
     }
 
     /// The operator's decisions about directories, by their real paths.
     pub fn trusted_roots(&self) -> BTreeMap<PathBuf, Trust> {
-        self.trust.iter().map(|(path, level)| (trust::real(path), *level)).collect()
+        self.trust.iter().map(|(path, level)| (trust::real_path(path), *level)).collect()
     }
 }
 
@@ -293,6 +293,7 @@ mod tests {
         assert!(unknown.starts_with("/etc/config.toml, line 3, \"max_runing\": unknown field"), "{unknown}");
         let kind = message("keep_days = \"long\"\n");
         assert!(kind.starts_with("/etc/config.toml, line 1, \"keep_days\": invalid type"), "{kind}");
+        assert!(kind.ends_with("expected a whole number"), "{kind}");
         let value = message("[profiles.x]\nsandbox = \"open\"\n");
         assert!(value.contains("line 2") && value.contains("open"), "{value}");
         for (file, line) in [("escalations = \"maybe\"\n", 1), ("[profiles.x]\nescalations = \"maybe\"\n", 2)]
@@ -309,17 +310,17 @@ mod tests {
         assert_eq!(parse(&format!("{head}url = \"http://x\"\n"), Path::new("c")).unwrap().hints(), [""; 0]);
         for (text, wanted) in [
             (format!("{head}colour = 1\n"), "line 3, \"colour\": unknown field `colour`"),
-            (format!("{head}url = 7\n"), "line 3, \"url\": it must be a text"),
+            (format!("{head}url = 7\n"), "line 3, \"url\": must be text in quotes"),
             (format!("{head}attempts = \"x\"\n"), "line 3, \"attempts\": invalid type"),
             (
                 "[channels.x]\ntype = \"pigeon\"\n".to_owned(),
-                "line 2, \"type\": a type is one of exec, feishu, feishu-bot, hook, molecule, plugin, telegram, webhook",
+                "line 2, \"type\": unknown type; use one of exec, feishu, feishu-bot, hook, molecule, plugin, telegram, webhook",
             ),
             (
                 "[channels.x]\nurl = \"u\"\n".to_owned(),
-                "line 2, \"url\": unknown field; a channel has a `type`",
+                "line 2, \"url\": unknown key; the channel needs a `type`",
             ),
-            ("channels = 3\n".to_owned(), "line 1, \"channels\": invalid type"),
+            ("channels = 3\n".to_owned(), "line 1, \"channels\": must be a table"),
             ("[notify.slack]\ntoken = \"x\"\n".to_owned(), "line 1"),
             ("[notify.exec.mail]\ncommand = \"x\"\n".to_owned(), "line 2, \"command\": unknown field"),
         ] {
@@ -344,7 +345,7 @@ mod tests {
             twice.contains("line 1, \"[notify.webhook.ci]\": [channels.ci] is the same target"),
             "{twice}"
         );
-        assert!(twice.contains("take [notify.webhook.ci] out"), "{twice}");
+        assert!(twice.contains("remove [notify.webhook.ci]"), "{twice}");
         let telegram = message("[notify.telegram]\nchat = 1\n[channels.telegram]\ntype = \"telegram\"\n");
         assert!(telegram.contains("[channels.telegram] is the same target"), "{telegram}");
     }
@@ -368,7 +369,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         let places = [
-            ("max_running = 0", "line 1, \"max_running\": it must be at least 1"),
+            ("max_running = 0", "line 1, \"max_running\": must be at least 1"),
             ("\nroots = [\"work\"]", "line 2, \"roots\": work must be a whole path"),
             (
                 "[profiles.x]\nwritable_roots = [\"/a\", \"b\"]",
@@ -381,7 +382,7 @@ mod tests {
             ("[log]\notlp = \"localhost:4318\"", "line 2, \"otlp\": \"localhost:4318\" is not an address"),
             (
                 "allow_permanent_rules = true",
-                "line 1, \"allow_permanent_rules\": rules for good cannot be allowed",
+                "line 1, \"allow_permanent_rules\": permanent rules are no longer supported",
             ),
         ];
         for (text, wanted) in places {
@@ -391,10 +392,7 @@ mod tests {
         assert!(parse("allow_permanent_rules = false", Path::new("c")).is_ok(), "a file from before");
         for limit in ["0", "1023", "1048577"] {
             let refused = message(&format!("\nprompt_limit_bytes = {limit}"));
-            assert!(
-                refused.contains("line 2, \"prompt_limit_bytes\": a prompt may be limited to 1024"),
-                "{refused}"
-            );
+            assert!(refused.contains("line 2, \"prompt_limit_bytes\": must be 1024 to"), "{refused}");
         }
         let address = message("[http]\nlisten = \"7777\"\n");
         assert!(address.contains("line 2") && address.contains("socket address"), "{address}");
@@ -412,7 +410,7 @@ mod tests {
         ] {
             let refused = message(&format!("keep_days = 3\n{key}\n{launcher}"));
             assert!(refused.contains(&format!("line 2, {name:?}")), "{refused}");
-            assert!(refused.contains("the launcher's own file"), "{refused}");
+            assert!(refused.contains("the launcher's file"), "{refused}");
         }
         let relative = message("[hosts]\nlauncher = \"launcher.sock\"\n");
         assert!(relative.contains("line 2, \"launcher\": launcher.sock must be a whole path"), "{relative}");

@@ -1,5 +1,5 @@
-//! The daemon: one per state directory, in the foreground. It holds the bridge, listens on the socket, and leaves its
-//! hosts running when it goes.
+//! The daemon: one per state directory. It owns the bridge, listens on a socket and optionally a TCP port, and leaves its
+//! hosts running when it stops.
 
 pub mod channels;
 mod connections;
@@ -42,112 +42,113 @@ use crate::channel::registry::Registry;
 use crate::client::Report;
 use crate::config::{self, File};
 use crate::failure::{Code, Failure};
-use crate::http::{self, End};
+use crate::http::{self, Shutdown};
 use crate::paths::{Paths, cannot, variable};
-use crate::peer::{self, Peer};
+use crate::socket_access::{self, SocketCaller};
 use crate::{log, mcp, tool_path, view, web};
 use connections::Limits;
 use host_config::Hosting;
 use port::Port;
 
-/// How long callers that are being answered may take when the daemon stops.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
-/// How long the tasks that drive turns have to let go.
-const LET_GO: Duration = Duration::from_secs(1);
-/// How often parked tasks and hosts are looked after.
-const UPKEEP_EVERY: Duration = Duration::from_secs(15);
-/// Descriptors that the daemon wants. Not all that it could have: hosts inherit the limit, and there are programs that
-/// close every descriptor they might have, one by one.
-const DESCRIPTORS: u64 = 16 * 1024;
-/// Names the place where the program dies; for proofs. See `docs/failpoints.md`.
+/// How long open calls may take when the daemon stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the runtime may take to shut down.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+/// The pause between upkeep runs.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(15);
+/// The file descriptor limit that the daemon sets. Not the maximum: hosts inherit the limit, and some programs close every
+/// possible descriptor one by one.
+const DESCRIPTOR_LIMIT: u64 = 16 * 1024;
+/// The variable that names a failpoint, at which the daemon dies; for tests. See `docs/failpoints.md`.
 const FAILPOINT: &str = "CODEX_BRIDGE_FAILPOINT";
 
 /// How the daemon was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// By a person or a service manager, which see what it says.
+    /// By a person or a service manager, who read its output.
     Foreground,
-    /// On the way, by a command that reads one line of its stdout.
+    /// By a command that needed a daemon. The command reads one line of its stdout.
     Detached,
 }
 
-/// What the command line says about a start, before the configuration file has its say.
+/// The options of the command line, which take precedence over the configuration.
 #[derive(Debug, Clone)]
-pub struct Orders {
-    /// How it is started.
+pub struct StartOptions {
+    /// How the daemon was started.
     pub start: Start,
-    /// Where to answer by TCP, instead of the configured address.
+    /// The TCP address, instead of the configured one.
     pub listen: Option<SocketAddr>,
-    /// A proxy in front speaks TLS, whatever the configuration says.
+    /// Whether a proxy with TLS is in front, whatever the configuration says.
     pub behind_proxy: bool,
-    /// A channel to serve beside those that are configured; the daemon ends when it cannot go on.
+    /// A channel to serve besides the configured ones. The daemon stops when this channel stops.
     pub channel: Option<calls::RunChannel>,
 }
 
-/// Runs until it is told to stop.
-pub fn serve(paths: &Paths, orders: Orders) -> Result<(), Failure> {
-    let start = orders.start;
+/// Runs the daemon until it is stopped.
+pub fn serve(paths: &Paths, options: StartOptions) -> Result<(), Failure> {
+    let start = options.start;
     if start == Start::Detached {
-        // Refused only to the leader of a process group, which a child of ours is not.
+        // Fails only for the leader of a process group, which a child of ours is not.
         rustix::process::setsid().ok();
     }
     raise_descriptor_limit();
-    // Dropped last: whatever ends below may still have something to tell.
+    // Dropped last, so that the shutdown below is logged.
     let mut log = None;
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::internal)?;
-    let outcome = runtime.block_on(run(paths, orders, &mut log));
+    let outcome = runtime.block_on(run(paths, options, &mut log));
     if let Err(failure) = &outcome
         && start == Start::Detached
     {
         report(&Report::Error(failure.clone()));
     }
-    // Whatever drives a turn stops here: hosts go on by themselves, and the next daemon takes over.
-    runtime.shutdown_timeout(LET_GO);
+    // Turns continue on their hosts; the next daemon takes over.
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     match outcome? {
-        End::WithHosts => end_hosts(paths),
-        End::LeaveHosts | End::Never => Ok(()),
+        Shutdown::StopHosts => end_hosts(paths),
+        Shutdown::LeaveHosts | Shutdown::No => Ok(()),
     }
 }
 
-/// Shells give a process 1024 descriptors, and let it have more: with hosts, streams and idle connections a busy daemon
-/// needs them.
+/// Raises the soft limit of file descriptors. Shells set it to 1024, which is too few for many hosts, streams and
+/// connections.
 pub(crate) fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);
-    let wanted = limit.maximum.map_or(DESCRIPTORS, |most| most.min(DESCRIPTORS));
+    let wanted = limit.maximum.map_or(DESCRIPTOR_LIMIT, |most| most.min(DESCRIPTOR_LIMIT));
     if limit.current.is_some_and(|current| current < wanted) {
         limit.current = Some(wanted);
-        // It works with fewer as well.
+        // Not fatal: the daemon works with fewer descriptors too.
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
-            debug!(%error, "the limit of descriptors stays as it is");
+            debug!(%error, "the limit of file descriptors could not be raised");
         }
     }
 }
 
-async fn run(paths: &Paths, orders: Orders, log: &mut Option<log::Log>) -> Result<End, Failure> {
-    if peer::is_below_a_host(std::process::id()) {
-        let message = "a daemon cannot be started by what Codex runs";
+async fn run(paths: &Paths, options: StartOptions, log: &mut Option<log::Log>) -> Result<Shutdown, Failure> {
+    if socket_access::is_below_a_host(std::process::id()) {
+        let message = "a command of Codex cannot start a daemon";
         return Err(Failure::new(Code::PeerRefused, message).hint("start it from a shell of your own"));
     }
     if let Ok(point) = std::env::var(FAILPOINT) {
         failpoint::arm(&point);
     }
     paths.prepare()?;
-    let _held = lock::hold(paths)?;
+    let _lock = lock::acquire(paths)?;
     let mut file = config::load(paths)?;
     let redactor = Redactor::knowing(file.secrets(&variable));
     *log = Some(log::start(&file.log, &redactor));
-    let port = Port::open(&orders, &file.http).await?;
-    let hosting = Hosting::of(paths, &mut file).await?;
+    let port = Port::open(&options, &file.http).await?;
+    let hosting = Hosting::read(paths, &mut file).await?;
     let codex = hosting.codex.clone();
     let codex_home = codex_home(&file);
     let about = about(paths, &hosting, codex_home.as_deref(), port.as_ref());
-    // Known before anything is sent: what is for a channel that is not served yet waits, and is not given up.
-    let channels = Registry::new(&file.channels, &file.notify, file.around(&variable, None, &redactor));
+    // Built before the outbox starts, so that deliveries to channels that are not served yet wait instead of failing.
+    let channels =
+        Registry::new(&file.channels, &file.notify, file.channel_context(&variable, None, &redactor));
     let channels = Arc::new(channels);
     let config = core_config(&file, codex_home, &hosting, Arc::<Registry>::clone(&channels), redactor)?;
     let (trusted_roots, hints) = (config.trusted_roots.clone(), file.hints());
     let bridge = open_bridge(paths, config, &channels).await?;
-    let (ending, ended) = watch::channel(End::Never);
+    let (ending, ended) = watch::channel(Shutdown::No);
     let app = http::App::new(
         bridge.clone(),
         file,
@@ -158,23 +159,23 @@ async fn run(paths: &Paths, orders: Orders, log: &mut Option<log::Log>) -> Resul
         paths.clone(),
     );
     let listener = listen(paths)?;
-    end_on_signals(Arc::clone(&app.ending))?;
-    let stopped = channels::serve(&app, orders.channel.as_ref()).await?;
-    announce(orders.start, paths, &codex, port.as_ref(), &hints);
+    end_on_signals(Arc::clone(&app.shutdown))?;
+    let stopped = channels::serve(&app, options.channel.as_ref()).await?;
+    announce(options.start, paths, &codex, port.as_ref(), &hints);
     let router = http::router(app.clone(), web::routes().merge(mcp::routes(&app)));
-    let on_port = port.map(|port| port.answer(bridge.clone(), router.clone(), ended.clone()));
+    let on_port = port.map(|port| port.serve(bridge.clone(), router.clone(), ended.clone()));
     let on_port = futures_util::future::OptionFuture::from(on_port);
     let router = http::on_socket(router, app);
-    let who = |stream: &UnixStream, _: &_| Peer::of(stream, || bridge.origins());
-    let on_socket = connections::answer(listener, router, Limits::default(), who, ended.clone());
+    let who = |stream: &UnixStream, _: &_| SocketCaller::of(stream, || bridge.origins());
+    let on_socket = connections::serve(listener, router, Limits::default(), who, ended.clone());
     tokio::join!(on_socket, on_port);
-    notify::tell("STOPPING=1");
+    notify::systemd("STOPPING=1");
     bridge.abandon().await;
-    // The next daemon makes its own; a file without a listener only says less clearly that nobody is there.
+    // Without the file, clients see at once that no daemon listens.
     if let Err(error) = fs::remove_file(paths.socket()) {
-        warn!(%error, "the socket could not be removed");
+        warn!(%error, "the daemon's socket could not be removed");
     }
-    info!("the daemon ends");
+    info!("the daemon stops");
     if let Some(failure) = stopped.get() {
         return Err(failure.clone());
     }
@@ -186,21 +187,21 @@ async fn open_bridge(paths: &Paths, config: Config, channels: &Registry) -> Resu
     let store = Sqlite::open(&paths.database())?;
     let key = seal::Key::load_or_create(&paths.seal_key())
         .map_err(|error| Failure::new(Code::SealKey, error.to_string()))?;
-    store.channels().await?.iter().for_each(|record| channels.know(record.name.as_str()));
+    store.channels().await?.iter().for_each(|record| channels.mark_served(record.name.as_str()));
     Ok(Bridge::open(config, Arc::new(store), key).await?)
 }
 
 fn listen(paths: &Paths) -> Result<UnixListener, Failure> {
     let socket = paths.socket();
-    // What lies there is of a daemon that died: we hold the lock. A file that stays is told of by `bind`.
+    // We hold the lock, so an existing socket is from a daemon that died. If it cannot be removed, `bind` fails.
     fs::remove_file(&socket).ok();
     let listener = UnixListener::bind(&socket).map_err(|error| cannot("listen on", &socket, &error))?;
     let closed = fs::set_permissions(&socket, fs::Permissions::from_mode(0o600));
-    closed.map_err(|error| cannot("close", &socket, &error))?;
+    closed.map_err(|error| cannot("restrict the permissions of", &socket, &error))?;
     Ok(listener)
 }
 
-fn end_on_signals(ending: Arc<watch::Sender<End>>) -> Result<(), Failure> {
+fn end_on_signals(ending: Arc<watch::Sender<Shutdown>>) -> Result<(), Failure> {
     let on = |kind| signal(kind).map_err(Failure::internal);
     let (mut terminate, mut interrupt) = (on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
     tokio::spawn(async move {
@@ -208,16 +209,16 @@ fn end_on_signals(ending: Arc<watch::Sender<End>>) -> Result<(), Failure> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        // An error would mean that nobody is left who could end.
-        ending.send(End::LeaveHosts).ok();
+        // An error means that the daemon has stopped already.
+        ending.send(Shutdown::LeaveHosts).ok();
     });
     Ok(())
 }
 
-/// Comes back when the end is told.
-async fn told(mut ended: watch::Receiver<End>) {
-    // Without a sender the daemon has ended.
-    ended.wait_for(|end| *end != End::Never).await.ok();
+/// Waits until the daemon is told to stop.
+async fn until_stopped(mut ended: watch::Receiver<Shutdown>) {
+    // An error means that the daemon has stopped already.
+    ended.wait_for(|end| *end != Shutdown::No).await.ok();
 }
 
 fn announce(start: Start, paths: &Paths, codex: &Codex, port: Option<&Port>, hints: &[String]) {
@@ -225,46 +226,46 @@ fn announce(start: Start, paths: &Paths, codex: &Codex, port: Option<&Port>, hin
         warn!("{}: {hint}", paths.config_file.display());
     }
     if codex.version.support() == Support::Newer {
-        warn!("codex {} is newer than what was tested ({})", codex.version, codex_binary::TESTED);
+        warn!("codex {} is newer than the tested versions ({})", codex.version, codex_binary::TESTED);
     }
     info!("codex-bridge {} listens on {}", env!("CARGO_PKG_VERSION"), paths.socket().display());
     if let Some(port) = port {
-        info!("and on http://{}, for whoever has a token", port.address());
+        info!("and on http://{}, for callers with a token", port.address());
         if let Some(page) = port.page() {
-            info!("the page: {page}");
+            info!("web page: {page}");
         }
     }
     info!("codex {} at {}", codex.version, codex.executable.display());
     if start == Start::Detached {
         report(&Report::Ready);
-        // Nobody reads the pipe any more; what is written from here on belongs to the log.
+        // The starting command has read its line, so stdout goes to the log from now on.
         if let Err(error) = rustix::stdio::dup2_stdout(std::io::stderr()) {
-            warn!(%error, "stdout does not lead to the log");
+            warn!(%error, "stdout could not be redirected to the log");
         }
-        tokio::spawn(log::file::keep_short(paths.log()));
+        tokio::spawn(log::file::keep_rotating(paths.log()));
     }
-    notify::tell("READY=1");
+    notify::systemd("READY=1");
 }
 
-/// Says how the start went, to whoever started us.
+/// Reports the outcome of the start to the command that started the daemon.
 fn report(report: &Report) {
     let line = serde_json::to_string(report).unwrap_or_default();
-    // A caller that has gone needs no report.
+    // The command may have exited.
     writeln!(std::io::stdout(), "{line}").ok();
 }
 
-/// The CODEX_HOME of tasks: the operator's, or that of the daemon's own environment.
+/// The CODEX_HOME of tasks: the configured one, else that of the daemon's environment.
 fn codex_home(file: &File) -> Option<PathBuf> {
     let own_home = std::env::var_os("CODEX_HOME").filter(|home| !home.is_empty()).map(Into::into);
     file.codex_home.clone().or(own_home)
 }
 
-/// The directories in which no task may write.
+/// The directories that no task may write in.
 fn protected_dirs(file: &File, codex_home: Option<&Path>, hosting: &Hosting) -> ProtectedDirs {
     let user_home = hosting.user_home.clone();
     let default_home =
         codex_home.map(Path::to_path_buf).or(user_home.as_ref().map(|home| home.join(".codex")));
-    let ours = hosting.grounds.iter().cloned().chain(default_home).chain(file.other_homes.clone());
+    let ours = hosting.protected.iter().cloned().chain(default_home).chain(file.other_homes.clone());
     let tools = tool_path::directories(hosting.host_path()).collect();
     ProtectedDirs { ours: ours.collect(), user_home, tools }
 }
@@ -337,7 +338,7 @@ fn core_config(
         escalations: file.escalations,
         keep_tasks: day.saturating_mul(u32::try_from(file.keep_days).unwrap_or(u32::MAX)),
         keep_events: file.keep_events,
-        upkeep_every: UPKEEP_EVERY,
+        upkeep_every: UPKEEP_INTERVAL,
         sender,
         redactor,
         clock: Clock::system(),
@@ -345,7 +346,7 @@ fn core_config(
     })
 }
 
-/// Ends every host that still runs, after everything that could start a new one has gone.
+/// Stops all hosts, after everything that could start a new one has ended.
 fn end_hosts(paths: &Paths) -> Result<(), Failure> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
@@ -353,7 +354,7 @@ fn end_hosts(paths: &Paths) -> Result<(), Failure> {
     runtime.block_on(async {
         let hosts = match config::load(paths)?.hosts.launcher {
             Some(socket) => launcher::Client::new(&socket).hosts().await.map_err(failed)?,
-            None => living(paths),
+            None => running_hosts(paths),
         };
         for host in hosts {
             host.stop(Stop::Now).await.map_err(failed)?;
@@ -362,11 +363,11 @@ fn end_hosts(paths: &Paths) -> Result<(), Failure> {
     })
 }
 
-fn living(paths: &Paths) -> Vec<Host> {
+fn running_hosts(paths: &Paths) -> Vec<Host> {
     let found = find_all(&paths.hosts()).into_iter().filter_map(|(_, found)| found.ok());
-    let is_living = |found| match found {
+    let is_running = |found| match found {
         Found::Alive(host) | Found::KeeperGone(host) => Some(host),
         Found::Dead { .. } | Found::Unfinished { .. } => None,
     };
-    found.filter_map(is_living).collect()
+    found.filter_map(is_running).collect()
 }

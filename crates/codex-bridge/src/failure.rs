@@ -1,6 +1,6 @@
-//! Why something was not done, as every door tells it: a code for programs, a sentence, and what to do next.
+//! A failure as every door reports it: a code for programs, a sentence, and a hint what to do next.
 //!
-//! Knows the errors of the library and how a failure looks in JSON. Knows no terminal and no router.
+//! Maps the errors of the library to failures, and failures to JSON. Knows no terminal and no router.
 
 pub mod code;
 
@@ -17,21 +17,21 @@ use serde::{Deserialize, Serialize};
 
 pub use code::{Code, Exit};
 
-/// Why something was not done. In JSON it stands under `error`: `{"error":{"code","message","hint"}}`.
+/// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// One stable word for programs; `docs/errors.md` lists all of them.
+    /// A stable word for programs; `docs/errors.md` lists all codes.
     pub code: Code,
     /// What is wrong, in a sentence without a full stop.
     pub message: String,
-    /// What to do about it.
+    /// What to do next.
     #[serde(default)]
     pub hint: Option<String>,
 }
 
-/// A failure as it stands on the wire and on stderr.
+/// A failure in streams and on stderr: `{"error":{"code","message","hint"}}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wrapped {
+pub struct ErrorBody {
     /// The failure.
     pub error: Failure,
 }
@@ -50,19 +50,19 @@ impl Failure {
         self
     }
 
-    /// Something of ours that should not have happened.
+    /// A bug in codex-bridge, or an unexpected error.
     pub fn internal(error: impl fmt::Display) -> Self {
         Self::new(Code::Internal, error.to_string())
     }
 
-    /// For those who wait for something that this daemon will not see any more.
+    /// The daemon is stopping, so the caller's wait ends.
     pub fn stopping() -> Self {
         bridge::Error::Closing.into()
     }
 
-    /// As it is printed for programs.
+    /// The failure as JSON, for stderr.
     pub fn to_json(&self) -> String {
-        serde_json::to_string(&Wrapped { error: self.clone() }).unwrap_or_default()
+        serde_json::to_string(&ErrorBody { error: self.clone() }).unwrap_or_default()
     }
 }
 
@@ -78,10 +78,10 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// A failure as HTTP answers it: problem JSON (RFC 9457), with our code and hint beside its own fields.
+/// A failure as an HTTP response: problem JSON (RFC 9457) with the fields `code` and `hint`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
-    /// Always `about:blank`: `code` tells the kinds apart.
+    /// Always `about:blank`; `code` says which failure it is.
     #[serde(rename = "type")]
     pub kind: String,
     /// The status in words.
@@ -90,9 +90,9 @@ pub struct Problem {
     pub status: u16,
     /// What is wrong, in a sentence.
     pub detail: String,
-    /// One stable word for programs.
+    /// A stable word for programs.
     pub code: Code,
-    /// What to do about it.
+    /// What to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -112,8 +112,8 @@ impl From<Failure> for Problem {
 }
 
 impl Problem {
-    /// The same with another status than that of its code.
-    pub fn told_as(self, status: StatusCode) -> Self {
+    /// The problem with another HTTP status than that of its code.
+    pub fn with_status(self, status: StatusCode) -> Self {
         let title = status.canonical_reason().unwrap_or_default().to_owned();
         Self { status: status.as_u16(), title, ..self }
     }
@@ -135,7 +135,7 @@ impl From<bridge::Error> for Failure {
             Error::Token(error) => return error.into(),
             Error::Store(error) => return error.into(),
             Error::UnknownTarget(unknown) => {
-                return Self::new(Code::UnknownTarget, message).hint(known(&unknown));
+                return Self::new(Code::UnknownTarget, message).hint(known_targets(&unknown));
             }
             Error::BadTarget(_) => {
                 return Self::new(Code::UnknownTarget, message).hint(
@@ -195,11 +195,11 @@ impl From<Rule> for Code {
     }
 }
 
-/// Which targets there are.
-fn known(unknown: &Unknown) -> String {
+/// Lists the configured targets.
+fn known_targets(unknown: &Unknown) -> String {
     match unknown.known.as_slice() {
-        [] => "only local is known; the operator configures others under [channels]".to_owned(),
-        known => format!("known are local, {}", known.join(", ")),
+        [] => "the only target is local; the operator configures others under [channels]".to_owned(),
+        known => format!("the targets are local, {}", known.join(", ")),
     }
 }
 
@@ -212,10 +212,10 @@ impl From<token::Error> for Failure {
             token::Error::Unknown(_) => Self::new(Code::UnknownToken, message),
             token::Error::BadQuota => Self::new(Code::BadQuota, message),
             token::Error::TooManyOpen { name, .. } => Self::new(Code::QuotaOpenTasks, message).hint(format!(
-                "wait until one has ended, or interrupt one; the owner can raise it with `codex-bridge token quota {name}`"
+                "wait until a task has ended, or interrupt one; the owner can raise the quota with `codex-bridge token quota {name}`"
             )),
             token::Error::TooManyBytes { name, .. } => Self::new(Code::QuotaBytes, message).hint(format!(
-                "old tasks are forgotten after `keep_days`; the owner can raise it with `codex-bridge token quota {name}`"
+                "old tasks are deleted after `keep_days`; the owner can raise the quota with `codex-bridge token quota {name}`"
             )),
             token::Error::NoRandomness(_) => Self::internal(message),
         }

@@ -1,8 +1,7 @@
-//! Following a task's log: what is stored after a number, then, if wanted, what comes.
+//! Follows a task's log: first the stored events, then new ones as they come.
 //!
-//! The store is the truth. News only says that there is more to read, so a follower that was too slow for the news misses
-//! nothing. Text that is being written is not stored: a follower who wants it first gets what there is of it, then each
-//! piece.
+//! Events are read from the store. News only says that there is more to read, so a follower that is too slow for the news
+//! misses nothing. Text that is being written is not stored: a follower first gets the text so far, then each new piece.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,34 +15,34 @@ use tokio::sync::broadcast::error::RecvError;
 use tracing::info;
 
 use crate::failure::Failure;
-use crate::view::{Aside, Event, Live};
+use crate::view::{Event, Live, Unlogged};
 
-/// Events that are read at once.
+/// The number of events that are read at once.
 const PAGE: u32 = 200;
-/// So many ended calls are remembered: more than run at once.
-const CALLS_OVER: usize = 32;
+/// The number of ended calls that are remembered. More than ever run at once.
+const MAX_ENDED_CALLS: usize = 32;
 
 /// How long a log is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// To its present end.
+    /// To the present end of the log.
     Now,
     /// Until the task has finished.
     Finished,
-    /// As long as somebody listens: a finished task may be continued.
-    Left,
+    /// Until the listener disconnects. A finished task may be continued.
+    Disconnected,
 }
 
-/// What of a log is wanted.
+/// What a follower reads.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
+pub struct FollowOptions {
     /// Only events with a higher number.
     pub after: Seq,
-    /// At most so many events.
+    /// The most events to give.
     pub limit: Option<u32>,
-    /// How long.
+    /// When to stop.
     pub until: Until,
-    /// Also text that is being written.
+    /// Also give text that is being written.
     pub live: bool,
 }
 
@@ -55,52 +54,52 @@ pub struct Follower {
     live: bool,
     step: Step,
     /// The number of the last event that was read.
-    read: Seq,
-    /// The last event that ended a text: pieces of texts that began before it are over.
-    text_over: Seq,
-    /// The calls that ended last: pieces of their output are over, too.
-    calls_over: VecDeque<String>,
-    /// How many more events may be given; none is no limit.
-    left: Option<u32>,
+    last_seq: Seq,
+    /// The last event that ended a text. Pieces of texts that began before it are outdated.
+    text_ended_at: Seq,
+    /// The calls that ended last. Pieces of their output are outdated.
+    ended_calls: VecDeque<String>,
+    /// How many more events may be given. None is no limit.
+    remaining: Option<u32>,
     news: Receiver<News>,
-    open: Vec<OpenText>,
-    /// What was read and not given yet: at most a page.
+    open_texts: Vec<OpenText>,
+    /// Events that were read and not given yet; at most one page.
     ready: VecDeque<Event>,
 }
 
-/// What is done when nothing is ready.
+/// What the follower does next if no event is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// The store is read on. The log is over at its end if the task had finished before.
+    /// Read the store. If the task had finished before, the end of the log is the end.
     CatchUp {
         has_finished: Option<bool>,
     },
-    /// Nothing more is stored: the news is awaited.
+    /// Wait for news.
     Listen,
     Done,
 }
 
 impl Follower {
     /// A follower of this task.
-    pub fn new(bridge: Bridge, task_id: TaskId, wanted: Wanted) -> Self {
-        let (news, open) = bridge.join(&task_id);
+    pub fn new(bridge: Bridge, task_id: TaskId, options: FollowOptions) -> Self {
+        let (news, open_texts) = bridge.join(&task_id);
         Self {
             bridge,
             task_id,
-            until: wanted.until,
-            live: wanted.live,
+            until: options.until,
+            live: options.live,
             step: Step::CatchUp { has_finished: None },
-            read: wanted.after,
-            text_over: 0,
-            calls_over: VecDeque::new(),
-            left: wanted.limit,
+            last_seq: options.after,
+            text_ended_at: 0,
+            ended_calls: VecDeque::new(),
+            remaining: options.limit,
             news,
-            open,
+            open_texts,
             ready: VecDeque::new(),
         }
     }
 
-    /// The next event; none at the end. Nothing is lost if it is dropped before it is done.
+    /// The next event; none at the end. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<Event>, Failure> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -122,9 +121,9 @@ impl Follower {
         Ok(self.bridge.find(self.task_id.as_str()).await?.status.is_finished())
     }
 
-    /// Reads a page of what is stored.
+    /// Reads one page from the store.
     async fn catch_up(&mut self, has_finished: bool) -> Result<(), Failure> {
-        let page = self.bridge.events(&self.task_id, self.read, PAGE).await?;
+        let page = self.bridge.events(&self.task_id, self.last_seq, PAGE).await?;
         if !page.is_empty() {
             for event in page {
                 self.take(event);
@@ -135,8 +134,8 @@ impl Follower {
             self.step = Step::Done;
             return Ok(());
         }
-        // After the log, since that is what came before it.
-        for open in std::mem::take(&mut self.open) {
+        // Open texts come after the log, because they are newer.
+        for open in std::mem::take(&mut self.open_texts) {
             if self.live && self.is_open(open.call_id.as_ref(), open.after) {
                 self.ready.push_back(so_far(open));
             }
@@ -145,7 +144,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Waits for news. Live pieces go through one after the other; anything else means that there is more to read.
+    /// Waits for news. Live pieces are passed on; other news means that the store has more to read.
     async fn listen(&mut self) -> Result<(), Failure> {
         let news = tokio::select! {
             news = self.news.recv() => news,
@@ -159,14 +158,16 @@ impl Follower {
             {
                 self.ready.push_back(piece(kind, text, call_id));
             }
-            Ok(News::Event(event)) if event.seq == self.read + 1 => self.take(Arc::unwrap_or_clone(event)),
-            Ok(News::Event(event)) if event.seq > self.read => self.read_on(),
-            // The task may have finished, which ends a log that is followed to that point.
+            Ok(News::Event(event)) if event.seq == self.last_seq + 1 => {
+                self.take(Arc::unwrap_or_clone(event));
+            }
+            Ok(News::Event(event)) if event.seq > self.last_seq => self.read_on(),
+            // The task may have finished.
             Ok(News::Task(_)) if self.until == Until::Finished => self.read_on(),
             Ok(_) => {}
             Err(RecvError::Lagged(missed)) => {
-                info!(task = %self.task_id, missed, "a slow reader missed news; it reads on in the store");
-                (self.news, self.open) = self.bridge.join(&self.task_id);
+                info!(task = %self.task_id, missed, "a slow reader missed news and continues from the store");
+                (self.news, self.open_texts) = self.bridge.join(&self.task_id);
                 self.read_on();
             }
             Err(RecvError::Closed) => self.step = Step::Done,
@@ -179,41 +180,42 @@ impl Follower {
     }
 
     fn take(&mut self, event: event::Event) {
-        if self.left == Some(0) {
+        if self.remaining == Some(0) {
             self.step = Step::Done;
             return;
         }
-        if event.seq > self.read + 1 {
-            self.ready.push_back(Event::aside(Aside::Gap { from: self.read + 1, to: event.seq - 1 }));
+        if event.seq > self.last_seq + 1 {
+            self.ready
+                .push_back(Event::unlogged(Unlogged::Gap { from: self.last_seq + 1, to: event.seq - 1 }));
         }
-        self.left = self.left.map(|left| left - 1);
-        self.read = event.seq;
+        self.remaining = self.remaining.map(|remaining| remaining - 1);
+        self.last_seq = event.seq;
         if event.line.ends_text() {
-            self.text_over = event.seq;
+            self.text_ended_at = event.seq;
         }
         if let Some(call_id) = event.line.ended_call() {
-            self.calls_over.truncate(CALLS_OVER - 1);
-            self.calls_over.push_front(call_id.to_owned());
+            self.ended_calls.truncate(MAX_ENDED_CALLS - 1);
+            self.ended_calls.push_front(call_id.to_owned());
         }
         self.ready.push_back(Event::from(event));
     }
 
-    /// Whether a text that began after this event is still being written, for all that was read; output until its call has
-    /// ended.
+    /// Whether a text that began after this event is still being written, as far as the log was read. The output of a call
+    /// is open until the call ends.
     fn is_open(&self, call_id: Option<&String>, after: Seq) -> bool {
-        call_id.map_or(after >= self.text_over, |call_id| !self.calls_over.contains(call_id))
+        call_id.map_or(after >= self.text_ended_at, |call_id| !self.ended_calls.contains(call_id))
     }
 }
 
-/// A piece of text as it is written.
+/// An event with a new piece of text.
 fn piece(live: LiveKind, text: String, call_id: Option<String>) -> Event {
-    Event::aside(Aside::Live(Live { live, text, call_id, so_far: false, left_out_bytes: None }))
+    Event::unlogged(Unlogged::Live(Live { live, text, call_id, so_far: false, left_out_bytes: None }))
 }
 
-/// A text that is being written, as far as it is.
+/// An event with the text so far.
 fn so_far(open: OpenText) -> Event {
     let live = if open.call_id.is_some() { LiveKind::Output } else { LiveKind::Text };
     let left_out_bytes = Some(open.left_out_bytes).filter(|bytes| *bytes > 0);
     let (text, call_id) = (open.text, open.call_id);
-    Event::aside(Aside::Live(Live { live, text, call_id, so_far: true, left_out_bytes }))
+    Event::unlogged(Unlogged::Live(Live { live, text, call_id, so_far: true, left_out_bytes }))
 }

@@ -1,8 +1,9 @@
-//! The daemon's HTTP: routes, who may use them, and how a failure is answered. Everything in it translates between JSON
-//! and the bridge; nothing is decided here.
+//! The daemon's HTTP API: the routes, who may use them, and how failures are reported. This module translates between
+//! JSON and the desk. It decides nothing.
 
 mod audit;
 pub mod channels;
+pub mod connection_slots;
 mod cookie;
 pub mod deliveries;
 mod events;
@@ -20,14 +21,13 @@ mod readiness;
 pub mod requests;
 mod route;
 mod routes;
-pub mod seats;
 mod store;
 mod stream;
 mod tab;
 pub mod tasks;
+mod token_attempts;
 mod tokens;
 mod tool;
-mod tries;
 mod trust;
 
 use std::sync::Arc;
@@ -52,65 +52,65 @@ use crate::channel::registry::Registry;
 use crate::config::File;
 use crate::failure::Failure;
 use crate::paths::Paths;
-use crate::peer::{self, Peer, Provenance};
+use crate::socket_access::{self, Provenance, SocketCaller};
 use crate::view;
+use connection_slots::CallLimits;
 use metrics::Meter;
-use news::Digest;
+use news::TaskFeed;
 use readiness::Readiness;
-use seats::Shares;
 
 pub use problem::{Body, Path, Query, Refusal};
 
-/// The largest body that is taken. A prompt may quote whole files.
+/// The largest accepted body. A prompt may quote whole files.
 pub const BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// How the daemon ends.
+/// Whether and how the daemon shuts down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// It does not.
-    Never,
-    /// Its hosts go on.
+pub enum Shutdown {
+    /// The daemon keeps running.
+    No,
+    /// The daemon stops. Its hosts keep running.
     LeaveHosts,
-    /// Its hosts end too.
-    WithHosts,
+    /// The daemon stops, and its hosts with it.
+    StopHosts,
 }
 
-/// What every route can reach.
+/// The state that every route can use.
 #[derive(Clone)]
 pub struct App {
-    /// What callers ask for goes by the desk.
+    /// Handles everything that callers ask for.
     pub desk: Desk,
-    /// Messages of channels.
+    /// The messages of channels.
     pub chats: Chats,
-    /// What is behind the desk: for reading, and for what no caller asks for.
+    /// The bridge behind the desk: for reading, and for work without a caller.
     pub bridge: Bridge,
-    /// The operator's file, as it was when the daemon started.
+    /// The operator's configuration file, as it was when the daemon started.
     pub file: Arc<File>,
-    /// The directories that the operator has decided to trust, or not to.
+    /// The directories that have a trust level.
     pub trusted_roots: TrustedRoots,
-    /// The daemon about itself.
+    /// The answer of `GET /v1/about`.
     pub about: Arc<view::About>,
     /// The channels that are served.
     pub channels: Arc<Registry>,
-    /// Where things are: the operator's file is read anew when a channel is run.
+    /// The daemon's paths. Running a channel reads the configuration file again.
     pub paths: Arc<Paths>,
-    /// Tells the daemon to end, and everyone who waits that it does.
-    pub ending: Arc<watch::Sender<End>>,
-    /// Held while a decision about a directory is made: one at a time.
+    /// Tells the daemon, and everyone who waits, to stop.
+    pub shutdown: Arc<watch::Sender<Shutdown>>,
+    /// Held while a trust level is changed.
     trust_changes: Arc<Mutex<()>>,
-    digest: Digest,
+    task_feed: TaskFeed,
     meter: Arc<Meter>,
     readiness: Arc<Readiness>,
 }
 
 impl App {
-    /// What routes can reach from now on. Begins to watch the tasks, for those who list them.
+    /// Builds the state, and starts to watch tasks and hosts for the feed.
     pub fn new(
         bridge: Bridge,
         file: File,
         trusted_roots: TrustedRoots,
         about: view::About,
-        ending: watch::Sender<End>,
+        shutdown: watch::Sender<Shutdown>,
         channels: Arc<Registry>,
         paths: Paths,
     ) -> Self {
@@ -124,56 +124,56 @@ impl App {
             file: Arc::new(file),
             trusted_roots,
             about: Arc::new(about),
-            ending: Arc::new(ending),
+            shutdown: Arc::new(shutdown),
             trust_changes: Arc::default(),
-            digest: Digest::new(),
+            task_feed: TaskFeed::new(),
             meter: Arc::new(Meter::new()),
             readiness: Arc::default(),
         };
-        let observer = news::observe(app.bridge.clone(), app.digest.clone(), Arc::clone(&app.meter));
-        let host_observer = news::observe_hosts(app.bridge.clone(), app.digest.clone());
-        let end = app.clone();
+        let observer = news::observe(app.bridge.clone(), app.task_feed.clone(), Arc::clone(&app.meter));
+        let host_observer = news::observe_hosts(app.bridge.clone(), app.task_feed.clone());
+        let stopping = app.clone();
         tokio::spawn(async move {
             tokio::select! {
                 () = observer => {}
                 () = host_observer => {}
-                () = end.ended() => end.bridge.stop_waiting(),
+                () = stopping.shutting_down() => stopping.bridge.stop_waiting(),
             }
         });
         app
     }
 
-    /// Comes back when the daemon ends.
-    pub async fn ended(&self) {
-        // An error would mean that the sender, which we hold, has gone.
-        self.ending.subscribe().wait_for(|end| *end != End::Never).await.ok();
+    /// Returns when the daemon shuts down.
+    pub async fn shutting_down(&self) {
+        // An error is impossible: `self` holds the sender.
+        self.shutdown.subscribe().wait_for(|shutdown| *shutdown != Shutdown::No).await.ok();
     }
 }
 
-/// All routes, with the pages of other doors, for callers that somebody else has let in: every request must carry its
-/// [`Caller`].
+/// All routes, with `pages` from the web and MCP doors. A layer outside must have authenticated each request and put its
+/// [`Caller`] into it.
 pub fn router(app: App, pages: Router<App>) -> Router {
     Router::new()
         .merge(route::mounted(routes::all()))
         .merge(hooks::routes())
         .merge(pages)
-        .fallback(problem::nothing_here)
+        .fallback(problem::unknown_route)
         .method_not_allowed_fallback(problem::wrong_method)
         .layer(DefaultBodyLimit::max(BODY_MAX_BYTES))
-        .layer(middleware::map_response(problem::in_our_words))
-        .layer(middleware::from_fn(logged))
+        .layer(middleware::map_response(problem::as_problem))
+        .layer(middleware::from_fn(log_request))
         .with_state(app)
 }
 
-/// Logs requests, at debug level. By their route: a path may hold a secret.
-async fn logged(request: Request, next: Next) -> Response {
-    // Not by `enabled!`: filters of layers take its answer for that to the next event, which is lost then.
+/// Logs each request at debug level. The log has the route, not the path, because a path may hold a secret.
+async fn log_request(request: Request, next: Next) -> Response {
+    // `enabled!` would lose the next event: the filters of layers take it for the event itself.
     if LevelFilter::current() < LevelFilter::DEBUG {
         return next.run(request).await;
     }
-    let (about, method) = (request.extensions(), request.method().clone());
-    let caller = about.get::<Caller>().map(|caller| caller.name.clone());
-    let route = about.get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let (extensions, method) = (request.extensions(), request.method().clone());
+    let caller = extensions.get::<Caller>().map(|caller| caller.name.clone());
+    let route = extensions.get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let began = Instant::now();
     let response = next.run(request).await;
     let (status, ms) = (response.status().as_u16(), began.elapsed().as_millis());
@@ -181,21 +181,20 @@ async fn logged(request: Request, next: Next) -> Response {
     response
 }
 
-/// What a route gives back.
+/// The result of a route.
 pub type Reply<T> = Result<Json<T>, Refusal>;
 
-/// The routes on the unix socket, whose callers are the user's own processes.
+/// The routes on the unix socket, for the user's own processes.
 pub fn on_socket(router: Router, app: App) -> Router {
-    let shares = Arc::<Shares>::default();
-    router.layer(middleware::from_fn_with_state((app, shares), only_people))
+    let call_limits = Arc::<CallLimits>::default();
+    router.layer(middleware::from_fn_with_state((app, call_limits), authenticate_process))
 }
 
-/// The caller at the other end of the socket, or somebody for whom that caller acts. A word that is no role allows the
-/// least.
+/// The caller with every role that the request delegates. An unknown role counts as viewer.
 fn delegated(caller: Caller, request: &Request) -> Caller {
-    let words = request.headers().get_all(DELEGATE_HEADER);
-    let role = |word: &HeaderValue| word.to_str().ok()?.parse().ok();
-    words.iter().fold(caller, |caller, word| caller.delegate(role(word).unwrap_or(Role::Viewer)))
+    let headers = request.headers().get_all(DELEGATE_HEADER);
+    let role = |header: &HeaderValue| header.to_str().ok()?.parse().ok();
+    headers.iter().fold(caller, |caller, header| caller.delegate(role(header).unwrap_or(Role::Viewer)))
 }
 
 fn refused(failure: Failure) -> Response {
@@ -203,26 +202,26 @@ fn refused(failure: Failure) -> Response {
     Refusal::from(failure).into_response()
 }
 
-/// Lets in whom the socket is for, and says in every answer which home the tasks use.
-async fn only_people(
-    State((app, shares)): State<(App, Arc<Shares>)>,
-    ConnectInfo(peer): ConnectInfo<Peer>,
+/// Refuses processes that may not use the socket. Every response has the `CODEX_HOME` of the tasks in a header.
+async fn authenticate_process(
+    State((app, call_limits)): State<(App, Arc<CallLimits>)>,
+    ConnectInfo(process): ConnectInfo<SocketCaller>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let caller = match peer.standing() {
+    let caller = match process.provenance() {
         Ok(Provenance::Outside) => delegated(Caller::owner(), &request),
         Ok(Provenance::FromHost) if app.file.allow_nested_mcp => delegated(Caller::nested(), &request),
-        Ok(Provenance::FromHost) => return refused(peer::started_by_codex()),
-        Ok(Provenance::Unknown) => return refused(peer::of_unknown_origin()),
+        Ok(Provenance::FromHost) => return refused(socket_access::started_by_codex()),
+        Ok(Provenance::Unknown) => return refused(socket_access::of_unknown_origin()),
         Err(failure) => return refused(failure),
     };
-    let answering = match shares.answering(&caller, &request) {
-        Ok(answering) => answering,
+    let active_call = match call_limits.begin(&caller, &request) {
+        Ok(active_call) => active_call,
         Err(failure) => return Refusal::from(failure).into_response(),
     };
     request.extensions_mut().insert(caller);
-    let mut response = answering.until_told(next.run(request).await);
+    let mut response = active_call.until_sent(next.run(request).await);
     let home = app.about.codex_home.as_deref().unwrap_or_default();
     if let Ok(home) = HeaderValue::from_str(home) {
         response.headers_mut().insert(HOME_HEADER, home);

@@ -1,8 +1,8 @@
-//! What the daemon and the launcher tell their operator: one line per event on stderr, which a daemon in the background has
-//! in a file of bounded size (`file`). Spans of turns also go to a collector, if one is configured (`otlp`).
+//! The log of the daemon and the launcher: one line per event on stderr. For a background daemon, stderr is a file of bounded
+//! size (`file`). Spans of turns also go to a collector, if one is configured (`otlp`).
 //!
-//! Each line passes the redactor (`redacted`) and is written by a thread of its own (`queue`): whoever logs never waits.
-//! Commands of the command line log nothing: what they tell their user is output (`cli::output`).
+//! Each line is redacted (`redacted`) and written by a separate thread (`queue`), so that logging never blocks. Commands of
+//! the command line log nothing; they print output (`cli::output`).
 
 pub mod file;
 mod otlp;
@@ -24,32 +24,33 @@ use otlp::Exporter;
 use queue::Queue;
 use redacted::Lines;
 
-/// What is written if nobody says otherwise.
+/// The default filter.
 const DEFAULT_FILTER: &str = "info";
-/// The MCP library. It tells of each call with its arguments, prompts among them: below a warning only if a filter names it.
+/// The MCP library. It logs each call with its arguments, prompts included, so levels below a warning need a filter that
+/// names it.
 const MCP: &str = "rmcp";
-/// Takes precedence over the configured filter.
+/// The variable that takes precedence over the configured filter.
 const VARIABLE: &str = "RUST_LOG";
-/// How long the last lines may take when the program ends.
-const LAST_LINES: Duration = Duration::from_secs(2);
-/// How long whoever panics waits for the line about it, which may be the last.
-const LINE_OF_A_PANIC: Duration = Duration::from_millis(200);
+/// How long the program waits for the last lines when it exits.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a panicking thread waits for its line, which may be the last.
+const PANIC_FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// `[log]` in the operator's file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Which events are written, in the syntax of `RUST_LOG`: `"debug"`, `"info,codex_wire=debug"`.
+    /// The events to log, in the syntax of `RUST_LOG`: `"debug"`, `"info,codex_wire=debug"`.
     #[serde(deserialize_with = "filter")]
     filter: Option<String>,
-    /// How they are written.
+    /// The format of lines.
     format: Format,
-    /// The collector that gets the spans of turns: the base address of its OTLP over HTTP.
+    /// The collector for spans of turns: the base address of its OTLP over HTTP.
     #[serde(deserialize_with = "address")]
     otlp: Option<String>,
 }
 
-/// How a line looks.
+/// The format of lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -60,7 +61,7 @@ pub enum Format {
     Json,
 }
 
-/// The log of the process. Dropping it writes the lines and sends the spans that are left, for which it waits a moment.
+/// The log of the process. Dropping it writes the remaining lines and sends the remaining spans, with a timeout.
 pub struct Log {
     lines: Queue,
     exporter: Option<Exporter>,
@@ -71,17 +72,17 @@ impl Drop for Log {
         if let Some(exporter) = self.exporter.take() {
             exporter.finish();
         }
-        self.lines.flush(LAST_LINES);
+        self.lines.flush(FLUSH_TIMEOUT);
     }
 }
 
-/// Begins to log, for the rest of the process. What comes back is dropped when the program ends.
+/// Starts logging for the rest of the process. The caller drops the result when the program exits.
 #[must_use]
 pub fn start(settings: &Settings, redactor: &Redactor) -> Log {
     let from_variable = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
     let configured = settings.filter.as_deref().unwrap_or(DEFAULT_FILTER);
-    let wrong = from_variable.as_ref().and_then(|text| EnvFilter::try_new(text).err());
-    let filter = from_variable.as_deref().filter(|_| wrong.is_none()).unwrap_or(configured);
+    let filter_error = from_variable.as_ref().and_then(|text| EnvFilter::try_new(text).err());
+    let filter = from_variable.as_deref().filter(|_| filter_error.is_none()).unwrap_or(configured);
     let queue = Queue::open(settings.format, std::io::stderr());
     let lines = Lines::new(settings.format, redactor.clone(), {
         let queue = queue.clone();
@@ -89,17 +90,17 @@ pub fn start(settings: &Settings, redactor: &Redactor) -> Log {
     });
     let (spans, exporter) = settings.otlp.as_ref().map(|to| otlp::open(to, redactor.clone())).unzip();
     let subscriber =
-        Registry::default().with(written(settings.format, filter, lines)).with(spans.map(telemetry_only));
-    // A second start, which only tests could make, changes nothing.
+        Registry::default().with(line_layer(settings.format, filter, lines)).with(spans.map(telemetry_only));
+    // A second start, which only happens in tests, changes nothing.
     subscriber.try_init().ok();
-    let of_panics = queue.clone();
+    let panic_queue = queue.clone();
     std::panic::set_hook(Box::new(move |panic| {
         tracing::error!("{panic}");
-        of_panics.flush(LINE_OF_A_PANIC);
+        panic_queue.flush(PANIC_FLUSH_TIMEOUT);
     }));
-    if let Some(error) = wrong {
+    if let Some(error) = filter_error {
         let text = from_variable.unwrap_or_default();
-        warn!(%error, "{VARIABLE}={text} is not a filter; the configured one holds");
+        warn!(%error, "{VARIABLE}={text} is not a filter; the configured filter is used");
     }
     Log { lines: queue, exporter }
 }
@@ -111,20 +112,20 @@ impl Settings {
     }
 }
 
-/// The layer that writes lines. Spans that are only for the collector are not its business.
-fn written<W>(format: Format, filter: &str, lines: Lines<W>) -> Box<dyn Layer<Registry> + Send + Sync>
+/// The layer that writes lines. It ignores spans for the collector.
+fn line_layer<W>(format: Format, filter: &str, lines: Lines<W>) -> Box<dyn Layer<Registry> + Send + Sync>
 where
     Lines<W>: for<'a> fmt::MakeWriter<'a> + Send + Sync + 'static,
 {
-    let is_mcp_named = filter.split(',').any(|one| one.starts_with(MCP));
-    let is_logged = filter_fn(move |about| match about.target() {
+    let is_mcp_named = filter.split(',').any(|directive| directive.starts_with(MCP));
+    let is_logged = filter_fn(move |metadata| match metadata.target() {
         telemetry::TARGET => false,
-        target if target.split("::").next() == Some(MCP) => is_mcp_named || *about.level() <= Level::WARN,
+        target if target.split("::").next() == Some(MCP) => is_mcp_named || *metadata.level() <= Level::WARN,
         _ => true,
     });
-    // Without a hint every event would be looked at, whatever its level.
+    // Without a level hint every event would be formatted, whatever its level.
     let filter = EnvFilter::new(filter).and(is_logged.with_max_level_hint(LevelFilter::TRACE));
-    // A stderr that nobody reads any more is no reason to panic, which telling of it there would be.
+    // Reporting a closed stderr on stderr would panic.
     let layer = fmt::layer().with_ansi(false).log_internal_errors(false).with_writer(lines);
     match format {
         Format::Text => layer.with_filter(filter).boxed(),
@@ -136,8 +137,8 @@ fn telemetry_only<S>(layer: otlp::Spans) -> impl Layer<S>
 where
     S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
 {
-    let is_told = filter_fn(|about| about.target() == telemetry::TARGET);
-    layer.with_filter(is_told.with_max_level_hint(LevelFilter::INFO))
+    let is_telemetry = filter_fn(|metadata| metadata.target() == telemetry::TARGET);
+    layer.with_filter(is_telemetry.with_max_level_hint(LevelFilter::INFO))
 }
 
 fn filter<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {

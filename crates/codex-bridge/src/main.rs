@@ -1,6 +1,6 @@
 //! `codex-bridge`: the durable, safe way to hand work to OpenAI Codex.
 //!
-//! The program translates between people and the library; it decides nothing.
+//! The program translates between callers and the library; the library decides.
 
 use std::process::ExitCode;
 
@@ -19,8 +19,8 @@ mod log;
 mod mcp;
 mod output;
 mod paths;
-mod peer;
 mod services;
+mod socket_access;
 mod tool;
 mod tool_path;
 mod transcript;

@@ -1,8 +1,8 @@
-//! The MCP door: the `codex_bridge` tool, and `codex` and `codex-reply` for those who lost `codex mcp-server`.
+//! The MCP door: the tool `codex_bridge`, and the drop-ins `codex` and `codex-reply` for users of `codex mcp-server`.
 //!
-//! One server for stdio (the daemon is reached by its socket) and for `/mcp` in the daemon (at the desk, in the name of the
-//! caller). It keeps nothing: a task's id, its log and its open requests are the
-//! daemon's, so whatever dies here is found again. Older revisions of MCP and 2026-07-28 are spoken side by side.
+//! The same server runs on stdio, where it calls the daemon's socket, and as `/mcp` in the daemon, where it calls the desk
+//! in the name of the caller. The server stores nothing: tasks, logs and requests belong to the daemon, so a client that
+//! reconnects finds them again. MCP 2026-07-28 and older revisions are supported side by side.
 
 mod access;
 mod arguments;
@@ -38,47 +38,49 @@ use access::Access;
 
 pub use http::routes;
 
-const INSTRUCTIONS: &str = "Hands work to OpenAI Codex as durable tasks. `codex` runs a prompt to its end, `codex-reply` \
-    goes on with a thread, `codex_bridge` starts, watches, steers and stops tasks in the background. When Codex needs an \
-    approval, ask the person: never decide for them.";
+const INSTRUCTIONS: &str = "Runs work on OpenAI Codex as durable tasks. `codex` runs a prompt and returns the answer, \
+    `codex-reply` continues a thread, `codex_bridge` starts, watches, steers and stops tasks in the background. When Codex \
+    asks for an approval, ask the user. Never decide for the user.";
 
-/// Serves whoever started us on stdin and stdout, until stdin ends.
+/// Serves the parent process on stdin and stdout, until stdin ends.
 pub async fn serve_stdio(client: Client, role: Role) -> Result<(), Failure> {
-    let server = Server { way: Way::Socket(Arc::new(client.delegate(role)), role) };
-    let broken = |error: String| Failure::new(Code::Mcp, format!("the MCP connection broke: {error}"));
+    let server = Server { backend: Backend::Socket(Arc::new(client.delegate(role)), role) };
+    let broken = |error: String| Failure::new(Code::Mcp, format!("the MCP connection failed: {error}"));
     match Box::pin(server.serve(stdio_pipes())).await {
         Ok(running) => running.waiting().await.map(drop).map_err(|error| broken(error.to_string())),
-        // Who looks in and leaves before saying anything has done no harm.
+        // A client that disconnects before `initialize` is not an error.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(broken(error.to_string())),
     }
 }
 
 fn may_not_decide() -> Failure {
-    Failure::new(Code::Forbidden, "whoever calls here may not decide what Codex asks")
-        .hint("a person answers with `codex-bridge approve`, the web page or a chat")
+    Failure::new(Code::Forbidden, "this caller may not decide requests of Codex")
+        .hint("a person decides with `codex-bridge approve`, on the web page or in a chat")
 }
 
-/// The server. Cheap to clone; every session and every request gets one.
+/// The server. Clones are cheap; every session and every request gets one.
 #[derive(Clone)]
 struct Server {
-    way: Way,
+    backend: Backend,
 }
 
-/// How the daemon is reached.
+/// How the server reaches the daemon.
 #[derive(Clone)]
-enum Way {
-    /// By its socket, for an agent with this role.
+enum Backend {
+    /// Through the socket, for an agent with this role.
     Socket(Arc<Client>, Role),
-    /// Within the daemon, as the caller of each request.
-    Here(Box<App>),
+    /// In the daemon's own process, as the caller of each request.
+    InProcess(Box<App>),
 }
 
 impl Server {
     fn access(&self, context: &RequestContext<RoleServer>) -> Result<Access, ErrorData> {
-        match &self.way {
-            Way::Socket(client, role) => Ok(Access::by_socket(Arc::clone(client), *role >= Role::Approver)),
-            Way::Here(app) => http::access(app, context),
+        match &self.backend {
+            Backend::Socket(client, role) => {
+                Ok(Access::by_socket(Arc::clone(client), *role >= Role::Approver))
+            }
+            Backend::InProcess(app) => http::access(app, context),
         }
     }
 }
@@ -111,9 +113,9 @@ impl ServerHandler for Server {
         let access = self.access(&context)?;
         match request.name.as_ref() {
             tools::BRIDGE => {
-                let asked = Value::Object(request.arguments.unwrap_or_default());
+                let arguments = Value::Object(request.arguments.unwrap_or_default());
                 let reply = tokio::select! {
-                    reply = access.tool(asked) => reply,
+                    reply = access.tool(arguments) => reply,
                     () = context.ct.cancelled() => return Err(call::cancelled()),
                 };
                 Ok(result::reply(reply.unwrap_or_else(crate::tool::refusal)).into())

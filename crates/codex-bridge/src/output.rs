@@ -1,10 +1,11 @@
-//! What commands tell their user: lines for people and JSON for programs on stdout, what is beside the point on stderr.
+//! The output of commands: results on stdout, as lines for people or as JSON; notes and errors on stderr.
 //!
-//! This is output and not a log: no filter hides it, and it has no time. What the daemon tells its operator is `crate::log`.
+//! Output is not a log: it has no filter and no timestamps. The daemon's log is `crate::log`.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write, stderr, stdout};
 
+use codex_wire::reason;
 use serde::Serialize;
 
 use crate::failure::{Code, Failure};
@@ -12,7 +13,11 @@ use crate::failure::{Code, Failure};
 /// Prints lines.
 pub fn lines(lines: &[String]) -> Result<(), Failure> {
     let mut out = stdout().lock();
-    lines.iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush()).map_err(failed)
+    lines
+        .iter()
+        .try_for_each(|line| writeln!(out, "{line}"))
+        .and_then(|()| out.flush())
+        .map_err(write_failure)
 }
 
 /// Prints one line of JSON.
@@ -21,17 +26,17 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     lines(&[line])
 }
 
-/// Tells the user something that is not the result.
+/// Prints a line on stderr.
 pub fn note(line: impl Display) {
-    // A user who is not there is told nothing.
+    // Nobody may be reading stderr any more.
     writeln!(stderr(), "{line}").ok();
 }
 
-/// Why something could not be written.
+/// The failure of writing output.
 #[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
-pub fn failed(error: io::Error) -> Failure {
+pub fn write_failure(error: io::Error) -> Failure {
     match error.kind() {
-        ErrorKind::BrokenPipe => Failure::new(Code::ReaderGone, "nobody reads the output any more"),
-        _ => Failure::new(Code::Output, format!("cannot write the output: {error}")),
+        ErrorKind::BrokenPipe => Failure::new(Code::ReaderGone, "the reader of the output is gone"),
+        _ => Failure::new(Code::Output, format!("cannot write the output: {}", reason(&error))),
     }
 }

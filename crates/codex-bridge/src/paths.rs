@@ -1,7 +1,7 @@
-//! Where things are: the state directory with all that is in it, and the configuration file.
+//! Paths: the state directory with its files, and the configuration file.
 //!
-//! A unix socket's path has at most 107 bytes. A state directory that is too long for that keeps its files, and its
-//! sockets live in a short directory of their own, which is written down in the state directory.
+//! The path of a unix socket has at most 107 bytes. If the state directory's path is too long, the sockets are in a short
+//! directory elsewhere, whose path is stored in the state directory.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -10,30 +10,30 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use codex_wire::host::record::SOCKET_PATH_MAX_BYTES;
-use codex_wire::os::process::random_id;
+use codex_wire::{os::process::random_id, reason};
 use rustix::process::geteuid;
 
 use crate::failure::{Code, Failure};
 
-/// Files with keys that the packaged units read, beside the configuration.
+/// Files with keys that the packaged units read, in the directory of the configuration.
 const ENVIRONMENT_FILES: [&str; 3] = ["daemon.env", "hosts.env", ".env"];
 
-/// The longest name below the directory of the sockets: `hosts/`, a host's name of 8, `/s`.
-const LONGEST_SOCKET_NAME: usize = "/hosts/12345678/s".len();
+/// The longest path below the directory of the sockets: `hosts/`, a host's name of 8, `/s`.
+const MAX_SOCKET_SUFFIX: usize = "/hosts/12345678/s".len();
 
-/// Where things are.
+/// The paths of an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// The state directory; the whole path.
+    /// The state directory, as an absolute path.
     pub state_dir: PathBuf,
-    /// The configuration file, whether there is one or not.
+    /// The configuration file, which need not exist.
     pub config_file: PathBuf,
-    /// Whether somebody named that file: then it must be there.
+    /// Whether the file was named by flag or variable; then it must exist.
     pub is_config_named: bool,
 }
 
 impl Paths {
-    /// From what was given on the command line or in its variables, and from the XDG defaults.
+    /// The paths that were given by flags or variables, else the XDG defaults.
     pub fn new(state_dir: Option<PathBuf>, config: Option<PathBuf>) -> Result<Self, Failure> {
         let state_dir = match state_dir {
             Some(dir) => dir,
@@ -48,39 +48,39 @@ impl Paths {
         Ok(Self { state_dir: whole(&state_dir)?, config_file: whole(&config_file)?, is_config_named })
     }
 
-    /// The tasks.
+    /// The database.
     pub fn database(&self) -> PathBuf {
         self.state_dir.join("tasks.db")
     }
 
-    /// The key that seals what must still be acted on.
+    /// The key that encrypts sealed columns of the database.
     pub fn seal_key(&self) -> PathBuf {
         self.state_dir.join("seal.key")
     }
 
-    /// Held by the one daemon of this state directory.
+    /// The lock file of the daemon.
     pub fn lock(&self) -> PathBuf {
         self.state_dir.join("daemon.lock")
     }
 
-    /// What a daemon that was started on the way has to say.
+    /// The log of a daemon that was started in the background.
     pub fn log(&self) -> PathBuf {
         self.state_dir.join("daemon.log")
     }
 
-    /// Where the daemon listens.
+    /// The daemon's socket.
     pub fn socket(&self) -> PathBuf {
         self.sockets_dir().join("daemon.sock")
     }
 
-    /// Where hosts live.
+    /// The directory of hosts.
     pub fn hosts(&self) -> PathBuf {
         self.sockets_dir().join("hosts")
     }
 
-    /// All paths that hold what no command of a task may read or write. A configuration file that somebody named may lie
-    /// beside their work: then the file alone counts.
-    pub fn own(&self) -> Vec<PathBuf> {
+    /// The paths that no command of a task may read or write. If the configuration file was named, only the file is protected,
+    /// since its directory may also hold the user's work.
+    pub fn protected(&self) -> Vec<PathBuf> {
         let config = match self.config_file.parent() {
             Some(dir) if !self.is_config_named => dir.to_owned(),
             _ => self.config_file.clone(),
@@ -93,7 +93,7 @@ impl Paths {
         own
     }
 
-    /// Makes the directories of state and configuration, and the short one if it is needed, for their owner alone.
+    /// Creates the private directories: of the state, the configuration, and the sockets.
     pub fn prepare(&self) -> Result<(), Failure> {
         make_private(&self.state_dir)?;
         self.prepare_config_dir();
@@ -112,12 +112,12 @@ impl Paths {
         make_private(&short)
     }
 
-    /// Makes the directory of the configuration, if it is ours: one that does not exist cannot be denied to commands, which
+    /// Creates the default directory of the configuration. A directory that does not exist cannot be denied to commands, which
     /// could then write the first configuration.
     fn prepare_config_dir(&self) {
         let dir = self.config_file.parent().filter(|dir| !self.is_config_named && !dir.exists());
         if let Some(dir) = dir {
-            // What the daemon cannot make, its commands cannot make either.
+            // A directory that the daemon cannot create, its commands cannot create either.
             DirBuilder::new().recursive(true).mode(0o700).create(dir).ok();
         }
     }
@@ -127,12 +127,12 @@ impl Paths {
         if !self.needs_short_dir() {
             return self.state_dir.clone();
         }
-        let noted = fs::read_to_string(self.short_dir_note()).map(|text| PathBuf::from(text.trim_end()));
-        noted.unwrap_or_else(|_| self.state_dir.clone())
+        let stored = fs::read_to_string(self.short_dir_note()).map(|text| PathBuf::from(text.trim_end()));
+        stored.unwrap_or_else(|_| self.state_dir.clone())
     }
 
     fn needs_short_dir(&self) -> bool {
-        self.state_dir.as_os_str().len() + LONGEST_SOCKET_NAME > SOCKET_PATH_MAX_BYTES
+        self.state_dir.as_os_str().len() + MAX_SOCKET_SUFFIX > SOCKET_PATH_MAX_BYTES
     }
 
     fn short_dir_note(&self) -> PathBuf {
@@ -140,7 +140,7 @@ impl Paths {
     }
 }
 
-/// A base directory: the variable if it is set, else below the home.
+/// An XDG base directory: the variable if it is set, else below the home.
 fn xdg(variable: &str, below_home: &str, flag: &str) -> Result<PathBuf, Failure> {
     let set = std::env::var_os(variable).filter(|dir: &OsString| !dir.is_empty());
     match (set, std::env::home_dir().filter(|home| !home.as_os_str().is_empty())) {
@@ -158,38 +158,39 @@ fn short_base() -> PathBuf {
     }
 }
 
-/// Makes a directory for its owner alone. One that was there must belong to us; if it is ours, it is closed to others.
+/// Creates a private directory. An existing one must belong to us, and is made private.
 fn make_private(dir: &Path) -> Result<(), Failure> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(|error| cannot("make", dir, &error))?;
-    // Not followed: in a directory that others may write to, a link could lead anywhere.
-    let found = fs::symlink_metadata(dir).map_err(|error| cannot("look at", dir, &error))?;
+    made.map_err(|error| cannot("create", dir, &error))?;
+    // Links in /tmp are not followed: other users can create them.
+    let found = fs::symlink_metadata(dir).map_err(|error| cannot("inspect", dir, &error))?;
     let found = if found.is_symlink() && !dir.starts_with("/tmp") {
-        fs::metadata(dir).map_err(|error| cannot("look at", dir, &error))?
+        fs::metadata(dir).map_err(|error| cannot("inspect", dir, &error))?
     } else {
         found
     };
     if !found.is_dir() || found.uid() != geteuid().as_raw() {
         let message = format!("{} does not belong to you", dir.display());
-        return Err(
-            Failure::new(Code::DirNotPrivate, message).hint("remove it, or choose another with --state-dir")
-        );
+        return Err(Failure::new(Code::DirNotPrivate, message)
+            .hint("remove the directory, or choose another with --state-dir"));
     }
     if found.mode() & 0o077 != 0 {
         fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
-            .map_err(|error| cannot("close", dir, &error))?;
+            .map_err(|error| cannot("restrict the permissions of", dir, &error))?;
     }
     Ok(())
 }
 
-/// A file or directory that could not be used, with the sentence for the causes that people meet.
+/// The failure of a file operation, with a hint for the usual causes.
 pub fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
-    let message = format!("cannot {what} {}: {error}", path.display());
+    let message = format!("cannot {what} {}: {}", path.display(), reason(error));
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            Failure::new(Code::NoSpace, message).hint("free some space on that file system, then repeat it")
+            Failure::new(Code::NoSpace, message).hint("free some space on that file system, then try again")
         }
-        ErrorKind::PermissionDenied => Failure::new(Code::NoPermission, message).hint("check who owns it"),
+        ErrorKind::PermissionDenied => {
+            Failure::new(Code::NoPermission, message).hint("check its owner and its permissions")
+        }
         ErrorKind::ReadOnlyFilesystem => {
             Failure::new(Code::ReadOnly, message).hint("choose another state directory with --state-dir")
         }
@@ -219,6 +220,6 @@ mod tests {
         assert!(!dir.exists());
         paths(false).prepare().unwrap();
         assert_eq!(fs::metadata(&dir).unwrap().mode() & 0o777, 0o700);
-        assert!(paths(false).own().contains(&dir));
+        assert!(paths(false).protected().contains(&dir));
     }
 }

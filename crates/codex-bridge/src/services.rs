@@ -1,13 +1,13 @@
-//! Sockets of programs that run whatever they are told: the user's systemd, tmux, Docker and the like.
+//! Sockets of services that run programs for their clients: the user's systemd, tmux, Docker and the like.
 //!
-//! A sandboxed command that has the network can connect to any unix socket of its user (codex 0.166). One of these would
-//! run a program for it outside of any sandbox, so those that are widely used are denied to commands. The list cannot be
-//! whole: docs/security.md says so.
+//! A sandboxed command with network access can connect to any unix socket of its user (codex 0.166). Such a service would
+//! run a program for it outside of any sandbox, so the sockets of widely used services are denied to commands. The list
+//! cannot be complete; docs/security.md says so.
 
 use std::path::{Path, PathBuf};
 
-/// Services of the whole machine. Some obey members of a group, most obey root.
-const OF_THE_MACHINE: [&str; 9] = [
+/// Services of the machine. Some accept members of a group, most only root.
+const MACHINE_SOCKETS: [&str; 9] = [
     "/run/containerd",
     "/run/dbus",
     "/run/docker.sock",
@@ -19,22 +19,22 @@ const OF_THE_MACHINE: [&str; 9] = [
     "/run/systemd/private",
 ];
 
-/// Below the user's home: agents of keys, and container engines of the user's own.
-const IN_HOME: [&str; 4] = [".colima", ".docker", ".gnupg", ".screen"];
+/// Directories in the user's home: key agents, and the user's own container engines.
+const HOME_DIRS: [&str; 4] = [".colima", ".docker", ".gnupg", ".screen"];
 
-/// The paths of all such sockets of these users, whether there is something or not: a service may start later. `variable` is
-/// of the environment of commands.
-pub fn that_obey(users: &[u32], variable: impl Fn(&str) -> Option<String>) -> Vec<PathBuf> {
+/// The paths of such sockets of these users, existing or not, since a service may start later. `variable` reads the
+/// environment of commands.
+pub fn command_running_sockets(users: &[u32], variable: impl Fn(&str) -> Option<String>) -> Vec<PathBuf> {
     let set = |name: &str| variable(name).filter(|dir| Path::new(dir).is_absolute()).map(PathBuf::from);
     let tmux = set("TMUX_TMPDIR").unwrap_or_else(|| "/tmp".into());
     let of_users = users.iter().flat_map(|user| {
         let named = [format!("/run/user/{user}"), format!("/tmp/emacs{user}"), format!("/tmp/zellij-{user}")];
         named.map(PathBuf::from).into_iter().chain([tmux.join(format!("tmux-{user}"))])
     });
-    let of_home = set("HOME").into_iter().flat_map(|home| IN_HOME.map(|dir| home.join(dir)));
-    let of_the_machine = OF_THE_MACHINE.map(PathBuf::from);
+    let of_home = set("HOME").into_iter().flat_map(|home| HOME_DIRS.map(|dir| home.join(dir)));
+    let of_machine = MACHINE_SOCKETS.map(PathBuf::from);
     let mut paths: Vec<PathBuf> =
-        of_users.chain(set("XDG_RUNTIME_DIR")).chain(of_home).chain(of_the_machine).collect();
+        of_users.chain(set("XDG_RUNTIME_DIR")).chain(of_home).chain(of_machine).collect();
     paths.sort();
     paths.dedup();
     paths
@@ -46,8 +46,9 @@ mod tests {
 
     #[test]
     fn the_users_own_services_are_found_by_their_variables() {
-        let found =
-            that_obey(&[1000, 998], |name| (name == "XDG_RUNTIME_DIR").then(|| "/srv/run".to_owned()));
+        let found = command_running_sockets(&[1000, 998], |name| {
+            (name == "XDG_RUNTIME_DIR").then(|| "/srv/run".to_owned())
+        });
         for path in [
             "/run/user/1000",
             "/srv/run",
@@ -58,7 +59,7 @@ mod tests {
         ] {
             assert!(found.contains(&path.into()), "{path}: {found:?}");
         }
-        let found = that_obey(&[1000], |name| {
+        let found = command_running_sockets(&[1000], |name| {
             Some(if name == "TMUX_TMPDIR" { "/srv/tmux" } else { "relative" }.to_owned())
         });
         assert!(found.contains(&"/srv/tmux/tmux-1000".into()), "{found:?}");

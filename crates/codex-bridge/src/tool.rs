@@ -1,7 +1,7 @@
-//! The `codex_bridge` tool: one JSON call in, one JSON reply out, for agents of any kind.
+//! The `codex_bridge` tool for agents: one JSON call in, one JSON reply out.
 //!
-//! Names, defaults and reply fields are those that users of earlier bridges know, beside our own; a golden file pins
-//! them. A refusal is a reply too: `{"success": false, "error", "code", "hint"}`.
+//! It keeps the names, defaults and reply fields of earlier bridges and adds its own; a snapshot pins them. A refusal is
+//! a reply too: `{"success": false, "error", "code", "hint"}`.
 
 mod actions;
 mod call;
@@ -24,7 +24,7 @@ pub async fn answer(desk: &Desk, caller: &Caller, tool: calls::Tool) -> Value {
         Ok(call) => call,
         Err(failure) => return refusal(failure),
     };
-    let done = match call.action {
+    let reply = match call.action {
         Action::Start => actions::start(desk, caller, call, tool.caller_cwd).await,
         Action::Status => actions::status(desk, caller, &call).await,
         Action::List => actions::list(desk, caller, &call).await,
@@ -38,7 +38,7 @@ pub async fn answer(desk: &Desk, caller: &Caller, tool: calls::Tool) -> Value {
         Action::Result => actions::result(desk, caller, &call).await,
         Action::Fork => actions::fork(desk, caller, &call).await,
     };
-    done.unwrap_or_else(refusal)
+    reply.unwrap_or_else(refusal)
 }
 
 /// A failure as a reply.

@@ -1,14 +1,13 @@
-//! The PATH of commands, where they find the user's tools; and the PATH of hosts, which is shorter.
+//! The PATH of commands, which has the user's tools; and the PATH of hosts, which is shorter.
 //!
-//! Codex looks up `git`, `bwrap` and the user's MCP servers on its own PATH, and runs them outside of any sandbox. A directory
-//! of a project there, such as an active `.venv/bin`, would let a command plant one of them. So hosts have only directories
-//! that no command can write: those of the system, and those in which managers of tools put the user's programs, which are
-//! read-only for commands.
+//! Codex looks up `git`, `bwrap` and the user's MCP servers on its own PATH, and runs them outside the sandbox. If that PATH
+//! had a directory of a project, such as an active `.venv/bin`, a command could plant one of those programs. So the PATH of
+//! hosts has only directories that no command can write: those of the system, and those of the usual tool managers, which
+//! are read-only for commands.
 //!
-//! Codex runs commands without a login shell here, so that nothing in a profile runs unasked. A daemon that a shell has
-//! started has the PATH of that shell. One that a service manager has started has a bare PATH: then the directories in
-//! which the usual managers of tools put them come first, as the user's profile would have it. Only names of files are
-//! read; nothing is run.
+//! Commands run without a login shell, so that no profile runs unasked. A daemon that was started in a shell has the PATH of
+//! that shell. A daemon that was started by a service manager has a bare PATH; then the directories of the usual tool
+//! managers are put before it, as the user's profile would do. Only file names are read; nothing is run.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -16,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-/// Below the user's home, in the order in which they come in the PATH.
-const BELOW_HOME: [&str; 15] = [
+/// The directories of tool managers below the user's home, in PATH order.
+const TOOL_DIRS: [&str; 15] = [
     ".local/bin",
     ".cargo/bin",
     ".volta/bin",
@@ -35,36 +34,36 @@ const BELOW_HOME: [&str; 15] = [
     "bin",
 ];
 
-/// Where the system keeps programs.
-const OF_THE_SYSTEM: [&str; 7] = ["/bin", "/nix", "/opt", "/run/current-system", "/sbin", "/snap", "/usr"];
+/// The directories of the system's programs.
+const SYSTEM_DIRS: [&str; 7] = ["/bin", "/nix", "/opt", "/run/current-system", "/sbin", "/snap", "/usr"];
 
-/// What is used where the service manager sets nothing at all.
-const BARE: &str = "/usr/local/bin:/usr/bin:/bin";
+/// The PATH if the service manager sets none.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// How many steps from one alias of nvm to the next are followed.
-const MOST_ALIASES: usize = 5;
+/// The longest chain of nvm aliases that is followed.
+const MAX_ALIASES: usize = 5;
 
-/// The PATH of commands, from that of the daemon.
-pub fn of_commands(path: Option<&str>, home: Option<&Path>) -> String {
-    let path = path.filter(|path| !path.is_empty()).unwrap_or(BARE);
+/// The PATH of commands, made from the daemon's PATH.
+pub fn for_commands(path: Option<&str>, home: Option<&Path>) -> String {
+    let path = path.filter(|path| !path.is_empty()).unwrap_or(DEFAULT_PATH);
     let Some(home) = home.filter(|home| home.is_absolute()) else { return path.to_owned() };
-    let is_of_a_shell = path.split(':').any(|dir| Path::new(dir).starts_with(home) && Path::new(dir) != home);
-    if is_of_a_shell {
+    let is_from_shell = path.split(':').any(|dir| Path::new(dir).starts_with(home) && Path::new(dir) != home);
+    if is_from_shell {
         return path.to_owned();
     }
-    let known = BELOW_HOME.iter().map(|dir| home.join(dir)).chain(nvm_bin(&home.join(".nvm")));
+    let known = TOOL_DIRS.iter().map(|dir| home.join(dir)).chain(nvm_bin(&home.join(".nvm")));
     let found = known.filter(|dir| dir.is_dir()).map(|dir| dir.to_string_lossy().into_owned());
     found.chain([path.to_owned()]).collect::<Vec<_>>().join(":")
 }
 
-/// The PATH of hosts, from that of commands.
-pub fn of_hosts(commands: &str, home: Option<&Path>) -> String {
-    let is_known = |dir: &Path| home.is_some_and(|home| is_of_a_manager(dir, home));
+/// The PATH of hosts, made from the PATH of commands.
+pub fn for_hosts(commands: &str, home: Option<&Path>) -> String {
+    let is_known = |dir: &Path| home.is_some_and(|home| is_tool_dir(dir, home));
     let is_safe = |dir: &&str| {
-        Path::new(dir).is_absolute() && (is_of_the_system(Path::new(dir)) || is_known(Path::new(dir)))
+        Path::new(dir).is_absolute() && (is_system_dir(Path::new(dir)) || is_known(Path::new(dir)))
     };
     let dirs: Vec<&str> = commands.split(':').filter(is_safe).collect();
-    if dirs.is_empty() { BARE.to_owned() } else { dirs.join(":") }
+    if dirs.is_empty() { DEFAULT_PATH.to_owned() } else { dirs.join(":") }
 }
 
 /// The directories on a PATH.
@@ -72,30 +71,30 @@ pub fn directories(path: &str) -> impl Iterator<Item = PathBuf> {
     path.split(':').filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
-fn is_of_a_manager(dir: &Path, home: &Path) -> bool {
+fn is_tool_dir(dir: &Path, home: &Path) -> bool {
     let nodes = home.join(".nvm/versions/node");
     let is_node =
         dir.strip_prefix(nodes).is_ok_and(|below| below.components().count() == 2 && below.ends_with("bin"));
-    is_node || BELOW_HOME.iter().any(|known| dir == home.join(known))
+    is_node || TOOL_DIRS.iter().any(|known| dir == home.join(known))
 }
 
-/// Whether only root can put something there. Root's own commands could write everywhere: for them it goes by the name.
-fn is_of_the_system(dir: &Path) -> bool {
+/// Whether only root can write to the directory and those above it. For root, who can write everywhere, the name decides.
+fn is_system_dir(dir: &Path) -> bool {
     let Ok(real) = dir.canonicalize() else { return false };
     if geteuid().is_root() {
-        return OF_THE_SYSTEM.iter().any(|top| real.starts_with(top));
+        return SYSTEM_DIRS.iter().any(|top| real.starts_with(top));
     }
-    let is_roots =
+    let is_root_only =
         |dir: &Path| dir.metadata().is_ok_and(|found| found.uid() == 0 && found.mode() & 0o022 == 0);
-    real.ancestors().all(is_roots)
+    real.ancestors().all(is_root_only)
 }
 
-/// Where a program is found on a PATH.
+/// Finds a program on a PATH.
 pub fn find(program: &str, path: &str) -> Option<PathBuf> {
     directories(path).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-/// The directory of the Node that `nvm` uses by default: the newest one that the alias `default` names, else the newest.
+/// The directory of nvm's default Node: the newest version that the alias `default` matches, else the newest.
 fn nvm_bin(nvm: &Path) -> Option<PathBuf> {
     let versions = nvm.join("versions/node");
     let mut installed: Vec<[u64; 3]> = fs::read_dir(&versions)
@@ -111,10 +110,10 @@ fn nvm_bin(nvm: &Path) -> Option<PathBuf> {
     Some(versions.join(format!("v{major}.{minor}.{patch}/bin")))
 }
 
-/// What the alias `default` leads to, such as `20` or `v20.1.0`.
+/// The version that the alias `default` leads to, such as `20` or `v20.1.0`.
 fn default_alias(nvm: &Path) -> Option<String> {
     let mut name = "default".to_owned();
-    for _ in 0..MOST_ALIASES {
+    for _ in 0..MAX_ALIASES {
         if name.contains("..") {
             return None;
         }
@@ -150,15 +149,15 @@ mod tests {
         let home =
             home_with(&[".cargo/bin", ".nvm/versions/node/v9.1.0/bin", ".nvm/versions/node/v20.10.0/bin"]);
         let at = home.path().display();
-        let path = |path| of_commands(path, Some(home.path()));
+        let path = |path| for_commands(path, Some(home.path()));
         assert_eq!(
             path(Some("/usr/bin:/bin")),
             format!("{at}/.cargo/bin:{at}/.nvm/versions/node/v20.10.0/bin:/usr/bin:/bin")
         );
-        assert!(path(None).ends_with(BARE));
-        let of_a_shell = format!("{at}/tools:/usr/bin");
-        assert_eq!(path(Some(&of_a_shell)), of_a_shell);
-        assert_eq!(of_commands(Some("/bin"), None), "/bin");
+        assert!(path(None).ends_with(DEFAULT_PATH));
+        let from_shell = format!("{at}/tools:/usr/bin");
+        assert_eq!(path(Some(&from_shell)), from_shell);
+        assert_eq!(for_commands(Some("/bin"), None), "/bin");
     }
 
     #[test]
@@ -169,8 +168,8 @@ mod tests {
             "{at}/project/.venv/bin:./node_modules/.bin::{at}/.cargo/bin:{at}/.nvm/versions/node/v20.1.0/bin:/usr/bin:/tmp"
         );
         let expected = format!("{at}/.cargo/bin:{at}/.nvm/versions/node/v20.1.0/bin:/usr/bin");
-        assert_eq!(of_hosts(&commands, Some(home.path())), expected);
-        assert_eq!(of_hosts("node_modules/.bin", None), BARE);
+        assert_eq!(for_hosts(&commands, Some(home.path())), expected);
+        assert_eq!(for_hosts("node_modules/.bin", None), DEFAULT_PATH);
     }
 
     #[test]

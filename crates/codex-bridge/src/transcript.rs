@@ -1,4 +1,4 @@
-//! What a line of a task's log says, in words and parts: the terminal, the page, MCP and chats only draw them.
+//! Translates a line of a task's log into words and parts. The terminal, the web page, MCP and chats only draw them.
 
 use codex_bridge_core::event::{Line, RequestClosed, RequestDecided, Steered, TerminalInput, TurnStarted};
 use codex_bridge_core::request::RequestState;
@@ -15,70 +15,70 @@ const PATCH: &str = "apply_patch";
 /// The shells that Codex wraps around a command.
 const SHELLS: [&str; 6] = ["/bin/bash", "/usr/bin/bash", "bash", "/bin/sh", "/usr/bin/zsh", "/bin/zsh"];
 
-/// What a line says.
+/// The content of a log line.
 #[derive(Debug, PartialEq)]
 pub enum Part<'l> {
     /// A turn began.
     Prompt(&'l TurnStarted),
     /// Codex wrote a message.
     Message(&'l str),
-    /// A summary of what the model thought.
+    /// A summary of the model's reasoning.
     Thought(&'l str),
     /// A tool call began.
     CallBegan {
         /// The call.
         call_id: &'l str,
-        /// A command as it would be typed, a change by its files, a tool by its arguments.
-        announced: String,
+        /// The typed command, the changed files, or the tool with its arguments.
+        headline: String,
     },
     /// A tool call ended.
     CallEnded(CallEnd<'l>),
-    /// Codex asked something.
+    /// Codex made a request.
     Asked {
         /// The request.
         request_id: &'l str,
         /// The call that waits for the answer.
         call_id: Option<&'l str>,
-        /// The question in one line.
+        /// The request in one line.
         title: &'l str,
     },
-    /// A request ended.
+    /// A request was closed.
     Answered {
         /// The request.
         request_id: &'l str,
-        /// What came of it.
+        /// The outcome, in words.
         outcome: String,
     },
-    /// What the turn changed: a unified diff.
+    /// The changes of the turn, as a unified diff.
     Changes(&'l str),
-    /// The task's state changed.
+    /// The task's status changed.
     State {
-        /// The state since then.
+        /// The new status.
         status: Status,
-        /// Why.
+        /// The reason.
         reason: Option<&'l str>,
     },
     /// A turn ended.
     TurnEnded {
         /// The answer.
         answer: Option<&'l str>,
-        /// Why there is none.
+        /// Why there is no answer.
         error: Option<&'l str>,
     },
-    /// A remark.
+    /// A note.
     Note(Note, String),
 }
 
-/// What a remark is about.
+/// The kind of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Note {
-    /// A warning, a retry, or something to do.
+    /// A warning, a retry, or something that a person must do.
     Warning,
     /// The operator's settings declined a request.
     Declined,
-    /// Something was typed into a running command.
+    /// Codex typed something into a running command.
     TerminalInput,
-    /// Words were added to the turn.
+    /// Text was added to the turn.
     Steered,
 }
 
@@ -89,21 +89,21 @@ pub struct CallEnd<'l> {
     pub call_id: &'l str,
     /// The tool.
     pub name: &'l str,
-    /// Whether it failed or was declined.
+    /// Whether the call failed or was declined.
     pub is_error: bool,
-    /// How it ended and how long it took: `exit 1 · 2.0 s`. Empty if there is nothing to say.
+    /// The exit status and duration, such as `exit 1 · 2.0 s`. May be empty.
     pub ending: String,
-    /// What it wrote.
+    /// The output.
     pub output: &'l str,
 }
 
-/// What a line says; none for lines that only programs need.
+/// The content of a log line; none for lines that only programs need.
 pub fn part(line: &Line) -> Option<Part<'_>> {
     Some(match line {
         Line::TurnStarted(started) => Part::Prompt(started),
         Line::Message(message) => Part::Message(&message.text),
         Line::Thought(thought) => Part::Thought(&thought.text),
-        Line::ToolStarted(call) => Part::CallBegan { call_id: &call.call_id, announced: announced(call) },
+        Line::ToolStarted(call) => Part::CallBegan { call_id: &call.call_id, headline: headline(call) },
         Line::ToolCompleted(call) => Part::CallEnded(ended(call)),
         Line::Request(request) => Part::Asked {
             request_id: request.request_id.as_str(),
@@ -129,33 +129,33 @@ pub fn part(line: &Line) -> Option<Part<'_>> {
     })
 }
 
-fn announced(call: &ToolStarted) -> String {
-    let said = match (call.name.as_str(), call.args["command"].as_str()) {
+fn headline(call: &ToolStarted) -> String {
+    let text = match (call.name.as_str(), call.args["command"].as_str()) {
         ("exec_command", Some(command)) => format!("$ {}", bare_command(command)),
         (PATCH, _) => changes(call),
         (name, _) => format!("{name} {}", call.preview.as_deref().unwrap_or_default()),
     };
-    plain(said.trim_end()).into_owned()
+    plain(text.trim_end()).into_owned()
 }
 
 fn changes(call: &ToolStarted) -> String {
     let changes = call.args["changes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let words = changes.iter().map(|change| (change["kind"].as_str(), change["path"].as_str()));
-    let named = words
+    let changes = changes.iter().map(|change| (change["kind"].as_str(), change["path"].as_str()));
+    let lines = changes
         .map(|(kind, path)| format!("{} {}", kind.unwrap_or_default(), one_line(path.unwrap_or_default())));
-    let named: Vec<String> = named.collect();
-    if named.is_empty() { "change files".to_owned() } else { named.join("\n") }
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() { "change files".to_owned() } else { lines.join("\n") }
 }
 
 fn ended(call: &ToolCompleted) -> CallEnd<'_> {
     let is_change = call.name == PATCH;
-    // codex-session marks what did not end well as `[exit 1]`, before the output.
+    // codex-session puts a mark such as `[exit 1]` before the output of a failed call.
     let marked = call.result.strip_prefix('[').filter(|_| call.is_error);
     let marked = marked.and_then(|rest| rest.split_once(']'));
     let (mark, output) = marked
         .map_or((None, call.result.as_str()), |(mark, rest)| (Some(mark), rest.trim_start_matches('\n')));
     let mark = mark.or(call.is_error.then_some("failed"));
-    // A change takes no time of its own: what is counted is how long somebody thought about it.
+    // The duration of a change is left out: it is mostly the time until somebody approved it.
     let took = call.duration_ms.filter(|_| !is_change).map(duration);
     let ending: Vec<&str> = mark.into_iter().chain(took.as_deref()).collect();
     CallEnd {
@@ -163,27 +163,27 @@ fn ended(call: &ToolCompleted) -> CallEnd<'_> {
         name: &call.name,
         is_error: call.is_error,
         ending: plain(&ending.join(" · ")).into_owned(),
-        // The result of a change that went well only repeats how it ended.
+        // The result of a successful change only repeats that it succeeded.
         output: if is_change && !call.is_error { "" } else { output },
     }
 }
 
 fn outcome(closed: &RequestClosed) -> String {
     let by = closed.decided_by.as_ref().filter(|by| !by.is_empty());
-    let said = match closed.outcome {
-        RequestState::Orphaned => "gone: its turn or its host ended first".to_owned(),
-        RequestState::Expired => "nobody answered in time: declined".to_owned(),
+    let outcome = match closed.outcome {
+        RequestState::Orphaned => "closed: the turn or the host ended first".to_owned(),
+        RequestState::Expired => "declined: nobody answered in time".to_owned(),
         RequestState::AnsweredElsewhere => "answered elsewhere".to_owned(),
         RequestState::Open | RequestState::Decided | RequestState::Resolved => {
-            let decision = decided(closed.decision.as_deref().unwrap_or_default());
+            let decision = past_tense(closed.decision.as_deref().unwrap_or_default());
             by.map_or_else(|| decision.to_owned(), |by| format!("{decision} by {by}"))
         }
     };
-    plain(&said).into_owned()
+    plain(&outcome).into_owned()
 }
 
 /// A decision in the past tense.
-pub fn decided(decision: &str) -> &str {
+pub fn past_tense(decision: &str) -> &str {
     match decision {
         "accept" => "accepted",
         "acceptForSession" => "accepted for this session",
@@ -196,7 +196,7 @@ pub fn decided(decision: &str) -> &str {
     }
 }
 
-/// What the operator's settings declined, and why; none for what they accepted, which shows in what was run.
+/// A request that the operator's settings declined, with the reason. Accepted requests show up as the commands that ran.
 fn declined(line: &RequestDecided) -> Option<String> {
     match &line.closing {
         Closing::Taken { decision: Decision::Decline, by: Decider::Policy(reason) } => {
@@ -218,14 +218,14 @@ fn terminal_input(input: &TerminalInput) -> String {
     format!("input to {command}: {}{cut}", input.text.trim_end_matches('\n'))
 }
 
-/// What was added to a turn, and by whom as far as that is known. Older logs do not have the words.
+/// The text that was added to a turn, and who added it, if known. Older logs do not have the text.
 fn added(steered: &Steered) -> Option<String> {
     let by = steered.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
     Some(format!("added{by}: {}", steered.text.as_ref().filter(|text| !text.is_empty())?))
 }
 
-/// A command without the shell that Codex wraps around it: codex 0.166 reports `/bin/bash -c 'ls'` for `ls`, and `-lc` for
-/// a login shell.
+/// The command without the shell that Codex wraps around it. codex 0.166 reports `/bin/bash -c 'ls'` for `ls`, and `-lc`
+/// for a login shell.
 fn bare_command(command: &str) -> String {
     let inner = SHELLS
         .into_iter()

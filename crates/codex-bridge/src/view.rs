@@ -1,9 +1,9 @@
-//! What callers are shown, as JSON: the shapes that scripts may rely on.
+//! The JSON that callers are shown. Scripts may rely on it: fields are added, never renamed or removed.
 //!
-//! Every type here is written by the daemon and read by the command line, so `--json` prints exactly what came. Times
-//! are RFC 3339 in UTC with milliseconds. Fields are added, never renamed or taken away.
+//! The daemon writes these types and the command line reads them, so `--json` prints what the daemon sent. Times are
+//! RFC 3339 in UTC with milliseconds.
 
-#![expect(clippy::struct_field_names, reason = "the names are a contract that was settled before the types")]
+#![expect(clippy::struct_field_names, reason = "the names of the JSON fields must not change")]
 
 mod channel;
 mod delivery;
@@ -34,131 +34,132 @@ pub use request::{
 pub use task::{AskedTurn, Diff, ShortTask, Task, TaskNews, TaskResult, Turn, Usage, no_result_yet};
 pub use trust::{TrustChange, TrustEntry, TrustList, TrustOf};
 
-/// One line of a task's log, or a piece of text as it is written: that has no `seq` and no `at`.
+/// One line of a task's log, or a piece of live text, which has no `seq` and no `at`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Its number, without gaps; none for live text.
+    /// The number of the line, without gaps; none for live text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<i64>,
-    /// When.
+    /// The time of the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// What it tells.
+    /// The content.
     #[serde(flatten)]
     #[schemars(with = "EventSchema")]
-    pub told: Told,
+    pub content: EventContent,
 }
 
-/// The shape of what an event tells.
+/// The schema of an event's content.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "it is there for its schema")]
+#[expect(dead_code, reason = "only its schema is used")]
 struct EventSchema {
-    /// What kind; `live` for live text, with `live` (`text`, `reasoning`, `output`) and `text` beside it, and the `call_id`
-    /// of output. With `so_far` it is all that there is of a message or output, less `left_out_bytes` at its beginning; otherwise a piece.
+    /// The kind. Live text has the kind `live`, with `live` (`text`, `reasoning`, `output`), `text`, and the `call_id` of
+    /// output. With `so_far`, `text` is the whole message or output so far, less `left_out_bytes` at its beginning;
+    /// otherwise `text` is a piece to append.
     kind: String,
-    /// The rest, by kind. See `docs/cli.md`.
+    /// The other fields, which depend on the kind. See `docs/cli.md`.
     #[serde(flatten)]
     body: Map<String, Value>,
 }
 
-/// What an event tells.
+/// The content of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Told {
-    /// Something that is not in the log.
-    Aside(Aside),
+pub enum EventContent {
+    /// Content that is not in the log.
+    Unlogged(Unlogged),
     /// A line of the log.
     Line(Line),
 }
 
-/// What is told and is not in the log.
+/// Content that is not in the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Aside {
-    /// A text as it is written.
+pub enum Unlogged {
+    /// Text as it is written.
     Live(Live),
-    /// These lines are no longer kept: a very long log loses its oldest ones.
+    /// Lines that are no longer stored: a very long log loses its oldest lines.
     Gap {
-        /// The first.
+        /// The first missing line.
         from: i64,
-        /// The last.
+        /// The last missing line.
         to: i64,
     },
 }
 
-/// A piece of a text as it is written, or all that there is of the text so far.
+/// A piece of a text as it is written, or the whole text so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Live {
-    /// The text that it belongs to.
+    /// The kind of text.
     pub live: LiveKind,
-    /// The words.
+    /// The piece, or the text so far.
     pub text: String,
-    /// The call whose output it is.
+    /// The call that writes the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// Whether these are all words so far, and not a piece.
+    /// Whether `text` is the whole text so far, not a piece.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub so_far: bool,
-    /// Bytes that are missing at its beginning.
+    /// The bytes that are left out at the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out_bytes: Option<usize>,
 }
 
-/// What came of a decision.
+/// The outcome of a decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Decided {
-    /// Whose request.
+    /// The task.
     pub task_id: String,
-    /// Which.
+    /// The request.
     pub request_id: String,
-    /// What was decided, by whoever was first.
+    /// The decision that counts: the first one.
     pub decision: Option<String>,
     /// `resolved`, `sent`, `already_resolved`, `expired` or `orphaned`.
     pub outcome: String,
-    /// Who was first.
+    /// Who made the decision that counts.
     pub decided_by: Option<String>,
-    /// When.
+    /// The time of that decision.
     pub decided_at: Option<String>,
 }
 
-/// What came of a steer or an interrupt.
+/// The outcome of a steer or an interrupt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// Steer: `accepted`, `no_active_turn`, `wrong_turn`, `not_steerable` or `failed`. Interrupt: `interrupted`, or
-    /// `ended_first` when the turn had ended by itself.
+    /// `ended_first` if the turn had ended before.
     pub outcome: String,
-    /// More about a failure.
+    /// The reason of a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The task as it stands now.
+    /// The task afterwards.
     pub task: Task,
 }
 
 /// A line of the audit log: who decided or commanded what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditLine {
-    /// When.
+    /// The time.
     pub at: String,
     /// Who.
     pub by: String,
-    /// What.
+    /// What, such as `start` or `decide accept`.
     pub action: String,
-    /// On which task, which may be forgotten.
+    /// The task, which may have been deleted.
     pub task_id: Option<String>,
-    /// More about it, redacted.
+    /// More details, redacted.
     pub detail: String,
 }
 
 /// A running host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
-    /// Its id.
+    /// The host's id.
     pub id: String,
-    /// Codex's process.
+    /// The process id of Codex.
     pub pid: u32,
-    /// The keeper's process.
+    /// The process id of the keeper.
     pub keeper_pid: u32,
-    /// Whether the keeper runs; a host without one is about to be ended.
+    /// Whether the keeper runs. A host without a keeper is about to be ended.
     pub has_keeper: bool,
     /// Codex's version.
     pub codex_version: String,
@@ -166,40 +167,40 @@ pub struct Host {
     pub codex_home: String,
     /// Codex's resident memory.
     pub rss_bytes: Option<u64>,
-    /// Since when it runs.
+    /// When the host was started.
     pub started_at: String,
-    /// Where everything about it is written.
+    /// The host's directory.
     pub dir: String,
 }
 
-/// All is well.
+/// The daemon is healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fine {
     /// Always true.
     pub ok: bool,
 }
 
-/// The daemon about itself.
+/// The daemon's description of itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct About {
-    /// Its version.
+    /// The version of codex-bridge.
     pub version: String,
-    /// Its process.
+    /// The daemon's process id.
     pub pid: u32,
-    /// Where it keeps its state.
+    /// The state directory.
     pub state_dir: String,
-    /// Its configuration file, whether there is one or not.
+    /// The path of the configuration file, which may not exist.
     pub config_file: String,
-    /// The Codex that it starts.
+    /// The path of Codex's executable.
     pub codex: String,
-    /// Its version.
+    /// Codex's version.
     pub codex_version: String,
-    /// Codex's home; none leaves it to Codex (`~/.codex`).
+    /// The configured CODEX_HOME; none means Codex's default (`~/.codex`).
     pub codex_home: Option<String>,
     /// The PATH of the commands that Codex runs.
     #[serde(default)]
     pub path: String,
-    /// Where it answers by TCP, if it does.
+    /// The TCP address that the daemon listens on, if any.
     #[serde(default)]
     pub http: Option<String>,
 }
@@ -207,100 +208,100 @@ pub struct About {
 /// A token of a remote caller, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Token {
-    /// Whose it is.
+    /// The token's name.
     pub name: String,
     /// What its holder may do.
     #[schemars(schema_with = "words::role")]
     pub role: Role,
-    /// Tasks that are under way by it.
+    /// The token's unfinished tasks.
     pub open_tasks: u64,
-    /// So many of them there may be.
+    /// The most unfinished tasks that the token may have.
     pub max_open_tasks: u32,
-    /// Bytes of prompts and instructions that it has handed over to tasks that are still remembered.
+    /// The bytes of prompts and instructions in the token's stored tasks.
     pub bytes: u64,
-    /// So many of them there may be.
+    /// The most bytes that the token may have.
     pub max_bytes: u64,
-    /// When it was made.
+    /// When the token was created.
     pub created_at: String,
-    /// When it was last used, to the minute.
+    /// When the token was last used, to the minute.
     pub last_used_at: Option<String>,
-    /// Since when it is worth nothing.
+    /// When the token was revoked.
     pub revoked_at: Option<String>,
 }
 
-/// A token that was just made.
+/// A new token with its secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FreshToken {
-    /// Whose it is.
+    /// The token's name.
     pub name: String,
     /// What its holder may do.
     #[schemars(schema_with = "words::role")]
     pub role: Role,
-    /// The token itself. It is not shown again.
+    /// The token itself, which is not shown again.
     pub token: String,
 }
 
-/// What a look for damage in the store found.
+/// The result of a check of the store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoreCheck {
-    /// Whether it is sound.
+    /// Whether the store has no damage.
     pub sound: bool,
-    /// What is not.
+    /// The damage, one sentence each.
     pub findings: Vec<String>,
 }
 
-/// What was forgotten.
+/// What was deleted because of its age.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Forgotten {
-    /// How many tasks.
+    /// The number of tasks.
     pub tasks: u64,
 }
 
-/// What came of a stop.
+/// The outcome of a stop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stopping {
-    /// The daemon's process, which ends now.
+    /// The process id of the daemon, which exits now.
     pub pid: u32,
-    /// Hosts that go on.
+    /// The number of hosts that continue to run.
     pub hosts_left: usize,
-    /// Hosts that were to be ended and could not be, with the reason.
+    /// The hosts that could not be ended, each with the reason.
     pub failed: Vec<String>,
 }
 
 impl From<event::Event> for Event {
     fn from(event: event::Event) -> Self {
-        Self { seq: Some(event.seq), at: Some(time(event.at)), told: Told::Line(event.line) }
+        Self { seq: Some(event.seq), at: Some(time(event.at)), content: EventContent::Line(event.line) }
     }
 }
 
 impl Event {
-    /// Something that is not in the log.
-    pub fn aside(aside: Aside) -> Self {
-        Self { seq: None, at: None, told: Told::Aside(aside) }
+    /// An event that is not in the log.
+    pub fn unlogged(content: Unlogged) -> Self {
+        Self { seq: None, at: None, content: EventContent::Unlogged(content) }
     }
 
-    /// The line of the log that it tells.
+    /// The log line, if the event is one.
     pub fn line(&self) -> Option<&Line> {
-        match &self.told {
-            Told::Line(line) => Some(line),
-            Told::Aside(_) => None,
+        match &self.content {
+            EventContent::Line(line) => Some(line),
+            EventContent::Unlogged(_) => None,
         }
     }
 
-    /// The piece of text that it tells.
+    /// The live text, if the event has some.
     pub fn live(&self) -> Option<&Live> {
-        match &self.told {
-            Told::Aside(Aside::Live(live)) => Some(live),
+        match &self.content {
+            EventContent::Unlogged(Unlogged::Live(live)) => Some(live),
             _ => None,
         }
     }
 
-    /// The word that names what it tells.
+    /// The kind, as in JSON.
     pub fn kind(&self) -> &str {
-        match &self.told {
-            Told::Line(line) => line.kind(),
-            Told::Aside(Aside::Live(_)) => "live",
-            Told::Aside(Aside::Gap { .. }) => "gap",
+        match &self.content {
+            EventContent::Line(line) => line.kind(),
+            EventContent::Unlogged(Unlogged::Live(_)) => "live",
+            EventContent::Unlogged(Unlogged::Gap { .. }) => "gap",
         }
     }
 }
@@ -340,7 +341,7 @@ fn decision_outcome(outcome: DecisionOutcome) -> &'static str {
     }
 }
 
-/// What came of a steer, in one word, and more about a failure.
+/// The outcome of a steer in one word, and the reason of a failure.
 pub fn steer_outcome(outcome: SteerOutcome) -> (&'static str, Option<String>) {
     match outcome {
         SteerOutcome::Accepted => ("accepted", None),
@@ -351,13 +352,13 @@ pub fn steer_outcome(outcome: SteerOutcome) -> (&'static str, Option<String>) {
     }
 }
 
-/// What came of an interrupt, in one word.
+/// The outcome of an interrupt in one word.
 pub fn interrupt_outcome(status: Status) -> &'static str {
     if status == Status::Cancelled { "interrupted" } else { "ended_first" }
 }
 
 impl Token {
-    /// A token with what it has used of its quota.
+    /// A token with the used part of its quota.
     pub fn new(token: token::Token, used: token::Used) -> Self {
         Self {
             name: token.name,

@@ -1,14 +1,15 @@
-//! The web page: what the other doors do, for people with a browser.
+//! The web page: the door for people with a browser.
 //!
-//! Pages are made here, on the server, from the same bridge and under the same rules as everything else; they can be
-//! read, and their forms sent, without a script. The script only keeps open pages up to date: it fetches the very same
-//! pages again and puts what is new in place. What a caller's role does not allow is not offered, and refused.
+//! The server renders the pages, with the same desk and rules as the other doors. Pages can be read, and their forms sent,
+//! without a script. The script keeps open pages up to date: it fetches the same page again and inserts what has changed.
+//! A page does not offer what the caller's role does not allow, and the desk refuses it.
 
 mod approvals;
 mod assets;
 mod cut;
 mod deliveries;
 mod diff;
+mod error_page;
 mod fields;
 mod form;
 mod frame;
@@ -22,7 +23,6 @@ mod task;
 mod tasks;
 mod timeline;
 mod words;
-mod wrong;
 
 use axum::Router;
 use axum::extract::Request;
@@ -35,14 +35,14 @@ use axum::routing::{get, post};
 use crate::http::App;
 use crate::http::gate::Pages;
 
-/// Nothing from elsewhere, nothing inline, in nobody's frame.
+/// Allows nothing from other servers, nothing inline, and no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// The pages between the cookie and a change.
-pub const BETWEEN: Pages = Pages { entered: locked::entered, locked: locked::page };
+/// The pages that the gate shows.
+pub const LOGIN_PAGES: Pages = Pages { entered: locked::entered, locked: locked::page };
 
-/// The pages. Whoever sees them has been let in by somebody else; the login page and what it is drawn with are for all.
+/// The routes of the pages. The gate has authenticated the caller, except for the login page and the assets.
 pub fn routes() -> Router<App> {
     Router::new()
         .route("/", get(async || Redirect::to("/tasks")))
@@ -61,17 +61,17 @@ pub fn routes() -> Router<App> {
         .route("/deliveries/{id}/retry", post(deliveries::retry))
         .route("/login", get(login::show))
         .route("/assets/{name}", get(assets::serve))
-        .layer(middleware::from_fn(shielded))
+        .layer(middleware::from_fn(add_security_headers))
 }
 
-async fn shielded(request: Request, next: Next) -> Response {
-    shield(next.run(request).await)
+async fn add_security_headers(request: Request, next: Next) -> Response {
+    with_security_headers(next.run(request).await)
 }
 
-/// Tells the browser what our pages never do, so that it stops whatever looks as if they did.
-fn shield(mut response: Response) -> Response {
+/// Tells the browser to block what our pages never do.
+fn with_security_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    // Not `no-referrer`: Chromium 148 then sends `Origin: null` with our own forms, which could be anyone's.
+    // Not `no-referrer`: with it, Chromium 148 sends `Origin: null` with our own forms, as it does for other sites.
     let fixed: [(HeaderName, &str); 4] = [
         (CONTENT_SECURITY_POLICY, POLICY),
         (REFERRER_POLICY, "same-origin"),

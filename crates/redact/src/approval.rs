@@ -40,7 +40,7 @@ const MOST_DEPTH: usize = 3;
 
 /// How a text is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Matter {
+pub enum TextKind {
     /// A whole command line.
     Command,
     /// A part of a larger whole that is not known here: a diff, a path, a host, the arguments of a tool.
@@ -66,33 +66,33 @@ impl Redactor {
     /// Returns `text` for a person who is to approve it: no mark covers what a shell would act on.
     ///
     /// ```
-    /// use redact::approval::Matter;
+    /// use redact::approval::TextKind;
     ///
     /// let redactor = redact::Redactor::knowing(["pass$(word)"]);
-    /// let shown = redactor.show_for_approval("DB_PASSWORD=hunter2 psql -c 'select 1'", Matter::Command);
+    /// let shown = redactor.show_for_approval("DB_PASSWORD=hunter2 psql -c 'select 1'", TextKind::Command);
     /// assert_eq!((shown.text.as_str(), shown.hidden), ("DB_PASSWORD=[password, 7 characters] psql -c 'select 1'", 1));
     ///
-    /// let shown = redactor.show_for_approval(r#"DB_PASSWORD="a$(touch x)" psql"#, Matter::Command);
+    /// let shown = redactor.show_for_approval(r#"DB_PASSWORD="a$(touch x)" psql"#, TextKind::Command);
     /// assert_eq!((shown.text.as_str(), shown.exposed), (r#"DB_PASSWORD="a$(touch x)" psql"#, 1));
     ///
-    /// assert!(!redactor.show_for_approval("login 'pass$(word)'", Matter::Command).is_whole);
+    /// assert!(!redactor.show_for_approval("login 'pass$(word)'", TextKind::Command).is_whole);
     /// ```
-    pub fn show_for_approval(&self, text: &str, matter: Matter) -> Shown {
-        if matter == Matter::Prose {
+    pub fn show_for_approval(&self, text: &str, kind: TextKind) -> Shown {
+        if kind == TextKind::Prose {
             let plain = plain::plain(text);
-            return self.shown(&plain, matter);
+            return self.shown(&plain, kind);
         }
-        self.shown(text, matter)
+        self.shown(text, kind)
     }
 
-    fn shown(&self, text: &str, matter: Matter) -> Shown {
-        let unwrapped = quotes::unwrapped(text).filter(|_| matter == Matter::Command);
+    fn shown(&self, text: &str, kind: TextKind) -> Shown {
+        let unwrapped = quotes::unwrapped(text).filter(|_| kind == TextKind::Command);
         let command = unwrapped.as_ref().map_or(text, |unwrapped| &unwrapped.command);
         let mut covering = Covering {
             redactor: self,
             text: command,
-            matter,
-            context: Context::of(command, matter),
+            kind,
+            context: Context::of(command, kind),
             marks: Vec::new(),
             exposed: 0,
             is_whole: true,
@@ -107,7 +107,7 @@ impl Redactor {
 
 /// How a secret that was found is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Handling {
     /// Hidden: nothing acts on it.
     Hide,
     /// Shown: something may act on it.
@@ -119,7 +119,7 @@ enum Fate {
 struct Covering<'a> {
     redactor: &'a Redactor,
     text: &'a str,
-    matter: Matter,
+    kind: TextKind,
     context: Context<'a>,
     marks: Vec<Span>,
     exposed: usize,
@@ -135,13 +135,13 @@ impl Covering<'_> {
             while let Some(next) = rest.next_if(|next| next.end <= span.end) {
                 inner.push(next);
             }
-            match self.fate(span) {
-                Fate::Hide => self.marks.push(span),
-                Fate::Withhold => {
+            match self.handling(span) {
+                Handling::Hide => self.marks.push(span),
+                Handling::Withhold => {
                     self.is_whole = false;
                     self.marks.push(span);
                 }
-                Fate::Show => {
+                Handling::Show => {
                     self.exposed += 1;
                     self.look_into(span, &inner, depth);
                     self.settle(inner, depth);
@@ -166,11 +166,11 @@ impl Covering<'_> {
         }
     }
 
-    fn fate(&self, span: Span) -> Fate {
+    fn handling(&self, span: Span) -> Handling {
         let value = &self.text[span.start..span.end];
         let is_forbidden = inert::is_forbidden_to_show(span.kind);
-        if self.matter == Matter::Prose {
-            return Fate::Hide;
+        if self.kind == TextKind::Prose {
+            return Handling::Hide;
         }
         let may_act = self.context.may_be_name(span.start, span.end)
             || self.context.is_in_use_by_shell(span.start)
@@ -181,10 +181,10 @@ impl Covering<'_> {
             && (inert::is_known_value(span.kind, value)
                 || (self.context.moves_nothing() && (is_generated || is_named())));
         if is_hidden {
-            return Fate::Hide;
+            return Handling::Hide;
         }
         let may_travel = is_generated && !may_act;
-        if is_forbidden || may_travel { Fate::Withhold } else { Fate::Show }
+        if is_forbidden || may_travel { Handling::Withhold } else { Handling::Show }
     }
 
     /// Moves the marks to the positions of their secrets in the command line of the shell.
@@ -211,7 +211,7 @@ impl Covering<'_> {
 
     /// Appends text that stays, with deceptive characters named.
     fn push_seen(&self, seen: &str, into: &mut String) {
-        let breaks = if self.matter == Matter::Excerpt { Named::LoneReturns } else { Named::AllReturns };
+        let breaks = if self.kind == TextKind::Excerpt { Named::LoneReturns } else { Named::AllReturns };
         let named = plain::with_named(seen, breaks);
         let mut rest = &*named;
         while let Some(at) = rest.find(BRACKETS) {

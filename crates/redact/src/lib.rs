@@ -17,13 +17,13 @@ mod extent;
 mod headers;
 mod json;
 mod known;
-mod look;
 mod mark;
 mod names;
 mod pem;
 pub mod plain;
 mod rules;
 mod scan;
+mod search;
 mod stream;
 mod text;
 mod urls;
@@ -35,9 +35,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub use stream::Stream;
 
 use known::Known;
-use look::{Ending, Look};
 use mark::push_sentinel;
 use scan::Line;
+use search::{Ending, Search};
 use text::Span;
 
 /// Hiding a secret changes its neighbourhood, so a text with secrets is searched again until nothing is found. Usually
@@ -144,11 +144,11 @@ impl Redactor {
     /// All searches once; returns how many secrets they hid.
     fn round(&self, shown: &mut Cow<'_, str>) -> usize {
         let mut hidden = 0;
-        for look in Look::all(&self.known()) {
-            if !look.is_needed(shown) {
+        for search in Search::all(&self.known()) {
+            if !search.is_needed(shown) {
                 continue;
             }
-            let found = look.examine(shown, 0, Line::default(), Ending::Complete);
+            let found = search.examine(shown, 0, Line::default(), Ending::Complete);
             if found.spans.is_empty() {
                 continue;
             }

@@ -2,14 +2,14 @@
 //!
 //! A name is split into its words; the last one that matters decides. Knows nothing about values.
 
-/// What a value must look like before it is hidden under a name. Stricter names come later in the order.
+/// The form that a value must have to be hidden under a name. Ordered from ambiguous names to certain ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
     /// The name is ambiguous (`key`): the value must look like a generated secret.
     Opaque,
-    /// The name is usually a secret (`token`): anything but an ordinary word or a number.
+    /// The name is usually a secret (`token`): the value may be anything but an ordinary word or a number.
     NotPlain,
-    /// The name says it all (`password`): any value.
+    /// The name is certain (`password`): any value is hidden.
     AnyValue,
 }
 
@@ -18,12 +18,12 @@ pub(crate) enum Need {
 pub(crate) struct Name {
     pub(crate) kind: &'static str,
     pub(crate) need: Need,
-    /// Upper case throughout, as environment variables are.
+    /// All letters are upper case, as in environment variables.
     pub(crate) is_env: bool,
 }
 
 impl Name {
-    /// The same name where its place makes a secret likelier (an environment variable, a JSON field, a query).
+    /// The same name at a position where a secret is likelier (an environment variable, a JSON field, a query).
     pub(crate) fn likelier(self) -> Self {
         let need = match self.need {
             Need::Opaque => Need::NotPlain,
@@ -45,15 +45,15 @@ const CREDENTIAL: &str = "credential";
 pub(crate) const AUTHORIZATION: &str = "authorization";
 pub(crate) const COOKIE: &str = "cookie";
 
-/// Longer names are cut to their end, where the word that decides stands.
-const LONGEST_NAME: usize = 96;
-const MOST_WORDS: usize = 12;
-const LONGEST_WORD: usize = 24;
+/// Longer names are cut to their end, where the deciding word is.
+const MAX_NAME: usize = 96;
+const MAX_WORDS: usize = 12;
+const MAX_WORD: usize = 24;
 
 /// One word of a name, in lower case.
 #[derive(Clone, Copy)]
 struct Word {
-    letters: [u8; LONGEST_WORD],
+    letters: [u8; MAX_WORD],
     length: usize,
 }
 
@@ -63,7 +63,7 @@ impl Word {
     }
 }
 
-/// What a word says about the name that it stands in.
+/// The meaning of a word within a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Says {
@@ -79,28 +79,28 @@ enum Role {
     Other,
 }
 
-/// What `run` announces as the name of a field or variable.
+/// The secret that `run` announces as the name of a field or variable, if any.
 pub(crate) fn classify(run: &[u8]) -> Option<Name> {
     if !may_announce(run) {
         return None;
     }
-    let mut words = [Word { letters: [0; LONGEST_WORD], length: 0 }; MOST_WORDS];
+    let mut words = [Word { letters: [0; MAX_WORD], length: 0 }; MAX_WORDS];
     let count = split(run, &mut words);
     let words = &words[..count];
     let is_env = !run.iter().any(u8::is_ascii_lowercase);
     let (kind, need) = decide(words)?;
     let name = Name { kind, need, is_env };
-    Some(if is_env && announcement_is_last(words) { name.likelier() } else { name })
+    Some(if is_env && is_announcement_last(words) { name.likelier() } else { name })
 }
 
-/// Cheap first look: nearly all names in a text hold none of these.
+/// A cheap first test: nearly all names contain none of these pairs.
 fn may_announce(run: &[u8]) -> bool {
     const PAIRS: [&[u8; 2]; 10] = [b"pa", b"pw", b"se", b"to", b"ke", b"au", b"cr", b"co", b"be", b"jw"];
     run.windows(2).any(|pair| PAIRS.contains(&&[pair[0] | 0x20, pair[1] | 0x20]))
 }
 
-/// Whether the announcing word is the last that matters. `TOKEN_STYLE=…` is not made likelier by upper case.
-fn announcement_is_last(words: &[Word]) -> bool {
+/// Whether the announcing word is the last one that is not neutral. Upper case does not make `TOKEN_STYLE=…` likelier.
+fn is_announcement_last(words: &[Word]) -> bool {
     head(words).is_some_and(|(role, _)| !matches!(role, Role::Other | Role::About))
 }
 
@@ -125,7 +125,7 @@ fn decide(words: &[Word]) -> Option<(&'static str, Need)> {
         Role::Key => qualified_key(qualifier),
         Role::Token => Some((TOKEN, qualified_token(qualifier))),
         Role::Neutral | Role::About => None,
-        // SECRET_FOR_DEPLOY, API_KEY_OPENAI: the word stands elsewhere, so the value must speak for itself.
+        // SECRET_FOR_DEPLOY, API_KEY_OPENAI: the announcing word is not at the end, so the value must look generated.
         Role::Other => before.iter().rev().find_map(|word| match self::role(word.as_bytes()) {
             Role::Says { kind, .. } if kind != AUTHORIZATION && kind != COOKIE => Some((kind, Need::Opaque)),
             Role::Key => Some((API_KEY, Need::Opaque)),
@@ -214,8 +214,8 @@ fn compound(word: &[u8]) -> Role {
 }
 
 /// Splits at separators, digits and changes of case; keeps the last words, in lower case, and returns how many.
-fn split(run: &[u8], words: &mut [Word; MOST_WORDS]) -> usize {
-    let run = &run[run.len().saturating_sub(LONGEST_NAME)..];
+fn split(run: &[u8], words: &mut [Word; MAX_WORDS]) -> usize {
+    let run = &run[run.len().saturating_sub(MAX_NAME)..];
     let mut count = 0;
     let mut start = 0;
     while start < run.len() {
@@ -224,7 +224,7 @@ fn split(run: &[u8], words: &mut [Word; MOST_WORDS]) -> usize {
             continue;
         }
         let end = word_end(run, start);
-        if count == MOST_WORDS {
+        if count == MAX_WORDS {
             words.rotate_left(1);
             count -= 1;
         }
@@ -235,7 +235,7 @@ fn split(run: &[u8], words: &mut [Word; MOST_WORDS]) -> usize {
     count
 }
 
-/// Where the word that begins at `start` ends: `apiKey` → `api`, `APIKey` → `API`, `TOKEN2` → `TOKEN`.
+/// The end of the word that begins at `start`: `apiKey` → `api`, `APIKey` → `API`, `TOKEN2` → `TOKEN`.
 fn word_end(run: &[u8], start: usize) -> usize {
     let letter = |index: usize| run.get(index).copied().filter(u8::is_ascii_alphabetic);
     let mut index = start + 1;
@@ -255,17 +255,17 @@ fn word_end(run: &[u8], start: usize) -> usize {
     index
 }
 
-/// Only the end of a very long word is kept: that is where the announcement would stand.
+/// The word in lower case. Only the end of a very long word is kept, where the announcement would be.
 fn lower(word: &[u8]) -> Word {
-    let tail = &word[word.len().saturating_sub(LONGEST_WORD)..];
-    let mut letters = [0; LONGEST_WORD];
+    let tail = &word[word.len().saturating_sub(MAX_WORD)..];
+    let mut letters = [0; MAX_WORD];
     for (to, from) in letters.iter_mut().zip(tail) {
         *to = from.to_ascii_lowercase();
     }
     Word { letters, length: tail.len() }
 }
 
-/// Names that carry a secret only as a parameter of a URL or a form.
+/// Whether the name means a secret only as a parameter of a URL or a form.
 pub(crate) fn is_signature(run: &[u8]) -> bool {
     const NAMES: [&[u8]; 8] = [
         b"sig",

@@ -1,7 +1,7 @@
 //! Text for a person who must decide: no escape sequences, no control, bidirectional or invisible characters.
 //!
-//! Nothing that could be *executed* is taken out with them: the payload of an operating system command (a window
-//! title, a link) stays visible, because a shell that runs the text would see it too. Knows nothing about secrets.
+//! Text that could be *executed* is never removed: the payload of an operating system command (a window title, a link) stays
+//! visible, because a shell that runs the text would see it too. Knows nothing about secrets.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,8 @@ use crate::mark::SENTINEL_START;
 
 const ESCAPE: char = '\u{1b}';
 
-/// The longest parameters of a terminal sequence. Longer is no sequence, and stays visible.
-const LONGEST_PARAMETERS: usize = 32;
+/// The longest parameters of a terminal sequence. A longer text is not a sequence, and stays visible.
+const MAX_PARAMETERS: usize = 32;
 
 /// Returns `text` without anything that could deceive the eye.
 ///
@@ -54,8 +54,8 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns `text` with every line end but `\n` and `\r\n` named in place: `⟨U+2028⟩`. For texts whose lines have a sign, as
-/// those of a diff do: what [`plain`] would put on a line of its own had none there, and would pass for something else.
+/// Returns `text` with every line end except `\n` and `\r\n` named in place: `⟨U+2028⟩`. For texts whose lines begin with a
+/// sign, such as a diff: [`plain`] would make a new line without a sign, which could pass for something else.
 ///
 /// ```
 /// use redact::plain::with_named_breaks;
@@ -83,14 +83,14 @@ pub fn with_named_breaks(text: &str) -> Cow<'_, str> {
 /// Which carriage returns [`with_named`] names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Named {
-    /// All of them: to a shell they are letters.
+    /// All, since a shell takes them for ordinary characters.
     AllReturns,
-    /// Those that end no line; the others are taken out.
+    /// Those that are not part of `\r\n`; the others are removed.
     LoneReturns,
 }
 
-/// Returns `text` with everything that [`plain`] would take out or turn into a line break named in place, and every blank that a
-/// shell does not take for one. For texts that are acted on as they are: `ls\u{200b}` is another program than `ls`.
+/// Returns `text` with all characters named in place that [`plain`] would remove or turn into a line break, and all blanks
+/// that are not blanks to a shell. For texts that are executed: `ls\u{200b}` is another program than `ls`.
 pub(crate) fn with_named(text: &str, returns: Named) -> Cow<'_, str> {
     if !text.chars().any(deceives_where_it_acts) {
         return Cow::Borrowed(text);
@@ -113,7 +113,7 @@ pub(crate) fn with_named(text: &str, returns: Named) -> Cow<'_, str> {
     Cow::Owned(named)
 }
 
-/// Returns a path in one line, with every character named that cannot be seen. Two paths that differ look different.
+/// Returns a path in one line, with invisible characters named, so that different paths look different.
 ///
 /// ```
 /// use redact::plain::path;
@@ -138,22 +138,22 @@ pub(crate) fn push_named(char: char, into: &mut String) {
     into.extend(["⟨U+", &code, "⟩"]);
 }
 
-/// Characters that do something else than they seem to, where a program reads the text.
+/// Characters that a program reads differently from a person.
 fn deceives_where_it_acts(char: char) -> bool {
     is_invisible(char) || is_line_break(char) || (char.is_whitespace() && !char.is_ascii())
 }
 
-/// Characters that move to another line in a way that can hide one.
+/// Line breaks that can hide a line.
 fn is_line_break(char: char) -> bool {
     matches!(char, '\r' | '\u{2028}' | '\u{2029}')
 }
 
-/// Pictures may choose between text and emoji form; on anything else a selector only hides.
+/// Whether a variation selector may follow: pictures have a text and an emoji form.
 fn is_picture(char: char) -> bool {
     char >= '\u{a9}' && !char.is_alphanumeric() && !is_invisible(char)
 }
 
-/// Characters that leave no mark, or that change how others are shown.
+/// Characters that are not visible, or that change how others are shown.
 pub(crate) fn is_invisible(char: char) -> bool {
     match char {
         '\n' | '\t' | '\r' | '\u{20}'..='\u{7e}' => false,
@@ -175,12 +175,12 @@ pub(crate) fn is_invisible(char: char) -> bool {
     }
 }
 
-/// How much of an escape sequence is taken away.
+/// How much of an escape sequence is removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// For a reader: introducers and their numbers go.
+    /// For a reader: the introducer and its numbers.
     Display,
-    /// For a search: only what a terminal surely swallows, since a secret may stand right behind.
+    /// For a search: only the part that every terminal hides, since a secret may follow directly.
     Search,
 }
 
@@ -201,7 +201,7 @@ fn sequence_length(text: &str, depth: Depth) -> usize {
             introducer
                 + rest
                     .iter()
-                    .take(LONGEST_PARAMETERS)
+                    .take(MAX_PARAMETERS)
                     .take_while(|byte| byte.is_ascii_digit() || **byte == b';')
                     .count()
         }
@@ -217,17 +217,17 @@ fn bytes_of_first(text: &str) -> usize {
 
 /// The length of parameters and final byte of a control sequence.
 fn parameters(rest: &[u8]) -> Option<usize> {
-    let length = rest.iter().take(LONGEST_PARAMETERS).take_while(|byte| matches!(byte, b' '..=b'?')).count();
-    // `[` may end a sequence too, but then it would swallow the beginning of a sentinel
+    let length = rest.iter().take(MAX_PARAMETERS).take_while(|byte| matches!(byte, b' '..=b'?')).count();
+    // `[` may end a sequence too, but this would remove the beginning of a sentinel
     rest.get(length).filter(|last| matches!(last, b'@'..=b'Z' | b'\\'..=b'~')).map(|_| length + 1)
 }
 
-/// A text as the eye sees it, with the way back to the text as it is.
+/// The visible text, with the positions of its bytes in the original text.
 pub(crate) struct Visible {
     pub(crate) text: String,
-    /// For each byte of `text`, and for its end, where it stands in the original.
+    /// For each byte of `text`, and for its end, the position in the original.
     origins: Vec<usize>,
-    /// Where a terminal sequence begins that the end of the text cuts off. It counts as invisible.
+    /// The start of a terminal sequence that the end of the text cuts off. The sequence counts as invisible.
     pub(crate) cut_off: Option<usize>,
 }
 
@@ -236,12 +236,12 @@ impl Visible {
         self.origins.get(at).or(self.origins.last()).copied().unwrap_or(0)
     }
 
-    /// Where a stretch that ends at `end` ends in the original: right behind its last visible character.
+    /// The position in the original of the end of a span: behind its last visible character.
     pub(crate) fn origin_of_end(&self, end: usize) -> usize {
         end.checked_sub(1).map_or(0, |last| self.origin(last) + 1)
     }
 
-    /// The first visible byte that stands at or behind `at` in the original.
+    /// The first visible byte at or behind `at` of the original.
     pub(crate) fn place_of(&self, at: usize) -> usize {
         self.origins.partition_point(|origin| *origin < at)
     }
@@ -250,12 +250,12 @@ impl Visible {
 /// Whether [`visible`] would differ from `text`.
 pub(crate) fn hides_something(text: &str) -> bool {
     let is_hidden = |byte: u8| (byte < 0x20 && !matches!(byte, b'\n' | b'\t' | b'\r')) || byte == 0x7f;
-    // without an early end the loop is vectorised: nearly all texts hide nothing
+    // without an early return the loop is vectorised: nearly all texts hide nothing
     text.bytes().fold(false, |found, byte| found | is_hidden(byte))
         || (!text.is_ascii() && text.chars().any(is_invisible))
 }
 
-/// The text without what the eye does not see.
+/// The visible part of the text.
 pub(crate) fn visible(text: &str) -> Visible {
     let mut seen = Visible {
         text: String::with_capacity(text.len()),
@@ -283,7 +283,7 @@ pub(crate) fn visible(text: &str) -> Visible {
     seen
 }
 
-/// Whether the sequence that begins `text` could still become one, were there more of it.
+/// Whether `text` is the beginning of a terminal sequence that is not complete.
 fn is_cut_off(text: &str) -> bool {
     let rest = match text.as_bytes() {
         [0x1b] | [0x1b, b' '..=b'/'] => return true,
@@ -293,7 +293,7 @@ fn is_cut_off(text: &str) -> bool {
     if text.len() <= SENTINEL_START.len() && SENTINEL_START.starts_with(&text.as_bytes()[1..]) {
         return true;
     }
-    rest.len() < LONGEST_PARAMETERS && rest.iter().all(|byte| matches!(byte, b' '..=b'?'))
+    rest.len() < MAX_PARAMETERS && rest.iter().all(|byte| matches!(byte, b' '..=b'?'))
 }
 
 #[cfg(test)]

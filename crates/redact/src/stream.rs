@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use crate::known::Known;
-use crate::look::{Ending, Look};
 use crate::mark::push_sentinel;
 use crate::render;
 use crate::scan::{Line, Until};
+use crate::search::{Ending, Search};
 
 /// The most that is held back undecided.
 const MOST_HELD_BACK: usize = 16 * 1024;
@@ -36,9 +36,9 @@ pub struct Stream {
 
 impl Stream {
     pub(crate) fn new(known: Arc<Known>) -> Self {
-        let looks = Look::all(&known).into_iter();
-        let stages = looks
-            .filter(|look| !matches!(look, Look::Known(known) if known.is_empty()))
+        let searches = Search::all(&known).into_iter();
+        let stages = searches
+            .filter(|search| !matches!(search, Search::Known(known) if known.is_empty()))
             .map(Stage::new)
             .collect();
         Self { known, stages }
@@ -66,25 +66,25 @@ impl Stream {
 /// One search of a growing text.
 #[derive(Debug)]
 struct Stage {
-    look: Look,
+    search: Search,
     /// Up to `CONTEXT` bytes that were passed on, then what is held back.
     buffer: String,
     held_from: usize,
     line: Line,
     /// The held-back length from which on the next scan is done.
-    next_look: usize,
+    next_search: usize,
     /// Set while an oversized secret is being dropped.
     dropping: Option<Until>,
 }
 
 impl Stage {
-    fn new(look: Look) -> Self {
+    fn new(search: Search) -> Self {
         Self {
-            look,
+            search,
             buffer: String::new(),
             held_from: 0,
             line: Line::default(),
-            next_look: 0,
+            next_search: 0,
             dropping: None,
         }
     }
@@ -95,13 +95,13 @@ impl Stage {
             return String::new();
         }
         let held = self.buffer.len() - self.held_from;
-        if held < self.next_look && held <= MOST_HELD_BACK {
+        if held < self.next_search && held <= MOST_HELD_BACK {
             return String::new();
         }
         let mut passed = String::new();
         let until = self.pass_on(Ending::Growing, &mut passed);
         let held = self.buffer.len() - self.held_from;
-        self.next_look = if held < PATIENCE_FROM { 0 } else { held + held / 4 };
+        self.next_search = if held < PATIENCE_FROM { 0 } else { held + held / 4 };
         if held > MOST_HELD_BACK {
             push_sentinel("oversized", &mut passed);
             self.dropping = Some(until);
@@ -120,7 +120,7 @@ impl Stage {
 
     /// Moves the final part from the buffer to `passed`; returns what would end the open construct.
     fn pass_on(&mut self, ending: Ending, passed: &mut String) -> Until {
-        let found = self.look.examine(&self.buffer, self.held_from, self.line, ending);
+        let found = self.search.examine(&self.buffer, self.held_from, self.line, ending);
         let settled = if ending == Ending::Complete { self.buffer.len() } else { found.settled };
         render(&self.buffer, self.held_from, settled, &found.spans, passed);
         let hidden_to = found.spans.iter().rev().map(|span| span.end).find(|end| *end <= settled);
@@ -130,7 +130,7 @@ impl Stage {
 
     /// Drops text that was passed on, except for a little context, in which secrets stay hidden.
     fn advance(&mut self, settled: usize, hidden_to: Option<usize>) {
-        self.line = self.look.line_after(self.line, &self.buffer[self.held_from..settled]);
+        self.line = self.search.line_after(self.line, &self.buffer[self.held_from..settled]);
         let context = self.buffer.floor_char_boundary(settled.saturating_sub(CONTEXT));
         let (context, mark) = match hidden_to {
             Some(end) if end >= context => (end, "]"),
@@ -138,7 +138,7 @@ impl Stage {
         };
         self.buffer.replace_range(..context, mark);
         self.held_from = mark.len() + settled - context;
-        self.next_look = 0;
+        self.next_search = 0;
     }
 
     /// Drops text of an oversized secret. Returns whether the secret has ended.

@@ -1,6 +1,6 @@
-//! What a value looks like: a generated secret, an ordinary word, a reference to somewhere else, an expression.
+//! Classifies values: a generated secret, an ordinary word, a reference, an expression of code.
 //!
-//! Decides on the value alone, given what its name needs. Knows nothing about where it stands.
+//! Decides by the value alone. Knows nothing about its position in the text.
 
 use std::borrow::Cow;
 
@@ -8,25 +8,25 @@ use crate::mark::{SENTINEL_START, mark_end};
 use crate::names;
 use crate::text::{Text, is_run, is_space, is_word};
 
-const LONGEST_SCHEME: usize = 12;
-const SHORTEST_PIN: usize = 4;
+const MAX_SCHEME: usize = 12;
+const MIN_PIN: usize = 4;
 
-/// No word is as long as this.
-const SHORTEST_WORDLESS: usize = 24;
+/// Letters of this length are not a word.
+const MIN_WORDLESS: usize = 24;
 
-/// No number that counts something is longer; a private key may be.
-const LONGEST_NUMBER: usize = 24;
+/// A longer number is not a count; it may be a private key.
+const MAX_NUMBER: usize = 24;
 
-/// Nothing to hide: empty, already hidden, or a mere pointer to where the secret is.
+/// Whether there is nothing to hide: the value is empty, hidden already, or a reference to a secret elsewhere.
 pub(crate) fn is_harmless(value: &[u8]) -> bool {
     value.is_empty() || is_hidden_already(value) || is_reference(value) || is_constant(value)
 }
 
-/// `***`, `xxxx`, `••••`, `[redacted:x]`, `<redacted>`. What is only partly hidden is not.
+/// `***`, `xxxx`, `••••`, `[redacted:x]`, `<redacted>`. A partly hidden value does not count.
 fn is_hidden_already(value: &[u8]) -> bool {
     let first = value[0];
     let is_filler = matches!(first, b'*' | b'x' | b'X' | b'.' | b'-' | b'_' | b'#');
-    // the same character of three bytes again and again
+    // repetitions of one character of three bytes
     let is_wide_filler =
         first == 0xe2 && value.chunks(3).all(|character| character == &value[..3.min(value.len())]);
     (is_filler && value.len() >= 3 && value.iter().all(|byte| *byte == first))
@@ -35,7 +35,7 @@ fn is_hidden_already(value: &[u8]) -> bool {
         || without_sentinels(value).iter().all(|byte| *byte == b'-')
 }
 
-/// One or more marks of a redaction, ours or another's, and nothing else.
+/// Whether the value consists of redaction marks, ours or of another program.
 fn is_mark(value: &[u8]) -> bool {
     let says_so = |mark: &[u8]| {
         mark.get(..8).is_some_and(|word| word.eq_ignore_ascii_case(b"redacted"))
@@ -67,14 +67,14 @@ pub(crate) fn is_reference(value: &[u8]) -> bool {
     }
 }
 
-/// What may follow in code. `config.2024!` in quotes is a password, not a lookup.
+/// Whether this can follow a lookup in code. `config.2024!` in quotes is a password, not a lookup.
 fn is_rest_of_lookup(rest: &[u8]) -> bool {
     rest.first().is_none_or(|byte| !byte.is_ascii_digit())
         && rest.iter().all(|byte| is_run(*byte) || b"()[]{}'\"`,: ?/;\\".contains(byte))
 }
 
-/// A variable is written in capitals, or is itself named like a secret, or is a step on the way (`$config->x`).
-/// Anything else after a dollar sign may well be a password.
+/// A variable has capitals only, or a name of a secret, or is the start of a path (`$config->x`). Other text behind a
+/// dollar sign may be a password.
 fn is_variable(name: &[u8]) -> bool {
     let length = name.iter().take_while(|byte| is_word(**byte)).count();
     let (word, rest) = name.split_at(length);
@@ -85,7 +85,7 @@ fn is_variable(name: &[u8]) -> bool {
         || word.len() == 1 && rest.is_empty()
 }
 
-/// Ways to fetch a value from somewhere else, in the languages that are met most.
+/// Lookups of a value elsewhere, in common languages.
 const LOOKUPS: [&[u8]; 38] = [
     b"os.getenv",
     b"os.environ",
@@ -127,7 +127,7 @@ const LOOKUPS: [&[u8]; 38] = [
     b"!vault",
 ];
 
-/// Values that say that there is none, or which kind it would be.
+/// Values that mean "no value", or a kind of value.
 fn is_constant(value: &[u8]) -> bool {
     const CONSTANTS: [&[u8]; 12] = [
         b"null",
@@ -146,7 +146,7 @@ fn is_constant(value: &[u8]) -> bool {
     value.len() <= 9 && CONSTANTS.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
-/// The value with a dash for each sentinel. What was hidden no longer has a say, so that a second pass judges like the first.
+/// The value with a dash for each sentinel, so that a second pass decides like the first one.
 fn without_sentinels(value: &[u8]) -> Cow<'_, [u8]> {
     if !value.contains(&b'[') {
         return Cow::Borrowed(value);
@@ -155,7 +155,7 @@ fn without_sentinels(value: &[u8]) -> Cow<'_, [u8]> {
     let mut rest = Vec::with_capacity(value.len());
     let mut at = 0;
     while let Some(&byte) = value.get(at) {
-        // a complete text never asks for more
+        // an error is impossible: the text is complete
         let after = mark_end(&text, at).unwrap_or(at);
         rest.push(if after == at { byte } else { b'-' });
         at = after.max(at + 1);
@@ -163,7 +163,7 @@ fn without_sentinels(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(rest)
 }
 
-/// Whether an unquoted value is code: a call, a path through an object, a type, or a name for a value.
+/// Whether an unquoted value is code: a call, a field of an object, a type, or a variable.
 pub(crate) fn is_expression(value: &[u8]) -> bool {
     let trimmed = value.trim_prefix_bytes(b"&*!(");
     // `&mut`, `*const`, `&[u8`, `*anchor`
@@ -199,12 +199,12 @@ pub(crate) fn is_expression(value: &[u8]) -> bool {
     }
 }
 
-/// Letters and digits that change more often than those of a name do (`b64encode`, `win32api`).
+/// Whether letters and digits alternate more often than in a name (`b64encode`, `win32api`).
 fn is_mixed(word: &[u8]) -> bool {
     changes(word) >= 3
 }
 
-/// Names that code gives to a value on its way, and names of types. A secret's own name counts (`token=token`).
+/// Usual names of variables and types in code. The name of a secret counts too (`token=token`).
 fn is_code_word(word: &[u8]) -> bool {
     const WORDS: [&str; 62] = [
         "any", "arg", "args", "argv", "await", "bool", "boolean", "buf", "buffer", "bytes", "char", "data",
@@ -217,7 +217,7 @@ fn is_code_word(word: &[u8]) -> bool {
     if is_machine_type(word) {
         return true;
     }
-    // a name with a digit may as well be a password
+    // a name with a digit may be a password
     if word.iter().any(u8::is_ascii_digit) {
         return false;
     }
@@ -240,21 +240,21 @@ fn is_machine_type(word: &[u8]) -> bool {
         || bits.is_some_and(|name| matches!(name, b"u" | b"i" | b"f" | b"int" | b"uint" | b"float"))
 }
 
-/// Looks generated: letters and digits mixed within one unbroken stretch.
+/// Whether the value looks generated: letters and digits are mixed within one sequence.
 pub(crate) fn is_opaque(value: &[u8]) -> bool {
-    without_sentinels(value).split(|byte| !byte.is_ascii_alphanumeric()).any(|stretch| {
-        let digits = stretch.iter().filter(|byte| byte.is_ascii_digit()).count();
-        let has_both = digits > 0 && digits < stretch.len();
-        has_both && (stretch.len() >= 16 || (stretch.len() >= 8 && changes(stretch) >= 2))
+    without_sentinels(value).split(|byte| !byte.is_ascii_alphanumeric()).any(|sequence| {
+        let digits = sequence.iter().filter(|byte| byte.is_ascii_digit()).count();
+        let has_both = digits > 0 && digits < sequence.len();
+        has_both && (sequence.len() >= 16 || (sequence.len() >= 8 && changes(sequence) >= 2))
     })
 }
 
-/// How often letters turn to digits and back.
-fn changes(stretch: &[u8]) -> usize {
-    stretch.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count()
+/// How often letters and digits alternate.
+fn changes(sequence: &[u8]) -> usize {
+    sequence.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count()
 }
 
-/// An ordinary word, several of them, a number, or a word with a number behind (`oauth2`, `sha256`).
+/// Whether the value is ordinary: one or more words, a number, or a word with a number behind it (`oauth2`, `sha256`).
 pub(crate) fn is_plain(value: &[u8], is_password: bool) -> bool {
     let value = &*without_sentinels(value);
     if !value.iter().any(|byte| byte.is_ascii_alphanumeric() || *byte >= 0x80) {
@@ -270,7 +270,7 @@ pub(crate) fn is_plain(value: &[u8], is_password: bool) -> bool {
         byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_' | b'.' | b'\'' | b':') || *byte >= 0x80
     });
     let longest = value.split(|byte| !byte.is_ascii_alphabetic()).map(<[u8]>::len).max().unwrap_or(0);
-    if is_number(value) || (is_joined_letters && longest < SHORTEST_WORDLESS) {
+    if is_number(value) || (is_joined_letters && longest < MIN_WORDLESS) {
         return true;
     }
     !is_password
@@ -281,7 +281,7 @@ pub(crate) fn is_plain(value: &[u8], is_password: bool) -> bool {
             || is_version(value))
 }
 
-/// `^3.1.0`, `>=2.0`, `v1.2.3`: which version, as lists of packages have it.
+/// A version of a package: `^3.1.0`, `>=2.0`, `v1.2.3`.
 fn is_version(value: &[u8]) -> bool {
     let number = value.trim_prefix_bytes(b"^~<>=v");
     number.len() < value.len()
@@ -294,24 +294,24 @@ fn is_colour(value: &[u8]) -> bool {
     matches!(value, [b'#', digits @ ..] if matches!(digits.len(), 3 | 6 | 8) && digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// A regular expression, as lexers have under the name of a token.
+/// A regular expression, as in the token definitions of a lexer.
 fn is_pattern(value: &[u8]) -> bool {
     value.windows(2).any(|pair| matches!(pair, b"(?" | b"[^" | b"\\w" | b"\\d" | b"\\s"))
 }
 
-/// `tuple.0.1`, `quote!`: words and numbers of code, which a password may look like but a token does not.
+/// Words and numbers of code, such as `tuple.0.1` or `quote!`. A password may look so, a token does not.
 fn is_word_path(value: &[u8]) -> bool {
     value.strip_suffix(b"!").unwrap_or(value).split(|byte| *byte == b'.').all(|part| {
-        part.len() < SHORTEST_WORDLESS
+        part.len() < MIN_WORDLESS
             && (part.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
                 || part.iter().all(u8::is_ascii_digit))
     })
 }
 
-/// Digits with what belongs to numbers, also as code writes them: `0x1f_u32`, `16384i32`, `1.5e3`.
+/// A number, also in the notation of code: `0x1f_u32`, `16384i32`, `1.5e3`.
 pub(crate) fn is_number(value: &[u8]) -> bool {
     let value = &*without_sentinels(value);
-    if value.len() > LONGEST_NUMBER {
+    if value.len() > MAX_NUMBER {
         return false;
     }
     if let [b'0', b'x' | b'X', digits @ ..] = value {
@@ -334,9 +334,9 @@ fn is_number_suffix(suffix: &[u8]) -> bool {
     SUFFIXES.contains(&suffix)
 }
 
-/// A number that may be a password: four digits or more and nothing else.
+/// A number that may be a password: only digits, at least four.
 pub(crate) fn is_pin(value: &[u8]) -> bool {
-    value.len() >= SHORTEST_PIN && value.iter().all(u8::is_ascii_digit)
+    value.len() >= MIN_PIN && value.iter().all(u8::is_ascii_digit)
 }
 
 fn is_word_with_number(value: &[u8]) -> bool {
@@ -346,7 +346,7 @@ fn is_word_with_number(value: &[u8]) -> bool {
     letters > 0 && rest.len() <= 3 && value.len() <= 12 && is_number(rest)
 }
 
-/// A path in a file system or a plain address: where something is, not what it is.
+/// A path or a plain URL.
 pub(crate) fn is_location(value: &[u8]) -> bool {
     let starts = value.starts_with(b"/")
         || value.starts_with(b"./")
@@ -358,7 +358,7 @@ pub(crate) fn is_location(value: &[u8]) -> bool {
 }
 
 fn has_scheme(value: &[u8]) -> bool {
-    let length = value.iter().take(LONGEST_SCHEME).take_while(|byte| byte.is_ascii_lowercase()).count();
+    let length = value.iter().take(MAX_SCHEME).take_while(|byte| byte.is_ascii_lowercase()).count();
     length > 0 && value[length..].starts_with(b"://")
 }
 

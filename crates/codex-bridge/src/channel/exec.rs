@@ -1,5 +1,5 @@
-//! A program of the operator's: the message on its stdin, the notice as JSON in its environment, a bounded time, and
-//! nothing left of it afterwards.
+//! Runs a program of the operator's for each notice: the message on stdin, the notice as JSON in the environment, with a
+//! timeout. No process of the program survives the delivery.
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use codex_bridge_core::outbox::sender::Refusal;
 use codex_bridge_core::outbox::{Attempt, Outcome};
+use codex_wire::reason;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -14,44 +15,44 @@ use serde::Deserialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, Command};
 
-use super::http::MOST_PATIENCE_S;
-use super::settings::{Opening, Way};
+use super::http::MAX_TIMEOUT_S;
+use super::settings::{OpenedChannel, Opening};
 use super::text::{self, Limit};
-use super::webhook::{data, task_id};
+use super::webhook::{notice_json, task_id};
 use super::{Channel, Platform};
 
-/// How long a program may take, unless told otherwise.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The message, unless told otherwise.
+/// The default timeout of a program.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The default limit of a message.
 const TEXT_CHARS: usize = 16_000;
-/// The longest JSON in the environment: Linux takes no variable above 128 KiB.
+/// The longest JSON in the environment: Linux allows no variable above 128 KiB.
 const JSON_BYTES: usize = 100 * 1024;
-/// How much of what it complains about is kept.
+/// How much of the program's stderr is kept.
 const STDERR_BYTES: usize = 2_048;
-/// How long the complaints of a program that has ended are waited for.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How long to wait for the stderr of a program that has exited.
+const STDERR_WAIT: Duration = Duration::from_millis(200);
 
-/// A program of the operator's.
+/// The settings of an `exec` channel.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The program and its arguments. No shell is involved.
     pub argv: Vec<String>,
-    /// The longest message on its stdin, in characters.
+    /// The longest message on the program's stdin, in characters.
     pub limit: Option<usize>,
-    /// How long it may take.
+    /// The timeout of the program.
     pub timeout_s: Option<u64>,
 }
 
 impl Platform for Settings {
-    fn open(&self, _opening: &Opening<'_>) -> Result<Way, String> {
+    fn open(&self, _opening: &Opening<'_>) -> Result<OpenedChannel, String> {
         if self.argv.is_empty() {
-            return Err("its argv is empty".to_owned());
+            return Err("`argv` is empty".to_owned());
         }
-        if self.timeout_s.is_some_and(|seconds| seconds > MOST_PATIENCE_S) {
-            return Err(format!("its timeout_s can be at most {MOST_PATIENCE_S}"));
+        if self.timeout_s.is_some_and(|seconds| seconds > MAX_TIMEOUT_S) {
+            return Err(format!("`timeout_s` can be at most {MAX_TIMEOUT_S}"));
         }
-        Ok(Way::Sends(Arc::new(self.clone())))
+        Ok(OpenedChannel::Sends(Arc::new(self.clone())))
     }
 }
 
@@ -62,13 +63,18 @@ impl Settings {
         let mut child = match self.command(attempt).spawn() {
             Ok(child) => child,
             Err(error) => {
-                return Outcome::failed(Refusal::Later, format!("{} cannot be run: {error}", self.argv[0]));
+                return Outcome::failed(
+                    Refusal::Later,
+                    format!("{} cannot be run: {}", self.argv[0], reason(&error)),
+                );
             }
         };
-        let _group = Group::of(&child);
-        let timeout = self.timeout_s.map_or(PATIENCE, Duration::from_secs);
+        let _group = ProcessGroup::of(&child);
+        let timeout = self.timeout_s.map_or(TIMEOUT, Duration::from_secs);
         let finished = tokio::time::timeout(timeout, finish(&mut child, &message)).await;
-        finished.unwrap_or_else(|_| Outcome::in_doubt(format!("it took longer than {} s", timeout.as_secs())))
+        finished.unwrap_or_else(|_| {
+            Outcome::in_doubt(format!("the program took longer than {} s", timeout.as_secs()))
+        })
     }
 
     fn command(&self, attempt: &Attempt) -> Command {
@@ -87,7 +93,7 @@ impl Settings {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        let json = data(attempt).to_string();
+        let json = notice_json(attempt).to_string();
         if json.len() <= JSON_BYTES {
             command.env("CODEX_BRIDGE_NOTICE", json);
         }
@@ -103,11 +109,11 @@ impl Channel for Settings {
 
 async fn finish(child: &mut Child, message: &str) -> Outcome {
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
-    let complaint = Arc::new(Mutex::new(Vec::new()));
-    let reader = stderr.map(|stderr| tokio::spawn(keep(stderr, Arc::clone(&complaint))));
+    let stderr_text = Arc::new(Mutex::new(Vec::new()));
+    let reader = stderr.map(|stderr| tokio::spawn(collect_stderr(stderr, Arc::clone(&stderr_text))));
     let write = async {
         if let Some(mut stdin) = stdin {
-            // A program need not read what it is given.
+            // A program need not read its stdin.
             stdin.write_all(message.as_bytes()).await.ok();
         }
     };
@@ -115,49 +121,49 @@ async fn finish(child: &mut Child, message: &str) -> Outcome {
     match status {
         Ok(status) if status.success() => Outcome::delivered(None),
         Ok(status) => {
-            // What it leaves running may hold its stderr open.
+            // A process that the program left running may hold stderr open.
             if let Some(mut reader) = reader
-                && tokio::time::timeout(LAST_WORDS, &mut reader).await.is_err()
+                && tokio::time::timeout(STDERR_WAIT, &mut reader).await.is_err()
             {
                 reader.abort();
             }
-            let complaint = complaint.lock().unwrap_or_else(PoisonError::into_inner);
-            let complaint = String::from_utf8_lossy(&complaint);
-            let error = format!("it ended with {status}: {}", complaint.trim());
+            let stderr_text = stderr_text.lock().unwrap_or_else(PoisonError::into_inner);
+            let stderr_text = String::from_utf8_lossy(&stderr_text);
+            let error = format!("the program ended with {status}: {}", stderr_text.trim());
             match status.code() {
                 Some(_) => Outcome::failed(Refusal::Later, error),
-                // Ended by a signal, it may have got as far as sending.
+                // A program that a signal ended may have sent the message already.
                 None => Outcome::in_doubt(error),
             }
         }
-        Err(error) => Outcome::in_doubt(format!("it was lost: {error}")),
+        Err(error) => Outcome::in_doubt(format!("the end of the program is unknown: {}", reason(&error))),
     }
 }
 
-/// Keeps the beginning and reads on, so that nobody is held up.
-async fn keep(mut stderr: ChildStderr, kept: Arc<Mutex<Vec<u8>>>) {
-    let mut piece = [0; 1024];
-    while let Ok(count @ 1..) = stderr.read(&mut piece).await {
+/// Keeps the beginning of stderr and reads the rest, so that the program never blocks on a full pipe.
+async fn collect_stderr(mut stderr: ChildStderr, kept: Arc<Mutex<Vec<u8>>>) {
+    let mut chunk = [0; 1024];
+    while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         let room = STDERR_BYTES.saturating_sub(kept.len());
-        kept.extend_from_slice(&piece[..count.min(room)]);
+        kept.extend_from_slice(&chunk[..count.min(room)]);
     }
 }
 
-/// The program and all that it started: ended when this is dropped.
-pub struct Group(Option<Pid>);
+/// A process group. Dropping this kills the group.
+pub struct ProcessGroup(Option<Pid>);
 
-impl Group {
-    /// The group that a child leads.
+impl ProcessGroup {
+    /// The group whose leader is the child.
     pub fn of(child: &Child) -> Self {
         Self(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)))
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // Nobody left is what we want.
+            // An error means that the group has no process left.
             kill_process_group(group, Signal::KILL).ok();
         }
     }

@@ -1,5 +1,5 @@
-//! A message by a Feishu or Lark app: `im/v1/messages`, with the delivery's id as `uuid`, under which Feishu takes a
-//! message once an hour.
+//! Sends as a Feishu or Lark app, with `im/v1/messages`. The delivery's id is the `uuid`: Feishu accepts a message with the
+//! same `uuid` once an hour.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::http::{Call, Reply};
-use super::secret::{Env, Secret, all_found, found};
-use super::settings::{Opening, Way};
+use super::secret::{Env, Secret, reveal_all, reveal_optional};
+use super::settings::{OpenedChannel, Opening};
 use super::text::{self, Limit};
 use super::{Channel, Platform};
 
@@ -22,56 +22,56 @@ use super::{Channel, Platform};
 const API: &str = "https://open.feishu.cn";
 /// Feishu takes about 150 KB of text; nobody reads that in a chat.
 const LIMIT: Limit = Limit::Bytes(20_000);
-/// How long a `uuid` is remembered. A little less than the hour, since both clocks run.
-const REMEMBERED: Duration = Duration::from_mins(55);
-/// A token is renewed when it has less time left than this.
+/// How long Feishu deduplicates a `uuid`: an hour, with a margin for different clocks.
+const DEDUP_WINDOW: Duration = Duration::from_mins(55);
+/// A token is renewed when it expires in less than this.
 const RENEW_BEFORE: Duration = Duration::from_mins(5);
 
-/// Too many messages, by the app or to one chat.
+/// Rate limits: of the app, of one chat.
 const THROTTLED: [i64; 2] = [99_991_400, 230_020];
-/// The token is not valid (any more).
+/// The token is invalid or has expired.
 const BAD_TOKEN: [i64; 3] = [99_991_661, 99_991_663, 99_991_668];
-/// The bot is not in the chat, or the user cannot be reached by it.
-const NOBODY: [i64; 2] = [230_002, 230_013];
+/// The bot is not in the chat, or cannot reach the user.
+const UNREACHABLE: [i64; 2] = [230_002, 230_013];
 
-/// An app of Feishu's or Lark's.
+/// The settings of a Feishu or Lark app.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The app.
+    /// The app's id.
     pub app_id: String,
-    /// Its secret.
+    /// The app's secret.
     pub app_secret: Option<Secret>,
-    /// The chat or user that `feishu` alone means: `oc_…`, `ou_…` or `on_…`.
+    /// The chat or user of a target without a place: `oc_…`, `ou_…` or `on_…`.
     pub chat: Option<String>,
-    /// Others that may be named.
+    /// Other chats and users that callers may name.
     pub chats: Vec<String>,
     /// `https://open.larksuite.com` for Lark; Feishu's own by default.
     pub api_base: Option<String>,
 }
 
 impl Platform for Settings {
-    fn open(&self, opening: &Opening<'_>) -> Result<Way, String> {
-        let secret = found(self.app_secret.as_ref(), opening.around.env)?;
+    fn open(&self, opening: &Opening<'_>) -> Result<OpenedChannel, String> {
+        let secret = reveal_optional(self.app_secret.as_ref(), opening.context.env)?;
         if self.app_id.is_empty() {
-            return Err("it has no app_id".to_owned());
+            return Err("`app_id` is missing".to_owned());
         }
         let chats: Vec<String> = self.chat.iter().chain(&self.chats).cloned().collect();
         if let Some(chat) = chats.iter().find(|chat| id_type(chat).is_none()) {
-            return Err(format!("{chat} is no chat or user: it must begin with oc_, ou_ or on_"));
+            return Err(format!("{chat} is not a chat or user: the id must begin with oc_, ou_ or on_"));
         }
-        Ok(Way::Sends(Arc::new(Feishu {
+        Ok(OpenedChannel::Sends(Arc::new(Feishu {
             base: self.api_base.as_deref().unwrap_or(API).trim_end_matches('/').to_owned(),
             app_id: self.app_id.clone(),
-            app_secret: secret.ok_or("it has no app_secret")?,
-            home: self.chat.clone(),
+            app_secret: secret.ok_or("`app_secret` is missing")?,
+            default_chat: self.chat.clone(),
             chats,
             token: Mutex::new(None),
         })))
     }
 
     fn secrets(&self, env: Env<'_>) -> Vec<String> {
-        all_found([&self.app_secret], env)
+        reveal_all([&self.app_secret], env)
     }
 }
 
@@ -81,7 +81,7 @@ struct Feishu {
     base: String,
     app_id: String,
     app_secret: String,
-    home: Option<String>,
+    default_chat: Option<String>,
     chats: Vec<String>,
     token: Mutex<Option<Token>>,
 }
@@ -89,34 +89,37 @@ struct Feishu {
 #[derive(Debug)]
 struct Token {
     text: String,
-    until: Instant,
+    expires_at: Instant,
 }
 
-/// Where a message goes.
+/// The destination of a message.
 struct Place {
     chat: String,
-    /// The message that is replied to in its thread.
+    /// The message whose thread gets the reply.
     thread: Option<String>,
 }
 
 impl Feishu {
-    /// Nothing, `CHAT` or `CHAT:MESSAGE`. Only the operator's chats are known.
+    /// Parses an empty place, `CHAT` or `CHAT:MESSAGE`. Only chats of the configuration are accepted.
     fn place(&self, place: &str) -> Result<Place, String> {
         if place.is_empty() {
-            let chat = self.home.clone().ok_or("no chat is set for it; name one")?;
+            let chat = self
+                .default_chat
+                .clone()
+                .ok_or("the channel has no default chat: name one, or set `chat`")?;
             return Ok(Place { chat, thread: None });
         }
         let (chat, thread) =
             place.split_once(':').map_or((place, None), |(chat, thread)| (chat, Some(thread)));
         if !self.chats.iter().any(|known| known == chat) {
-            return Err("that chat is not one of the operator's".to_owned());
+            return Err("that chat is not in `chat` or `chats` of the channel".to_owned());
         }
         let is_message = |thread: &str| {
             thread.starts_with("om_")
                 && thread.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
         };
         if thread.is_some_and(|thread| !is_message(thread)) {
-            return Err("a thread is named by a message of it, om_…".to_owned());
+            return Err("a thread is named by the id of one of its messages, om_…".to_owned());
         }
         Ok(Place { chat: chat.to_owned(), thread: thread.map(str::to_owned) })
     }
@@ -143,28 +146,29 @@ impl Feishu {
         Ok(outcome(&reply))
     }
 
-    /// The app's token, from before if it still lives. One that renews it makes the others wait.
+    /// The app's token, renewed if it expires soon. Concurrent callers wait for the renewal.
     async fn token(&self) -> Result<String, Outcome> {
         let mut token = self.token.lock().await;
-        if let Some(token) = token.as_ref().filter(|token| Instant::now() + RENEW_BEFORE < token.until) {
+        if let Some(token) = token.as_ref().filter(|token| Instant::now() + RENEW_BEFORE < token.expires_at) {
             return Ok(token.text.clone());
         }
         let url = format!("{}/open-apis/auth/v3/tenant_access_token/internal", self.base);
         let body = json!({ "app_id": self.app_id, "app_secret": self.app_secret });
-        // Nothing of the notice was sent: whatever happens here, nobody has it.
-        let reply = Call::post(url, &body).send().await.map_err(|error| without_doubt(error.into()))?;
+        // The notice itself is not sent yet, so a failure here is never in doubt.
+        let reply = Call::post(url, &body).send().await.map_err(|error| token_failure(error.into()))?;
         let (text, seconds) = (&reply.body["tenant_access_token"], &reply.body["expire"]);
         let (Some(text), Some(seconds)) = (text.as_str(), seconds.as_u64()) else {
-            return Err(without_doubt(outcome(&reply)));
+            return Err(token_failure(outcome(&reply)));
         };
-        *token = Some(Token { text: text.to_owned(), until: Instant::now() + Duration::from_secs(seconds) });
+        *token =
+            Some(Token { text: text.to_owned(), expires_at: Instant::now() + Duration::from_secs(seconds) });
         Ok(text.to_owned())
     }
 }
 
 impl Channel for Feishu {
     fn places(&self) -> Vec<String> {
-        self.home.iter().map(|_| String::new()).chain(self.chats.iter().cloned()).collect()
+        self.default_chat.iter().map(|_| String::new()).chain(self.chats.iter().cloned()).collect()
     }
 
     fn check_place(&self, place: &str) -> Result<(), String> {
@@ -172,7 +176,7 @@ impl Channel for Feishu {
     }
 
     fn repeats(&self, _place: &str) -> Repeats {
-        Repeats::Idempotent { within: Some(REMEMBERED) }
+        Repeats::Idempotent { within: Some(DEDUP_WINDOW) }
     }
 
     fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
@@ -180,10 +184,10 @@ impl Channel for Feishu {
     }
 }
 
-fn without_doubt(outcome: Outcome) -> Outcome {
+fn token_failure(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Failed { refusal, error, .. } => {
-            // An app that is refused is a mistake in the configuration, not the end of a chat.
+            // A refused app is a configuration error; the chat itself still exists.
             let refusal = if matches!(refusal, Refusal::NotBefore(_)) { refusal } else { Refusal::Later };
             Outcome::failed(refusal, format!("no token: {error}"))
         }
@@ -202,11 +206,11 @@ fn outcome(reply: &Reply) -> Outcome {
         let id = reply.body["data"]["message_id"].as_str();
         return Outcome::delivered(id.map(str::to_owned));
     }
-    let error = format!("Feishu answered {code}: {}", said(&reply.body));
+    let error = format!("Feishu answered {code}: {}", error_message(&reply.body));
     let refusal = match code {
         code if THROTTLED.contains(&code) => reply.retry_after.map_or(Refusal::Later, Refusal::NotBefore),
         code if BAD_TOKEN.contains(&code) => Refusal::Later,
-        code if NOBODY.contains(&code) => Refusal::Gone,
+        code if UNREACHABLE.contains(&code) => Refusal::Gone,
         _ if reply.status == 429 => reply.retry_after.map_or(Refusal::Later, Refusal::NotBefore),
         _ if reply.status >= 500 => return Outcome::in_doubt(error),
         _ => Refusal::Never,
@@ -214,6 +218,6 @@ fn outcome(reply: &Reply) -> Outcome {
     Outcome::failed(refusal, error)
 }
 
-fn said(body: &Value) -> String {
+fn error_message(body: &Value) -> String {
     body["msg"].as_str().unwrap_or("without a reason").chars().take(200).collect()
 }

@@ -1,4 +1,4 @@
-//! A custom bot of one Feishu or Lark group: an address, and a signature if the group asks for one.
+//! Sends as a custom bot of one Feishu or Lark group: a webhook address, and a signature if the group requires one.
 
 use std::sync::Arc;
 
@@ -14,36 +14,36 @@ use serde_json::json;
 use sha2::Sha256;
 
 use super::http::{Call, Reply};
-use super::secret::{Env, Secret, all_found, found, of_address};
-use super::settings::{Opening, Way};
+use super::secret::{Env, Secret, reveal_all, reveal_optional, secrets_in_url};
+use super::settings::{OpenedChannel, Opening};
 use super::text::{self, Limit};
 use super::{Channel, Platform};
 
-/// A request may have 20 KB, and the text is JSON in it.
+/// A request may have 20 KB, in which the text is JSON.
 const LIMIT: Limit = Limit::JsonBytes(18_000);
-/// Too many messages.
+/// The rate limit.
 const THROTTLED: i64 = 11_232;
 
-/// A custom bot of one Feishu or Lark group.
+/// The settings of a custom bot.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The address that Feishu gave. Whoever knows it may write to the group.
+    /// The address that Feishu gave. Anybody who knows it can write to the group.
     pub url: Option<Secret>,
-    /// Signs each message, if the group asks for that.
+    /// Signs each message, if the group requires it.
     pub secret: Option<Secret>,
 }
 
 impl Platform for Settings {
-    fn open(&self, opening: &Opening<'_>) -> Result<Way, String> {
-        let url = found(self.url.as_ref(), opening.around.env)?.ok_or("it has no url")?;
-        let secret = found(self.secret.as_ref(), opening.around.env)?;
-        Ok(Way::Sends(Arc::new(FeishuBot { url, secret })))
+    fn open(&self, opening: &Opening<'_>) -> Result<OpenedChannel, String> {
+        let url = reveal_optional(self.url.as_ref(), opening.context.env)?.ok_or("`url` is missing")?;
+        let secret = reveal_optional(self.secret.as_ref(), opening.context.env)?;
+        Ok(OpenedChannel::Sends(Arc::new(FeishuBot { url, secret })))
     }
 
     fn secrets(&self, env: Env<'_>) -> Vec<String> {
-        let address = all_found([&self.url], env).into_iter().flat_map(|url| of_address(&url));
-        address.chain(all_found([&self.secret], env)).collect()
+        let address = reveal_all([&self.url], env).into_iter().flat_map(|url| secrets_in_url(&url));
+        address.chain(reveal_all([&self.secret], env)).collect()
     }
 }
 
@@ -76,7 +76,7 @@ impl Channel for FeishuBot {
     }
 }
 
-/// Time and secret are the key, and nothing is signed: so Feishu has it.
+/// Feishu's scheme: the time and the secret are the HMAC key, and the signed text is empty.
 fn signature(secret: &str, at: &str) -> String {
     let Ok(mac) = Hmac::<Sha256>::new_from_slice(format!("{at}\n{secret}").as_bytes()) else {
         return String::new();
@@ -85,7 +85,7 @@ fn signature(secret: &str, at: &str) -> String {
 }
 
 fn outcome(reply: &Reply) -> Outcome {
-    // Older answers say StatusCode.
+    // Older answers have `StatusCode` instead of `code`.
     let code = reply.body["code"].as_i64().or_else(|| reply.body["StatusCode"].as_i64());
     let Some(code) = code else { return reply.refusal() };
     if code == 0 {
@@ -96,7 +96,7 @@ fn outcome(reply: &Reply) -> Outcome {
     match code {
         THROTTLED => Outcome::failed(reply.retry_after.map_or(Refusal::Later, Refusal::NotBefore), error),
         _ if reply.status >= 500 => Outcome::in_doubt(error),
-        // A wrong signature, address or keyword: the operator's to put right, and then to retry.
+        // A wrong signature, address or keyword: the operator has to correct it, then retry.
         _ => Outcome::failed(Refusal::Never, error),
     }
 }

@@ -1,7 +1,7 @@
-//! Work that arrives by a POST to `/hooks/NAME`, signed as Standard Webhooks 1.0.0 have it. The signature is all that a
-//! sender has and needs: whoever has the secret may hand over work, and never decides on anything.
+//! Receives work by a POST to `/hooks/NAME`, signed as in Standard Webhooks 1.0.0. The signature is the only authentication:
+//! a sender with the secret may hand over work, and can never decide requests.
 //!
-//! There is nothing to poll. A reply goes to a target of the outbox, or is only kept.
+//! A hook is not polled. A reply goes to a target of the outbox, or is only stored with the task.
 
 use std::sync::Arc;
 
@@ -13,55 +13,55 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::secret::{Env, Secret, all_found, found};
-use super::settings::{Opening, Way};
-use super::webhook::{genuine, key};
-use super::{Batch, Channel, Platform, Receiving, Trouble};
+use super::secret::{Env, Secret, reveal_all, reveal_optional};
+use super::settings::{OpenedChannel, Opening};
+use super::webhook::{decode_key, is_genuine};
+use super::{Batch, Channel, ChannelError, Platform, Receiving};
 use crate::failure::{Code, Failure};
 
-/// Who writes, as far as we can tell: somebody, or what says that it is an agent, whose messages are counted apart.
+/// The senders of a hook: `hook`, or `agent` for messages that say so. Messages of agents have limits of their own.
 const ALLOWED: [&str; 2] = ["hook", "agent"];
-/// How far a sender's clock may be off, and how old a message may be.
+/// The largest difference between the timestamp of a message and our clock.
 const TOLERANCE_S: u64 = 5 * 60;
-/// The longest name of a message, and of a conversation.
+/// The longest id of a message or a conversation.
 const ID_BYTES: usize = 256;
-/// The place of replies that nobody wants to be sent.
+/// The place of replies that are stored and not sent.
 const KEPT: &str = "kept";
 
-/// What arrives by POST.
+/// The settings of a hook.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Signs each message: `whsec_…`.
+    /// The secret that signs each message: `whsec_…`.
     pub secret: Option<Secret>,
-    /// Where replies go, unless a message says otherwise.
+    /// The target of replies, unless a message names another.
     pub reply_to: Option<String>,
 }
 
 impl Platform for Settings {
-    fn open(&self, opening: &Opening<'_>) -> Result<Way, String> {
+    fn open(&self, opening: &Opening<'_>) -> Result<OpenedChannel, String> {
         if !opening.common.allow.is_empty() {
-            return Err("whoever has its secret may write, so it takes no `allow`".to_owned());
+            return Err("a hook takes no `allow`: every sender with its secret may write".to_owned());
         }
-        opening.receives(Arc::new(Hook::new(opening.name, self, opening.around.env)?), &ALLOWED)
+        opening.receives(Arc::new(Hook::new(opening.name, self, opening.context.env)?), &ALLOWED)
     }
 
     fn secrets(&self, env: Env<'_>) -> Vec<String> {
-        all_found([&self.secret], env)
+        reveal_all([&self.secret], env)
     }
 }
 
-/// What a message says.
+/// The JSON of a message.
 #[derive(Debug, Deserialize)]
 struct Body {
     text: String,
-    /// What belongs together; a message without it stands for itself.
+    /// Messages with the same value are one conversation; a message without it is a conversation of its own.
     #[serde(default)]
     conversation: Option<String>,
-    /// Where the reply goes.
+    /// The target of the reply.
     #[serde(default)]
     reply_to: Option<String>,
-    /// Whether another agent wrote it, and not a person or what a person set up.
+    /// Whether an agent wrote the message, not a person or a program that a person set up.
     #[serde(default)]
     agent: bool,
 }
@@ -74,20 +74,20 @@ impl Body {
     }
 }
 
-/// What somebody posted, as it came.
+/// A POST to a hook, not yet verified.
 #[derive(Debug, Clone, Copy)]
-pub struct Posted<'a> {
-    /// The sender's own name for it.
+pub struct SignedPost<'a> {
+    /// The sender's id of the message.
     pub id: Option<&'a str>,
-    /// When it was sent, in seconds since 1970.
+    /// The time of sending, in seconds since 1970.
     pub timestamp: Option<&'a str>,
-    /// What proves who sent it.
+    /// The signature over id, timestamp and body.
     pub signature: Option<&'a str>,
-    /// The rest.
+    /// The body.
     pub body: &'a [u8],
 }
 
-/// A way in for whoever has its secret.
+/// A hook.
 pub struct Hook {
     name: String,
     key: Vec<u8>,
@@ -96,30 +96,33 @@ pub struct Hook {
 
 impl Hook {
     fn new(name: &str, settings: &Settings, env: Env<'_>) -> Result<Self, String> {
-        let secret = found(settings.secret.as_ref(), env)?;
-        let secret = secret.ok_or("it has no secret: set `secret_env`, or `secret`")?;
+        let secret = reveal_optional(settings.secret.as_ref(), env)?;
+        let secret = secret.ok_or("the secret is missing: set `secret_env` or `secret`")?;
         let reply_to = settings.reply_to.clone().unwrap_or_else(|| format!("{name}:{KEPT}"));
-        Ok(Self { name: name.to_owned(), key: key(&secret)?, reply_to })
+        Ok(Self { name: name.to_owned(), key: decode_key(&secret)?, reply_to })
     }
 
-    /// What somebody posted to `/hooks/NAME`, if it comes from whoever has the secret.
-    pub fn posted(&self, posted: &Posted<'_>) -> Result<Arrival, Failure> {
-        self.read(posted, Timestamp::now().as_second())
+    /// The message of a POST to `/hooks/NAME`, if its signature is valid and it is recent.
+    pub fn post(&self, post: &SignedPost<'_>) -> Result<Arrival, Failure> {
+        self.read(post, Timestamp::now().as_second())
     }
 
-    fn read(&self, posted: &Posted<'_>, now_s: i64) -> Result<Arrival, Failure> {
+    fn read(&self, post: &SignedPost<'_>, now_s: i64) -> Result<Arrival, Failure> {
         let unauthorized = |why: &str| Failure::new(Code::Unauthorized, why);
-        let (Some(id), Some(at)) = (posted.id, posted.timestamp.and_then(|at| at.parse::<i64>().ok())) else {
+        let (Some(id), Some(at)) = (post.id, post.timestamp.and_then(|at| at.parse::<i64>().ok())) else {
             return Err(unauthorized("webhook-id, webhook-timestamp and webhook-signature are needed"));
         };
         if id.is_empty() || id.len() > ID_BYTES || now_s.abs_diff(at) > TOLERANCE_S {
             return Err(unauthorized("the message is too old, or from the future, or has no proper id"));
         }
-        if !genuine(&self.key, id, at, posted.body, posted.signature.unwrap_or_default()) {
-            return Err(unauthorized("the signature is not that of this hook's secret"));
+        if !is_genuine(&self.key, id, at, post.body, post.signature.unwrap_or_default()) {
+            return Err(unauthorized("the signature does not match this hook's secret"));
         }
-        let body: Body = serde_json::from_slice(posted.body).map_err(|error| {
-            Failure::new(Code::BadCall, format!("the body is not what a hook takes: {error}"))
+        let body: Body = serde_json::from_slice(post.body).map_err(|error| {
+            Failure::new(
+                Code::BadCall,
+                format!("the body is not a message for a hook: {error}; docs/channels.md has an example"),
+            )
         })?;
         if body.text.trim().is_empty() {
             return Err(Failure::new(Code::BadCall, "the text is empty"));
@@ -146,14 +149,14 @@ impl Channel for Hook {
     }
 
     fn check_place(&self, place: &str) -> Result<(), String> {
-        if place == KEPT { Ok(()) } else { Err("nothing can be sent to a hook: it only takes".to_owned()) }
+        if place == KEPT { Ok(()) } else { Err("nothing can be sent to a hook: it only receives".to_owned()) }
     }
 
     fn repeats(&self, _place: &str) -> Repeats {
         Repeats::Idempotent { within: None }
     }
 
-    /// Nobody waits for it: whoever wants to know reads the task.
+    /// Stored with the task, which callers can read; nothing is sent.
     fn send<'a>(&'a self, _place: &'a str, _attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
         std::future::ready(Outcome::delivered(None)).boxed()
     }
@@ -165,23 +168,23 @@ impl Receiving for Hook {
     }
 
     fn identity(&self) -> String {
-        // Others may have a hook of the same name with a secret of their own.
+        // Two daemons may each have a hook of this name, with different secrets.
         let digest = Sha256::digest(&self.key);
         let mark = u32::from_be_bytes(digest.as_slice().first_chunk().copied().unwrap_or_default());
         format!("hook {} with the key {mark:08x}…", self.name)
     }
 
-    fn start(&self, _cursor: Option<String>) -> BoxFuture<'_, Result<String, Trouble>> {
+    fn start(&self, _cursor: Option<String>) -> BoxFuture<'_, Result<String, ChannelError>> {
         self.probe()
     }
 
-    fn probe(&self) -> BoxFuture<'_, Result<String, Trouble>> {
+    fn probe(&self) -> BoxFuture<'_, Result<String, ChannelError>> {
         let sentence = format!("POST /hooks/{} is answered wherever the daemon listens", self.name);
         std::future::ready(Ok(sentence)).boxed()
     }
 
-    fn receive(&self, _cursor: Option<String>) -> BoxFuture<'_, Result<Batch, Trouble>> {
-        // What comes, comes by itself.
+    fn receive(&self, _cursor: Option<String>) -> BoxFuture<'_, Result<Batch, ChannelError>> {
+        // Messages arrive by POST, not by polling.
         std::future::pending().boxed()
     }
 }
@@ -201,13 +204,13 @@ mod tests {
     fn read_at(at: &str, signature: &str, now_s: i64, body: &[u8]) -> String {
         let settings: Settings = toml::from_str(&format!("secret = \"{SECRET}\"")).unwrap();
         let hook = Hook::new("ci", &settings, &|_| None).unwrap();
-        let posted = Posted {
+        let post = SignedPost {
             id: Some("msg_p5jXN8AQM9LWM0D4loKWxJek"),
             timestamp: Some(at),
             signature: Some(signature),
             body,
         };
-        hook.read(&posted, now_s).unwrap_err().code.to_string()
+        hook.read(&post, now_s).unwrap_err().code.to_string()
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! One call, on a thread of its own: what came back, or whether it may have arrived all the same.
+//! One HTTP call, on a blocking thread: the reply, or whether the call may have arrived although no reply came.
 //!
-//! Nothing of the address is in what it says: for many services the address is the secret.
+//! Errors never contain the address: for many services the address is the secret.
 
 use std::io::ErrorKind;
 use std::sync::LazyLock;
@@ -14,13 +14,13 @@ use ureq::http::Request;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Timeout};
 
-/// How long an answer may take, unless told otherwise.
-pub const PATIENCE: Duration = Duration::from_secs(20);
-/// The longest time that can be asked for; an attempt has a limit of its own beyond it.
-pub const MOST_PATIENCE_S: u64 = 50;
-/// The most that is read of an answer.
+/// The default timeout of a call.
+pub const TIMEOUT: Duration = Duration::from_secs(20);
+/// The longest timeout that can be configured; the limit of a delivery attempt is longer.
+pub const MAX_TIMEOUT_S: u64 = 50;
+/// How much of the reply to a POST is read.
 const ANSWER_BYTES: u64 = 64 * 1024;
-/// The most that is read of a list.
+/// How much of the reply to a GET, which may be a long list, is read.
 const LIST_BYTES: u64 = 32 * 1024 * 1024;
 
 static AGENT: LazyLock<Agent> = LazyLock::new(|| {
@@ -28,26 +28,26 @@ static AGENT: LazyLock<Agent> = LazyLock::new(|| {
     let config = Agent::config_builder()
         .tls_config(tls)
         .http_status_as_error(false)
-        // A redirect is a mistake in the configuration: what we send is not for somebody else.
+        // A redirect is a configuration error: the message is not meant for another server.
         .max_redirects(0)
         .max_redirects_will_error(false)
-        // A connection that was kept may be closed under us, which could not be told from a lost answer.
+        // A reused connection may be closed by the server, which looks like a lost reply.
         .max_idle_connections(0)
         .user_agent(concat!("codex-bridge/", env!("CARGO_PKG_VERSION")))
         .build();
     config.into()
 });
 
-/// Why there is no answer: above all, whether what was sent may have arrived all the same.
+/// Why there is no reply, and whether the call may have arrived.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Nothing was sent, nor ever will be.
-    #[error("its address cannot be used")]
+    /// Nothing was sent, and a retry would fail too.
+    #[error("the address is not valid")]
     Address,
     /// Nothing was sent.
     #[error("{0}")]
     Unsent(&'static str),
-    /// It may have arrived.
+    /// The call may have arrived.
     #[error("{0}")]
     InDoubt(String),
 }
@@ -62,34 +62,34 @@ impl From<Error> for Outcome {
     }
 }
 
-/// What is asked for, or sent.
+/// A GET or a POST.
 #[derive(Debug)]
 pub struct Call {
-    /// Where.
+    /// The address.
     pub url: String,
-    /// Beside the content type.
+    /// The headers, without the content type.
     pub headers: Vec<(&'static str, String)>,
-    /// The JSON of a POST; without it, it is a GET.
+    /// The JSON of a POST; a call without it is a GET.
     pub body: Option<String>,
-    /// How long an answer may take.
+    /// The timeout of the whole call.
     pub timeout: Duration,
 }
 
-/// What came back.
+/// A reply.
 #[derive(Debug, Clone)]
 pub struct Reply {
     /// The status.
     pub status: u16,
-    /// How long to wait, if it says so.
+    /// The pause that the server asked for, if any.
     pub retry_after: Option<Duration>,
-    /// The body, if it is JSON; null if not.
+    /// The body, or null if it is not JSON.
     pub body: Value,
 }
 
 impl Call {
-    /// Asks for something.
+    /// A GET.
     pub fn get(url: impl Into<String>) -> Self {
-        Self { url: url.into(), headers: Vec::new(), body: None, timeout: PATIENCE }
+        Self { url: url.into(), headers: Vec::new(), body: None, timeout: TIMEOUT }
     }
 
     /// A POST of JSON.
@@ -97,10 +97,10 @@ impl Call {
         Self { body: Some(body.to_string()), ..Self::get(url) }
     }
 
-    /// Makes it.
+    /// Makes the call.
     pub async fn send(self) -> Result<Reply, Error> {
         let sent = tokio::task::spawn_blocking(move || self.send_blocking()).await;
-        sent.unwrap_or_else(|_| Err(Error::InDoubt("the attempt broke off".to_owned())))
+        sent.unwrap_or_else(|_| Err(Error::InDoubt("the attempt was aborted".to_owned())))
     }
 
     fn send_blocking(self) -> Result<Reply, Error> {
@@ -117,45 +117,49 @@ impl Call {
             let get = AGENT.configure_request(request.body(()).map_err(wrong)?).timeout_global(timeout);
             (AGENT.run(get.build()), LIST_BYTES)
         };
-        Ok(Reply::read(called.map_err(|error| broken(&error))?, limit))
+        Ok(Reply::read(called.map_err(|error| connection_error(&error))?, limit))
     }
 }
 
 impl Reply {
     fn read(mut response: ureq::http::Response<ureq::Body>, limit: u64) -> Self {
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        // Feishu says it in a header of its own.
+        // Feishu has a header of its own for this.
         let wait = header("retry-after").or_else(|| header("x-ogw-ratelimit-reset"));
-        let retry_after = wait.and_then(wait_of);
+        let retry_after = wait.and_then(parse_retry_after);
         let status = response.status().as_u16();
-        // A body that breaks off says nothing: whoever needs more than the status takes it as [`Self::refusal`] does.
+        // An incomplete body counts as none; see [`Self::refusal`].
         let body = response.body_mut().with_config().limit(limit).read_to_string().unwrap_or_default();
         Self { status, retry_after, body: serde_json::from_str(&body).unwrap_or_default() }
     }
 
-    /// What an answer means that is not the success which the platform promises, where it says nothing more.
+    /// What a status means, when the body does not say what happened.
     pub fn refusal(&self) -> Outcome {
-        let error = format!("it answered {}", self.status);
+        let error = format!("the server answered {}", self.status);
         match (self.status, self.retry_after) {
-            // A success whose words are missing, or are not the platform's own: it broke off, or a proxy spoke.
-            (200..300, _) => Outcome::in_doubt(format!("{error}, without what it should say")),
-            (410, _) => Outcome::failed(Refusal::Gone, "it answered 410: it is gone for good"),
+            // A success without the platform's own body: the connection broke off, or a proxy answered.
+            (200..300, _) => {
+                Outcome::in_doubt(format!("{error}, but the body is not what the platform sends"))
+            }
+            (410, _) => {
+                Outcome::failed(Refusal::Gone, "the server answered 410: the receiver is gone for good")
+            }
             (429, Some(wait)) => Outcome::failed(Refusal::NotBefore(wait), error),
-            // It may have failed after having taken it: a proxy says 503 of a server that broke off, too.
+            // The server may have failed after accepting the message: a proxy also answers 503 when the server breaks off.
             (503, Some(wait)) => Outcome::Failed { refusal: Refusal::NotBefore(wait), in_doubt: true, error },
             (500.., _) => Outcome::in_doubt(error),
             _ => Outcome::failed(Refusal::Later, error),
         }
     }
 
-    /// Whether it is a success.
+    /// Whether the status is a success.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 }
 
-/// Seconds, or a date.
-fn wait_of(text: &str) -> Option<Duration> {
+/// Parses `Retry-After`: seconds, or a date.
+fn parse_retry_after(text: &str) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse::<u64>() {
         return Some(Duration::from_secs(seconds));
@@ -164,30 +168,32 @@ fn wait_of(text: &str) -> Option<Duration> {
     Some(Duration::try_from(until.duration_since(Timestamp::now())).unwrap_or_default())
 }
 
-/// What a failure of the connection means. The words are ours: theirs may hold the address.
-fn broken(error: &ureq::Error) -> Error {
-    use ureq::Error as Broken;
+/// What a failed connection means. The words are our own, since those of the library may contain the address.
+fn connection_error(error: &ureq::Error) -> Error {
+    use ureq::Error as UreqError;
     let in_doubt = |why: &str| Error::InDoubt(why.to_owned());
     match error {
-        Broken::HostNotFound => Error::Unsent("its name is not known"),
-        Broken::ConnectionFailed => Error::Unsent("it could not be reached"),
-        Broken::Timeout(Timeout::Resolve | Timeout::Connect) => {
-            Error::Unsent("it could not be reached in time")
+        UreqError::HostNotFound => Error::Unsent("the host name cannot be resolved"),
+        UreqError::ConnectionFailed => Error::Unsent("the server cannot be reached"),
+        UreqError::Timeout(Timeout::Resolve | Timeout::Connect) => {
+            Error::Unsent("the server cannot be reached in time")
         }
-        Broken::Io(io) if io.kind() == ErrorKind::ConnectionRefused => {
-            Error::Unsent("it refuses connections")
+        UreqError::Io(io) if io.kind() == ErrorKind::ConnectionRefused => {
+            Error::Unsent("the server refuses connections")
         }
-        Broken::BadUri(_) | Broken::Http(_) | Broken::InvalidProxyUrl => Error::Address,
-        Broken::Timeout(_) => in_doubt("it did not answer in time"),
-        // Nothing is sent before the other side has shown who it is.
-        Broken::Io(io) if is_of_certificate(io) => Error::Unsent("its certificate is not trusted here"),
-        Broken::Tls(_) => in_doubt("no secure connection could be made"),
-        Broken::Io(io) => Error::InDoubt(format!("the connection broke off: {}", io.kind())),
+        UreqError::BadUri(_) | UreqError::Http(_) | UreqError::InvalidProxyUrl => Error::Address,
+        UreqError::Timeout(_) => in_doubt("the server did not answer in time"),
+        // Nothing is sent before the server's certificate is verified.
+        UreqError::Io(io) if is_certificate_error(io) => {
+            Error::Unsent("the server's certificate is not trusted here")
+        }
+        UreqError::Tls(_) => in_doubt("no secure connection could be made"),
+        UreqError::Io(io) => Error::InDoubt(format!("the connection broke off: {}", io.kind())),
         _ => in_doubt("the connection failed"),
     }
 }
 
-fn is_of_certificate(error: &std::io::Error) -> bool {
+fn is_certificate_error(error: &std::io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.to_string().starts_with("invalid peer certificate"))
 }
 
@@ -219,12 +225,12 @@ mod tests {
 
     #[test]
     fn a_wait_is_seconds_or_a_date() {
-        assert_eq!(wait_of(" 120 "), Some(Duration::from_mins(2)));
-        assert_eq!(wait_of("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO), "long past");
+        assert_eq!(parse_retry_after(" 120 "), Some(Duration::from_mins(2)));
+        assert_eq!(parse_retry_after("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO), "long past");
         let later = Timestamp::now() + Duration::from_secs(100);
         let text = rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&later).unwrap();
-        let wait = wait_of(&text).unwrap();
+        let wait = parse_retry_after(&text).unwrap();
         assert!((95..=100).contains(&wait.as_secs()), "{wait:?}");
-        assert_eq!(wait_of("soon"), None);
+        assert_eq!(parse_retry_after("soon"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! One daemon per workspace or bot, whatever state directory it has: two that served the same would both answer.
+//! One daemon per workspace or bot, across all state directories: two daemons would both answer every message.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -10,16 +10,16 @@ use sha2::{Digest, Sha256};
 use crate::failure::{Code, Failure};
 use crate::paths::cannot;
 
-/// Held until it is dropped or the process ends.
+/// The lock of an identity, held until this is dropped or the process ends.
 #[derive(Debug)]
-pub struct Held {
+pub struct Lock {
     _file: File,
 }
 
-/// Takes the lock of an identity, or says who has it. `holder` is noted for the one who comes second.
-pub fn hold(dir: &Path, identity: &str, holder: &str) -> Result<Held, Failure> {
+/// Takes the lock of an identity. If another daemon has it, the error names that daemon by its `holder` text.
+pub fn acquire(dir: &Path, identity: &str, holder: &str) -> Result<Lock, Failure> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(|error| cannot("make", dir, &error))?;
+    made.map_err(|error| cannot("create", dir, &error))?;
     let digest = Sha256::digest(identity.as_bytes());
     let name = u64::from_be_bytes(digest.as_slice().first_chunk().copied().unwrap_or_default());
     let path = dir.join(format!("{name:016x}.lock"));
@@ -33,32 +33,35 @@ pub fn hold(dir: &Path, identity: &str, holder: &str) -> Result<Held, Failure> {
     }
     let noted = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write!(file, "{holder}"));
     noted.map_err(|error| cannot("write", &path, &error))?;
-    Ok(Held { _file: file })
+    Ok(Lock { _file: file })
 }
 
 fn held_by(file: &mut File, identity: &str) -> Failure {
     let mut holder = String::new();
-    // Without the name of its holder, it is held all the same.
+    // The lock is held, even if the holder's name cannot be read.
     file.read_to_string(&mut holder).ok();
     let who = if holder.trim().is_empty() { "another daemon" } else { holder.trim() };
-    Failure::new(Code::ChannelHeld, format!("{identity} is served by {who}: both would answer every message"))
-        .hint("stop that one, or use it as it is")
+    Failure::new(
+        Code::ChannelHeld,
+        format!("{identity} is served by {who}; two daemons would both answer every message"),
+    )
+    .hint("stop that daemon, or use it")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::hold;
+    use super::acquire;
     use crate::failure::Code;
 
     #[test]
     fn the_second_is_told_who_has_it() {
         let dir = tempfile::tempdir().unwrap();
-        let first = hold(dir.path(), "workspace w", "the daemon with pid 7").unwrap();
-        let second = hold(dir.path(), "workspace w", "the daemon with pid 8").unwrap_err();
+        let first = acquire(dir.path(), "workspace w", "the daemon with pid 7").unwrap();
+        let second = acquire(dir.path(), "workspace w", "the daemon with pid 8").unwrap_err();
         assert_eq!(second.code, Code::ChannelHeld);
         assert!(second.message.contains("workspace w is served by the daemon with pid 7"), "{second}");
-        hold(dir.path(), "workspace x", "the daemon with pid 8").unwrap();
+        acquire(dir.path(), "workspace x", "the daemon with pid 8").unwrap();
         drop(first);
-        hold(dir.path(), "workspace w", "the daemon with pid 8").unwrap();
+        acquire(dir.path(), "workspace w", "the daemon with pid 8").unwrap();
     }
 }

@@ -1,13 +1,13 @@
-//! A workspace of the Molecule platform: its people on the canvas, and its other agents.
+//! A workspace of the Molecule platform: people on the canvas, and other agents.
 //!
-//! The platform is asked every few seconds; there is no long poll. Our place in the activity log is remembered with what
-//! was read; the platform's own mark (`activity/ack`) moves only over what was answered. A reply on the canvas has no
-//! key, but leaves a row behind, so it is looked for before it is repeated; a reply to an agent has a key. What Codex
-//! asks becomes a request on the canvas, which a person answers there.
+//! The activity log is polled every few seconds; the platform has no long poll. Our position in the log is stored with the
+//! messages. The platform's own mark (`activity/ack`) moves only over answered messages. A reply on the canvas has no key
+//! but leaves a row in the log, so a retry looks for that row first; a reply to an agent has a key. A request of Codex
+//! becomes a request on the canvas, which a person answers there.
 
 mod api;
-mod asked;
 mod history;
+mod requests;
 mod row;
 
 use std::sync::Arc;
@@ -26,18 +26,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::secret::{Env, Secret, all_found};
-use super::settings::{Opening, Way};
+use super::secret::{Env, Secret, reveal_all};
+use super::settings::{OpenedChannel, Opening};
 use super::text::{self, Limit};
-use super::{Batch, Channel, Doing, Platform, Receiving, Tap, Trouble};
+use super::{Activity, Batch, Channel, ChannelError, Platform, Receiving, Tap};
 
 use api::Api;
-use asked::{Adopted, Asked, Put};
+use requests::{AskOutcome, CanvasRequests, RequestSupport};
 use row::Row;
 
-/// Who may write unless the operator says otherwise. Nobody decides on what Codex asks unless the operator names them.
+/// The default `allow`. Nobody may decide requests unless the operator names them.
 const ALLOWED: [&str; 2] = ["canvas", "peer:*"];
-/// What is read from the environment where the settings say nothing.
+/// The environment variables that are read for absent settings.
 pub const VARIABLES: [&str; 7] = [
     "WORKSPACE_ID",
     "PLATFORM_URL",
@@ -47,71 +47,71 @@ pub const VARIABLES: [&str; 7] = [
     "MOLECULE_ORG_ID",
     "MOLECULE_AGENT_NAME",
 ];
-/// The platform has no limit of its own; nobody reads more than this.
+/// The platform has no limit; nobody reads more than this.
 const LIMIT: Limit = Limit::Chars(60_000);
-/// How often it is asked for news, unless told otherwise.
+/// The default pause between polls.
 const POLL_MS: u64 = 5_000;
-/// How often it is told that we live. Older servers forget us after a minute.
+/// The pause between heartbeats. Older servers drop an agent after a minute without one.
 const HEARTBEAT: Duration = Duration::from_secs(20);
-/// So many heartbeats in a row that are refused mean that we are not wanted.
+/// The channel stops after this many refused heartbeats in a row.
 const REFUSALS: u32 = 3;
 
-/// A workspace of Molecule's. What is absent comes from the environment, as the platform sets it.
+/// The settings of a Molecule workspace. Absent ones come from the environment, as the platform sets it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The workspace; else `WORKSPACE_ID` or `MOLECULE_WORKSPACE_ID`.
+    /// The workspace; by default `WORKSPACE_ID` or `MOLECULE_WORKSPACE_ID`.
     pub workspace_id: Option<String>,
-    /// The platform; else `PLATFORM_URL` or `MOLECULE_PLATFORM_URL`.
+    /// The platform's address; by default `PLATFORM_URL` or `MOLECULE_PLATFORM_URL`.
     pub url: Option<String>,
-    /// The workspace's token; else `MOLECULE_WORKSPACE_TOKEN`.
+    /// The workspace's token; by default `MOLECULE_WORKSPACE_TOKEN`.
     pub token: Option<Secret>,
-    /// How we are called there.
+    /// The name of our agent on the platform.
     pub agent_name: Option<String>,
-    /// How often the platform is asked for news.
+    /// The pause between polls.
     pub poll_ms: Option<u64>,
-    /// `peer:ID` of those that callers may name as targets, beside those that `allow` names whole. Replies need none: they go
-    /// where their message came from.
+    /// The agents (`peer:ID`) that callers may name, besides those in `allow`. Replies need no entry: they go where their
+    /// message came from.
     pub places: Vec<String>,
 }
 
 impl Platform for Settings {
-    fn open(&self, opening: &Opening<'_>) -> Result<Way, String> {
+    fn open(&self, opening: &Opening<'_>) -> Result<OpenedChannel, String> {
         opening.receives(
-            Arc::new(Molecule::new(opening.name, self, &opening.common.allow, opening.around.env)?),
+            Arc::new(Molecule::new(opening.name, self, &opening.common.allow, opening.context.env)?),
             &ALLOWED,
         )
     }
 
     fn secrets(&self, env: Env<'_>) -> Vec<String> {
-        all_found([&self.token], env)
+        reveal_all([&self.token], env)
     }
 }
 
-/// A workspace of Molecule's.
+/// A Molecule workspace.
 pub struct Molecule {
     name: String,
     api: Api,
     agent_name: String,
     poll: Duration,
-    /// What callers may name.
+    /// The places that callers may name.
     places: Vec<String>,
-    begun: Instant,
-    /// Whether nothing came when it was last asked.
-    is_quiet: AtomicBool,
-    /// What is put before people as requests of the platform.
-    asked: Asked,
-    /// Whether the platform is too old to be told what is done with.
-    takes_no_ack: AtomicBool,
+    started_at: Instant,
+    /// Whether the last poll brought nothing.
+    was_empty: AtomicBool,
+    /// The open requests on the canvas.
+    requests: CanvasRequests,
+    /// Whether the server is too old for `activity/ack`.
+    ack_unsupported: AtomicBool,
     refusals: AtomicU32,
 }
 
-/// Our place in the log, with what must not be forgotten beside it.
+/// The stored position in the log and the open requests; the field names are fixed.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Cursor {
     since_id: Option<String>,
-    /// When that row was written: the platform forgets rows, and then this says how far back it must be read.
+    /// When that row was written. If the platform has deleted the row, reading starts at this time.
     at: Option<i64>,
     asked: Vec<(String, String)>,
 }
@@ -123,7 +123,7 @@ impl Cursor {
 }
 
 impl Molecule {
-    /// As configured, or what is missing. `allow` are those who may write.
+    /// Builds the channel from its settings. The error says what the operator has to correct.
     pub fn new(name: &str, settings: &Settings, allow: &[String], env: Env<'_>) -> Result<Self, String> {
         let either = |set: &Option<String>, names: [&str; 2]| {
             let set = set.clone().or_else(|| names.into_iter().find_map(env));
@@ -134,7 +134,7 @@ impl Molecule {
         let workspace = either(&settings.workspace_id, ["WORKSPACE_ID", "MOLECULE_WORKSPACE_ID"])?;
         let is_plain = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
         if workspace.len() > 128 || !workspace.chars().all(is_plain) {
-            return Err(format!("{workspace:?} is no workspace id"));
+            return Err(format!("{workspace:?} is not a workspace id"));
         }
         let url = either(&settings.url, ["PLATFORM_URL", "MOLECULE_PLATFORM_URL"])?;
         if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
@@ -148,15 +148,15 @@ impl Molecule {
             agent_name: named.unwrap_or_else(|| "codex-bridge".to_owned()),
             poll: Duration::from_millis(settings.poll_ms.unwrap_or(POLL_MS)),
             places: places(settings, allow)?,
-            begun: Instant::now(),
-            is_quiet: AtomicBool::new(false),
-            asked: Asked::default(),
-            takes_no_ack: AtomicBool::new(false),
+            started_at: Instant::now(),
+            was_empty: AtomicBool::new(false),
+            requests: CanvasRequests::default(),
+            ack_unsupported: AtomicBool::new(false),
             refusals: AtomicU32::new(0),
         })
     }
 
-    async fn register(&self) -> Result<String, Trouble> {
+    async fn register(&self) -> Result<String, ChannelError> {
         let body = json!({
             "id": self.api.workspace(), "url": "", "delivery_mode": "poll",
             "agent_card": {
@@ -165,12 +165,16 @@ impl Molecule {
                 "skills": [{ "name": "code" }],
             },
         });
-        let reply = self.api.post("/registry/register", &body).await.map_err(|error| api::trouble(&error))?;
+        let reply = self
+            .api
+            .post("/registry/register", &body)
+            .await
+            .map_err(|error| api::connection_error(&error))?;
         match reply.status {
             200..300 => Ok(format!("workspace {} is served as {}", self.api.workspace(), self.agent_name)),
             401 | 403 => Err(self.refused(reply.status)),
-            429 | 500.. => Err(api::later(&reply)),
-            // Messages may come all the same.
+            429 | 500.. => Err(api::retry_later(&reply)),
+            // Messages may arrive nevertheless.
             status => Ok(format!(
                 "workspace {} is served; the platform answered {status} to its registration",
                 self.api.workspace()
@@ -178,33 +182,33 @@ impl Molecule {
         }
     }
 
-    fn refused(&self, status: u16) -> Trouble {
-        Trouble::Stop(format!(
+    fn refused(&self, status: u16) -> ChannelError {
+        ChannelError::Fatal(format!(
             "Molecule refuses the token of workspace {} ({status}): make a new one on the canvas and set \
-             MOLECULE_WORKSPACE_TOKEN, or look whether the workspace still exists",
+             MOLECULE_WORKSPACE_TOKEN, or check that the workspace still exists",
             self.api.workspace()
         ))
     }
 
-    async fn read(&self, before: Option<String>) -> Result<Batch, Trouble> {
+    async fn read(&self, before: Option<String>) -> Result<Batch, ChannelError> {
         let mut cursor = Cursor::of(before.as_deref());
         let rows = history::read(self, &cursor).await?;
         if let Some(last) = rows.last() {
             (cursor.since_id, cursor.at) = (Some(last.id.clone()), Some(last.at()));
         }
         let arrivals = rows.iter().filter_map(|row| row.arrival(&self.name, self.api.workspace())).collect();
-        let taps = self.asked.answered(&self.api).await;
-        cursor.asked = self.asked.all();
+        let taps = self.requests.answered(&self.api).await;
+        cursor.asked = self.requests.open_pairs();
         let text = serde_json::to_string(&cursor).ok();
         let is_new = text != before;
         Ok(Batch { arrivals, taps, cursor: text.filter(|_| is_new), ..Batch::default() })
     }
 
-    async fn heartbeat(&self, doing: &Doing) -> Result<(), Trouble> {
+    async fn heartbeat(&self, activity: &Activity) -> Result<(), ChannelError> {
         let body = json!({
             "workspace_id": self.api.workspace(), "error_rate": 0.0, "sample_error": "",
-            "active_tasks": doing.running, "current_task": doing.summary,
-            "uptime_seconds": self.begun.elapsed().as_secs(), "is_busy": doing.running > 0,
+            "active_tasks": activity.running, "current_task": activity.summary,
+            "uptime_seconds": self.started_at.elapsed().as_secs(), "is_busy": activity.running > 0,
         });
         let Ok(reply) = self.api.post("/registry/heartbeat", &body).await else { return Ok(()) };
         if !matches!(reply.status, 401 | 403) {
@@ -215,32 +219,32 @@ impl Molecule {
         if count < REFUSALS { Ok(()) } else { Err(self.refused(reply.status)) }
     }
 
-    async fn on_canvas(&self, attempt: &Attempt) -> Outcome {
-        let (decidable, rest) = asked::parted(attempt);
-        let mut shown = match self.asked.ask(&self.api, &decidable).await {
-            Put::All => asked::ids(&decidable),
-            Put::NoWay => return self.in_words(attempt).await,
-            Put::Failed(failed) => return failed,
+    async fn send_to_canvas(&self, attempt: &Attempt) -> Outcome {
+        let (decidable, rest) = requests::split_decidable(attempt);
+        let mut shown = match self.requests.ask(&self.api, &decidable).await {
+            AskOutcome::All => requests::ids(&decidable),
+            AskOutcome::Unsupported => return self.send_as_text(attempt).await,
+            AskOutcome::Failed(failed) => return failed,
         };
         let Some(rest) = rest else {
-            return Outcome::Delivered { message_id: self.asked.ids_of(&decidable), shown };
+            return Outcome::Delivered { message_id: self.requests.ids_of(&decidable), shown };
         };
-        let mut said = self.in_words(&rest).await;
-        if let Outcome::Delivered { shown: in_words, .. } = &mut said {
+        let mut outcome = self.send_as_text(&rest).await;
+        if let Outcome::Delivered { shown: in_words, .. } = &mut outcome {
             in_words.append(&mut shown);
         }
-        said
+        outcome
     }
 
-    async fn in_words(&self, attempt: &Attempt) -> Outcome {
-        let mut said = self.api.notify(&asked::words(attempt)).await;
-        if let Outcome::Delivered { shown, .. } = &mut said {
-            *shown = asked::shown_in_words(attempt);
+    async fn send_as_text(&self, attempt: &Attempt) -> Outcome {
+        let mut outcome = self.api.notify(&requests::message_text(attempt)).await;
+        if let Outcome::Delivered { shown, .. } = &mut outcome {
+            *shown = requests::requests_in_text(attempt);
         }
-        said
+        outcome
     }
 
-    async fn to_agent(&self, peer: &str, attempt: &Attempt) -> Outcome {
+    async fn send_to_agent(&self, peer: &str, attempt: &Attempt) -> Outcome {
         let body = json!({
             "target_id": peer, "task": text::chat(&attempt.notice, attempt.may_be_duplicate, LIMIT), "idempotency_key": attempt.key,
         });
@@ -251,31 +255,31 @@ impl Molecule {
             }
             Ok(reply) if matches!(reply.status, 400 | 403) => Outcome::failed(
                 Refusal::Never,
-                format!("it answered {}: {}", reply.status, api::said(&reply)),
+                format!("the platform answered {}: {}", reply.status, api::error_message(&reply)),
             ),
             Ok(reply) => reply.refusal(),
             Err(error) => error.into(),
         }
     }
 
-    /// Whether all of it is there: what can be decided among our requests, what is only said among our words.
-    async fn was_said(&self, attempt: &Attempt) -> Result<Seen, String> {
-        let (decidable, rest) = asked::parted(attempt);
+    /// Whether all of an attempt was delivered: its decidable requests on the canvas, and the rest as text.
+    async fn find_delivered(&self, attempt: &Attempt) -> Result<Seen, String> {
+        let (decidable, rest) = requests::split_decidable(attempt);
         if !decidable.notice.requests().is_empty() {
-            let adopted = self.asked.adopt(&self.api, &decidable).await;
-            let adopted =
-                adopted.map_err(|trouble| format!("it could not be looked: {}", trouble.sentence()))?;
-            if adopted == Adopted::NoWay {
-                return self.was_written(attempt).await;
+            let adopted = self.requests.adopt(&self.api, &decidable).await;
+            let adopted = adopted
+                .map_err(|error| format!("the delivery could not be looked up: {}", error.reason()))?;
+            if adopted == RequestSupport::Unsupported {
+                return self.find_text_row(attempt).await;
             }
         }
-        let message_id = self.asked.ids_of(&decidable);
-        let mut ids = asked::ids(&decidable);
+        let message_id = self.requests.ids_of(&decidable);
+        let mut ids = requests::ids(&decidable);
         Ok(match rest {
-            _ if !self.asked.has_all(&decidable) => Seen::No,
+            _ if !self.requests.has_all(&decidable) => Seen::No,
             None => Seen::Yes { message_id, shown: ids },
             Some(rest) => {
-                let mut written = self.was_written(&rest).await?;
+                let mut written = self.find_text_row(&rest).await?;
                 if let Seen::Yes { shown, .. } = &mut written {
                     shown.append(&mut ids);
                 }
@@ -284,20 +288,20 @@ impl Molecule {
         })
     }
 
-    /// Whether more rows say this than others of ours account for.
-    async fn was_written(&self, attempt: &Attempt) -> Result<Seen, String> {
-        let text = asked::words(attempt);
+    /// Whether the log has more rows with this text than our other deliveries account for.
+    async fn find_text_row(&self, attempt: &Attempt) -> Result<Seen, String> {
+        let text = requests::message_text(attempt);
         let mut same: Vec<Row> = Vec::new();
-        let looked = history::back(self, LOOK_BACK_MS.unsigned_abs() / 1000, |rows| {
+        let looked = history::read_back(self, LOOK_BACK_MS.unsigned_abs() / 1000, |rows| {
             same.extend(rows.iter().filter(|row| row.is_notice_of(&text)).cloned());
         });
-        looked.await.map_err(|trouble| format!("it could not be looked: {}", trouble.sentence()))?;
-        same.sort_by(|one, other| one.id.cmp(&other.id));
-        same.dedup_by(|one, other| one.id == other.id);
+        looked.await.map_err(|error| format!("the delivery could not be looked up: {}", error.reason()))?;
+        same.sort_by(|row, other| row.id.cmp(&other.id));
+        same.dedup_by(|row, other| row.id == other.id);
         same.sort_by_key(Row::at);
         Ok(match same.last() {
             Some(last) if same.len() > attempt.twins => {
-                Seen::Yes { message_id: Some(last.id.clone()), shown: asked::shown_in_words(attempt) }
+                Seen::Yes { message_id: Some(last.id.clone()), shown: requests::requests_in_text(attempt) }
             }
             _ => Seen::No,
         })
@@ -314,10 +318,10 @@ impl Channel for Molecule {
             return Ok(());
         }
         if !is_place(place) {
-            return Err(NO_PLACE.to_owned());
+            return Err(PLACE_HINT.to_owned());
         }
         let name = &self.name;
-        Err(format!("that agent is not one of the operator's: add {place:?} to `places` of channel {name}"))
+        Err(format!("callers may not name that agent: add {place:?} to `places` of channel {name}"))
     }
 
     fn reaches(&self, place: &str) -> bool {
@@ -330,13 +334,13 @@ impl Channel for Molecule {
 
     fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
         match place.strip_prefix("peer:") {
-            Some(peer) => self.to_agent(peer, attempt).boxed(),
-            None => self.on_canvas(attempt).boxed(),
+            Some(peer) => self.send_to_agent(peer, attempt).boxed(),
+            None => self.send_to_canvas(attempt).boxed(),
         }
     }
 
     fn look<'a>(&'a self, attempt: &'a Attempt) -> BoxFuture<'a, Result<Seen, String>> {
-        self.was_said(attempt).boxed()
+        self.find_delivered(attempt).boxed()
     }
 }
 
@@ -349,13 +353,13 @@ impl Receiving for Molecule {
         format!("Molecule workspace {} at {}", self.api.workspace(), self.api.base())
     }
 
-    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, Trouble>> {
-        self.asked.know(Cursor::of(cursor.as_deref()).asked);
-        self.is_quiet.store(false, Ordering::Relaxed);
+    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, ChannelError>> {
+        self.requests.add(Cursor::of(cursor.as_deref()).asked);
+        self.was_empty.store(false, Ordering::Relaxed);
         self.register().boxed()
     }
 
-    fn probe(&self) -> BoxFuture<'_, Result<String, Trouble>> {
+    fn probe(&self) -> BoxFuture<'_, Result<String, ChannelError>> {
         async move {
             history::page(self, "since_secs=1&limit=1").await?;
             Ok(format!("workspace {} can be read; nothing was changed", self.api.workspace()))
@@ -363,49 +367,49 @@ impl Receiving for Molecule {
         .boxed()
     }
 
-    fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Batch, Trouble>> {
+    fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Batch, ChannelError>> {
         async move {
-            if self.is_quiet.load(Ordering::Relaxed) {
+            if self.was_empty.load(Ordering::Relaxed) {
                 tokio::time::sleep(self.poll).await;
             }
             let batch = self.read(cursor).await?;
-            self.is_quiet.store(batch.arrivals.is_empty() && batch.taps.is_empty(), Ordering::Relaxed);
+            self.was_empty.store(batch.arrivals.is_empty() && batch.taps.is_empty(), Ordering::Relaxed);
             Ok(batch)
         }
         .boxed()
     }
 
-    fn acknowledge<'a>(&'a self, done: &'a [Message]) -> BoxFuture<'a, Result<(), Trouble>> {
+    fn acknowledge<'a>(&'a self, done: &'a [Message]) -> BoxFuture<'a, Result<(), ChannelError>> {
         async move {
             let Some(position) = done.iter().filter_map(|message| message.position).max() else {
                 return Ok(());
             };
-            if self.takes_no_ack.load(Ordering::Relaxed) {
+            if self.ack_unsupported.load(Ordering::Relaxed) {
                 return Ok(());
             }
             let body = json!({ "acked_seq": position });
             let reply = self.api.post(&self.api.of_workspace("activity/ack"), &body).await;
-            let reply = reply.map_err(|error| api::trouble(&error))?;
+            let reply = reply.map_err(|error| api::connection_error(&error))?;
             match reply.status {
                 200..300 => Ok(()),
-                // An older server, which keeps everything for its own time.
+                // An older server, which has no acknowledgements.
                 404 => {
-                    self.takes_no_ack.store(true, Ordering::Relaxed);
+                    self.ack_unsupported.store(true, Ordering::Relaxed);
                     Ok(())
                 }
                 401 | 403 => Err(self.refused(reply.status)),
-                _ => Err(api::later(&reply)),
+                _ => Err(api::retry_later(&reply)),
             }
         }
         .boxed()
     }
 
-    fn beside(&self, doing: watch::Receiver<Doing>) -> BoxFuture<'_, Trouble> {
+    fn background(&self, activity: watch::Receiver<Activity>) -> BoxFuture<'_, ChannelError> {
         async move {
             loop {
-                let now = doing.borrow().clone();
-                if let Err(trouble) = self.heartbeat(&now).await {
-                    return trouble;
+                let now = activity.borrow().clone();
+                if let Err(error) = self.heartbeat(&now).await {
+                    return error;
                 }
                 tokio::time::sleep(HEARTBEAT).await;
             }
@@ -413,23 +417,23 @@ impl Receiving for Molecule {
         .boxed()
     }
 
-    fn asked(&self) -> Vec<RequestName> {
-        self.asked.all().iter().map(|(_, name)| Button::named(name).request_id).collect()
+    fn shown_requests(&self) -> Vec<RequestName> {
+        self.requests.open_pairs().iter().map(|(_, name)| Button::named(name).request_id).collect()
     }
 
-    fn close_asked<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
-        self.asked.close(&self.api, &request.request_id).boxed()
+    fn close_request<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
+        self.requests.close(&self.api, &request.request_id).boxed()
     }
 
     fn decided<'a>(&'a self, tap: &'a Tap, verdict: &'a Verdict) -> BoxFuture<'a, ()> {
         async move {
-            self.asked.forget(&tap.button.request_id);
+            self.requests.forget(&tap.button.request_id);
             if !matches!(verdict, Verdict::Taken { .. } | Verdict::Unheard) {
-                // Best effort: the request itself says what became of it elsewhere too.
-                let told = self.api.notify(verdict.text()).await;
-                if !matches!(told, Outcome::Delivered { .. }) {
+                // Not retried: the outcome is shown with the request at other doors too.
+                let outcome = self.api.notify(verdict.text()).await;
+                if !matches!(outcome, Outcome::Delivered { .. }) {
                     let request = tap.button.request_id.as_str();
-                    tracing::warn!(channel = self.name, request, outcome = ?told, "what came of a decision could not be told");
+                    tracing::warn!(channel = self.name, request, outcome = ?outcome, "the outcome of a decision could not be shown");
                 }
             }
         }
@@ -437,14 +441,14 @@ impl Receiving for Molecule {
     }
 }
 
-/// What callers may name: the canvas, whom the operator listed, and whom they let write, if not as one of many.
+/// The places that callers may name: the canvas, the agents in `places`, and those in `allow` without a `*`.
 fn places(settings: &Settings, allow: &[String]) -> Result<Vec<String>, String> {
     if let Some(wrong) = settings.places.iter().find(|place| !is_place(place)) {
-        return Err(format!("{wrong:?} in `places`: {NO_PLACE}"));
+        return Err(format!("{wrong:?} in `places`: {PLACE_HINT}"));
     }
     let mut places = vec!["canvas".to_owned()];
-    for one in allow {
-        let allowed = Allowed::parse(one)?;
+    for entry in allow {
+        let allowed = Allowed::parse(entry)?;
         check_allowed(&allowed)?;
         places.push(allowed.sender);
     }
@@ -455,8 +459,8 @@ fn places(settings: &Settings, allow: &[String]) -> Result<Vec<String>, String> 
     Ok(places)
 }
 
-/// What is wrong with a place that is none.
-const NO_PLACE: &str = "it is canvas, or peer: and a workspace id";
+/// The form of a place.
+const PLACE_HINT: &str = "a place is canvas, or peer: and a workspace id";
 
 fn is_place(place: &str) -> bool {
     let is_id =
@@ -464,26 +468,26 @@ fn is_place(place: &str) -> bool {
     place == "canvas" || place.strip_prefix("peer:").is_some_and(is_id)
 }
 
-/// Somebody who may write, or what is wrong with how they are named.
+/// Checks the form of an entry of `allow`.
 fn check_allowed(allowed: &Allowed) -> Result<(), String> {
     let sender = &allowed.sender;
     let of = |start: &str| sender.strip_prefix(start).filter(|rest| !rest.is_empty());
-    // What passes messages on is named by the platform, whichever way it likes.
-    let is_one = sender == "canvas"
+    // The platform chooses the names of its own sources freely.
+    let is_valid = sender == "canvas"
         || sender.ends_with('*')
         || of("channel:").is_some()
         || of("peer:").is_some_and(|id| !id.contains(':'));
-    if is_one {
+    if is_valid {
         return Ok(());
     }
     let roles = Allowed::ROLES.join(" or ");
     Err(format!(
-        "{sender:?} is nobody: write canvas, peer:ID or channel:SOURCE, and behind it no role but {roles}"
+        "{sender:?} is not a sender: write canvas, peer:ID or channel:SOURCE, followed by no role but {roles}"
     ))
 }
 
-/// A text of a row, whatever it is.
-fn text_of(value: &Value) -> Option<&str> {
+/// The value as a string, unless it is empty.
+fn non_empty_str(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }
 
@@ -494,7 +498,7 @@ mod tests {
     fn check(settings: &str, allow: &[&str], place: &str) -> Result<(), String> {
         let account = "workspace_id = \"w-1\"\nurl = \"https://platform.example\"\ntoken = \"t\"\n";
         let settings: Settings = toml::from_str(&format!("{account}{settings}")).unwrap();
-        let allow: Vec<String> = allow.iter().map(|&one| one.to_owned()).collect();
+        let allow: Vec<String> = allow.iter().map(|&entry| entry.to_owned()).collect();
         Molecule::new("work", &settings, &allow, &|_| None)?.check_place(place)
     }
 
@@ -506,7 +510,7 @@ mod tests {
         assert_eq!(check("", &["peer:*", "peer:b:user"], "peer:b"), Ok(()), "one who may write");
         assert_eq!(check("places = [\"peer:b\"]", &[], "peer:b"), Ok(()));
         assert!(check("", &["peer:*"], "peer:*").is_err());
-        assert_eq!(check("", &[], "room").unwrap_err(), NO_PLACE);
+        assert_eq!(check("", &[], "room").unwrap_err(), PLACE_HINT);
         assert!(check("places = [\"room\"]", &[], "canvas").unwrap_err().contains("`places`"));
     }
 

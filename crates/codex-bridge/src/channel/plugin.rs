@@ -1,8 +1,8 @@
-//! A platform that somebody else speaks to: a program of the operator's, in any language, that talks to us in lines of
-//! JSON-RPC on its stdin and stdout.
+//! A plugin: a program of the operator's, in any language, that connects a platform to the bridge. It speaks JSON-RPC lines
+//! on stdin and stdout.
 //!
-//! It is started with the channel, begun again after a pause when it ends, and ended with us. What it brings is durable
-//! before it is told so: only then may it let go of it at its source.
+//! The plugin is started with the channel, restarted after a pause when it exits, and ended with the daemon. A message is
+//! stored before the plugin gets the confirmation; only then may the plugin confirm it at its source.
 
 mod envelope;
 mod memory;
@@ -19,6 +19,7 @@ use codex_bridge_core::chats::Verdict;
 use codex_bridge_core::inbox::{MessageId, Receipt, Received, WhenFull};
 use codex_bridge_core::outbox::{Attempt, Outcome, Repeats};
 use codex_bridge_core::request::{RequestName, RequestRecord};
+use codex_wire::reason;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -29,32 +30,32 @@ use sha2::{Digest, Sha256};
 use tokio::process::Command;
 use tokio::sync::Notify;
 
-use super::secret::{Env, Secret, told_by_name};
-use super::settings::{Opening, Way};
-use super::{Batch, Channel, Platform, Progress, Receiving, Tap, Trouble};
+use super::secret::{Env, Secret, secrets_in_json};
+use super::settings::{OpenedChannel, Opening};
+use super::{Batch, Channel, ChannelError, Platform, Progress, Receiving, Tap};
 
 use envelope::{Action, Capabilities, Inbound};
 use memory::Memory;
-use process::{Heard, Log, Process};
+use process::{Log, PluginMessage, Process};
 
-/// The version of what is said.
+/// The version of the protocol.
 const PROTOCOL: u32 = 1;
-/// How long a plugin has to get ready.
-const READY: Duration = Duration::from_secs(20);
-/// How long it is listened to before other things are looked at.
-const LISTEN: Duration = Duration::from_secs(30);
+/// How long a plugin may take to answer `initialize` or `edit`.
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long to wait for messages of the plugin.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Why a message is put off.
-const FULL: &str = "too many messages wait here already";
-/// So many messages are remembered that were put off.
-const MOST_PUT_OFF: usize = 1024;
-/// How long it is waited for what was put off to be offered again.
+const FULL: &str = "too many messages are waiting already";
+/// How many put-off messages are remembered.
+const MAX_PUT_OFF: usize = 1024;
+/// How long a put-off message holds the cursor back.
 const PUT_OFF_FOR: Duration = Duration::from_mins(2);
-/// When a message is to be offered again for which there is no room.
+/// When the plugin shall offer a put-off message again.
 const OFFER_AGAIN: Duration = Duration::from_secs(2);
-/// The same while it shows buttons, which may have to go.
-const LISTEN_SHORTLY: Duration = Duration::from_secs(2);
-/// Variables of the daemon's that a plugin gets, beside those that begin with `LC_`: what a program needs to run and to
-/// reach the network. The daemon's tokens are not among them.
+/// The same while messages have buttons, which may have to be removed.
+const SHORT_LISTEN_TIMEOUT: Duration = Duration::from_secs(2);
+/// The environment variables that a plugin inherits, besides `LC_*`: enough to run and to reach the network, and no token of
+/// the daemon's.
 const VARIABLES: [&str; 20] = [
     "PATH",
     "HOME",
@@ -78,37 +79,37 @@ const VARIABLES: [&str; 20] = [
     "CURL_CA_BUNDLE",
 ];
 
-/// A program of the operator's.
+/// The settings of a plugin.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The program and its arguments. No shell is involved.
     pub argv: Vec<String>,
-    /// Where it runs; `/` by default.
+    /// The working directory; `/` by default.
     pub cwd: Option<PathBuf>,
-    /// Variables of its own: where its secrets belong. Of the daemon's it gets only those that every program needs.
+    /// Environment variables of the plugin, such as its secrets.
     pub env: BTreeMap<String, Secret>,
-    /// Names of variables of the daemon's that it gets too.
+    /// Further variables that the plugin inherits from the daemon.
     pub pass: Vec<String>,
-    /// The places that callers may name as targets. Replies need none: they go where their message came from.
+    /// The places that callers may name. Replies need no entry: they go where their message came from.
     pub places: Vec<String>,
-    /// What it is told at its start.
+    /// Passed to the plugin with `initialize`.
     pub config: toml::Table,
 }
 
 impl Platform for Settings {
-    fn open(&self, opening: &Opening<'_>) -> Result<Way, String> {
+    fn open(&self, opening: &Opening<'_>) -> Result<OpenedChannel, String> {
         opening.receives(
-            Arc::new(Plugin::new(opening.name, self, opening.around.env, opening.around.redactor)?),
+            Arc::new(Plugin::new(opening.name, self, opening.context.env, opening.context.redactor)?),
             &[],
         )
     }
 
     fn secrets(&self, env: Env<'_>) -> Vec<String> {
         let passed = self.pass.iter().filter_map(|name| env(name));
-        let told = told_by_name(&json!([self.config, self.argv]));
+        let named = secrets_in_json(&json!([self.config, self.argv]));
         let own = self.env.values().filter_map(|secret| secret.reveal(env).ok());
-        own.chain(passed).chain(told).collect()
+        own.chain(passed).chain(named).collect()
     }
 }
 
@@ -116,71 +117,71 @@ impl Platform for Settings {
 pub struct Plugin {
     name: String,
     settings: Settings,
-    /// The variables that it gets beside those of every program.
+    /// The values of `pass` and `env`.
     variables: BTreeMap<String, String>,
     log: Log,
     state: Mutex<State>,
-    /// There is something new to remember.
-    stirred: Notify,
+    /// Notified when the memory has changed and has to be stored.
+    changed: Notify,
 }
 
 #[derive(Default)]
 struct State {
     process: Option<Arc<Process>>,
-    /// What it can do, or could in its last life.
-    can: Capabilities,
-    /// Calls of the plugin's that wait for our answer, by the message.
+    /// The capabilities of the running process, or of the last one.
+    capabilities: Capabilities,
+    /// The plugin's `inbound` calls without an answer, by message.
     inbound: HashMap<String, Vec<Value>>,
-    /// The same, by the tap.
+    /// The plugin's `action` calls without an answer, by tap.
     actions: HashMap<String, Value>,
     taps: u64,
     memory: Memory,
-    /// What was written down last.
-    noted: Option<String>,
-    /// Messages that were put off: until they are offered again, no place beyond them is remembered.
+    /// The memory that was stored last.
+    saved: Option<String>,
+    /// Messages that were put off. Until they are offered again, the cursor does not move beyond them.
     put_off: BTreeMap<String, Instant>,
-    /// The place before what was heard last.
-    place_before: Option<String>,
+    /// The cursor before the messages that were read last.
+    cursor_before: Option<String>,
 }
 
 impl State {
-    /// What is heard from here on may have to be put off.
-    fn note_place(&mut self) {
-        self.place_before.clone_from(&self.memory.cursor);
+    /// Saves the cursor, in case one of the next messages is put off.
+    fn save_cursor(&mut self) {
+        self.cursor_before.clone_from(&self.memory.cursor);
     }
 
-    /// How far the plugin has read, if nothing before that was put off.
-    fn move_to(&mut self, place: Option<String>) {
-        // What is not offered again in time is waited for no longer, as with all that is put off.
+    /// Moves the cursor, unless a message was put off.
+    fn set_cursor(&mut self, place: Option<String>) {
+        // A message that is not offered again in time no longer holds the cursor back.
         self.put_off.retain(|_, at| at.elapsed() < PUT_OFF_FOR);
         if self.put_off.is_empty() {
             self.memory.cursor = place.or(self.memory.cursor.take());
         }
     }
 
-    /// There is no room for a message: the next life of the plugin has to begin before it.
+    /// Puts off a message. A restarted plugin has to begin before it, so the cursor moves back.
     fn put_off(&mut self, external_id: String) {
-        self.memory.cursor.clone_from(&self.place_before);
-        self.noted = None;
-        // What is not among them is held back by those that are.
-        if self.put_off.len() < MOST_PUT_OFF {
+        self.memory.cursor.clone_from(&self.cursor_before);
+        self.saved = None;
+        // A message beyond the limit is held back by the others.
+        if self.put_off.len() < MAX_PUT_OFF {
             self.put_off.insert(external_id, Instant::now());
         }
     }
 }
 
 impl Plugin {
-    /// As configured, or what is missing. The redactor knows what the settings hold.
+    /// Builds the plugin from its settings. The redactor knows the secrets in them.
     pub fn new(name: &str, settings: &Settings, env: Env<'_>, redactor: &Redactor) -> Result<Self, String> {
         if settings.argv.is_empty() {
-            return Err("its argv is empty".to_owned());
+            return Err("`argv` is empty".to_owned());
         }
         for place in &settings.places {
             envelope::check_place(place).map_err(|why| format!("{place:?} in `places`: {why}"))?;
         }
         let mut variables = BTreeMap::new();
         for name in &settings.pass {
-            let value = env(name).ok_or(format!("the variable {name}, which it is to get, is not set"))?;
+            let value = env(name).ok_or(format!("the variable {name} in `pass` is not set"))?;
             variables.insert(name.clone(), value);
         }
         for (name, value) in &settings.env {
@@ -192,7 +193,7 @@ impl Plugin {
             variables,
             log: Log { name: name.to_owned(), redactor: redactor.clone() },
             state: Mutex::default(),
-            stirred: Notify::new(),
+            changed: Notify::new(),
         })
     }
 
@@ -204,16 +205,16 @@ impl Plugin {
         self.state().process.clone()
     }
 
-    /// The process that runs and what it can do: of one and the same life.
+    /// The running process and its capabilities, read under one lock.
     fn running(&self) -> Option<(Arc<Process>, Capabilities)> {
         let state = self.state();
-        Some((state.process.clone()?, state.can.clone()))
+        Some((state.process.clone()?, state.capabilities.clone()))
     }
 
-    /// Changes what is remembered, and has it written down soon.
+    /// Changes the memory, and has it stored soon.
     fn remember(&self, change: impl FnOnce(&mut Memory)) {
         change(&mut self.state().memory);
-        self.stirred.notify_one();
+        self.changed.notify_one();
     }
 
     fn command(&self) -> Command {
@@ -226,79 +227,90 @@ impl Plugin {
         command
     }
 
-    async fn begin(&self, cursor: Option<String>) -> Result<String, Trouble> {
+    async fn start_process(&self, cursor: Option<String>) -> Result<String, ChannelError> {
         let cursor = {
             let mut state = self.state();
-            let (memory, can) = (std::mem::take(&mut state.memory), std::mem::take(&mut state.can));
-            *state = State { memory, can, noted: cursor.clone(), ..State::default() };
-            state.memory.recall(cursor.as_deref())
+            let (memory, capabilities) =
+                (std::mem::take(&mut state.memory), std::mem::take(&mut state.capabilities));
+            *state = State { memory, capabilities, saved: cursor.clone(), ..State::default() };
+            state.memory.restore(cursor.as_deref())
         };
         let (process, ready) = self.launch(cursor).await?;
         let program = &self.settings.argv[0];
-        let can = serde_json::from_value(ready["capabilities"].clone()).map_err(|error| {
-            Trouble::Stop(format!("{program} says what it can do in a way that is not known: {error}"))
+        let capabilities = serde_json::from_value(ready["capabilities"].clone()).map_err(|error| {
+            ChannelError::Fatal(format!(
+                "{program} answered `initialize` with `capabilities` that cannot be read: {error}"
+            ))
         })?;
         let mut state = self.state();
-        (state.process, state.can) = (Some(Arc::new(process)), can);
+        (state.process, state.capabilities) = (Some(Arc::new(process)), capabilities);
         Ok(format!("{} is served by {program}", ready["name"].as_str().unwrap_or(&self.name)))
     }
 
-    /// Starts it, and waits until it says what it is.
-    async fn launch(&self, cursor: Option<String>) -> Result<(Process, Value), Trouble> {
+    /// Starts the plugin and waits for its answer to `initialize`.
+    async fn launch(&self, cursor: Option<String>) -> Result<(Process, Value), ChannelError> {
         let program = &self.settings.argv[0];
         let process =
             Process::start(&mut self.command(), self.log.clone()).map_err(|error| match error.kind() {
                 ErrorKind::NotFound | ErrorKind::PermissionDenied => {
-                    Trouble::Stop(format!("{program} cannot be run: {error}"))
+                    ChannelError::Fatal(format!("{program} cannot be run: {}", reason(&error)))
                 }
-                _ => Trouble::again(format!("{program} cannot be run: {error}")),
+                _ => ChannelError::retry(format!("{program} cannot be run: {}", reason(&error))),
             })?;
         let params = json!({ "protocol": PROTOCOL, "config": self.settings.config, "cursor": cursor });
-        match process.call("initialize", params, READY).await {
+        match process.call("initialize", params, READY_TIMEOUT).await {
             Ok(ready) => Ok((process, ready)),
-            Err(process::Unanswered::Refused(error)) => {
+            Err(process::CallError::Refused(error)) => {
                 let why = error["message"].as_str().unwrap_or("without a reason");
-                let why = format!("{program} does not begin: {}", self.log.redactor.redact(why));
-                Err(Trouble::Again { after: envelope::retry_after(&error), why })
+                let why = format!("{program} refused `initialize`: {}", self.log.redactor.redact(why));
+                Err(ChannelError::Retry { after: envelope::retry_after(&error), reason: why })
             }
-            Err(process::Unanswered::Unsent(_) | process::Unanswered::InDoubt(_)) => {
-                let why = process.hear(Duration::ZERO).await.err();
-                let why = why.unwrap_or_else(|| "it did not answer to `initialize`".to_owned());
-                Err(Trouble::again(format!("{program}: {why}")))
+            Err(process::CallError::Unsent(_) | process::CallError::InDoubt(_)) => {
+                let why = process.next_messages(Duration::ZERO).await.err();
+                let why = why.unwrap_or_else(|| "the plugin did not answer `initialize`".to_owned());
+                Err(ChannelError::retry(format!("{program}: {why}")))
             }
         }
     }
 
-    async fn listen(&self) -> Result<Batch, Trouble> {
-        let process = self.process().ok_or_else(|| Trouble::again("the plugin does not run"))?;
-        let patience = if self.state().memory.asking.is_empty() { LISTEN } else { LISTEN_SHORTLY };
+    async fn listen(&self) -> Result<Batch, ChannelError> {
+        let process = self.process().ok_or_else(|| ChannelError::retry("the plugin does not run"))?;
+        let timeout = if self.state().memory.request_messages.is_empty() {
+            LISTEN_TIMEOUT
+        } else {
+            SHORT_LISTEN_TIMEOUT
+        };
         let program = &self.settings.argv[0];
-        let heard = tokio::select! {
-            heard = process.hear(patience) => heard.map_err(|why| Trouble::again(format!("{program}: {why}")))?,
-            () = self.stirred.notified() => Vec::new(),
+        let messages = tokio::select! {
+            messages = process.next_messages(timeout) => messages.map_err(|why| ChannelError::retry(format!("{program}: {why}")))?,
+            () = self.changed.notified() => Vec::new(),
         };
         let mut batch = Batch::default();
-        self.state().note_place();
-        for one in heard {
-            if let Err((id, code, why)) = self.take(&mut batch, one) {
-                self.log.say(&why);
+        self.state().save_cursor();
+        for message in messages {
+            if let Err((id, code, why)) = self.handle(&mut batch, message) {
+                self.log.write(&why);
                 if let Some(id) = id {
                     process.refuse(&id, code, &why).await;
                 }
             }
         }
         let mut state = self.state();
-        let noted = state.memory.note();
-        if noted != state.noted {
-            state.noted.clone_from(&noted);
-            batch.cursor = noted;
+        let saved = state.memory.to_saved();
+        if saved != state.saved {
+            state.saved.clone_from(&saved);
+            batch.cursor = saved;
         }
         Ok(batch)
     }
 
-    /// What a plugin says; or whom to refuse it, with a word and a reason.
-    fn take(&self, batch: &mut Batch, heard: Heard) -> Result<(), (Option<Value>, &'static str, String)> {
-        let Heard { id, method, params } = heard;
+    /// Handles one message of the plugin. The error is the call to refuse, with a code and a reason.
+    fn handle(
+        &self,
+        batch: &mut Batch,
+        message: PluginMessage,
+    ) -> Result<(), (Option<Value>, &'static str, String)> {
+        let PluginMessage { id, method, params } = message;
         let wrong =
             |id: Option<Value>, error: serde_json::Error| (id, "reject", format!("{method}: {error}"));
         match (method.as_str(), id) {
@@ -309,7 +321,7 @@ impl Plugin {
                 let arrival = inbound.arrival(&self.name, Timestamp::now().as_millisecond());
                 let arrival = arrival.map_err(|why| (Some(id.clone()), "reject", why))?;
                 let mut state = self.state();
-                state.move_to(cursor);
+                state.set_cursor(cursor);
                 state.inbound.entry(arrival.external_id.clone()).or_default().push(id);
                 batch.arrivals.push(arrival);
             }
@@ -324,16 +336,16 @@ impl Plugin {
                 state.actions.insert(name, id);
             }
             ("cursor", _) => {
-                self.state().move_to(params["value"].as_str().map(str::to_owned));
+                self.state().set_cursor(params["value"].as_str().map(str::to_owned));
             }
-            ("log", _) => self.log.say(params["msg"].as_str().unwrap_or_default()),
-            ("health", _) => self.log.say(&format!("health: {params}")),
-            (_, id) => return Err((id, "reject", format!("there is no method {method}"))),
+            ("log", _) => self.log.write(params["msg"].as_str().unwrap_or_default()),
+            ("health", _) => self.log.write(&format!("health: {params}")),
+            (_, id) => return Err((id, "reject", format!("unknown method {method}"))),
         }
         Ok(())
     }
 
-    async fn tell(&self, receipts: Vec<Receipt>) {
+    async fn send_receipts(&self, receipts: Vec<Receipt>) {
         let Some(process) = self.process() else { return };
         for Receipt { external_id, receipt } in receipts {
             let waiting = self
@@ -353,7 +365,7 @@ impl Plugin {
         }
     }
 
-    async fn tell_verdict(&self, tap: &Tap, verdict: &Verdict) {
+    async fn send_verdict(&self, tap: &Tap, verdict: &Verdict) {
         let id = self.state().actions.remove(&tap.id);
         let (Some(process), Some(id)) = (self.process(), id) else { return };
         let outcome = match verdict {
@@ -368,12 +380,12 @@ impl Plugin {
     }
 }
 
-/// Tells what became of a message.
+/// Answers the `inbound` call of a message.
 async fn answer(process: &Process, id: &Value, receipt: Received) {
     let (inbox_id, duplicate) = match receipt {
         Received::Taken { id } => (id, false),
         Received::Known { id } => (id, true),
-        Received::Refused => return process.refuse(id, "reject", "its sender may not write").await,
+        Received::Refused => return process.refuse(id, "reject", "the sender may not write").await,
         Received::NoRoom => return process.put_off(id, FULL, OFFER_AGAIN).await,
     };
     process.answer(id, json!({ "accepted": true, "inbox_id": inbox_id, "duplicate": duplicate })).await;
@@ -388,7 +400,7 @@ impl Channel for Plugin {
         if self.settings.places.iter().any(|known| known == place) {
             return Ok(());
         }
-        Err(format!("that is no place of the operator's: add it to `places` of channel {}", self.name))
+        Err(format!("callers may not name this place: add it to `places` of channel {}", self.name))
     }
 
     fn reaches(&self, place: &str) -> bool {
@@ -396,7 +408,7 @@ impl Channel for Plugin {
     }
 
     fn repeats(&self, _place: &str) -> Repeats {
-        if self.state().can.idempotent_send {
+        if self.state().capabilities.idempotent_send {
             Repeats::Idempotent { within: None }
         } else {
             Repeats::MayDouble
@@ -414,42 +426,42 @@ impl Receiving for Plugin {
     }
 
     fn identity(&self) -> String {
-        // Its arguments may hold what nobody else should read, and make it another one all the same.
+        // The arguments may contain secrets, so only their digest is shown.
         let digest = Sha256::digest(self.settings.argv.join("\0"));
         let mark = u32::from_be_bytes(digest.as_slice().first_chunk().copied().unwrap_or_default());
         format!("plugin {} ({}, {mark:08x}…)", self.name, self.settings.argv[0])
     }
 
-    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, Trouble>> {
-        self.begin(cursor).boxed()
+    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, ChannelError>> {
+        self.start_process(cursor).boxed()
     }
 
-    /// One that runs is asked nothing; one that does not is begun, without its place in the source, and ended.
-    fn probe(&self) -> BoxFuture<'_, Result<String, Trouble>> {
+    /// A running plugin is not asked. Otherwise the plugin is started without a cursor, and ended.
+    fn probe(&self) -> BoxFuture<'_, Result<String, ChannelError>> {
         async move {
             if self.process().is_some() {
                 return Ok(format!("{} runs", self.settings.argv[0]));
             }
             let (_, ready) = self.launch(None).await?;
             let name = ready["name"].as_str().unwrap_or(&self.name);
-            Ok(format!("{name} could be served by {}; it has ended again", self.settings.argv[0]))
+            Ok(format!("{name} can be served by {}; the test run has ended", self.settings.argv[0]))
         }
         .boxed()
     }
 
-    fn receive(&self, _cursor: Option<String>) -> BoxFuture<'_, Result<Batch, Trouble>> {
+    fn receive(&self, _cursor: Option<String>) -> BoxFuture<'_, Result<Batch, ChannelError>> {
         self.listen().boxed()
     }
 
     fn received(&self, receipts: Vec<Receipt>) -> BoxFuture<'_, ()> {
-        self.tell(receipts).boxed()
+        self.send_receipts(receipts).boxed()
     }
 
-    fn asked(&self) -> Vec<RequestName> {
-        self.state().memory.asking.iter().flat_map(|asking| asking.requests.clone()).collect()
+    fn shown_requests(&self) -> Vec<RequestName> {
+        self.state().memory.request_messages.iter().flat_map(|asking| asking.requests.clone()).collect()
     }
 
-    fn close_asked<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
+    fn close_request<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
         let what = request.decision.as_deref().unwrap_or(request.state.as_str());
         let by = request.decided_by.as_deref().map(|by| format!(" by {by}")).unwrap_or_default();
         let note = format!("{}: {what}{by}", request.request_id.short());
@@ -457,12 +469,12 @@ impl Receiving for Plugin {
     }
 
     fn shows_progress(&self) -> bool {
-        let can = &self.state().can;
-        can.shows_turns() || can.typing
+        let capabilities = &self.state().capabilities;
+        capabilities.shows_turns() || capabilities.typing
     }
 
     fn in_progress(&self) -> Vec<MessageId> {
-        self.state().memory.shown.names().cloned().map(MessageId).collect()
+        self.state().memory.progress_messages.names().cloned().map(MessageId).collect()
     }
 
     fn progress<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {
@@ -470,6 +482,6 @@ impl Receiving for Plugin {
     }
 
     fn decided<'a>(&'a self, tap: &'a Tap, verdict: &'a Verdict) -> BoxFuture<'a, ()> {
-        self.tell_verdict(tap, verdict).boxed()
+        self.send_verdict(tap, verdict).boxed()
     }
 }

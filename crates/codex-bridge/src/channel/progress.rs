@@ -1,5 +1,5 @@
-//! Showing how turns stand while they run, on platforms where a message can be edited: the last few things that happened,
-//! every two seconds at most, and nothing where nothing has changed.
+//! Shows the progress of running turns, on platforms where a message can be edited: the last few steps, at most every two
+//! seconds.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,39 +13,39 @@ use codex_bridge_core::task::{Status, TaskId};
 use redact::plain::plain;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::recent::MOST;
+use super::recent::MAX_ENTRIES;
 use super::{Progress, Receiving};
 use crate::transcript::{Note, Part, part};
 
-/// How often at most, and how long a turn runs before it is shown at all.
-const EVERY: Duration = Duration::from_secs(2);
-/// When it is tried again to show what could not be shown.
-const TRY_AGAIN: Duration = Duration::from_secs(6);
-/// Events that are looked at.
+/// The pause between updates, and how long a turn runs before it is shown at all.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// When a failed update is retried.
+const RETRY_AFTER: Duration = Duration::from_secs(6);
+/// How many events of a task are read.
 const EVENTS: u32 = 60;
-/// Lines that are shown.
+/// How many lines are shown.
 const LINES: usize = 6;
-/// The longest line.
+/// The longest line, in characters.
 const WIDTH: usize = 120;
 
-/// Shows what runs, for as long as the bridge does.
-pub async fn show(chats: &Chats, name: &ChannelName, channel: &dyn Receiving) {
+/// Shows running turns until the bridge closes.
+pub async fn run(chats: &Chats, name: &ChannelName, channel: &dyn Receiving) {
     let mut is_failing = false;
     loop {
         let mut news = chats.bridge().news();
         let shown = show_all(chats, name, channel).await;
-        // Told once, however often it is tried again.
+        // A failure that lasts is logged once.
         if let Some(error) = shown.as_ref().err().filter(|_| !is_failing) {
-            tracing::warn!(channel = name.as_str(), %error, "what runs cannot be shown; it is tried again");
+            tracing::warn!(channel = name.as_str(), %error, "the progress of turns cannot be shown; it is retried");
         }
         is_failing = shown.is_err();
-        // What is missed is looked up with the rest; what could not be shown is tried again without news.
-        let patience = if channel.in_progress().is_empty() { Duration::MAX } else { TRY_AGAIN };
-        let told = tokio::time::timeout(patience, news.recv()).await;
-        if matches!(told, Ok(Err(RecvError::Closed))) {
+        // Missed news is no loss, since every update reads the store. A failed update is retried without news.
+        let timeout = if channel.in_progress().is_empty() { Duration::MAX } else { RETRY_AFTER };
+        let news_result = tokio::time::timeout(timeout, news.recv()).await;
+        if matches!(news_result, Ok(Err(RecvError::Closed))) {
             return;
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(INTERVAL).await;
     }
 }
 
@@ -56,12 +56,12 @@ async fn show_all(chats: &Chats, name: &ChannelName, channel: &dyn Receiving) ->
         ..MessageFilter::default()
     };
     let mut over: BTreeSet<MessageId> = channel.in_progress().into_iter().collect();
-    // One that is not remembered would be shown anew each time.
-    let mut room = MOST.saturating_sub(over.len());
-    let at_work = at_work(chats).await?;
+    // A turn that the channel cannot remember would get a new message each time.
+    let mut room = MAX_ENTRIES.saturating_sub(over.len());
+    let running_tasks = running_tasks(chats).await?;
     for message in chats.messages(&running).await? {
         let is_shown = over.remove(&message.id);
-        let is_new = || room > 0 && message.task_id.as_ref().is_some_and(|id| at_work.contains(id));
+        let is_new = || room > 0 && message.task_id.as_ref().is_some_and(|id| running_tasks.contains(id));
         if message.kind == MessageKind::Prompt && (is_shown || is_new()) {
             room -= usize::from(!is_shown);
             let text = format!("Codex is working on it.\n{}", steps(chats, &message).await?.join("\n"));
@@ -78,24 +78,24 @@ async fn show_all(chats: &Chats, name: &ChannelName, channel: &dyn Receiving) ->
     Ok(())
 }
 
-/// The tasks that Codex works on. What waits for its turn has nothing to show.
-async fn at_work(chats: &Chats) -> Result<BTreeSet<TaskId>, Error> {
+/// The tasks that Codex works on. A queued task has no progress to show.
+async fn running_tasks(chats: &Chats) -> Result<BTreeSet<TaskId>, Error> {
     let statuses = vec![Status::Starting, Status::Working, Status::Interrupting];
     let filter = TaskFilter { statuses, ..TaskFilter::default() };
     Ok(chats.bridge().store().tasks(&filter).await?.into_iter().map(|task| task.id).collect())
 }
 
-fn progress(name: &ChannelName, message: &Message, text: &str, is_over: bool) -> Progress {
+fn progress(name: &ChannelName, message: &Message, text: &str, is_finished: bool) -> Progress {
     let place = message.reply_to.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix(':'));
     Progress {
         message_id: message.id.clone(),
         place: place.unwrap_or_default().to_owned(),
         text: text.to_owned(),
-        is_over,
+        is_finished,
     }
 }
 
-/// The last few things that happened in the turn of a message.
+/// The last few steps of the turn that a message started.
 async fn steps(chats: &Chats, message: &Message) -> Result<Vec<String>, Error> {
     let Some(task_id) = &message.task_id else { return Ok(Vec::new()) };
     let events = chats.bridge().last_events(task_id, EVENTS).await?;
@@ -106,18 +106,18 @@ async fn steps(chats: &Chats, message: &Message) -> Result<Vec<String>, Error> {
     Ok(lines)
 }
 
-/// What a line says of a turn that runs. The answer itself comes as a message of its own.
+/// A line of the task as one step. The answer itself is a message of its own.
 fn step(line: &Line) -> Option<String> {
-    let said = match part(line)? {
-        Part::CallBegan { announced, .. } => announced,
+    let text = match part(line)? {
+        Part::CallBegan { headline, .. } => headline,
         Part::Asked { title, .. } => format!("? {title}"),
         Part::Note(Note::TerminalInput, text) => format!("$ {text}"),
         Part::Note(Note::Declined, text) => format!("→ {text}"),
         Part::Note(Note::Warning, text) if matches!(line, Line::Retrying(_)) => format!("! {text}"),
         _ => return None,
     };
-    let said = plain(&said);
-    let mut lines = said.lines();
+    let text = plain(&text);
+    let mut lines = text.lines();
     let first = lines.next().filter(|first| !first.trim().is_empty())?;
     let more = lines.count();
     let shown: String = first.chars().take(WIDTH).collect();

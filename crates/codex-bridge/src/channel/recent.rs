@@ -1,5 +1,4 @@
-//! What a channel remembers by name, so much and no more: when there is too much of it, what came first goes first. Knows
-//! no platform.
+//! A bounded map that a channel stores with its cursor: a new entry pushes out the oldest. Knows no platform.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,10 +7,10 @@ use std::marker::PhantomData;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// So many are remembered of each kind.
-pub const MOST: usize = 64;
+/// The number of entries of each map.
+pub const MAX_ENTRIES: usize = 64;
 
-/// The youngest [`MOST`] entries, the oldest first. Written as a map whose order counts.
+/// The newest [`MAX_ENTRIES`] entries, the oldest first. Serialised as a map whose order counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recent<V> {
     entries: VecDeque<(String, V)>,
@@ -24,24 +23,24 @@ impl<V> Default for Recent<V> {
 }
 
 impl<V> Recent<V> {
-    /// What is remembered by this name.
+    /// The value of a name.
     pub fn get(&self, name: &str) -> Option<&V> {
         self.entries.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    /// Remembers it. What was known already stays as old as it is.
+    /// Sets the value of a name. A name that exists keeps its age.
     pub fn insert(&mut self, name: &str, value: V) {
         if let Some((_, known)) = self.entries.iter_mut().find(|(known, _)| known == name) {
             *known = value;
             return;
         }
         self.entries.push_back((name.to_owned(), value));
-        if self.entries.len() > MOST {
+        if self.entries.len() > MAX_ENTRIES {
             self.entries.pop_front();
         }
     }
 
-    /// Forgets it.
+    /// Removes a name.
     pub fn remove(&mut self, name: &str) {
         self.entries.retain(|(known, _)| known != name);
     }
@@ -51,7 +50,7 @@ impl<V> Recent<V> {
         self.entries.iter().map(|(name, _)| name)
     }
 
-    /// Whether there is nothing to remember.
+    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -69,7 +68,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Recent<V> {
     }
 }
 
-/// Reads a map in the order in which it is written, which a map of the standard library would lose.
+/// Reads a map in its written order, which a map of the standard library would lose.
 struct InOrder<V>(PhantomData<V>);
 
 impl<'de, V: Deserialize<'de>> Visitor<'de> for InOrder<V> {
@@ -100,16 +99,18 @@ mod tests {
     #[test]
     fn what_came_first_goes_first_in_the_next_life_too() {
         let mut recent = Recent::default();
-        (0..MOST).for_each(|number| recent.insert(&name(number), number));
+        (0..MAX_ENTRIES).for_each(|number| recent.insert(&name(number), number));
         recent.insert(&name(0), 1000);
         assert_eq!(recent.get(&name(0)), Some(&1000), "what is known is no second one");
-        recent.insert(&name(MOST), MOST);
+        recent.insert(&name(MAX_ENTRIES), MAX_ENTRIES);
         assert_eq!((recent.get(&name(0)), recent.get(&name(1))), (None, Some(&1)));
         let written = serde_json::to_string(&recent).unwrap();
         let mut next: Recent<usize> = serde_json::from_str(&written).unwrap();
         assert_eq!(next, recent);
         next.insert("a", 0);
-        assert!(next.names().eq((2..=MOST).map(name).chain(["a".to_owned()]).collect::<Vec<_>>().iter()));
+        assert!(
+            next.names().eq((2..=MAX_ENTRIES).map(name).chain(["a".to_owned()]).collect::<Vec<_>>().iter())
+        );
         next.remove("a");
         assert_eq!(next.get("a"), None);
     }
@@ -119,7 +120,7 @@ mod tests {
         let plain: std::collections::BTreeMap<String, usize> =
             (0..100).map(|number| (format!("in-{number:03}"), number)).collect();
         let recent: Recent<usize> = serde_json::from_str(&serde_json::to_string(&plain).unwrap()).unwrap();
-        assert!(recent.names().eq(plain.keys().skip(100 - MOST)));
+        assert!(recent.names().eq(plain.keys().skip(100 - MAX_ENTRIES)));
         assert!(serde_json::from_str::<Recent<usize>>("{}").unwrap().is_empty());
     }
 }

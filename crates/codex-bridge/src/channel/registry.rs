@@ -1,4 +1,4 @@
-//! The channels that the operator has: which, how those are that this daemon serves, what they said lately.
+//! All channels of the daemon: which exist, the state of those that are served, and their recent log lines.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,65 +14,65 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::hook::{Hook, Posted};
+use super::hook::{Hook, SignedPost};
 use super::lock;
-use super::settings::{Kind, Mark, Service, Settings, Surroundings, Way};
+use super::settings::{Context, Fingerprint, Kind, OpenedChannel, Service, Settings};
 use super::supervisor;
 use super::targets::{Candidate, place_in};
 use super::{Channel, KINDS, Receiving};
 use crate::failure::{Code, Failure};
 
-/// Lines that are remembered of a channel.
+/// How many log lines of a channel are kept.
 const LINES: usize = 100;
 
-/// The channels that the operator has: those that only send, and those that this daemon serves.
+/// The operator's channels: those that only send, and those that this daemon serves.
 pub struct Registry {
-    begun: Instant,
+    opened_at: Instant,
     chats: OnceLock<Chats>,
     locks: OnceLock<PathBuf>,
     served: Mutex<BTreeMap<String, Served>>,
-    /// All that the operator has, as they are configured.
-    known: Mutex<BTreeMap<String, Known>>,
-    /// Those of `[notify]`, by their targets.
-    old: BTreeMap<String, Known>,
-    /// Why those could not be served that were to be from the beginning.
+    /// All channels by name, as configured or as served once.
+    known: Mutex<BTreeMap<String, KnownChannel>>,
+    /// The channels of `[notify]`, by target.
+    old: BTreeMap<String, KnownChannel>,
+    /// Why a channel could not be served when the daemon started.
     failed: Mutex<BTreeMap<String, String>>,
 }
 
-/// A channel as it is configured. One that receives is never served as such: it tells what places there are.
-struct Known {
+/// A channel as configured. A receiving channel in here is only asked for its places; [`Served`] holds the served one.
+struct KnownChannel {
     kind: Option<&'static Kind>,
     channel: Result<Arc<dyn Channel>, String>,
     receives: bool,
-    /// Whether it was served once, by this daemon or an earlier one.
+    /// Whether the channel was served before, by this daemon or an earlier one.
     was_served: bool,
-    /// Whether the settings of its platform stand in a table of their own, the old spelling.
-    has_own_table: bool,
+    /// Whether the platform's settings have a table of their own (the old spelling).
+    has_platform_table: bool,
 }
 
-impl Known {
-    fn new(settings: &Settings, opened: &Result<Way, Failure>) -> Self {
+impl KnownChannel {
+    fn new(settings: &Settings, opened: &Result<OpenedChannel, Failure>) -> Self {
         let kind = settings.kind().and_then(Kind::named);
         let receives = match opened {
-            Ok(way) => matches!(way, Way::Receives(_)),
-            // Once it is put right, it may receive, unless its kind never does.
+            Ok(opened) => matches!(opened, OpenedChannel::Receives(_)),
+            // A corrected configuration may receive, unless the kind never does.
             Err(_) => kind.is_none_or(|kind| kind.receives),
         };
-        let channel = opened.as_ref().map(Way::channel).map_err(ToString::to_string);
-        Self { kind, channel, receives, was_served: false, has_own_table: settings.has_own_table }
+        let channel = opened.as_ref().map(OpenedChannel::channel).map_err(ToString::to_string);
+        Self { kind, channel, receives, was_served: false, has_platform_table: settings.has_platform_table }
     }
 
-    /// One of which the channels of the file say nothing.
-    fn of_no_kind(channel: Result<Arc<dyn Channel>, String>, receives: bool) -> Self {
-        Self { kind: None, channel, receives, was_served: false, has_own_table: false }
+    /// A channel that is not in `[channels]`.
+    fn without_kind(channel: Result<Arc<dyn Channel>, String>, receives: bool) -> Self {
+        Self { kind: None, channel, receives, was_served: false, has_platform_table: false }
     }
 
-    /// The place of a target here, if it is one of this channel. A place of any channel can be named as a plugin's.
+    /// The place of a target, if the target is one of this channel. `plugin:NAME:PLACE` works for any channel.
     fn place<'a>(&self, name: &str, target: &'a str) -> Option<&'a str> {
         let of_kind = |kind: &Kind| {
             let is_named = match self.kind {
                 Some(own) => kind.name == own.name || kind.name == "plugin",
-                // Of what kind it was is not known; `[notify]` has its kinds in its targets.
+                // The kind of a channel that is no longer configured is unknown. `[notify]` has the kind in its targets.
                 None => self.was_served,
             };
             place_in(target.strip_prefix(kind.name).filter(|_| is_named)?.strip_prefix(':')?, name)
@@ -81,45 +81,45 @@ impl Known {
     }
 }
 
-/// What a look at a channel found.
-pub struct Surveyed {
-    /// Its name.
+/// The targets of one channel.
+pub struct ChannelTargets {
+    /// The channel's name.
     pub name: String,
-    /// Whether it receives.
+    /// Whether the channel receives.
     pub receives: bool,
-    /// Its targets, or why it cannot be used.
+    /// The targets, or why the channel cannot be used.
     pub targets: Result<Vec<String>, String>,
 }
 
 struct Served {
     channel: Arc<dyn Receiving>,
     rules: Rules,
-    mark: Mark,
+    fingerprint: Fingerprint,
     journal: Arc<Journal>,
     supervisor: AbortHandle,
-    _held: lock::Held,
+    _lock: lock::Lock,
 }
 
-/// How a channel is.
+/// The state of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// It is being reached.
+    /// The channel connects to its platform.
     Starting,
     /// Messages come in.
     Serving,
-    /// It failed, and is tried again.
+    /// The channel failed and is retried.
     Retrying,
-    /// Somebody has it rest.
+    /// Somebody paused the channel.
     Paused,
-    /// It cannot go on by itself.
+    /// The channel failed and is not retried.
     Stopped,
-    /// Nobody has started it.
+    /// The channel is not served.
     Idle,
 }
 
 impl Standing {
-    /// As it is written everywhere.
+    /// The state as a word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -132,20 +132,20 @@ impl Standing {
     }
 }
 
-/// What a channel said lately, and how it is.
+/// The state of a served channel and its recent log lines.
 #[derive(Debug)]
 pub struct Journal {
     redactor: Redactor,
     standing: watch::Sender<(Standing, String)>,
-    said: Mutex<Said>,
+    lines: Mutex<JournalLines>,
 }
 
 #[derive(Debug, Default)]
-struct Said {
-    /// How many lines were said in all.
+struct JournalLines {
+    /// How many lines there were in all.
     count: u64,
-    /// The last of them.
-    lines: VecDeque<String>,
+    /// The last lines.
+    last: VecDeque<String>,
 }
 
 impl Journal {
@@ -153,17 +153,17 @@ impl Journal {
         Self {
             redactor,
             standing: watch::Sender::new((Standing::Starting, String::new())),
-            said: Mutex::default(),
+            lines: Mutex::default(),
         }
     }
 
-    fn said(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lines(&self) -> MutexGuard<'_, JournalLines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How it is now, and a sentence about it, which is said if it is new.
+    /// Sets the state with a sentence about it. A change is logged.
     pub fn set(&self, name: &str, standing: Standing, sentence: &str) {
-        // A platform may repeat what it was sent.
+        // The sentence may repeat a secret that the platform was sent.
         let sentence = &*self.redactor.redact(sentence);
         let now = (standing, sentence.to_owned());
         let is_new = self.standing.send_if_modified(|before| {
@@ -172,69 +172,69 @@ impl Journal {
             is_new
         });
         if is_new {
-            let said = format!("{}: {sentence}", standing.as_str());
+            let line = format!("{}: {sentence}", standing.as_str());
             match standing {
-                Standing::Stopped => tracing::error!(channel = name, "{said}"),
-                Standing::Retrying => tracing::warn!(channel = name, "{said}"),
-                _ => tracing::info!(channel = name, "{said}"),
+                Standing::Stopped => tracing::error!(channel = name, "{line}"),
+                Standing::Retrying => tracing::warn!(channel = name, "{line}"),
+                _ => tracing::info!(channel = name, "{line}"),
             }
-            self.remember(name, &said);
+            self.remember(name, &line);
         }
     }
 
-    /// Keeps a line for those who follow the channel.
+    /// Keeps a line for callers who follow the channel.
     fn remember(&self, name: &str, line: &str) {
         let line = format!("{:.0} channel {name} {line}", Timestamp::now());
-        let mut said = self.said();
-        said.count += 1;
-        said.lines.push_back(line);
-        if said.lines.len() > LINES {
-            said.lines.pop_front();
+        let mut lines = self.lines();
+        lines.count += 1;
+        lines.last.push_back(line);
+        if lines.last.len() > LINES {
+            lines.last.pop_front();
         }
     }
 
-    /// How it is, and the last sentence about it.
+    /// The state, and the last sentence about it.
     pub fn standing(&self) -> (Standing, String) {
         self.standing.borrow().clone()
     }
 
-    /// Comes back with the reason when it cannot go on by itself.
+    /// Waits until the channel is stopped, and returns the reason.
     pub async fn stopped(&self) -> String {
         let mut standing = self.standing.subscribe();
-        // An error would mean that the sender, which we hold, has gone.
+        // An error is impossible: we hold the sender.
         standing.wait_for(|(standing, _)| *standing == Standing::Stopped).await.ok();
         self.standing().1
     }
 
-    /// The lines after so many, as far as they are remembered, and how many there are in all.
+    /// The kept lines after the first `count` ones, and how many there were in all.
     pub fn lines_after(&self, count: u64) -> (Vec<String>, u64) {
-        let said = self.said();
-        let first = said.count - said.lines.len() as u64;
+        let lines = self.lines();
+        let first = lines.count - lines.last.len() as u64;
         let skip = usize::try_from(count.saturating_sub(first)).unwrap_or(usize::MAX);
-        (said.lines.iter().skip(skip).cloned().collect(), said.count)
+        (lines.last.iter().skip(skip).cloned().collect(), lines.count)
     }
 }
 
 impl Registry {
-    /// The channels of a file; `notify` are those of its old section.
+    /// The channels of a configuration; `notify` is its old section.
     pub fn new(
         channels: &BTreeMap<String, Settings>,
         notify: &BTreeMap<String, Settings>,
-        around: Surroundings<'_>,
+        context: Context<'_>,
     ) -> Self {
-        // One that is served only when somebody runs it works where that is.
+        // A channel that is only served when run works in the directory of its caller.
         let cwd = std::env::current_dir().ok();
         let open = |(name, settings): (&String, &Settings)| {
-            let around = Surroundings { cwd: cwd.as_ref().filter(|_| settings.common.manual), ..around };
-            (name.clone(), Known::new(settings, &settings.open(name, around)))
+            let context = Context { cwd: cwd.as_ref().filter(|_| settings.common.manual), ..context };
+            (name.clone(), KnownChannel::new(settings, &settings.open(name, context)))
         };
         let old = notify.iter().map(|(target, settings)| {
-            let channel = settings.way(target, around).map(|way| way.channel());
-            // One that cannot be used is given up, as ever, and not waited for.
-            (target.clone(), Known::of_no_kind(channel, false))
+            let channel = settings.try_open(target, context).map(|opened| opened.channel());
+            // A delivery to an unusable target of `[notify]` fails at once, and does not wait for a correction.
+            (target.clone(), KnownChannel::without_kind(channel, false))
         });
         Self {
-            begun: Instant::now(),
+            opened_at: Instant::now(),
             chats: OnceLock::new(),
             locks: OnceLock::new(),
             served: Mutex::default(),
@@ -244,16 +244,16 @@ impl Registry {
         }
     }
 
-    /// From here on channels can be served.
+    /// Allows channels to be served from now on.
     pub fn ready(&self, chats: Chats, locks: PathBuf) {
-        // The first one stands.
+        // A second call changes nothing.
         self.chats.set(chats).ok();
         self.locks.set(locks).ok();
     }
 
-    /// For how long there have been channels here.
-    pub(super) fn age(&self) -> Duration {
-        self.begun.elapsed()
+    /// How long the registry has existed.
+    pub(super) fn uptime(&self) -> Duration {
+        self.opened_at.elapsed()
     }
 
     fn served(&self) -> MutexGuard<'_, BTreeMap<String, Served>> {
@@ -264,7 +264,7 @@ impl Registry {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, KnownChannel>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -272,21 +272,21 @@ impl Registry {
         Some(Arc::clone(&self.served().get(name)?.channel))
     }
 
-    /// A channel of this name, if it is served.
+    /// The channel of this name, if it is served.
     pub fn channel(&self, name: &str) -> Option<Arc<dyn Channel>> {
         Some(self.receiver(name)?)
     }
 
-    /// What somebody posted to a hook of this name; none if there is no such hook, or it is not served.
-    pub fn posted(&self, name: &str, posted: &Posted<'_>) -> Option<Result<Arrival, Failure>> {
+    /// Reads a POST to the hook of this name; none if no such hook is served.
+    pub fn post(&self, name: &str, post: &SignedPost<'_>) -> Option<Result<Arrival, Failure>> {
         let channel: Arc<dyn Any> = self.receiver(name)?;
-        Some(channel.downcast_ref::<Hook>()?.posted(posted))
+        Some(channel.downcast_ref::<Hook>()?.post(post))
     }
 
-    /// The channels that a target may lead to, the one whose name says most first; those of the old section come last.
+    /// The channels that a target may name, the longest name first; those of `[notify]` come last.
     pub(super) fn candidates<'a>(&self, target: &'a str) -> Vec<Candidate<'a>> {
         let known = self.known();
-        let candidate = |(name, known): (&String, &Known)| {
+        let candidate = |(name, known): (&String, &KnownChannel)| {
             let place = known.place(name, target)?;
             let can_receive = known.kind.is_some_and(|kind| kind.receives);
             Some(Candidate {
@@ -296,20 +296,20 @@ impl Registry {
                 receives: known.receives,
                 was_served: known.was_served && can_receive,
                 can_receive,
-                has_own_table: known.has_own_table,
+                has_platform_table: known.has_platform_table,
             })
         };
         let mut all: Vec<_> = known.iter().chain(&self.old).filter_map(candidate).collect();
         drop(known);
-        for one in all.iter_mut().filter(|one| one.receives) {
-            one.channel = self.channel(&one.name).map_or_else(|| one.channel.clone(), Ok);
+        for candidate in all.iter_mut().filter(|candidate| candidate.receives) {
+            candidate.channel = self.channel(&candidate.name).map_or_else(|| candidate.channel.clone(), Ok);
         }
-        all.sort_by_key(|one| one.place.len());
+        all.sort_by_key(|candidate| candidate.place.len());
         all
     }
 
-    /// The targets of each channel, or why it cannot be used.
-    pub fn survey(&self) -> Vec<Surveyed> {
+    /// The targets of every channel.
+    pub fn targets(&self) -> Vec<ChannelTargets> {
         let targets = |name: &str, channel: Arc<dyn Channel>| {
             let place =
                 |place: String| if place.is_empty() { name.to_owned() } else { format!("{name}:{place}") };
@@ -320,7 +320,7 @@ impl Registry {
             let channel =
                 self.channel(name).filter(|_| known.receives).map_or_else(|| known.channel.clone(), Ok);
             let targets = channel.map(|channel| targets(name, channel));
-            Surveyed { name: name.clone(), receives: known.receives, targets }
+            ChannelTargets { name: name.clone(), receives: known.receives, targets }
         });
         all.collect()
     }
@@ -330,111 +330,113 @@ impl Registry {
         self.known().contains_key(name)
     }
 
-    /// Whether nothing comes in by the channel of this name.
+    /// Whether the channel of this name does not receive.
     pub fn only_sends(&self, name: &str) -> bool {
         self.known().get(name).is_some_and(|known| !known.receives)
     }
 
-    /// The names of all that the operator has, but for those of the old section.
+    /// The names of all channels, without those of `[notify]`.
     pub fn names(&self) -> Vec<String> {
         self.known().keys().cloned().collect()
     }
 
-    /// The operator has configured a channel of this name anew.
-    pub fn configured(&self, name: &str, settings: &Settings, way: Way) {
-        self.known().insert(name.to_owned(), Known::new(settings, &Ok(way)));
+    /// Replaces the configuration of a channel.
+    pub fn set_configured(&self, name: &str, settings: &Settings, opened: OpenedChannel) {
+        self.known().insert(name.to_owned(), KnownChannel::new(settings, &Ok(opened)));
     }
 
-    /// A channel of this name is or was served, configured or not: what is to be said there waits for it.
-    pub fn know(&self, name: &str) {
+    /// Notes that a channel is or was served, configured or not: deliveries to it wait until it is served again.
+    pub fn mark_served(&self, name: &str) {
         let unknown = || {
-            let why = format!("channel {name} is not configured, and not served now");
-            Known::of_no_kind(Err(why), true)
+            let why = format!("channel {name} is neither configured nor served");
+            KnownChannel::without_kind(Err(why), true)
         };
         self.known().entry(name.to_owned()).or_insert_with(unknown).was_served = true;
     }
 
-    /// How a channel is, and the last sentence about it: of one that is not served, why it cannot be, if that is known.
+    /// The state of a channel and the last sentence about it. For a channel that is not served: the reason, if known.
     pub fn standing(&self, name: &str) -> (Standing, String) {
         if let Some(served) = self.served().get(name) {
             return served.journal.standing();
         }
         let configured = || match self.known().get(name)? {
-            Known { channel: Err(why), .. } => Some(why.clone()),
-            Known { receives, .. } => (!receives).then(|| "it only sends".to_owned()),
+            KnownChannel { channel: Err(why), .. } => Some(why.clone()),
+            KnownChannel { receives, .. } => (!receives).then(|| "the channel only sends".to_owned()),
         };
         let failed = self.failed().get(name).cloned();
         (Standing::Idle, failed.or_else(configured).unwrap_or_default())
     }
 
-    /// It could not be served, for this reason.
-    pub fn not_served(&self, name: &str, why: String) {
+    /// Notes why a channel could not be served.
+    pub fn record_failure(&self, name: &str, why: String) {
         self.failed().insert(name.to_owned(), why);
     }
 
-    /// What a channel said, and will say.
+    /// The journal of a served channel.
     pub fn journal(&self, name: &str) -> Option<Arc<Journal>> {
         Some(Arc::clone(&self.served().get(name)?.journal))
     }
 
-    /// Serves a channel from here on. One that is served already goes on as it is, unless it has stopped; under other rules
-    /// it begins anew.
+    /// Starts to serve a channel. If the channel is already served, only changed rules are applied.
     pub async fn serve(&self, service: Service) -> Result<Arc<Journal>, Failure> {
         let name = service.rules.channel.clone();
         let Some(chats) = self.chats.get() else {
             return Err(Failure::internal("the daemon is not ready"));
         };
-        self.know(name.as_str());
+        self.mark_served(name.as_str());
         if let Some(known) = self.known().get_mut(name.as_str()) {
-            // One that only sends by the file may be run for people whom the caller names.
+            // A caller may run a send-only channel with an `allow` list of its own.
             known.receives = true;
         }
         if let Some(journal) =
             self.journal(name.as_str()).filter(|journal| journal.standing().0 != Standing::Stopped)
         {
-            self.serve_otherwise(chats, service).await?;
+            self.update_served(chats, service).await?;
             return Ok(journal);
         }
         self.failed().remove(name.as_str());
         self.served().remove(name.as_str());
         let locks = self.locks.get().cloned().unwrap_or_default();
         let holder = format!("the daemon with pid {}", std::process::id());
-        let held = lock::hold(&locks, &service.channel.identity(), &holder)?;
+        let lock = lock::acquire(&locks, &service.channel.identity(), &holder)?;
         let journal = Arc::new(Journal::new(chats.bridge().redactor().clone()));
-        // A hook can be posted to from the moment that it is found here: the bridge has to know what to make of it.
+        // A hook gets messages as soon as it is in `served`, so the bridge must know its rules before.
         if is_hook(&service) {
             chats.open_channel(service.rules.clone()).await?;
         }
-        let (channel, rules, mark) = (Arc::clone(&service.channel), service.rules.clone(), service.mark);
+        let (channel, rules, fingerprint) =
+            (Arc::clone(&service.channel), service.rules.clone(), service.fingerprint);
         let work = supervisor::run(chats.clone(), service, Arc::clone(&journal));
         let supervisor = tokio::spawn(work).abort_handle();
-        let served = Served { channel, rules, mark, journal: Arc::clone(&journal), supervisor, _held: held };
+        let served =
+            Served { channel, rules, fingerprint, journal: Arc::clone(&journal), supervisor, _lock: lock };
         self.served().insert(name.0, served);
         Ok(journal)
     }
 
-    /// One that is served, as it is opened now: other rules hold at once, another way to the platform has to be asked for.
-    async fn serve_otherwise(&self, chats: &Chats, mut service: Service) -> Result<(), Failure> {
+    /// Applies a new configuration to a served channel. New rules apply at once; other platform settings need a pause first.
+    async fn update_served(&self, chats: &Chats, mut service: Service) -> Result<(), Failure> {
         let name = service.rules.channel.clone();
-        if let Some(served) = self.served().get(name.as_str()).filter(|_| service.works_here) {
-            // Whoever only looks on from elsewhere moves no conversation there.
+        if let Some(served) = self.served().get(name.as_str()).filter(|_| service.uses_caller_dir) {
+            // A caller in another directory does not move existing conversations there.
             service.rules.workspaces.clone_from(&served.rules.workspaces);
         }
-        let is_as = |served: &Served| (served.mark == service.mark, served.rules == service.rules);
-        match self.served().get(name.as_str()).map(is_as) {
+        let is_same =
+            |served: &Served| (served.fingerprint == service.fingerprint, served.rules == service.rules);
+        match self.served().get(name.as_str()).map(is_same) {
             Some((true, true)) | None => return Ok(()),
             Some((true, false)) => {}
             Some((false, _)) => {
-                let message = format!("channel {name} is served already, with other settings");
+                let message = format!("channel {name} is already served, with other settings");
                 return Err(Failure::new(Code::WrongState, message)
                     .hint(format!("`codex-bridge channel pause {name}` first, then run it again")));
             }
         }
-        // Whatever its platform does now: somebody may have been taken off the list.
+        // Before the restart, since a person may have been removed from `allow`.
         chats.open_channel(service.rules.clone()).await?;
         let mut all = self.served();
         let Some(served) = all.get_mut(name.as_str()) else {
-            // It was told to rest meanwhile.
+            // The channel was paused meanwhile.
             chats.close_channel(&name);
             return Ok(());
         };
@@ -445,11 +447,11 @@ impl Registry {
         Ok(())
     }
 
-    /// Looks whether a channel could work, without changing anything: the one that is served, or else this one, for as long
-    /// as nobody else serves it.
+    /// Checks that a channel could be served, without changing anything. Asks the served channel if there is one, else the
+    /// given one under its lock.
     pub async fn probe(&self, service: Service) -> Result<String, Failure> {
         let name = service.rules.channel.clone();
-        // A platform may repeat what it was sent.
+        // The text may repeat a secret that the platform was sent.
         let shown = |text: &str| match self.chats.get() {
             Some(chats) => chats.bridge().redactor().redact(text).into_owned(),
             None => text.to_owned(),
@@ -457,29 +459,29 @@ impl Registry {
         let unreachable =
             |why: &str| Failure::new(Code::ChannelUnreachable, format!("channel {name}: {}", shown(why)));
         let (served, (standing, about)) = (self.receiver(name.as_str()), self.standing(name.as_str()));
-        let (channel, _held) = match (standing, served) {
+        let (channel, _lock) = match (standing, served) {
             (Standing::Serving, Some(served)) => (served, None),
             (Standing::Starting | Standing::Retrying, _) => {
-                return Err(unreachable(&format!("it is {}: {about}", standing.as_str())));
+                return Err(unreachable(&format!("{}: {about}", standing.as_str())));
             }
-            // What has stopped is still ours; it may be configured otherwise by now.
+            // A stopped channel keeps its lock. Its configuration may have changed, so the given one is asked.
             (Standing::Stopped, _) => (service.channel, None),
             _ => {
                 let locks = self.locks.get().cloned().unwrap_or_default();
-                let holder = format!("the daemon with pid {}, which looks at it", std::process::id());
-                let held = lock::hold(&locks, &service.channel.identity(), &holder)?;
-                (service.channel, Some(held))
+                let holder = format!("the daemon with pid {}, which tests it", std::process::id());
+                let lock = lock::acquire(&locks, &service.channel.identity(), &holder)?;
+                (service.channel, Some(lock))
             }
         };
-        let probed = channel.probe().await.map_err(|trouble| unreachable(trouble.sentence()))?;
+        let probed = channel.probe().await.map_err(|error| unreachable(error.reason()))?;
         Ok(shown(&probed))
     }
 
-    /// Serves a channel no more.
-    pub fn rest(&self, name: &str) {
+    /// Stops serving a channel.
+    pub fn pause(&self, name: &str) {
         if let Some(served) = self.served().remove(name) {
             served.supervisor.abort();
-            served.journal.set(name, Standing::Paused, "it rests");
+            served.journal.set(name, Standing::Paused, "no messages are read");
         }
         if let Some(chats) = self.chats.get() {
             chats.close_channel(&name.into());

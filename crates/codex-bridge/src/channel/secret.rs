@@ -1,37 +1,37 @@
-//! Secrets of channels: written in the operator's file, or in the environment variable that is named there. They are never
-//! shown again.
+//! Secrets of channels: written in the operator's file, or in an environment variable that the file names. They are never
+//! shown.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// How variables are looked up.
+/// Looks up an environment variable.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The shortest path of an address that is taken for a secret.
+/// The shortest path of a URL that counts as a secret.
 const SECRET_PATH_BYTES: usize = 16;
 
-/// A text that is not shown: as it stands in the file, or from the variable that is named there (`token_env`).
+/// A secret: the text itself (`token`), or the environment variable that holds it (`token_env`).
 #[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged, expecting = "it must be a text")]
+#[serde(untagged, expecting = "must be text in quotes")]
 pub enum Secret {
     /// The text.
     Written(String),
-    /// The variable that holds it.
+    /// The variable that holds the text.
     Variable {
-        /// Its name.
+        /// The variable's name.
         env: String,
     },
 }
 
 impl Secret {
-    /// The variable that holds it unless the file says otherwise.
+    /// The configured secret, or the variable `name`.
     pub fn or_variable(this: Option<&Self>, name: &str) -> Self {
         this.cloned().unwrap_or_else(|| Self::Variable { env: name.to_owned() })
     }
 
-    /// The text, for whom it is meant.
+    /// The text of the secret.
     pub fn reveal(&self, env: Env<'_>) -> Result<String, String> {
         match self {
             Self::Written(text) => Ok(text.clone()),
@@ -48,18 +48,18 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A text that need not be there.
-pub fn found(secret: Option<&Secret>, env: Env<'_>) -> Result<Option<String>, String> {
+/// The text of an optional secret.
+pub fn reveal_optional(secret: Option<&Secret>, env: Env<'_>) -> Result<Option<String>, String> {
     secret.map(|secret| secret.reveal(env)).transpose()
 }
 
-/// Those of these that are there.
-pub fn all_found<'a>(all: impl IntoIterator<Item = &'a Option<Secret>>, env: Env<'_>) -> Vec<String> {
+/// The texts of all secrets that are set.
+pub fn reveal_all<'a>(all: impl IntoIterator<Item = &'a Option<Secret>>, env: Env<'_>) -> Vec<String> {
     all.into_iter().flatten().filter_map(|secret| secret.reveal(env).ok()).collect()
 }
 
-/// What of an address is worth hiding: `https://localhost/hook` is no secret, and may be talked about.
-pub fn of_address(url: &str) -> Vec<String> {
+/// The secret parts of a URL: its password, and a long path or query. `https://localhost/hook` has none.
+pub fn secrets_in_url(url: &str) -> Vec<String> {
     let Some((_, rest)) = url.split_once("://") else { return Vec::new() };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let path = path.get(1..).filter(|path| path.len() >= SECRET_PATH_BYTES);
@@ -68,9 +68,8 @@ pub fn of_address(url: &str) -> Vec<String> {
     path.into_iter().chain(password).map(str::to_owned).collect()
 }
 
-/// The texts that are secrets by the name under which they stand; a topic of ntfy's is one, since it is all that one
-/// needs to know.
-pub fn told_by_name(settings: &Value) -> Vec<String> {
+/// The values that are secrets by the name of their field. An ntfy `topic` counts too: it is the only credential there.
+pub fn secrets_in_json(settings: &Value) -> Vec<String> {
     let mut hidden = settings.clone();
     redact::Redactor::default().redact_json(&mut hidden);
     let mut secrets = Vec::new();

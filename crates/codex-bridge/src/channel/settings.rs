@@ -1,7 +1,7 @@
-//! `[channels]` in the operator's file: how it is read, and what becomes of it.
+//! `[channels]` in the operator's file: reads the settings of each channel, and opens channels.
 //!
-//! `[channels.NAME]` has a `type`, what holds for every channel, and the settings of its platform. Before there was a
-//! `type`, those stood in a table of their own, `[channels.NAME.PLATFORM]`, which is still read.
+//! `[channels.NAME]` has a `type`, the settings common to all channels, and those of its platform. In the old spelling
+//! without a `type`, the platform's settings have a table of their own, `[channels.NAME.PLATFORM]`. Both are read.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,27 +27,27 @@ use crate::failure::{Code, Failure};
 /// A kind of channel.
 #[derive(Debug)]
 pub struct Kind {
-    /// As it stands in the configuration.
+    /// The `type` in the configuration.
     pub name: &'static str,
-    /// What it reads from the environment where its settings say nothing.
+    /// The environment variables that are read for settings that are absent.
     pub variables: &'static [&'static str],
-    /// Whether people and agents can write to a channel of it.
+    /// Whether channels of this kind can receive.
     pub receives: bool,
     read: fn(ValueDeserializer<'_>) -> Result<Arc<dyn Platform>, Error>,
 }
 
 impl Kind {
-    /// The kind with these settings.
+    /// A kind that receives and reads no variables.
     pub const fn of<S: Platform + DeserializeOwned>(name: &'static str) -> Self {
         Self { name, variables: &[], receives: true, read: |table| Ok(Arc::new(S::deserialize(table)?)) }
     }
 
-    /// The same, which reads these variables.
+    /// The same kind, reading these variables.
     pub const fn reading(self, variables: &'static [&'static str]) -> Self {
         Self { variables, ..self }
     }
 
-    /// The same, by which nothing ever comes in.
+    /// The same kind, which never receives.
     pub const fn only_sending(self) -> Self {
         Self { receives: false, ..self }
     }
@@ -66,32 +66,32 @@ impl Kind {
 /// One channel of the operator's file. Documented for people in `docs/channels.md`.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// What every channel has.
+    /// The settings common to all channels.
     pub common: Common,
-    /// Its kind, and what it says about that; none if neither its name nor anything else tells the kind.
+    /// The kind and its settings; none if neither `type`, an old table nor the name gives the kind.
     platform: Option<(&'static Kind, Arc<dyn Platform>)>,
-    /// Whether its kind stands there as `type`.
+    /// Whether the channel has a `type`.
     pub has_type: bool,
-    /// Whether the settings of its platform stand in a table of their own.
-    pub has_own_table: bool,
-    /// Further tables of platforms, which were never used.
+    /// Whether the platform's settings have a table of their own (the old spelling).
+    pub has_platform_table: bool,
+    /// Further platform tables, which are ignored.
     pub unused_tables: Vec<&'static str>,
 }
 
-/// What every channel has. All but `manual` is about what comes in.
+/// The settings common to all channels. All of them are about received messages.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Common {
-    /// Who may write: `ID`, or `ID:approver` for those who may decide on what Codex asks; `*` at the end of an ID stands
-    /// for anything.
+    /// Who may write: `ID`, or `ID:approver` for people who may also decide requests. A `*` at the end of an ID matches
+    /// anything.
     pub allow: Vec<String>,
-    /// Where Codex works unless a conversation chose another: a name of `[workspaces]`.
+    /// The default workspace of a conversation: a name of `[workspaces]`.
     pub workspace: Option<String>,
     /// A profile of the operator's, for sandbox, approvals, model and effort.
     pub profile: Option<String>,
-    /// What commands may touch; read-only by default.
+    /// The sandbox of commands; read-only by default.
     pub sandbox: Option<Sandbox>,
-    /// When Codex asks; on-request by default.
+    /// When Codex asks for approval; on-request by default.
     pub approval_policy: Option<ApprovalMode>,
     /// The model.
     pub model: Option<String>,
@@ -99,64 +99,81 @@ pub struct Common {
     pub effort: Option<String>,
     /// `queue` or `steer`: what happens to a message while a turn runs.
     pub while_running: WhileRunning,
-    /// How long a turn may work, not counting waits for people; 0 is without end. Ten minutes by default.
+    /// How long a turn may work, not counting waits for people. Ten minutes by default; 0 is unlimited.
     pub turn_limit_s: Option<u64>,
-    /// Messages that are older when they come in are not worked on.
+    /// Messages that are older than this on arrival are not worked on.
     pub max_age_s: Option<u64>,
-    /// How often a message is tried before it is given up.
+    /// How many attempts a message gets.
     pub attempts: Option<u32>,
-    /// What has passed this many bridges is not answered.
+    /// Messages that have passed this many bridges are not answered.
     pub max_hops: Option<u32>,
-    /// At most so many messages of one agent are worked on in an hour.
+    /// The limit of messages of one agent per hour.
     pub agent_turns_per_hour: Option<u32>,
-    /// At most so many messages of agents are worked on one after the other in one conversation.
+    /// The limit of consecutive messages of agents in one conversation.
     pub agent_turns_in_a_row: Option<u32>,
-    /// Whether it is served only when somebody runs it.
+    /// Whether the channel is served only when somebody runs it.
     pub manual: bool,
 }
 
-/// The names of these.
+/// The keys of [`Common`].
 const COMMON: &str = "allow workspace profile sandbox approval_policy model effort while_running turn_limit_s max_age_s \
     attempts max_hops agent_turns_per_hour agent_turns_in_a_row manual";
-/// Tables of platforms from before there was a `type`, and the kind that each stands for.
+/// The platform tables of the old spelling, and the kind of each.
 const OLD_TABLES: [(&str, &str); 4] =
     [("molecule", "molecule"), ("plugin", "plugin"), ("telegram", "telegram"), ("webhook", "hook")];
 
-/// A mistake in the file, and where it stands.
+/// An error in the file, with its position.
 #[derive(Debug)]
-pub struct Mistake {
-    /// Where, in bytes.
+pub struct ConfigError {
+    /// The position, in bytes.
     pub span: Option<Range<usize>>,
-    /// What.
+    /// What is wrong.
     pub message: String,
 }
 
-impl Mistake {
-    /// This is wrong with what stands here.
+impl ConfigError {
+    /// An error at this position.
     pub fn at(span: Range<usize>, message: impl Into<String>) -> Self {
         Self { span: Some(span), message: message.into() }
     }
 }
 
-impl From<Error> for Mistake {
+impl From<Error> for ConfigError {
     fn from(error: Error) -> Self {
-        Self { span: error.span(), message: error.message().replace('\n', " ") }
+        Self { span: error.span(), message: in_words(&error.message().replace('\n', " ")) }
     }
 }
 
-/// A table of the file, as it is read.
+/// The parser's message, without names of Rust types.
+fn in_words(message: &str) -> String {
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
+    let expected = match expected {
+        "usize" | "u64" | "u32" | "i64" => "a whole number",
+        "a boolean" => "true or false",
+        "a string" | "path string" => "text in quotes",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        other if other.starts_with("struct ") => "a table",
+        other => other,
+    };
+    format!("{found}, expected {expected}")
+}
+
+/// A table of the file, with its position.
 type Table<'i> = Spanned<DeTable<'i>>;
 
-/// The table that a value is.
-pub(super) fn table(value: Spanned<DeValue<'_>>) -> Result<Table<'_>, Mistake> {
+/// The value as a table.
+pub(super) fn table(value: Spanned<DeValue<'_>>) -> Result<Table<'_>, ConfigError> {
     let span = value.span();
     match value.into_inner() {
         DeValue::Table(table) => Ok(Spanned::new(span, table)),
-        other => Err(Mistake::at(span, format!("invalid type: {}, expected a table", other.type_str()))),
+        other => {
+            Err(ConfigError::at(span, format!("must be a table, not a value of type {}", other.type_str())))
+        }
     }
 }
 
-/// `token_env = "NAME"` is `token = { env = "NAME" }`, as a `Secret` is read. What stands in the file itself counts first.
+/// Turns `token_env = "NAME"` into `token = { env = "NAME" }`, which a `Secret` reads. A `token` in the file takes precedence.
 fn with_variables(own: DeTable<'_>) -> DeTable<'_> {
     let mut read = DeTable::new();
     for (key, value) in own {
@@ -177,13 +194,13 @@ fn with_variables(own: DeTable<'_>) -> DeTable<'_> {
 fn read_table<'i, T>(
     table: Table<'i>,
     read: impl FnOnce(ValueDeserializer<'i>) -> Result<T, Error>,
-) -> Result<T, Mistake> {
+) -> Result<T, ConfigError> {
     let value = Spanned::new(table.span(), DeValue::Table(table.into_inner()));
-    read(ValueDeserializer::from(value)).map_err(Mistake::from)
+    read(ValueDeserializer::from(value)).map_err(ConfigError::from)
 }
 
-/// What stands under `[channels]`.
-pub fn read(channels: Spanned<DeValue<'_>>) -> Result<BTreeMap<String, Settings>, Mistake> {
+/// Reads `[channels]`.
+pub fn read(channels: Spanned<DeValue<'_>>) -> Result<BTreeMap<String, Settings>, ConfigError> {
     let each = table(channels)?.into_inner().into_iter().map(|(name, value)| {
         let name = name.into_inner().into_owned();
         let settings = Settings::read(&name, table(value)?)?;
@@ -193,19 +210,19 @@ pub fn read(channels: Spanned<DeValue<'_>>) -> Result<BTreeMap<String, Settings>
 }
 
 impl Settings {
-    /// A channel of which the file says nothing: of the kind that it is called after.
-    pub fn unsaid(name: &str) -> Self {
+    /// The settings of a channel that the file does not mention: its name is its kind.
+    pub fn unconfigured(name: &str) -> Self {
         Self::read(name, Spanned::new(0..0, DeTable::new())).unwrap_or_default()
     }
 
-    /// The channel of a kind, from the platform's own settings.
-    pub(super) fn of_kind(kind: &'static Kind, own: Table<'_>) -> Result<Self, Mistake> {
+    /// A channel of this kind with the platform's own settings.
+    pub(super) fn for_kind(kind: &'static Kind, own: Table<'_>) -> Result<Self, ConfigError> {
         let own = Spanned::new(own.span(), with_variables(own.into_inner()));
         let platform = Some((kind, read_table(own, kind.read)?));
         Ok(Self { platform, ..Self::default() })
     }
 
-    fn read(name: &str, all: Table<'_>) -> Result<Self, Mistake> {
+    fn read(name: &str, all: Table<'_>) -> Result<Self, ConfigError> {
         let span = all.span();
         let (mut common, mut own) = (DeTable::new(), DeTable::new());
         for (key, value) in all.into_inner() {
@@ -213,124 +230,136 @@ impl Settings {
             if is_common { &mut common } else { &mut own }.insert(key, value);
         }
         let common = read_table(Spanned::new(span.clone(), common), Common::deserialize)?;
-        let told = own.remove("type").map(|told| kind_of(&told)).transpose()?;
-        let old = OLD_TABLES.into_iter().find(|(key, _)| told.is_none() && own.contains_key(*key));
-        let in_its_own = old.and_then(|(key, kind)| Some((Kind::named(kind)?, own.remove(key)?)));
-        let (has_type, has_own_table) = (told.is_some(), in_its_own.is_some());
-        // Of several, the first one always counted.
-        let further = OLD_TABLES.into_iter().filter(|_| has_own_table);
+        let declared = own.remove("type").map(|declared| parse_kind(&declared)).transpose()?;
+        let old = OLD_TABLES.into_iter().find(|(key, _)| declared.is_none() && own.contains_key(*key));
+        let old_table = old.and_then(|(key, kind)| Some((Kind::named(kind)?, own.remove(key)?)));
+        let (has_type, has_platform_table) = (declared.is_some(), old_table.is_some());
+        // Of several old tables, the first one has always counted.
+        let further = OLD_TABLES.into_iter().filter(|_| has_platform_table);
         let unused_tables = further.filter_map(|(key, _)| own.remove(key).map(|_| key)).collect();
-        let of_kind = match (in_its_own, told.or_else(|| Kind::named(name))) {
-            (None, Some(kind)) => Self::of_kind(kind, Spanned::new(span, own))?,
+        let of_kind = match (old_table, declared.or_else(|| Kind::named(name))) {
+            (None, Some(kind)) => Self::for_kind(kind, Spanned::new(span, own))?,
             (_, None) | (Some(_), _) if !own.is_empty() => {
                 let at = own.keys().next().map(Spanned::span).unwrap_or_default();
-                return Err(Mistake::at(
+                return Err(ConfigError::at(
                     at,
-                    format!("unknown field; a channel has a `type`: {}", Kind::names()),
+                    format!("unknown key; the channel needs a `type`: {}", Kind::names()),
                 ));
             }
-            (Some((kind, old)), _) => Self::of_kind(kind, table(old)?)?,
+            (Some((kind, old)), _) => Self::for_kind(kind, table(old)?)?,
             (None, None) => Self::default(),
         };
-        Ok(Self { common, has_type, has_own_table, unused_tables, ..of_kind })
+        Ok(Self { common, has_type, has_platform_table, unused_tables, ..of_kind })
     }
 
-    /// The name of its kind, if it has one.
+    /// The name of the channel's kind, if it has one.
     pub fn kind(&self) -> Option<&'static str> {
         self.platform.as_ref().map(|(kind, _)| kind.name)
     }
 
-    /// What has to be hidden wherever it shows up.
+    /// The channel's secrets, for the redactor.
     pub fn secrets(&self, env: Env<'_>) -> Vec<String> {
         self.platform.as_ref().map(|(_, platform)| platform.secrets(env)).unwrap_or_default()
     }
 
-    /// A channel as configured, or what has to be put right. Nothing is reached yet.
-    pub fn open(&self, name: &str, around: Surroundings<'_>) -> Result<Way, Failure> {
-        self.way(name, around).map_err(|what| {
+    /// Opens the channel without connecting, or says what has to be corrected.
+    pub fn open(&self, name: &str, context: Context<'_>) -> Result<OpenedChannel, Failure> {
+        self.try_open(name, context).map_err(|what| {
             Failure::new(Code::ChannelConfig, format!("channel {name}: {what}"))
-                .hint("docs/channels.md lists what it needs")
+                .hint("docs/channels.md lists the settings of each type")
         })
     }
 
-    /// The same, or only what has to be put right.
-    pub(super) fn way(&self, name: &str, around: Surroundings<'_>) -> Result<Way, String> {
+    /// The same, with a bare error message.
+    pub(super) fn try_open(&self, name: &str, context: Context<'_>) -> Result<OpenedChannel, String> {
         let Some((kind, platform)) = &self.platform else {
-            return Err(format!("there is no platform {name}: set its `type`, one of {}", Kind::names()));
+            return Err(format!(
+                "the type of the channel is not known: set `type` to one of {}",
+                Kind::names()
+            ));
         };
         let is_of_another = Kind::named(name).is_some_and(|named| named.name != kind.name);
         if name == LOCAL || (self.has_type && is_of_another) {
-            return Err("that name is taken: targets begin with it. Choose another".to_owned());
+            return Err("the name is reserved: other targets begin with it; choose another name".to_owned());
         }
         let read = RefCell::new(BTreeMap::new());
         let env = |variable: &str| {
-            let value = (around.env)(variable);
+            let value = (context.env)(variable);
             read.borrow_mut().insert(variable.to_owned(), value.clone());
             value
         };
-        let opening = Opening { name, common: &self.common, around: Surroundings { env: &env, ..around } };
-        let mut way = platform.open(&opening)?;
-        match &mut way {
-            Way::Sends(_) if self.common.allow.is_empty() => {}
-            Way::Sends(_) => return Err("it only sends, so it takes no `allow`".to_owned()),
-            Way::Receives(service) => service.mark = mark(platform.as_ref(), &read.borrow()),
+        let opening = Opening { name, common: &self.common, context: Context { env: &env, ..context } };
+        let mut opened = platform.open(&opening)?;
+        match &mut opened {
+            OpenedChannel::Sends(_) if self.common.allow.is_empty() => {}
+            OpenedChannel::Sends(_) => return Err("the channel only sends: remove `allow`".to_owned()),
+            OpenedChannel::Receives(service) => {
+                service.fingerprint = fingerprint(platform.as_ref(), &read.borrow());
+            }
         }
-        Ok(way)
+        Ok(opened)
     }
 
-    /// The same for somebody who wants it to be served.
-    pub fn service(&self, name: &str, around: Surroundings<'_>) -> Result<Service, Failure> {
-        match self.open(name, around)? {
-            Way::Receives(service) => Ok(*service),
-            Way::Sends(_) => {
-                let message = format!("channel {name} only sends: nobody may write to it");
+    /// Opens the channel to be served.
+    pub fn service(&self, name: &str, context: Context<'_>) -> Result<Service, Failure> {
+        match self.open(name, context)? {
+            OpenedChannel::Receives(service) => Ok(*service),
+            OpenedChannel::Sends(_) => {
+                let message = format!("channel {name} only sends, so it cannot be served");
                 Err(Failure::new(Code::ChannelConfig, message).hint(format!(
-                    "`codex-bridge deliveries test {name}` tries it; people write to one that has `allow`"
+                    "`codex-bridge deliveries test {name}` tests it; set `allow` if people shall write to it"
                 )))
             }
         }
     }
 }
 
-/// The kind that a `type` names.
-fn kind_of(told: &Spanned<DeValue<'_>>) -> Result<&'static Kind, Mistake> {
-    let named = told.get_ref().as_str().and_then(Kind::named);
-    named.ok_or_else(|| Mistake::at(told.span(), format!("a type is one of {}", Kind::names())))
+/// The kind of a `type`.
+fn parse_kind(declared: &Spanned<DeValue<'_>>) -> Result<&'static Kind, ConfigError> {
+    let named = declared.get_ref().as_str().and_then(Kind::named);
+    named.ok_or_else(|| {
+        ConfigError::at(declared.span(), format!("unknown type; use one of {}", Kind::names()))
+    })
 }
 
-/// A name that means something else where a target is named.
+/// A name with another meaning in targets.
 const LOCAL: &str = "local";
 
 /// A channel that is being opened.
 pub struct Opening<'a> {
-    /// Its name.
+    /// The channel's name.
     pub name: &'a str,
-    /// What every channel has.
+    /// The settings common to all channels.
     pub common: &'a Common,
-    /// What is known there.
-    pub around: Surroundings<'a>,
+    /// The operator's other settings.
+    pub context: Context<'a>,
 }
 
 impl Opening<'_> {
-    /// One that receives; these may write unless the operator says otherwise.
-    pub fn receives(&self, channel: Arc<dyn Receiving>, allow: &[&str]) -> Result<Way, String> {
-        let rules = self.common.rules(self.name, allow, self.around)?;
+    /// A receiving channel; `allow` is the default for who may write.
+    pub fn receives(&self, channel: Arc<dyn Receiving>, allow: &[&str]) -> Result<OpenedChannel, String> {
+        let rules = self.common.rules(self.name, allow, self.context)?;
         let rules = Rules { acknowledges: channel.has_watermark(), when_full: channel.when_full(), ..rules };
-        let works_here = self.around.workspaces.is_empty();
-        Ok(Way::Receives(Box::new(Service { channel, rules, mark: Mark::default(), works_here })))
+        let uses_caller_dir = self.context.workspaces.is_empty();
+        Ok(OpenedChannel::Receives(Box::new(Service {
+            channel,
+            rules,
+            fingerprint: Fingerprint::default(),
+            uses_caller_dir,
+        })))
     }
 }
 
-/// What becomes of a channel of the file.
-pub enum Way {
-    /// It only sends.
+/// A channel that was opened.
+pub enum OpenedChannel {
+    /// The channel only sends.
     Sends(Arc<dyn Channel>),
-    /// It can be served.
+    /// The channel can be served.
     Receives(Box<Service>),
 }
 
-impl Way {
-    /// The channel, to send by.
+impl OpenedChannel {
+    /// The channel as a sender.
     pub fn channel(&self) -> Arc<dyn Channel> {
         match self {
             Self::Sends(channel) => Arc::clone(channel),
@@ -342,61 +371,63 @@ impl Way {
 /// A channel that can be served.
 #[derive(Clone)]
 pub struct Service {
-    /// The way to its platform.
+    /// The channel itself.
     pub channel: Arc<dyn Receiving>,
-    /// What the operator decides about it.
+    /// The operator's rules for it.
     pub rules: Rules,
-    /// What tells its platform's settings from others, secrets included, and gives none of them away.
-    pub mark: Mark,
-    /// Whether it works where whoever ran it was, for want of a workspace.
-    pub works_here: bool,
+    /// Differs whenever the platform's settings differ, secrets included.
+    pub fingerprint: Fingerprint,
+    /// Whether the channel works in its caller's directory, since no workspace is registered.
+    pub uses_caller_dir: bool,
 }
 
-/// The same for the same settings of a platform.
+/// A digest of a platform's settings, which reveals none of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Mark([u8; 32]);
+pub struct Fingerprint([u8; 32]);
 
-/// Of the settings of a platform, and of what was read from the environment for them.
-fn mark(platform: &dyn Platform, read: &BTreeMap<String, Option<String>>) -> Mark {
+/// The digest of a platform's settings and of the variables that were read for them.
+fn fingerprint(platform: &dyn Platform, read: &BTreeMap<String, Option<String>>) -> Fingerprint {
     let secrets = platform.secrets(&|name| read.get(name).cloned().flatten());
-    Mark(Sha256::digest(format!("{platform:?} {secrets:?} {read:?}")).into())
+    Fingerprint(Sha256::digest(format!("{platform:?} {secrets:?} {read:?}")).into())
 }
 
-/// What is known where a channel is opened.
+/// The operator's other settings, which opening a channel needs.
 #[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
-    /// Where chats may have Codex work, by name.
+pub struct Context<'a> {
+    /// The directories that chats may work in, by name.
     pub workspaces: &'a BTreeMap<String, PathBuf>,
     /// The operator's profiles.
     pub profiles: &'a BTreeMap<String, Profile>,
-    /// How variables are looked up.
+    /// Looks up environment variables.
     pub env: Env<'a>,
-    /// Where whoever runs it is: the workspace if none is registered.
+    /// The caller's directory, which is the workspace if none is registered.
     pub cwd: Option<&'a PathBuf>,
-    /// What hides every secret that is known here, those that become known later too.
+    /// Hides all known secrets, also those that it learns later.
     pub redactor: &'a Redactor,
 }
 
 impl Common {
-    fn rules(&self, name: &str, allowed: &[&str], around: Surroundings<'_>) -> Result<Rules, String> {
+    fn rules(&self, name: &str, allowed: &[&str], context: Context<'_>) -> Result<Rules, String> {
         let given = self.allow.iter().map(String::as_str);
         let allow: Vec<&str> = if self.allow.is_empty() { allowed.to_vec() } else { given.collect() };
         let allow = allow.into_iter().map(Allowed::parse).collect::<Result<Vec<_>, _>>()?;
         if allow.is_empty() {
-            return Err("nobody may write: set `allow`".to_owned());
+            return Err("`allow` is empty: set who may write".to_owned());
         }
-        let mut workspaces: BTreeMap<String, PathBuf> = around.workspaces.clone();
+        let mut workspaces: BTreeMap<String, PathBuf> = context.workspaces.clone();
         if workspaces.is_empty() {
-            let cwd = around.cwd.cloned().ok_or("no workspace is registered: set [workspaces]")?;
+            let cwd = context.cwd.cloned().ok_or("no workspace is registered: set [workspaces]")?;
             workspaces.insert("here".to_owned(), cwd);
         }
         if let Some(workspace) = self.workspace.as_ref().filter(|name| !workspaces.contains_key(*name)) {
             return Err(format!("workspace {workspace} is not in [workspaces]"));
         }
         let profile = match &self.profile {
-            Some(profile) => {
-                around.profiles.get(profile).ok_or(format!("there is no profile {profile}"))?.clone()
-            }
+            Some(profile) => context
+                .profiles
+                .get(profile)
+                .ok_or(format!("profile {profile} is not in [profiles]"))?
+                .clone(),
             None => Profile::default(),
         };
         let rules = Rules::new(name, allow, workspaces);
@@ -427,7 +458,7 @@ impl Common {
     }
 }
 
-/// All secrets of these channels, and those that platforms read from the environment, to be hidden wherever they show up.
+/// The secrets of these channels, and the tokens that platforms read from the environment.
 pub fn secrets<'a>(all: impl IntoIterator<Item = &'a Settings>, env: Env<'_>) -> Vec<String> {
     let read = KINDS.iter().flat_map(|kind| kind.variables).filter(|name| name.ends_with("_TOKEN"));
     let configured = all.into_iter().flat_map(|channel| channel.secrets(env));

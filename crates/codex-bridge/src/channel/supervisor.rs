@@ -1,5 +1,5 @@
-//! Serving one channel for as long as the daemon runs: reading, telling the source what is done with, and beginning again
-//! after trouble.
+//! Serves one channel until it is paused or fails for good: reads messages, acknowledges finished ones, and restarts the
+//! channel after an error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,68 +17,68 @@ use tokio::sync::watch;
 
 use super::registry::{Journal, Standing};
 use super::settings::Service;
-use super::{Batch, Doing, Receiving, Stranger, Tap, Trouble, progress};
+use super::{Activity, Batch, ChannelError, Receiving, Stranger, Tap, progress};
 
-/// The first pause after trouble; then twice as long, and so on.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A platform that let us in before and refuses us so often in a row does not want us any more; once may be its own trouble.
-const REFUSALS: u32 = 3;
-/// The shortest pause after it refused us.
-const REFUSED_PAUSE: Duration = Duration::from_secs(3);
-/// Replies that go out within this time are told to the source together.
-const GATHER: Duration = Duration::from_millis(50);
-/// When a source is told again that could not be told.
-const ACKNOWLEDGE_AGAIN: Duration = Duration::from_secs(2);
-/// How often it is looked whether a source has to be told, beside when a reply went out.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// The pause after the first error; it doubles with each further one.
+const MIN_BACKOFF: Duration = Duration::from_millis(500);
+/// The longest pause.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+/// A channel that worked before is stopped after this many fatal errors in a row: a single one may be a fault of the platform.
+const MAX_REFUSALS: u32 = 3;
+/// The shortest pause after a fatal error.
+const MIN_REFUSED_BACKOFF: Duration = Duration::from_secs(3);
+/// Messages that finish within this time are acknowledged together.
+const ACKNOWLEDGE_DELAY: Duration = Duration::from_millis(50);
+/// The pause after a failed acknowledgement.
+const ACKNOWLEDGE_RETRY: Duration = Duration::from_secs(2);
+/// How often finished messages are looked for without news of a reply.
+const ACKNOWLEDGE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A channel that is served.
-struct Work {
+/// The state of a served channel.
+struct Worker {
     chats: Chats,
     service: Service,
     journal: Arc<Journal>,
-    /// Whether it was read since it was last looked.
-    was_read: AtomicBool,
+    /// Whether a batch was read since the last error.
+    has_read: AtomicBool,
 }
 
-/// Serves it until it cannot go on.
+/// Serves the channel until it fails for good.
 pub async fn run(chats: Chats, service: Service, journal: Arc<Journal>) {
-    let work = Work { chats, service, journal, was_read: AtomicBool::new(false) };
-    let name = work.name().clone();
-    let mut pause = FIRST_PAUSE;
-    // One that was never read is not tried again.
-    let mut refusals = REFUSALS;
+    let worker = Worker { chats, service, journal, has_read: AtomicBool::new(false) };
+    let name = worker.name().clone();
+    let mut backoff = MIN_BACKOFF;
+    // A channel that never worked is stopped by its first fatal error.
+    let mut refusals = MAX_REFUSALS;
     loop {
         let began = tokio::time::Instant::now();
         let span = tracing::error_span!("channel", channel = name.as_str());
-        let trouble = tracing::Instrument::instrument(work.serve(), span).await;
-        if work.was_read.swap(false, Ordering::Relaxed) {
+        let error = tracing::Instrument::instrument(worker.serve(), span).await;
+        if worker.has_read.swap(false, Ordering::Relaxed) {
             refusals = 0;
         }
-        let (after, why) = match trouble {
-            Trouble::Stop(why) => {
+        let (after, reason) = match error {
+            ChannelError::Fatal(reason) => {
                 refusals += 1;
-                if refusals >= REFUSALS {
-                    work.journal.set(name.as_str(), Standing::Stopped, &why);
-                    work.chats.close_channel(&name);
+                if refusals >= MAX_REFUSALS {
+                    worker.journal.set(name.as_str(), Standing::Stopped, &reason);
+                    worker.chats.close_channel(&name);
                     return;
                 }
-                (Some(pause.max(REFUSED_PAUSE)), why)
+                (Some(backoff.max(MIN_REFUSED_BACKOFF)), reason)
             }
-            Trouble::Again { after, why } => (after, why),
+            ChannelError::Retry { after, reason } => (after, reason),
         };
-        if began.elapsed() > LONGEST_PAUSE {
-            pause = FIRST_PAUSE;
+        if began.elapsed() > MAX_BACKOFF {
+            backoff = MIN_BACKOFF;
         }
-        work.journal.set(name.as_str(), Standing::Retrying, &why);
-        tokio::time::sleep(after.unwrap_or(pause)).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        worker.journal.set(name.as_str(), Standing::Retrying, &reason);
+        tokio::time::sleep(after.unwrap_or(backoff)).await;
+        backoff = (backoff * 2).min(MAX_BACKOFF);
     }
 }
 
-impl Work {
+impl Worker {
     fn name(&self) -> &ChannelName {
         &self.service.rules.channel
     }
@@ -87,50 +87,50 @@ impl Work {
         self.service.channel.as_ref()
     }
 
-    /// Until there is trouble.
-    async fn serve(&self) -> Trouble {
+    /// Starts the channel and serves it until an error.
+    async fn serve(&self) -> ChannelError {
         let cursor = match self.chats.channel(self.name()).await {
             Ok(record) => record.cursor,
-            Err(error) => return Trouble::again(error.to_string()),
+            Err(error) => return ChannelError::retry(error.to_string()),
         };
         let sentence = match self.channel().start(cursor).await {
             Ok(sentence) => sentence,
-            Err(trouble) => return trouble,
+            Err(error) => return error,
         };
         if let Err(error) = self.chats.open_channel(self.service.rules.clone()).await {
-            return Trouble::again(error.to_string());
+            return ChannelError::retry(error.to_string());
         }
         self.journal.set(self.name().as_str(), Standing::Serving, &sentence);
-        let (doing, told) = watch::channel(Doing::default());
+        let (activity, activity_receiver) = watch::channel(Activity::default());
         tokio::select! {
-            trouble = self.read() => trouble,
-            trouble = self.acknowledge(&doing) => trouble,
-            trouble = self.channel().beside(told) => trouble,
-            () = progress::show(&self.chats, self.name(), self.channel()), if self.channel().shows_progress() => {
-                Trouble::again("the bridge is closed")
+            error = self.read() => error,
+            error = self.acknowledge(&activity) => error,
+            error = self.channel().background(activity_receiver) => error,
+            () = progress::run(&self.chats, self.name(), self.channel()), if self.channel().shows_progress() => {
+                ChannelError::retry("the bridge is closed")
             }
         }
     }
 
-    async fn read(&self) -> Trouble {
+    async fn read(&self) -> ChannelError {
         loop {
-            if let Err(trouble) = self.read_once().await {
-                return trouble;
+            if let Err(error) = self.read_batch().await {
+                return error;
             }
         }
     }
 
-    /// One batch.
-    async fn read_once(&self) -> Result<(), Trouble> {
-        let store = |error: Error| Trouble::again(error.to_string());
+    /// Reads and stores one batch.
+    async fn read_batch(&self) -> Result<(), ChannelError> {
+        let store = |error: Error| ChannelError::retry(error.to_string());
         self.chats.until_room(self.name()).await.map_err(store)?;
         let cursor = self.chats.channel(self.name()).await.map_err(store)?.cursor;
         let Batch { arrivals, taps, knocks, cursor } = self.channel().receive(cursor).await?;
-        // A decision is no row until Codex was asked to take it: until then the source must not forget the tap.
+        // A decision is stored by `decide`. Until then the cursor must not move beyond the tap.
         let (now, mut later) = if taps.is_empty() { (cursor, None) } else { (None, cursor) };
         if !arrivals.is_empty() || now.is_some() {
             let receipts = self.chats.receive(self.name(), arrivals, now).await.map_err(store)?;
-            // What was put off is not read.
+            // Messages that were put off must be read again.
             later = later.filter(|_| receipts.iter().all(|one| one.receipt != Received::NoRoom));
             self.channel().received(receipts).await;
         }
@@ -140,10 +140,10 @@ impl Work {
         for tap in taps {
             let verdict = self.decide(&tap).await.map_err(store)?;
             let channel = Arc::clone(&self.service.channel);
-            // Beside the reading: what Codex makes of it may take its time, and somebody may want to stop it meanwhile.
+            // Not awaited here: Codex may take a while, and people must be able to stop the turn meanwhile.
             tokio::spawn(async move {
                 let late = |error: Error| Verdict::TooLate { text: error.to_string() };
-                // Shown after Codex has spoken, never before.
+                // The outcome is shown after Codex has answered, never before.
                 let verdict = verdict.await.unwrap_or_else(late);
                 channel.decided(&tap, &verdict).await;
             });
@@ -151,12 +151,12 @@ impl Work {
         if later.is_some() {
             self.chats.receive(self.name(), Vec::new(), later).await.map_err(store)?;
         }
-        self.close_answered().await.map_err(store)?;
-        self.was_read.store(true, Ordering::Relaxed);
+        self.close_decided_requests().await.map_err(store)?;
+        self.has_read.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Records what was chosen; what it gives waits for what comes of it.
+    /// Stores a decision. The returned future waits for its outcome.
     async fn decide(&self, tap: &Tap) -> Result<PendingVerdict, Error> {
         let (name, choice) = (self.name(), tap.choice.clone());
         let (conversation, sender_id) = (&tap.conversation, &tap.sender_id);
@@ -164,57 +164,57 @@ impl Work {
             self.chats.decide_in_chat(name, conversation, sender_id, tap.button.clone(), choice).await;
         match begun {
             Err(error @ Error::Store(_)) => Err(error),
-            // A tap that cannot be decided on must not come again and again.
+            // A tap that can never be decided must not be read again and again.
             Err(error) => Ok(ready(Ok(Verdict::TooLate { text: error.to_string() })).boxed()),
             Ok(pending) => Ok(pending),
         }
     }
 
-    /// What was answered at another door, or can be answered no more, is no longer put before people.
-    async fn close_answered(&self) -> Result<(), Error> {
-        for request_id in self.channel().asked() {
+    /// Removes the buttons of requests that were decided at another door or are no longer open.
+    async fn close_decided_requests(&self) -> Result<(), Error> {
+        for request_id in self.channel().shown_requests() {
             let named = RequestFilter { request_id: Some(request_id), ..RequestFilter::default() };
             let found = self.chats.bridge().store().requests(&named).await?;
             if let Some(request) = found.first().filter(|request| request.state != RequestState::Open) {
-                self.channel().close_asked(request).await;
+                self.channel().close_request(request).await;
             }
         }
         Ok(())
     }
 
-    /// Tells the source what is done with, whenever something is.
-    async fn acknowledge(&self, doing: &watch::Sender<Doing>) -> Trouble {
+    /// Acknowledges finished messages to the platform.
+    async fn acknowledge(&self, activity: &watch::Sender<Activity>) -> ChannelError {
         let mut replies = self.chats.replies();
-        // Each reason is told once, however often it is tried again.
-        let mut told = None;
+        // A failure that lasts is logged once.
+        let mut last_reason = None;
         loop {
-            match self.acknowledge_once(doing).await {
-                Ok(()) => told = None,
-                // Only the telling waits: messages go on coming in.
-                Err(Trouble::Again { after, why }) => {
-                    if told.as_ref() != Some(&why) {
+            match self.acknowledge_once(activity).await {
+                Ok(()) => last_reason = None,
+                // Only the acknowledgement waits; messages are still read.
+                Err(ChannelError::Retry { after, reason }) => {
+                    if last_reason.as_ref() != Some(&reason) {
                         let channel = self.name().as_str();
                         tracing::warn!(
                             channel,
-                            why,
-                            "the source cannot be told what is done with; it is tried again"
+                            reason,
+                            "finished messages cannot be acknowledged; it is retried"
                         );
-                        told = Some(why);
+                        last_reason = Some(reason);
                     }
-                    tokio::time::sleep(after.unwrap_or(ACKNOWLEDGE_AGAIN)).await;
+                    tokio::time::sleep(after.unwrap_or(ACKNOWLEDGE_RETRY)).await;
                     continue;
                 }
-                Err(trouble) => return trouble,
+                Err(error) => return error,
             }
-            // Without news it is looked all the same.
-            tokio::time::timeout(LOOK_AGAIN, replies.changed()).await.ok();
-            tokio::time::sleep(GATHER).await;
+            // A timeout means no news; finished messages are looked for anyway.
+            tokio::time::timeout(ACKNOWLEDGE_INTERVAL, replies.changed()).await.ok();
+            tokio::time::sleep(ACKNOWLEDGE_DELAY).await;
         }
     }
 
-    async fn acknowledge_once(&self, doing: &watch::Sender<Doing>) -> Result<(), Trouble> {
-        let store = |error: Error| Trouble::again(error.to_string());
-        doing.send_replace(self.doing().await.map_err(store)?);
+    async fn acknowledge_once(&self, activity: &watch::Sender<Activity>) -> Result<(), ChannelError> {
+        let store = |error: Error| ChannelError::retry(error.to_string());
+        activity.send_replace(self.activity().await.map_err(store)?);
         let done = self.chats.settled(self.name()).await.map_err(store)?;
         if done.is_empty() {
             return Ok(());
@@ -223,7 +223,7 @@ impl Work {
         self.chats.acknowledged(done).await.map_err(store)
     }
 
-    async fn doing(&self) -> Result<Doing, Error> {
+    async fn activity(&self) -> Result<Activity, Error> {
         let running = MessageFilter {
             channel: Some(self.name().clone()),
             states: vec![MessageState::Running],
@@ -231,6 +231,6 @@ impl Work {
         };
         let running = self.chats.messages(&running).await?;
         let summary = running.last().map(|message| message.summary.clone()).unwrap_or_default();
-        Ok(Doing { running: running.len(), summary })
+        Ok(Activity { running: running.len(), summary })
     }
 }

@@ -1,10 +1,10 @@
-//! A bot of Telegram's (Bot API 10.3): people write to it, alone, in groups and in topics.
+//! A Telegram bot (Bot API 10.3). People write to it in private chats, groups and topics.
 //!
-//! Updates are read by long poll. Asking for a later one confirms the earlier ones, so the next one is asked for only when
-//! these are durable. What Codex asks has buttons; a running turn has one message that is edited. Messages have no key
-//! against repetitions, so what is sent again is marked.
+//! Updates are read by long poll. Polling with a higher offset confirms the earlier updates, so the next poll waits until
+//! these are stored. Requests have buttons; a running turn has one message that is edited. Telegram does not deduplicate
+//! messages, so a repeated message is marked as such.
 //!
-//! A bot that nobody may write to only sends, and without buttons: it would not see a tap.
+//! A bot without `allow` only sends, and without buttons, since it does not read taps.
 
 mod api;
 mod edits;
@@ -26,63 +26,61 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::http::{self, Reply};
-use super::secret::{Env, Secret, all_found};
-use super::settings::{Opening, Way};
-use super::{Batch, Channel, Platform, Progress, Receiving, Tap, Trouble};
+use super::secret::{Env, Secret, reveal_all};
+use super::settings::{OpenedChannel, Opening};
+use super::{Batch, Channel, ChannelError, Platform, Progress, Receiving, Tap};
 
 pub use api::API;
 use api::{Bot, Chat, Place};
 use memory::Memory;
-use outgoing::numbered;
+use outgoing::numeric_place;
 
-/// Where the token is, unless told otherwise.
+/// The variable with the token, if none is configured.
 const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
-/// Another server than Telegram's own.
+/// The variable with the address of another API server.
 const API_BASE: &str = "TELEGRAM_API_BASE";
-/// What is read from the environment where the settings say nothing.
+/// The environment variables that are read for absent settings.
 pub const VARIABLES: [&str; 2] = [TOKEN, API_BASE];
-/// How long Telegram waits for something to tell us.
+/// How long Telegram holds a poll open.
 const LONG_POLL: Duration = Duration::from_secs(25);
-/// The same while something is under way, so that what changes beside is seen soon.
+/// The same while messages have buttons or show progress, since those have to be updated soon.
 const SHORT_POLL: Duration = Duration::from_secs(3);
-/// How much longer an answer may take than the poll itself.
-const BEYOND_POLL: Duration = Duration::from_secs(15);
-/// What we want to hear of, as a list in a query.
-const WANTED: &str = "%5B%22message%22%2C%22callback_query%22%5D";
+/// How much longer than the poll its reply may take.
+const POLL_GRACE: Duration = Duration::from_secs(15);
+/// The kinds of updates that are read, as a list in a query.
+const ALLOWED_UPDATES: &str = "%5B%22message%22%2C%22callback_query%22%5D";
 
-/// A bot of Telegram's. What is absent comes from the environment.
+/// The settings of a Telegram bot. Absent ones come from the environment.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The bot's token; else `TELEGRAM_BOT_TOKEN`.
+    /// The bot's token; by default `TELEGRAM_BOT_TOKEN`.
     pub token: Option<Secret>,
-    /// Another server than Telegram's own; else `TELEGRAM_API_BASE`.
+    /// Another API server than Telegram's own; by default `TELEGRAM_API_BASE`.
     pub api_base: Option<String>,
-    /// The chat that the channel's name alone means, as a target.
+    /// The chat of a target without a place.
     pub chat: Option<Chat>,
-    /// Chats, beside that one and those with the people who may write, that tasks may notify.
+    /// Further chats that callers may name. Chats with people in `allow` need no entry.
     pub chats: Vec<Chat>,
-    /// Whether a running turn is shown in a message that is edited; it is, unless told otherwise.
+    /// Whether a running turn is shown in a message that is edited; true by default.
     pub progress: Option<bool>,
 }
 
 impl Platform for Settings {
-    fn open(&self, opening: &Opening<'_>) -> Result<Way, String> {
+    fn open(&self, opening: &Opening<'_>) -> Result<OpenedChannel, String> {
         let telegram =
-            Arc::new(Telegram::new(opening.name, self, &opening.common.allow, opening.around.env)?);
+            Arc::new(Telegram::new(opening.name, self, &opening.common.allow, opening.context.env)?);
         if telegram.only_sends() && telegram.chats.is_empty() {
-            return Err(
-                "nobody may write, and there is no chat to tell: set `allow`, `chat` or `chats`".to_owned()
-            );
+            return Err("the bot has nobody to talk to: set `allow`, `chat` or `chats`".to_owned());
         }
         if telegram.only_sends() {
-            return Ok(Way::Sends(telegram));
+            return Ok(OpenedChannel::Sends(telegram));
         }
         opening.receives(telegram, &[])
     }
 
     fn secrets(&self, env: Env<'_>) -> Vec<String> {
-        all_found([&self.token], env)
+        reveal_all([&self.token], env)
     }
 }
 
@@ -90,30 +88,30 @@ impl Platform for Settings {
 pub struct Telegram {
     name: String,
     bot: Bot,
-    /// Those who may write.
+    /// The users who may write.
     people: Vec<String>,
-    /// The chat that the channel's name alone means.
-    home: Option<Place>,
-    /// Chats that can be named as targets.
+    /// The chat of a target without a place.
+    default_chat: Option<Place>,
+    /// The chats that callers may name.
     chats: Vec<String>,
     shows_progress: bool,
     memory: Mutex<Memory>,
 }
 
 impl Telegram {
-    /// As configured, or what is missing. `allow` are those who may write.
+    /// Builds the bot from its settings. The error says what the operator has to correct.
     pub fn new(name: &str, settings: &Settings, allow: &[String], env: Env<'_>) -> Result<Self, String> {
         let token = Secret::or_variable(settings.token.as_ref(), TOKEN).reveal(env)?;
         if token.is_empty() {
-            return Err("it has no token".to_owned());
+            return Err("the token is missing: set `token_env` or `token`".to_owned());
         }
         let api_base = settings.api_base.clone().or_else(|| env(API_BASE)).filter(|base| !base.is_empty());
-        let people = allow.iter().map(|one| user(one)).collect::<Result<Vec<String>, String>>()?;
+        let people = allow.iter().map(|entry| user(entry)).collect::<Result<Vec<String>, String>>()?;
         let listed = settings.chat.iter().chain(&settings.chats);
         Ok(Self {
             name: name.to_owned(),
             bot: Bot::new(&token, api_base.as_deref())?,
-            home: settings.chat.clone().map(|chat| Place { chat, topic: None }),
+            default_chat: settings.chat.clone().map(|chat| Place { chat, topic: None }),
             chats: people.iter().cloned().chain(listed.map(ToString::to_string)).collect(),
             people,
             shows_progress: settings.progress.unwrap_or(true),
@@ -121,17 +119,17 @@ impl Telegram {
         })
     }
 
-    /// Whether nobody may write to it.
+    /// Whether nobody may write to the bot.
     fn only_sends(&self) -> bool {
         self.people.is_empty()
     }
 
-    /// Nothing, `CHAT` or `CHAT:TOPIC`.
+    /// Parses an empty place, `CHAT` or `CHAT:TOPIC`.
     fn place(&self, place: &str) -> Result<Place, String> {
-        match &self.home {
+        match &self.default_chat {
             _ if !place.is_empty() => Place::parse(place),
-            Some(home) => Ok(home.clone()),
-            None => Err("no chat is set for it; name one".to_owned()),
+            Some(chat) => Ok(chat.clone()),
+            None => Err("the channel has no default chat: name one, or set `chat`".to_owned()),
         }
     }
 
@@ -139,59 +137,63 @@ impl Telegram {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, method: &str, body: &Value) -> Result<Value, Trouble> {
+    async fn call(&self, method: &str, body: &Value) -> Result<Value, ChannelError> {
         result(self.bot.call(method, body).await)
     }
 
-    /// How our bot is called there, and whether it has a webhook. Changes nothing.
-    async fn find_bot(&self) -> Result<(String, bool), Trouble> {
-        let me = self.ask("getMe", &json!({})).await?;
-        let webhook = self.ask("getWebhookInfo", &json!({})).await?;
+    /// The bot's user name, and whether it has a webhook. Changes nothing.
+    async fn find_bot(&self) -> Result<(String, bool), ChannelError> {
+        let me = self.call("getMe", &json!({})).await?;
+        let webhook = self.call("getWebhookInfo", &json!({})).await?;
         let has_webhook = webhook["url"].as_str().is_some_and(|url| !url.is_empty());
         Ok((me["username"].as_str().unwrap_or_default().to_owned(), has_webhook))
     }
 
-    /// Whether it could be served, and what would change there if it were.
-    async fn look(&self) -> Result<String, Trouble> {
+    /// Checks that the bot can be served, and tells what serving would change.
+    async fn probe_bot(&self) -> Result<String, ChannelError> {
         let (username, has_webhook) = self.find_bot().await?;
-        let note = if has_webhook { "; it has a webhook, which is removed when it is served" } else { "" };
+        let note =
+            if has_webhook { "; it has a webhook, which is removed when the channel is served" } else { "" };
         Ok(format!("@{username} can be reached{note}"))
     }
 
-    async fn begin(&self) -> Result<String, Trouble> {
+    async fn start_polling(&self) -> Result<String, ChannelError> {
         let (username, has_webhook) = self.find_bot().await?;
         let mut sentence = format!("@{username} is served");
         if has_webhook {
-            // As long as there is one, nothing can be read.
-            self.ask("deleteWebhook", &json!({ "drop_pending_updates": false })).await?;
-            sentence.push_str("; the webhook that it had was removed");
+            // A bot with a webhook cannot be polled.
+            self.call("deleteWebhook", &json!({ "drop_pending_updates": false })).await?;
+            sentence.push_str("; its webhook was removed");
         }
         self.memory().username = username;
         Ok(sentence)
     }
 
-    async fn read(&self, cursor: Option<String>) -> Result<Batch, Trouble> {
+    async fn read(&self, cursor: Option<String>) -> Result<Batch, ChannelError> {
         let offset = Memory::offset_of(cursor.as_deref());
         let poll = if self.memory().is_busy() { SHORT_POLL } else { LONG_POLL };
         let from = offset.map(|offset| format!("&offset={offset}")).unwrap_or_default();
-        let query = format!("getUpdates?timeout={}&limit=100&allowed_updates={WANTED}{from}", poll.as_secs());
-        let updates = result(self.bot.list(&query, poll + BEYOND_POLL).await)?;
+        let query = format!(
+            "getUpdates?timeout={}&limit=100&allowed_updates={ALLOWED_UPDATES}{from}",
+            poll.as_secs()
+        );
+        let updates = result(self.bot.list(&query, poll + POLL_GRACE).await)?;
         let updates = updates.as_array().map(Vec::as_slice).unwrap_or_default();
-        let (mut batch, unknown) = self.sort_out(offset, updates);
+        let (mut batch, unknown) = self.read_updates(offset, updates);
         batch.cursor = batch.cursor.filter(|text| Some(text) != cursor.as_ref());
         for callback in unknown {
             let may_write = self.people.contains(&callback["from"]["id"].to_string());
-            let text = if may_write { "This button is not known any more." } else { "" };
-            batch
-                .knocks
-                .extend(update::stranger(callback, |chat| self.memory().home(chat)).filter(|_| !may_write));
+            let text = if may_write { "This button is no longer valid." } else { "" };
+            batch.knocks.extend(
+                update::stranger(callback, |chat| self.memory().original_chat(chat)).filter(|_| !may_write),
+            );
             self.toast(callback["id"].as_str().unwrap_or_default(), text).await;
         }
         Ok(batch)
     }
 
-    /// What there is in these, and the taps that mean nothing to us.
-    fn sort_out<'a>(&self, offset: Option<i64>, updates: &'a [Value]) -> (Batch, Vec<&'a Value>) {
+    /// Reads the messages and taps of these updates. Also returns the taps on unknown buttons.
+    fn read_updates<'a>(&self, offset: Option<i64>, updates: &'a [Value]) -> (Batch, Vec<&'a Value>) {
         let mut batch = Batch::default();
         let mut unknown = Vec::new();
         let mut memory = self.memory();
@@ -199,10 +201,15 @@ impl Telegram {
         for update in updates {
             memory.offset = memory.offset.max(update["update_id"].as_i64().map(|id| id + 1));
             memory.note_move(&update["message"]);
-            let home = |chat| memory.home(chat);
-            batch.arrivals.extend(update::arrival(&self.name, &memory.username, &update["message"], home));
-            match update::tapped(self.bot.id(), &update["callback_query"], home) {
-                // One that comes twice is decided on once.
+            let original_chat = |chat| memory.original_chat(chat);
+            batch.arrivals.extend(update::arrival(
+                &self.name,
+                &memory.username,
+                &update["message"],
+                original_chat,
+            ));
+            match update::tapped(self.bot.id(), &update["callback_query"], original_chat) {
+                // A repeated tap is decided once.
                 Some(tapped) if memory.taps.contains_key(&tapped.tap.id) => {}
                 Some(tapped) => {
                     batch.taps.push(tapped.tap.clone());
@@ -212,7 +219,7 @@ impl Telegram {
             }
         }
         if !updates.is_empty() {
-            memory.stirred_at = Some(Instant::now());
+            memory.last_update_at = Some(Instant::now());
         }
         batch.cursor = memory.cursor();
         (batch, unknown)
@@ -221,23 +228,26 @@ impl Telegram {
 
 impl Channel for Telegram {
     fn places(&self) -> Vec<String> {
-        self.home.iter().map(|_| String::new()).chain(self.chats.iter().cloned()).collect()
+        self.default_chat.iter().map(|_| String::new()).chain(self.chats.iter().cloned()).collect()
     }
 
     fn check_place(&self, place: &str) -> Result<(), String> {
         let chat = self.place(place)?.chat;
-        let before =
-            if let Chat::Number(now) = chat { self.memory().home(now).to_string() } else { chat.to_string() };
-        let is_known = [chat.to_string(), before].iter().any(|one| self.chats.contains(one));
-        if is_known { Ok(()) } else { Err("that chat is not one of the operator's".to_owned()) }
+        let before = if let Chat::Number(chat) = chat {
+            self.memory().original_chat(chat).to_string()
+        } else {
+            chat.to_string()
+        };
+        let is_known = [chat.to_string(), before].iter().any(|known| self.chats.contains(known));
+        if is_known { Ok(()) } else { Err("that chat is not in `chat` or `chats` of the channel".to_owned()) }
     }
 
     fn reaches(&self, place: &str) -> bool {
-        numbered(place).is_ok() || self.check_place(place).is_ok()
+        numeric_place(place).is_ok() || self.check_place(place).is_ok()
     }
 
     fn send<'a>(&'a self, place: &'a str, attempt: &'a Attempt) -> BoxFuture<'a, Outcome> {
-        self.say(place, attempt).boxed()
+        self.deliver(place, attempt).boxed()
     }
 }
 
@@ -246,20 +256,20 @@ impl Receiving for Telegram {
         format!("Telegram bot {}", self.bot.id())
     }
 
-    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, Trouble>> {
+    fn start(&self, cursor: Option<String>) -> BoxFuture<'_, Result<String, ChannelError>> {
         let mut memory = self.memory();
-        memory.recall(cursor.as_deref());
-        // What could not be decided on comes again; what was decided on is told that it was.
+        memory.restore(cursor.as_deref());
+        // Taps without a stored decision are read again; for the others the bridge answers that the request is decided.
         memory.taps.clear();
         drop(memory);
-        self.begin().boxed()
+        self.start_polling().boxed()
     }
 
-    fn probe(&self) -> BoxFuture<'_, Result<String, Trouble>> {
-        self.look().boxed()
+    fn probe(&self) -> BoxFuture<'_, Result<String, ChannelError>> {
+        self.probe_bot().boxed()
     }
 
-    fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Batch, Trouble>> {
+    fn receive(&self, cursor: Option<String>) -> BoxFuture<'_, Result<Batch, ChannelError>> {
         self.read(cursor).boxed()
     }
 
@@ -267,16 +277,16 @@ impl Receiving for Telegram {
         self.show_verdict(tap, verdict).boxed()
     }
 
-    fn asked(&self) -> Vec<RequestName> {
+    fn shown_requests(&self) -> Vec<RequestName> {
         let memory = self.memory();
-        // What somebody decides on at this moment is shown with their name.
+        // A request that is being decided is left out: its message will show who decided.
         let is_tapped =
             |id: &RequestName| memory.taps.values().any(|tapped| tapped.tap.button.request_id == *id);
-        let asked = memory.asking.iter().flat_map(|asking| &asking.requests);
+        let asked = memory.request_messages.iter().flat_map(|message| &message.requests);
         asked.filter(|id| !is_tapped(id)).cloned().collect()
     }
 
-    fn close_asked<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
+    fn close_request<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
         self.show_closed(request).boxed()
     }
 
@@ -285,7 +295,7 @@ impl Receiving for Telegram {
     }
 
     fn in_progress(&self) -> Vec<MessageId> {
-        self.memory().shown.names().cloned().map(MessageId).collect()
+        self.memory().progress_messages.names().cloned().map(MessageId).collect()
     }
 
     fn progress<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {
@@ -293,22 +303,22 @@ impl Receiving for Telegram {
     }
 }
 
-/// The number of somebody who may write.
+/// The numeric user id of an entry of `allow`.
 fn user(allowed: &str) -> Result<String, String> {
     let user = Allowed::parse(allowed)?.sender;
     let is_number = |text: &str| text.parse::<i64>().is_ok();
     match user.split_once(':') {
         _ if is_number(&user) => Ok(user),
         Some((id, role)) if is_number(id) => {
-            Err(format!("{role:?} is no role: it is {}", Allowed::ROLES.join(" or ")))
+            Err(format!("{role:?} is not a role: use {}", Allowed::ROLES.join(" or ")))
         }
-        _ => Err(format!("{user:?} is no user: Telegram's users are numbers, which @userinfobot tells")),
+        _ => Err(format!("{user:?} is not a user: Telegram's users are numbers; @userinfobot tells yours")),
     }
 }
 
-/// What a method gave, or what it means for the channel that it did not.
-fn result(called: Result<Reply, http::Error>) -> Result<Value, Trouble> {
-    let mut reply = called.map_err(|error| Trouble::again(format!("Telegram: {error}")))?;
+/// The result of a method, or the error for the channel.
+fn result(called: Result<Reply, http::Error>) -> Result<Value, ChannelError> {
+    let mut reply = called.map_err(|error| ChannelError::retry(format!("Telegram: {error}")))?;
     if reply.body["ok"] == true {
         return Ok(reply.body["result"].take());
     }
@@ -316,16 +326,16 @@ fn result(called: Result<Reply, http::Error>) -> Result<Value, Trouble> {
     let why = format!("Telegram answered {}: {described}", reply.status);
     Err(match reply.status {
         401 | 404 => {
-            Trouble::Stop(format!("{why}. The token is not, or no longer, valid: @BotFather gives another"))
+            ChannelError::Fatal(format!("{why}. The token is not valid: @BotFather gives a new one"))
         }
-        409 => Trouble::again(format!(
-            "{why}. Another program may be reading this bot's messages: there can be one only"
+        409 => ChannelError::retry(format!(
+            "{why}. Another program may be polling this bot: stop it, since only one can"
         )),
         429 => {
             let wait = reply.body["parameters"]["retry_after"].as_u64().map(Duration::from_secs);
-            Trouble::Again { after: wait.or(reply.retry_after), why }
+            ChannelError::Retry { after: wait.or(reply.retry_after), reason: why }
         }
-        _ => Trouble::again(why),
+        _ => ChannelError::retry(why),
     })
 }
 

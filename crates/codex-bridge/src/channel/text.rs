@@ -1,7 +1,7 @@
-//! A notice as plain text: short, useful, and nothing in it that a chat would act on.
+//! A notice as plain text, with nothing in it that a chat would act on.
 //!
-//! Text that comes from a model, a repository or a person is data: mentions and directives in it are made harmless, and
-//! a message that is too long is cut in the platform's own unit and says where the rest can be read.
+//! Text of a model, a repository or a person is data: mentions and directives in it are made harmless. A text that is too
+//! long is cut in the platform's own unit, with a note on how to read the rest.
 
 mod parts;
 
@@ -13,39 +13,39 @@ use redact::plain::plain;
 
 use crate::amount::{self, one_line};
 
-pub use parts::{Part, Shown, is_whole, parts, shown_whole};
+pub use parts::{Part, ShownRequest, is_whole, parts, requests_shown_whole};
 
-/// How long a message may be.
+/// The longest message, in the unit that the platform counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// So many characters.
+    /// Characters.
     Chars(usize),
-    /// So many UTF-16 units, as Telegram counts.
+    /// UTF-16 units, as Telegram counts.
     Utf16(usize),
-    /// So many bytes, as Feishu counts.
+    /// Bytes, as Feishu counts.
     Bytes(usize),
-    /// So many bytes once it stands in JSON, where quotes and line breaks take more than one.
+    /// Bytes after encoding as JSON, where quotes and line breaks take more than one.
     JsonBytes(usize),
 }
 
 impl Limit {
-    fn most(self) -> usize {
+    fn max(self) -> usize {
         match self {
-            Self::Chars(most) | Self::Utf16(most) | Self::Bytes(most) | Self::JsonBytes(most) => most,
+            Self::Chars(max) | Self::Utf16(max) | Self::Bytes(max) | Self::JsonBytes(max) => max,
         }
     }
 
-    /// The same with so much less.
-    fn less(self, less: usize) -> Self {
+    /// The limit minus `less`.
+    fn reduced_by(self, less: usize) -> Self {
         match self {
-            Self::Chars(most) => Self::Chars(most.saturating_sub(less)),
-            Self::Utf16(most) => Self::Utf16(most.saturating_sub(less)),
-            Self::Bytes(most) => Self::Bytes(most.saturating_sub(less)),
-            Self::JsonBytes(most) => Self::JsonBytes(most.saturating_sub(less)),
+            Self::Chars(max) => Self::Chars(max.saturating_sub(less)),
+            Self::Utf16(max) => Self::Utf16(max.saturating_sub(less)),
+            Self::Bytes(max) => Self::Bytes(max.saturating_sub(less)),
+            Self::JsonBytes(max) => Self::JsonBytes(max.saturating_sub(less)),
         }
     }
 
-    fn of_char(self, char: char) -> usize {
+    fn char_length(self, char: char) -> usize {
         match self {
             Self::Chars(_) => 1,
             Self::Utf16(_) => char.len_utf16(),
@@ -59,24 +59,24 @@ impl Limit {
     }
 
     fn length(self, text: &str) -> usize {
-        text.chars().map(|char| self.of_char(char)).sum()
+        text.chars().map(|char| self.char_length(char)).sum()
     }
 
-    /// The longest beginning that fits.
-    fn beginning(self, text: &str, most: usize) -> &str {
+    /// The longest beginning of `text` with a length of at most `max`.
+    fn prefix(self, text: &str, max: usize) -> &str {
         let mut length = 0;
         let cut = text.char_indices().find(|(_, char)| {
-            length += self.of_char(*char);
-            length > most
+            length += self.char_length(*char);
+            length > max
         });
         cut.map_or(text, |(at, _)| &text[..at])
     }
 }
 
-/// What it is about, in one line.
+/// The title of a notice, in one line.
 pub fn title(notice: &Notice) -> String {
     match &notice.content {
-        Content::Finished(rest) => match (rest.task.id.short(), rest.task.status) {
+        Content::Finished(finished) => match (finished.task.id.short(), finished.task.status) {
             (id, Status::Completed) => format!("Codex task {id} completed"),
             (id, Status::Paused) => format!("Codex task {id} is paused"),
             (id, status) => format!("Codex task {id}: {status}"),
@@ -92,19 +92,19 @@ pub fn title(notice: &Notice) -> String {
     }
 }
 
-/// Where whoever reads it can decide.
+/// Where the reader of a request can decide it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Decides {
-    /// At a shell.
-    AtAShell,
-    /// Right where they read it.
-    Here,
+enum DecisionPlace {
+    /// At a shell, with the command line.
+    Shell,
+    /// In the chat itself.
+    Chat,
 }
 
-/// What is said in a chat in which decisions can be made, cut to the limit.
+/// The text of a notice for a chat in which requests can be decided, cut to the limit.
 pub fn chat(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
     if matches!(notice.content, Content::Finished(_)) {
-        // Of a task that is not this chat's own.
+        // The task belongs to another door than this chat.
         return text(notice, may_be_duplicate, limit);
     }
     let mut head = Vec::new();
@@ -114,51 +114,51 @@ pub fn chat(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
     if matches!(notice.content, Content::Asks(_)) {
         head.push("Codex asks:");
     }
-    let body = harmless(&body(notice, Decides::Here).join("\n"));
-    joined(&head.join("\n"), &body, &foot(notice).join("\n"), notice, limit)
+    let body = harmless(&body(notice, DecisionPlace::Chat).join("\n"));
+    fit(&head.join("\n"), &body, &foot(notice).join("\n"), notice, limit)
 }
 
-/// A text with a note below it, which stays whole: what does not fit of the text is cut.
-pub fn appended(text: &str, note: &str, limit: Limit) -> String {
-    let note = limit.beginning(note, limit.most());
-    let room = limit.most().saturating_sub(limit.length(note) + 2);
-    let text = limit.beginning(text, room).trim_end();
+/// The text with a note below it. Only the text is cut to the limit.
+pub fn with_note(text: &str, note: &str, limit: Limit) -> String {
+    let note = limit.prefix(note, limit.max());
+    let room = limit.max().saturating_sub(limit.length(note) + 2);
+    let text = limit.prefix(text, room).trim_end();
     if text.is_empty() { note.to_owned() } else { format!("{text}\n\n{note}") }
 }
 
-/// What is said before something that may have been said before.
+/// The first line of a repeated delivery.
 const DUPLICATE: &str = "(may be a duplicate: this may have been sent before)";
 
-/// All of it, cut to the limit.
+/// The text of a notice for readers who decide at a shell, cut to the limit.
 pub fn text(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> String {
     let mut head = Vec::new();
     if may_be_duplicate {
         head.push(DUPLICATE.to_owned());
     }
     let prompt = match &notice.content {
-        Content::Finished(rest) => Some(rest.prompt.as_str()),
+        Content::Finished(finished) => Some(finished.prompt.as_str()),
         Content::Asks(asks) => Some(asks.prompt.as_str()),
         Content::Test => Some(TEST_PROMPT),
-        // Whoever wrote to us knows what about.
+        // The reader wrote the message that this answers.
         Content::Reminder(_) | Content::Reply(_) => None,
     };
     head.extend(prompt.map(|_| title(notice)));
     head.extend(
         prompt.filter(|prompt| !prompt.is_empty()).map(|prompt| format!("Asked: {}", one_line(prompt))),
     );
-    let body = harmless(&body(notice, Decides::AtAShell).join("\n"));
+    let body = harmless(&body(notice, DecisionPlace::Shell).join("\n"));
     let foot = foot(notice).join("\n");
-    joined(&harmless(&head.join("\n")), &body, &foot, notice, limit)
+    fit(&harmless(&head.join("\n")), &body, &foot, notice, limit)
 }
 
-/// The beginning and the end stay whole; what is between is cut.
-fn joined(head: &str, body: &str, foot: &str, notice: &Notice, limit: Limit) -> String {
+/// Joins head, body and foot. Only the body is cut to the limit.
+fn fit(head: &str, body: &str, foot: &str, notice: &Notice, limit: Limit) -> String {
     let parts = |body: &str| {
         let parts = [head, body, foot].into_iter().filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join("\n\n")
     };
     let whole = parts(body);
-    if limit.length(&whole) <= limit.most() && !was_cut(notice) {
+    if limit.length(&whole) <= limit.max() && !was_cut(notice) {
         return whole;
     }
     let verb = if matches!(notice.content, Content::Asks(_)) { "requests" } else { "show" };
@@ -166,42 +166,42 @@ fn joined(head: &str, body: &str, foot: &str, notice: &Notice, limit: Limit) -> 
         Some(task) => format!("… (cut; `codex-bridge {verb} {}` shows all of it)", task.id.short()),
         None => "… (cut)".to_owned(),
     };
-    let room = limit.most().saturating_sub(limit.length(&parts(&format!("\n{note}"))));
-    let short = format!("{}\n{note}", limit.beginning(body, room).trim_end());
-    limit.beginning(&parts(&short), limit.most()).to_owned()
+    let room = limit.max().saturating_sub(limit.length(&parts(&format!("\n{note}"))));
+    let short = format!("{}\n{note}", limit.prefix(body, room).trim_end());
+    limit.prefix(&parts(&short), limit.max()).to_owned()
 }
 
-/// Whether the text of a notice was cut before.
+/// Whether the notice holds only a part of its text.
 fn was_cut(notice: &Notice) -> bool {
     match &notice.content {
-        Content::Finished(rest) => rest.answer.as_ref().is_some_and(|answer| answer.cut_chars > 0),
+        Content::Finished(finished) => finished.answer.as_ref().is_some_and(|answer| answer.cut_chars > 0),
         Content::Reply(reply) => reply.text.cut_chars > 0,
         Content::Asks(_) | Content::Reminder(_) | Content::Test => false,
     }
 }
 
-fn body(notice: &Notice, decides: Decides) -> Vec<String> {
+fn body(notice: &Notice, place: DecisionPlace) -> Vec<String> {
     let mut lines = Vec::new();
     for (task, asked) in requests(notice) {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        lines.extend(request(task, asked, decides));
+        lines.extend(request(task, asked, place));
     }
-    lines.extend(words(notice));
+    lines.extend(other_lines(notice));
     lines
 }
 
-/// What a notice asks, with the task that asks.
+/// The requests of a notice, with their task.
 fn requests(notice: &Notice) -> impl Iterator<Item = (&TaskId, &Asked)> {
     let of_task = |task| notice.requests().iter().map(move |asked| (task, asked));
     notice.task().map(|task| &task.id).into_iter().flat_map(of_task)
 }
 
-/// What a notice says beside what it asks.
-fn words(notice: &Notice) -> Vec<String> {
+/// The lines of a notice other than its requests.
+fn other_lines(notice: &Notice) -> Vec<String> {
     match &notice.content {
-        Content::Finished(rest) => of_finished(rest),
+        Content::Finished(finished) => finished_lines(finished),
         Content::Asks(_) => Vec::new(),
         Content::Reminder(_) => vec![REMINDER.to_owned()],
         Content::Reply(reply) => vec![answer(&reply.text.text)],
@@ -209,14 +209,14 @@ fn words(notice: &Notice) -> Vec<String> {
     }
 }
 
-fn of_finished(rest: &FinishedTask) -> Vec<String> {
+fn finished_lines(finished: &FinishedTask) -> Vec<String> {
     let mut lines = Vec::new();
-    lines.extend(rest.error.as_ref().map(|error| format!("Error: {}", error.message)));
-    let is_said = rest.error.as_ref().map(|error| &error.message) == rest.reason.as_ref();
-    lines.extend(rest.reason.as_ref().filter(|_| !is_said).map(|reason| format!("Why: {reason}")));
-    match &rest.answer {
-        Some(said) => lines.push(answer(&said.text)),
-        None if rest.task.status == Status::Completed => lines.push("(there is no answer)".to_owned()),
+    lines.extend(finished.error.as_ref().map(|error| format!("Error: {}", error.message)));
+    let is_repeated = finished.error.as_ref().map(|error| &error.message) == finished.reason.as_ref();
+    lines.extend(finished.reason.as_ref().filter(|_| !is_repeated).map(|reason| format!("Why: {reason}")));
+    match &finished.answer {
+        Some(answer_text) => lines.push(answer(&answer_text.text)),
+        None if finished.task.status == Status::Completed => lines.push("(there is no answer)".to_owned()),
         None => {}
     }
     lines
@@ -226,13 +226,13 @@ fn answer(text: &str) -> String {
     if text.trim().is_empty() { "(the answer is empty)".to_owned() } else { text.trim().to_owned() }
 }
 
-fn request(task: &TaskId, asked: &Asked, decides: Decides) -> Vec<String> {
+fn request(task: &TaskId, asked: &Asked, place: DecisionPlace) -> Vec<String> {
     let ask = &asked.ask;
     let mut lines = vec![ask.title.clone()];
     for detail in &ask.details {
         lines.extend(labelled(detail.label.as_str(), &detail.text));
     }
-    let shows_diffs = decides == Decides::Here && !asked.is_long;
+    let shows_diffs = place == DecisionPlace::Chat && !asked.is_long;
     for change in &ask.changes {
         lines.push(if shows_diffs {
             change.diff.trim_end().to_owned()
@@ -247,21 +247,23 @@ fn request(task: &TaskId, asked: &Asked, decides: Decides) -> Vec<String> {
         lines.extend(labelled(&question.id, &question.text));
         lines.extend(question.options.iter().map(|option| format!("  - {}", option.label)));
     }
-    lines.push(how_to_answer(task, asked, decides));
+    lines.push(how_to_answer(task, asked, place));
     if let Some(at) = asked.expires_at {
-        lines.push(format!("Declined by itself at {}.", crate::amount::rfc3339(at)));
+        lines.push(format!("Declined automatically at {}.", crate::amount::rfc3339(at)));
     }
     lines
 }
 
-fn how_to_answer(task: &TaskId, asked: &Asked, decides: Decides) -> String {
+fn how_to_answer(task: &TaskId, asked: &Asked, place: DecisionPlace) -> String {
     let (id, request) = (task.short(), asked.request_id.short());
-    match (asked.is_question(), decides) {
-        (true, Decides::Here) => inbox::answer::how(task, &asked.request_id, &asked.ask),
-        (false, Decides::Here) => format!("/approve {request}\n/deny {request}"),
-        (true, Decides::AtAShell) => format!("Answer: codex-bridge answer {id} {request} KEY=ANSWER"),
-        (false, Decides::AtAShell) => {
-            format!("Yes: codex-bridge approve {id} {request}\nNo: codex-bridge decline {id} {request}")
+    match (asked.is_question(), place) {
+        (true, DecisionPlace::Chat) => inbox::answer::how(task, &asked.request_id, &asked.ask),
+        (false, DecisionPlace::Chat) => format!("/approve {request}\n/deny {request}"),
+        (true, DecisionPlace::Shell) => format!("Answer: codex-bridge answer {id} {request} KEY=ANSWER"),
+        (false, DecisionPlace::Shell) => {
+            format!(
+                "Approve: codex-bridge approve {id} {request}\nDecline: codex-bridge decline {id} {request}"
+            )
         }
     }
 }
@@ -274,21 +276,21 @@ fn labelled(label: &str, text: &str) -> Vec<String> {
     std::iter::once(format!("{label}:")).chain(indented).collect()
 }
 
-/// What stands below the words of a notice, and is never cut.
+/// The lines at the end of a notice, which are never cut.
 fn foot(notice: &Notice) -> Vec<String> {
     match &notice.content {
-        Content::Finished(rest) => facts(rest),
+        Content::Finished(finished) => facts(finished),
         Content::Reply(reply) => reply.closing.as_deref().map(harmless).into_iter().collect(),
         Content::Asks(_) | Content::Reminder(_) | Content::Test => Vec::new(),
     }
 }
 
-/// What a turn took, and what it changed.
-fn facts(rest: &FinishedTask) -> Vec<String> {
+/// The time and tokens of a turn, and the files that it changed.
+fn facts(finished: &FinishedTask) -> Vec<String> {
     let mut facts = Vec::new();
-    facts.extend(rest.work_ms.map(amount::duration));
-    facts.extend(rest.tokens.map(|tokens| format!("{} tokens", amount::tokens(tokens))));
-    let files = rest.files.len() + rest.more_files;
+    facts.extend(finished.work_ms.map(amount::duration));
+    facts.extend(finished.tokens.map(|tokens| format!("{} tokens", amount::tokens(tokens))));
+    let files = finished.files.len() + finished.more_files;
     let mut lines = Vec::new();
     if files > 0 {
         facts.push(format!("{} changed", amount::counted(files, "file")));
@@ -296,17 +298,17 @@ fn facts(rest: &FinishedTask) -> Vec<String> {
     if !facts.is_empty() {
         lines.push(facts.join(" · "));
     }
-    lines.extend(rest.files.iter().map(|file| harmless(&format!("  {}", one_line(file)))));
-    if rest.more_files > 0 {
-        lines.push(format!("  and {} more", rest.more_files));
+    lines.extend(finished.files.iter().map(|file| harmless(&format!("  {}", one_line(file)))));
+    if finished.more_files > 0 {
+        lines.push(format!("  and {} more", finished.more_files));
     }
     lines
 }
 
-/// Text in which a chat sees no mention, and a program that passes it on no directive.
+/// The text without mentions for a chat, and without directives for a program that relays it.
 ///
-/// Changed visibly, never by characters that cannot be seen: `@all` becomes `＠all`, `<at` becomes `＜at`, `MEDIA:` gets
-/// a space. An `@` within a word, as in an address, is no mention.
+/// The changes are visible, never made with invisible characters: `@all` becomes `＠all`, `<at` becomes `＜at`, `MEDIA:`
+/// gets a space. An `@` within a word, as in an address, stays.
 pub fn harmless(text: &str) -> String {
     let text = plain(text);
     let mut out = String::with_capacity(text.len());
@@ -316,7 +318,7 @@ pub fn harmless(text: &str) -> String {
         match char {
             '@' if !before.is_alphanumeric() => out.push('＠'),
             '<' if is_mention(rest) => out.push('＜'),
-            // A shell's own brackets have a space after them.
+            // `[[ ` of a shell has a space behind it.
             '[' if before == '[' && rest[1..].starts_with(char::is_alphabetic) => out.push_str(" ["),
             ':' if ends_with_directive(&out) => out.push_str(" :"),
             other => out.push(other),

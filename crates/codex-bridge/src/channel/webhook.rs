@@ -1,4 +1,4 @@
-//! A POST to the operator's own address: Standard Webhooks 1.0.0, signed, or a body that another service wants.
+//! Sends a POST to an address of the operator's: a signed notice as in Standard Webhooks 1.0.0, or a body for another service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,61 +14,61 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::http::{Call, MOST_PATIENCE_S, PATIENCE};
-use super::secret::{Env, Secret, all_found, found, of_address, told_by_name};
-use super::settings::{Opening, Way};
+use super::http::{Call, MAX_TIMEOUT_S, TIMEOUT};
+use super::secret::{Env, Secret, reveal_all, reveal_optional, secrets_in_json, secrets_in_url};
+use super::settings::{OpenedChannel, Opening};
 use super::text::{self, Limit};
 use super::{Channel, Platform};
 
-/// How a secret is written.
+/// How a secret begins.
 const PREFIX: &str = "whsec_";
 /// The shortest and the longest key, in bytes.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
-/// The text beside the JSON: enough to read, and the body stays small.
+/// The default limit of the text in the JSON: enough to read, and the body stays small.
 const TEXT_CHARS: usize = 4_000;
 
-/// An address that gets a POST for every notice.
+/// The settings of a webhook.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Where to. For many services whoever knows it may write there, so it counts as a secret.
+    /// The address. It counts as a secret: for many services anybody who knows it can write.
     pub url: Option<Secret>,
-    /// Signs each notice, as Standard Webhooks have it: `whsec_…`.
+    /// Signs each notice, as in Standard Webhooks: `whsec_…`.
     pub secret: Option<Secret>,
     /// Sent as a bearer token.
     pub token: Option<Secret>,
-    /// What is sent instead of our own JSON: `{text}`, `{title}`, `{event}`, `{task_id}` and `{id}` are filled in.
+    /// Sent instead of our own JSON, with `{text}`, `{title}`, `{event}`, `{task_id}` and `{id}` filled in.
     pub body: Option<toml::Table>,
     /// The longest `{text}`, in characters.
     pub limit: Option<usize>,
-    /// How long an answer may take.
+    /// The timeout of a call.
     pub timeout_s: Option<u64>,
 }
 
 impl Platform for Settings {
-    fn open(&self, opening: &Opening<'_>) -> Result<Way, String> {
-        let url = found(self.url.as_ref(), opening.around.env)?.ok_or("it has no url")?;
+    fn open(&self, opening: &Opening<'_>) -> Result<OpenedChannel, String> {
+        let url = reveal_optional(self.url.as_ref(), opening.context.env)?.ok_or("`url` is missing")?;
         if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) {
-            return Err("its url must begin with http:// or https://".to_owned());
+            return Err("`url` must begin with http:// or https://".to_owned());
         }
-        if self.timeout_s.is_some_and(|seconds| !(1..=MOST_PATIENCE_S).contains(&seconds)) {
-            return Err(format!("its timeout_s can be 1 to {MOST_PATIENCE_S}"));
+        if self.timeout_s.is_some_and(|seconds| !(1..=MAX_TIMEOUT_S).contains(&seconds)) {
+            return Err(format!("`timeout_s` can be 1 to {MAX_TIMEOUT_S}"));
         }
-        let secret = found(self.secret.as_ref(), opening.around.env)?;
-        Ok(Way::Sends(Arc::new(Webhook {
+        let secret = reveal_optional(self.secret.as_ref(), opening.context.env)?;
+        Ok(OpenedChannel::Sends(Arc::new(Webhook {
             url,
-            key: secret.map(|secret| key(&secret)).transpose()?,
-            token: found(self.token.as_ref(), opening.around.env)?,
+            key: secret.map(|secret| decode_key(&secret)).transpose()?,
+            token: reveal_optional(self.token.as_ref(), opening.context.env)?,
             body: self.body.clone(),
             limit: Limit::Chars(self.limit.unwrap_or(TEXT_CHARS)),
-            timeout: self.timeout_s.map_or(PATIENCE, Duration::from_secs),
+            timeout: self.timeout_s.map_or(TIMEOUT, Duration::from_secs),
         })))
     }
 
     fn secrets(&self, env: Env<'_>) -> Vec<String> {
-        let address = all_found([&self.url], env).into_iter().flat_map(|url| of_address(&url));
-        let others = all_found([&self.secret, &self.token], env);
-        let of_body = self.body.iter().flat_map(|body| told_by_name(&json!(body)));
+        let address = reveal_all([&self.url], env).into_iter().flat_map(|url| secrets_in_url(&url));
+        let others = reveal_all([&self.secret, &self.token], env);
+        let of_body = self.body.iter().flat_map(|body| secrets_in_json(&json!(body)));
         address.chain(others).chain(of_body).collect()
     }
 }
@@ -88,8 +88,8 @@ impl Webhook {
     async fn post(&self, attempt: &Attempt) -> Outcome {
         let text = text::text(&attempt.notice, attempt.may_be_duplicate, self.limit);
         let body = match &self.body {
-            Some(template) => filled(&toml::Value::Table(template.clone()), attempt, &text),
-            None => standard(attempt, &text),
+            Some(template) => fill_template(&toml::Value::Table(template.clone()), attempt, &text),
+            None => standard_body(attempt, &text),
         };
         let mut post = Call { timeout: self.timeout, ..Call::post(self.url.as_str(), &body) };
         post.headers = self.headers(attempt.key.as_str(), now_s(), post.body.as_deref().unwrap_or_default());
@@ -113,7 +113,7 @@ impl Webhook {
 }
 
 impl Channel for Webhook {
-    /// A receiver of Standard Webhooks knows the id of what it has; one that wants a body of its own does not.
+    /// A receiver of Standard Webhooks recognises a repeated id. A body of the operator's need not contain the id.
     fn repeats(&self, _place: &str) -> Repeats {
         if self.body.is_some() { Repeats::MayDouble } else { Repeats::Idempotent { within: None } }
     }
@@ -127,21 +127,21 @@ fn now_s() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-/// The key that a secret stands for.
-pub fn key(secret: &str) -> Result<Vec<u8>, String> {
+/// The key of a secret.
+pub fn decode_key(secret: &str) -> Result<Vec<u8>, String> {
     let encoded = secret.strip_prefix(PREFIX).unwrap_or(secret);
     let key = STANDARD.decode(encoded).ok().filter(|key| KEY_BYTES.contains(&key.len()));
-    key.ok_or_else(|| format!("its secret must be {PREFIX} and 24 to 64 bytes as base64"))
+    key.ok_or_else(|| format!("`secret` must be {PREFIX} and 24 to 64 bytes in base64"))
 }
 
-/// What proves that a body comes from us: the spec's `v1`.
+/// The signature of a body, version `v1` of the specification.
 fn signature(key: &[u8], id: &str, at: i64, body: &str) -> String {
     let Some(mac) = mac(key, id, at, body.as_bytes()) else { return String::new() };
     format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }
 
-/// Whether one of these signatures is that of the key. Takes as long whichever byte is wrong.
-pub fn genuine(key: &[u8], id: &str, at: i64, body: &[u8], signatures: &str) -> bool {
+/// Whether one of the signatures is valid. Compares in constant time.
+pub fn is_genuine(key: &[u8], id: &str, at: i64, body: &[u8], signatures: &str) -> bool {
     let ours = signatures.split(' ').filter_map(|one| STANDARD.decode(one.strip_prefix("v1,")?).ok());
     { ours }.any(|given| mac(key, id, at, body).is_some_and(|mac| mac.verify_slice(&given).is_ok()))
 }
@@ -153,8 +153,8 @@ fn mac(key: &[u8], id: &str, at: i64, body: &[u8]) -> Option<Hmac<Sha256>> {
     Some(mac)
 }
 
-/// A notice as programs read it: its JSON, with times as everywhere.
-pub fn data(attempt: &Attempt) -> Value {
+/// A notice as JSON for programs, with times in RFC 3339.
+pub fn notice_json(attempt: &Attempt) -> Value {
     let mut data = serde_json::to_value(&attempt.notice).unwrap_or_default();
     data["delivery_id"] = attempt.key.as_str().into();
     data["title"] = text::title(&attempt.notice).into();
@@ -166,15 +166,15 @@ pub fn data(attempt: &Attempt) -> Value {
     data
 }
 
-/// The task that a notice is about, as programs read it.
+/// The id of the task that a notice is about.
 pub fn task_id(notice: &Notice) -> &str {
     notice.task().map_or(NO_TASK, |task| task.id.as_str())
 }
 
-/// Our own body.
-fn standard(attempt: &Attempt, text: &str) -> Value {
+/// The body of a Standard Webhook.
+fn standard_body(attempt: &Attempt, text: &str) -> Value {
     let notice = &attempt.notice;
-    let mut data = data(attempt);
+    let mut data = notice_json(attempt);
     data["text"] = text.into();
     json!({
         "type": format!("task.{}", notice.occasion().as_str()),
@@ -183,11 +183,11 @@ fn standard(attempt: &Attempt, text: &str) -> Value {
     })
 }
 
-/// A body of the operator's, its texts filled in. What is filled in cannot change its shape.
-fn filled(template: &toml::Value, attempt: &Attempt, text: &str) -> Value {
-    let inner = |value: &toml::Value| filled(value, attempt, text);
+/// The operator's body with its texts filled in. A value cannot change the structure of the JSON.
+fn fill_template(template: &toml::Value, attempt: &Attempt, text: &str) -> Value {
+    let inner = |value: &toml::Value| fill_template(value, attempt, text);
     match template {
-        toml::Value::String(words) => fill(words, attempt, text).into(),
+        toml::Value::String(words) => fill_text(words, attempt, text).into(),
         toml::Value::Array(values) => values.iter().map(inner).collect(),
         toml::Value::Table(table) => {
             Value::Object(table.iter().map(|(name, value)| (name.clone(), inner(value))).collect())
@@ -199,8 +199,8 @@ fn filled(template: &toml::Value, attempt: &Attempt, text: &str) -> Value {
     }
 }
 
-/// In one pass: what is filled in is not looked at again.
-fn fill(words: &str, attempt: &Attempt, text: &str) -> String {
+/// Fills in one text, in one pass: a filled-in value is not searched for placeholders.
+fn fill_text(words: &str, attempt: &Attempt, text: &str) -> String {
     let value = |name: &str| match name {
         "text" => Some(text.to_owned()),
         "title" => Some(text::title(&attempt.notice)),
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn the_signature_is_that_of_the_specification() {
         // The example of the Standard Webhooks reference libraries.
-        let key = key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let key = decode_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let signed = signature(&key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, "{\"test\": 2432232314}");
         assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_secret_that_is_none_is_refused() {
         for bad in ["", "whsec_", "whsec_c2hvcnQ=", "whsec_???", "not base64 at all"] {
-            assert!(key(bad).is_err(), "{bad:?}");
+            assert!(decode_key(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `codex-bridge approve`: yes to what a task asks.
+//! `codex-bridge approve`: approves a request.
 
 use std::process::ExitCode;
 
@@ -9,11 +9,11 @@ use crate::failure::Failure;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The task; any unique beginning of its id
+    /// The task's id, or a unique beginning of it
     id: String,
-    /// The request, any unique beginning of its id; without it the only open one is shown, and you are asked
+    /// The request's id, or a unique beginning of it. Without an id, the only pending request is shown, and you are asked
     request: Option<String>,
-    /// Also to the same again in this task: `Session` in the request says what that covers
+    /// Also approve repetitions in this task, as far as the request lists them under `Session`
     #[arg(long)]
     session: bool,
 }
@@ -21,5 +21,5 @@ pub struct Args {
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let decision = if args.session { Decision::AcceptForSession } else { Decision::Accept };
-    decide::agree(globals, &args.id, args.request.as_deref(), &decision).await
+    decide::approve(globals, &args.id, args.request.as_deref(), &decision).await
 }

@@ -1,15 +1,15 @@
-//! `codex-bridge attach`: watch a task from its beginning, and answer what it asks.
+//! `codex-bridge attach`: watches a task from its beginning and answers its requests.
 
 use std::process::ExitCode;
 
 use super::Globals;
-use super::run::awaited;
-use super::watch::{Unattended, to_the_end};
+use super::run::wait_and_print;
+use super::watch::{CtrlC, watch};
 use crate::failure::Failure;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The task; any unique beginning of its id
+    /// The task's id, or a unique beginning of it
     id: String,
 }
 
@@ -18,7 +18,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
     let task = client.show(&args.id).await?;
     if globals.json {
-        return awaited(&client, &task.task_id, Unattended::Leaves).await;
+        return wait_and_print(&client, &task.task_id, CtrlC::Detaches).await;
     }
-    to_the_end(&client, &task, 0, Unattended::Leaves).await
+    watch(&client, &task, 0, CtrlC::Detaches).await
 }

@@ -1,4 +1,4 @@
-//! `codex-bridge audit`: who decided or commanded what, also of tasks that are long forgotten.
+//! `codex-bridge audit`: shows who decided and commanded what, also for deleted tasks.
 
 use std::process::ExitCode;
 
@@ -10,60 +10,61 @@ use redact::plain::plain;
 use super::render::paint::Paint;
 use super::render::width::{columns, pad};
 use super::terminal::Terminal;
-use super::{Globals, output};
+use super::{Globals, number, output};
 use crate::calls;
 use crate::failure::{Code, Failure};
 use crate::view::AuditLine;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only on this task; any beginning of its id
+    /// Show only lines about this task; the beginning of its id
     id: Option<String>,
-    /// Only from then on: a time such as 2026-01-31T12:00:00Z, or how long ago: 90min, 12h, 7d
+    /// Show only lines since this time: 2026-01-31T12:00:00Z, or an age such as 90min, 12h or 7d
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// At most so many, the newest [default: 200]
-    #[arg(short = 'n', long, value_name = "N")]
+    /// Show at most N lines, the newest [default: 200]
+    #[arg(short = 'n', long, value_name = "N", value_parser = number::whole::<u32>)]
     limit: Option<u32>,
 }
 
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     let since = args.since.map(|when| since(&when, Timestamp::now())).transpose()?;
-    let which = calls::Audit { task: args.id, since, limit: args.limit };
-    let lines = globals.client()?.audit(&which).await?;
+    let filter = calls::Audit { task: args.id, since, limit: args.limit };
+    let lines = globals.client()?.audit(&filter).await?;
     if globals.json {
         output::json(&lines)?;
     } else if lines.is_empty() {
-        output::lines(&["nothing was decided or commanded".to_owned()])?;
+        output::lines(&["no audit lines".to_owned()])?;
     } else {
         let terminal = Terminal::of_stdout();
-        let room = if terminal.is_terminal { terminal.columns() } else { usize::MAX };
-        output::lines(&table(&lines, terminal.paint, room))?;
+        let width = if terminal.is_terminal { terminal.columns() } else { usize::MAX };
+        output::lines(&table(&lines, terminal.paint, width))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A moment as it is sent, from a time or from how long ago it was.
+/// A time for the daemon, from a time or an age.
 fn since(when: &str, now: Timestamp) -> Result<String, Failure> {
     let ago = || {
         let span: Span = when.parse().ok()?;
-        // Weeks and months have a length only on a calendar.
+        // Weeks and months have a length only in a calendar.
         Some(now.to_zoned(TimeZone::UTC).checked_sub(span.abs()).ok()?.timestamp())
     };
-    let moment = when.parse().ok().or_else(ago).ok_or_else(|| {
-        let message = format!("{when:?} is no time");
-        Failure::new(Code::Usage, message).hint("write 2026-01-31T12:00:00Z, or how long ago: 90min, 12h, 7d")
+    let time = when.parse().ok().or_else(ago).ok_or_else(|| {
+        let message = format!("{when:?} is not a time");
+        Failure::new(Code::Usage, message)
+            .hint("write 2026-01-31T12:00:00Z, or an age such as 90min, 12h or 7d")
     })?;
-    Ok(crate::amount::rfc3339(moment.as_millisecond()))
+    Ok(crate::amount::rfc3339(time.as_millisecond()))
 }
 
-fn table(lines: &[AuditLine], paint: Paint, room: usize) -> Vec<String> {
+fn table(lines: &[AuditLine], paint: Paint, width: usize) -> Vec<String> {
     let widest = |of: fn(&AuditLine) -> &str| lines.iter().map(|line| columns(of(line))).max().unwrap_or(0);
     let (by, action) = (widest(|line| &line.by), widest(|line| &line.action));
     let row = |line: &AuditLine| {
         let task = line.task_id.as_deref().map_or("-", short);
-        let said = format!(
+        let row = format!(
             "{}  {}  {}  {}  {}",
             line.at,
             pad(&plain(&line.by), by),
@@ -71,7 +72,7 @@ fn table(lines: &[AuditLine], paint: Paint, room: usize) -> Vec<String> {
             pad(task, 18),
             plain(&detail(line))
         );
-        cut_end(&said, room)
+        cut_end(&row, width)
     };
     let mut rows = vec![paint.faint(&cut_end(
         &format!(
@@ -81,13 +82,13 @@ fn table(lines: &[AuditLine], paint: Paint, room: usize) -> Vec<String> {
             pad("WHAT", action),
             pad("TASK", 18)
         ),
-        room,
+        width,
     ))];
     rows.extend(lines.iter().map(row));
     rows
 }
 
-/// The details of a line. The request that was decided on stands first in them.
+/// The detail of a line. It begins with the id of the decided request, if there is one.
 fn detail(line: &AuditLine) -> String {
     match line.detail.split_once(' ') {
         Some((request, rest)) if request.starts_with("req-") => format!("{} {rest}", short(request)),
@@ -95,17 +96,17 @@ fn detail(line: &AuditLine) -> String {
     }
 }
 
-/// Cut where the window ends; the blanks between the columns stay.
-fn cut_end(row: &str, room: usize) -> String {
+/// Cuts a row at the end of the window. Unlike `cut`, it keeps the blanks between columns.
+fn cut_end(row: &str, width: usize) -> String {
     let row = row.replace(['\n', '\t'], " ");
     let row = row.trim_end();
-    if columns(row) <= room {
+    if columns(row) <= width {
         return row.to_owned();
     }
     let mut used = 1;
     let fits = |char: &char| {
         used += columns(char.encode_utf8(&mut [0; 4]));
-        used <= room
+        used <= width
     };
     format!("{}…", row.chars().take_while(fits).collect::<String>().trim_end())
 }
@@ -154,8 +155,8 @@ mod tests {
             wide[1],
             "2026-03-10T12:00:00.000Z  local user   decide accept  codex-0123456789ab  req-010203040506 Let Codex run a command?"
         );
-        for room in [20, 60, 80] {
-            assert!(table(&lines, Paint::Plain, room).iter().all(|row| columns(row) <= room), "{room}");
+        for width in [20, 60, 80] {
+            assert!(table(&lines, Paint::Plain, width).iter().all(|row| columns(row) <= width), "{width}");
         }
     }
 }

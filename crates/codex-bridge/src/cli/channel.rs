@@ -1,4 +1,4 @@
-//! `codex-bridge channel`: where work arrives by chat.
+//! `codex-bridge channel`: manages channels, which send notifications and receive work by chat.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -13,64 +13,64 @@ use crate::channel::registry::Standing;
 use crate::channel::settings::Kind;
 use crate::client::{Autostart, Client};
 use crate::config::{self, edit};
-use crate::daemon::{self, Orders, Start};
+use crate::daemon::{self, Start, StartOptions};
 use crate::failure::{Code, Failure};
 use crate::view::Channel;
 
-/// How often the log of a channel is looked at that another daemon serves.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often the log of a channel is read from the daemon that serves it.
+const LOG_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
-    /// Write a channel into the configuration file
+enum Action {
+    /// Add a channel to the configuration file
     Add {
-        /// Its name; also its platform, unless that is given
+        /// The channel's name; without --platform, also its platform
         name: String,
-        /// The platform, such as molecule: its `type` in the file
+        /// The platform, such as telegram; `type` in the configuration file
         #[arg(long)]
         platform: Option<String>,
         /// Who may write: an id, or id:approver; may be repeated
         #[arg(long, value_name = "ID")]
         allow: Vec<String>,
-        /// A setting of the platform, such as workspace_id=…; secrets belong into the environment. May be repeated
+        /// A setting of the platform, such as workspace_id=…; may be repeated. Put secrets into the environment instead
         #[arg(long = "set", value_name = "KEY=VALUE")]
         settings: Vec<String>,
     },
-    /// List the channels, how they are, and who knocked
+    /// List the channels with their status, and senders that are not allowed
     List,
-    /// Reach a channel's platform once
+    /// Test the connection to a channel's platform
     Test {
-        /// Which
+        /// The channel's name
         name: String,
     },
-    /// Serve a channel in the foreground; a daemon that runs serves it, and its words are followed
+    /// Serve a channel in the foreground. If a daemon is running, the daemon serves it, and its log is printed here
     Run {
-        /// Which
+        /// The channel's name
         name: String,
         /// Who may write: an id, or id:approver; may be repeated
         #[arg(long, value_name = "ID")]
         allow: Vec<String>,
     },
-    /// Have a channel rest until it is run again; what comes meanwhile waits at its source
+    /// Pause a channel until the next `run`; new messages wait on the platform
     Pause {
-        /// Which
+        /// The channel's name
         name: String,
     },
 }
 
 pub fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
-    match args.what {
-        What::Add { name, platform, allow, settings } => add(globals, &name, platform, &allow, &settings)?,
-        What::List => list(globals)?,
-        What::Test { name } => test(globals, &name)?,
-        What::Run { name, allow } => serve(globals, &name, allow)?,
-        What::Pause { name } => pause(globals, &name)?,
+    match args.action {
+        Action::Add { name, platform, allow, settings } => add(globals, &name, platform, &allow, &settings)?,
+        Action::List => list(globals)?,
+        Action::Test { name } => test(globals, &name)?,
+        Action::Run { name, allow } => serve(globals, &name, allow)?,
+        Action::Pause { name } => pause(globals, &name)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -85,24 +85,24 @@ fn add(
     let usage = |message: String| Failure::new(Code::Usage, message);
     let is_plain = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
     if name.is_empty() || !name.chars().all(is_plain) {
-        return Err(usage(format!("{name:?} is no name: use small letters, digits and -")));
+        return Err(usage(format!("{name:?} is not a valid name: use lowercase letters, digits and -")));
     }
     let mut platform = platform.unwrap_or_else(|| name.to_owned());
     if platform == "webhook" && !settings.iter().any(|setting| setting.starts_with("url")) {
-        // One that sends has an address; what takes what is posted had this name, too.
+        // `webhook` used to name both platforms. The one that sends has a `url`; the one that receives is `hook` now.
         "hook".clone_into(&mut platform);
     }
     let Some(kind) = Kind::named(&platform) else {
         return Err(usage(format!("there is no platform {platform}"))
-            .hint(format!("it can be one of {}", Kind::names())));
+            .hint(format!("the platforms are {}", Kind::names())));
     };
     let paths = globals.paths()?;
     if config::load(&paths)?.channels.contains_key(name) {
-        return Err(usage(format!("{} has a channel {name} already", paths.config_file.display())));
+        return Err(usage(format!("{} already has a channel {name}", paths.config_file.display())));
     }
     let mut lines = vec![String::new(), format!("[channels.{name}]"), format!("type = {:?}", kind.name)];
     if !allow.is_empty() {
-        // A string of JSON is one of TOML too.
+        // JSON strings are valid TOML.
         lines.push(format!("allow = {}", serde_json::json!(allow)));
     }
     for setting in settings {
@@ -110,14 +110,14 @@ fn add(
         let (key, value) = setting
             .split_once('=')
             .filter(|(key, _)| !key.is_empty() && is_key(key))
-            .ok_or_else(|| usage(format!("{setting:?} is no KEY=VALUE")))?;
+            .ok_or_else(|| usage(format!("{setting:?} is not KEY=VALUE")))?;
         let value = value.parse::<i64>().map_or_else(|_| serde_json::json!(value), serde_json::Value::from);
         lines.push(format!("{key} = {value}"));
     }
-    // What does not hold is said now, and not by the next daemon.
+    // `append` checks the new configuration before it is written.
     edit::append(&paths.config_file, &(lines.join("\n") + "\n"))?;
     output::lines(&[format!(
-        "{name} is in {}; `codex-bridge channel run {name}` serves it",
+        "{name} was added to {}; `codex-bridge channel run {name}` serves it",
         paths.config_file.display()
     )])
 }
@@ -137,22 +137,26 @@ async fn list(globals: &Globals) -> Result<(), Failure> {
 fn lines(channel: &Channel) -> Vec<String> {
     let mut lines = vec![format!("{:16} {:9} {}", channel.name, channel.standing, plain(&channel.about))];
     if channel.open_messages > 0 {
-        lines.push(format!("  {} messages are not done with: codex-bridge inbox", channel.open_messages));
+        lines.push(format!("  {} unfinished messages: codex-bridge inbox", channel.open_messages));
     }
     lines.extend(channel.knocks.iter().map(|knock| {
         let (name, count) = (plain(&knock.sender_name), knock.count);
-        format!("  knocked {count} times, last {}: {} ({name})", knock.last_at, plain(&knock.sender_id))
+        format!(
+            "  not allowed: {} ({name}), {count} messages, last {}",
+            plain(&knock.sender_id),
+            knock.last_at
+        )
     }));
     lines
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn test(globals: &Globals, name: &str) -> Result<(), Failure> {
-    let reached = globals.client()?.test_channel(&brought(name, Vec::new())).await?;
+    let report = globals.client()?.test_channel(&from_environment(name, Vec::new())).await?;
     if globals.json {
-        return output::json(&reached);
+        return output::json(&report);
     }
-    output::lines(&[reached.said])
+    output::lines(&[report.said])
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -161,11 +165,11 @@ async fn pause(globals: &Globals, name: &str) -> Result<(), Failure> {
     if globals.json {
         return output::json(&channel);
     }
-    output::lines(&[format!("{name} rests; `codex-bridge channel run {name}` wakes it")])
+    output::lines(&[format!("{name} is paused; `codex-bridge channel run {name}` resumes it")])
 }
 
-/// What the caller's surroundings say about a channel.
-fn brought(name: &str, allow: Vec<String>) -> RunChannel {
+/// A call that serves a channel, with the caller's variables and current directory.
+fn from_environment(name: &str, allow: Vec<String>) -> RunChannel {
     let set = |variable: &str| {
         Some((variable.to_owned(), std::env::var(variable).ok().filter(|text| !text.is_empty())?))
     };
@@ -174,31 +178,31 @@ fn brought(name: &str, allow: Vec<String>) -> RunChannel {
     RunChannel { name: name.to_owned(), variables, allow, cwd: std::env::current_dir().ok() }
 }
 
-/// In the daemon that runs; else in one that we are from here on.
+/// Serves a channel in the running daemon. If none is running, this process becomes the daemon.
 fn serve(globals: &Globals, name: &str, allow: Vec<String>) -> Result<(), Failure> {
-    let wanted = brought(name, allow);
+    let call = from_environment(name, allow);
     let paths = globals.paths()?;
-    match ask_running(&Client::new(paths.clone(), Autostart::No), &wanted) {
+    match run_in_daemon(&Client::new(paths.clone(), Autostart::No), &call) {
         Err(failure) if failure.code == Code::DaemonNotRunning => {}
-        asked => return asked,
+        outcome => return outcome,
     }
-    let orders =
-        Orders { start: Start::Foreground, listen: None, behind_proxy: false, channel: Some(wanted) };
-    daemon::serve(&paths, orders)
+    let options =
+        StartOptions { start: Start::Foreground, listen: None, behind_proxy: false, channel: Some(call) };
+    daemon::serve(&paths, options)
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn ask_running(client: &Client, wanted: &RunChannel) -> Result<(), Failure> {
-    client.run_channel(wanted).await?;
-    output::note(format!("the daemon that runs serves {}; these are its words", wanted.name));
+async fn run_in_daemon(client: &Client, call: &RunChannel) -> Result<(), Failure> {
+    client.run_channel(call).await?;
+    output::note(format!("the running daemon serves {}; its log follows", call.name));
     let mut count = 0;
     loop {
-        let log = client.channel_log(&wanted.name, count).await?;
+        let log = client.channel_log(&call.name, count).await?;
         count = log.count;
         output::lines(&log.lines)?;
         if log.standing == Standing::Stopped {
             return Err(Failure::new(Code::ChannelStopped, log.about));
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(LOG_INTERVAL).await;
     }
 }

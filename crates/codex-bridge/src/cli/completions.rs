@@ -1,4 +1,4 @@
-//! `codex-bridge completions`: what a shell needs to complete our commands.
+//! `codex-bridge completions`: prints shell completions.
 
 use std::io::stdout;
 use std::process::ExitCode;
@@ -18,6 +18,6 @@ pub struct Args {
 pub fn run(args: &Args, mut command: Command) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "codex-bridge", &mut script);
-    std::io::Write::write_all(&mut stdout(), &script).map_err(output::failed)?;
+    std::io::Write::write_all(&mut stdout(), &script).map_err(output::write_failure)?;
     Ok(ExitCode::SUCCESS)
 }

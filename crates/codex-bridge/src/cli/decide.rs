@@ -1,4 +1,4 @@
-//! What `approve`, `decline` and `answer` share: sending a decision and telling what came of it.
+//! Shared by `approve`, `decline` and `answer`: sends a decision and prints its outcome.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -13,33 +13,33 @@ use super::terminal::Terminal;
 use super::{Globals, exit, output, requests};
 use crate::client::Client;
 use crate::failure::{Code, Failure};
-use crate::transcript::decided;
+use crate::transcript::past_tense;
 use crate::view::{Decided, Request};
 
-/// Sends a decision; returns when Codex took it.
+/// Sends a decision, waits until Codex has taken it, and prints the outcome.
 pub async fn decide(
     globals: &Globals,
     id: &str,
-    which: RequestSelector<'_>,
+    selector: RequestSelector<'_>,
     decision: &Decision,
 ) -> Result<ExitCode, Failure> {
-    let report = globals.client()?.decide(id, which, decision).await?;
+    let report = globals.client()?.decide(id, selector, decision).await?;
     if globals.json {
         output::json(&report)?;
     } else {
-        output::lines(&[told(&report)])?;
+        output::lines(&[outcome_sentence(&report)])?;
     }
     Ok(ExitCode::from(match report.outcome.as_str() {
-        "resolved" => exit::DONE,
-        "sent" => exit::TIME_OUT,
-        // Who comes too late has not decided anything.
+        "resolved" => exit::SUCCESS,
+        "sent" => exit::TIMEOUT,
+        // The request was closed before this decision arrived.
         _ => exit::FAILED,
     }))
 }
 
-/// Sends a yes to what the person was shown: the request that they name, or the only one of the task, which is shown to
-/// them now.
-pub async fn agree(
+/// Approves or answers a request. A named request counts as shown. Without a name, the only pending request is shown, and
+/// the person is asked.
+pub async fn approve(
     globals: &Globals,
     id: &str,
     request: Option<&str>,
@@ -48,41 +48,41 @@ pub async fn agree(
     let client = globals.client()?;
     let shown = match request {
         Some(request) => match client.request(id, request).await? {
-            asked if asked.needs_reveal && asked.state == RequestState::Open => {
-                return agree_to_revealed(globals, &client, &asked, decision).await;
+            request if request.needs_reveal && request.state == RequestState::Open => {
+                return approve_revealed(globals, &client, &request, decision).await;
             }
-            // A list shows the beginning of it.
-            asked if asked.whole_changes_bytes.is_some() && is_at_terminal() => {
-                confirmed(&client, asked).await?
+            // A list has shown only the beginning of the diffs.
+            request if request.whole_changes_bytes.is_some() && is_at_terminal() => {
+                show_and_confirm(&client, request).await?
             }
-            asked => Some(requests::with_whole_changes(&client, asked).await?),
+            request => Some(requests::with_whole_changes(&client, request).await?),
         },
-        None => match only(&client, id).await? {
+        None => match only_request(&client, id).await? {
             Some(request) if request.needs_reveal => {
-                return agree_to_revealed(globals, &client, &request, decision).await;
+                return approve_revealed(globals, &client, &request, decision).await;
             }
-            Some(request) => confirmed(&client, request).await?,
-            // The daemon says that nothing is open.
+            Some(request) => show_and_confirm(&client, request).await?,
+            // The daemon refuses this with the reason.
             None => return decide(globals, id, RequestSelector::Only, decision).await,
         },
     };
     match shown {
-        Some(shown) => decide(globals, id, shown.shown(), decision).await,
+        Some(shown) => decide(globals, id, shown.selector(), decision).await,
         None => Ok(ExitCode::from(exit::FAILED)),
     }
 }
 
-/// Shows all of a request that cannot be shown elsewhere, and asks the person at this terminal.
-async fn agree_to_revealed(
+/// Shows a request without redaction at this terminal, and asks.
+async fn approve_revealed(
     globals: &Globals,
     client: &Client,
-    asked: &Request,
+    request: &Request,
     decision: &Decision,
 ) -> Result<ExitCode, Failure> {
-    let Request { task_id, request_id, .. } = asked;
+    let Request { task_id, request_id, .. } = request;
     if !is_at_terminal() {
         let (task, id) = (short(task_id), short(request_id));
-        let message = format!("{id} holds a secret that is shown only at a terminal of this machine");
+        let message = format!("{id} contains a secret that is shown only at a terminal of this machine");
         let hint = format!("run `codex-bridge approve {task} {id}` there");
         return Err(Failure::new(Code::NeedsReveal, message).hint(hint));
     }
@@ -91,8 +91,8 @@ async fn agree_to_revealed(
     if !confirm(request_id)? {
         return Ok(ExitCode::from(exit::FAILED));
     }
-    let which = RequestSelector::Revealed { request_id, digest: &revealed.digest };
-    decide(globals, task_id, which, decision).await
+    let selector = RequestSelector::Revealed { request_id, digest: &revealed.digest };
+    decide(globals, task_id, selector, decision).await
 }
 
 fn is_at_terminal() -> bool {
@@ -103,32 +103,32 @@ fn confirm(request_id: &str) -> Result<bool, Failure> {
     let mut stdout = std::io::stdout();
     write!(stdout, "  Approve {}? [y/N] ", short(request_id))
         .and_then(|()| stdout.flush())
-        .map_err(output::failed)?;
+        .map_err(output::write_failure)?;
     let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).map_err(output::failed)?;
+    std::io::stdin().lock().read_line(&mut line).map_err(output::write_failure)?;
     Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// The only open request of a task; none if there is none.
-async fn only(client: &Client, id: &str) -> Result<Option<Request>, Failure> {
+/// The only pending request of a task, if there is one.
+async fn only_request(client: &Client, id: &str) -> Result<Option<Request>, Failure> {
     let mut open = client.show(id).await?.pending_requests;
     if open.len() > 1 {
-        let message = format!("{} requests are open: say which one", open.len());
-        let hint = format!("`codex-bridge requests {id}` shows them");
+        let message = format!("{} requests are pending: name one", open.len());
+        let hint = format!("`codex-bridge requests {id}` lists them");
         return Err(Failure::new(Code::Refused, message).hint(hint));
     }
     Ok(open.pop())
 }
 
-/// Shows a request to the person at this terminal, and asks them; gives what they agreed to. Nobody else can agree to what they
-/// do not name.
-async fn confirmed(client: &Client, request: Request) -> Result<Option<Request>, Failure> {
+/// Shows a request at the terminal and asks; returns the request if it was approved. Without a terminal the caller must
+/// name the request.
+async fn show_and_confirm(client: &Client, request: Request) -> Result<Option<Request>, Failure> {
     let terminal = Terminal::of_stdout();
     if !is_at_terminal() {
         let (task, id) = (short(&request.task_id), short(&request.request_id));
-        let message = format!("nobody was shown {id}: without a terminal its name is needed");
+        let message = format!("without a terminal the request must be named: {id}");
         let hint = format!(
-            "`codex-bridge requests {task}` shows it, `codex-bridge approve {task} {id}` approves it"
+            "`codex-bridge requests {task}` shows the request, `codex-bridge approve {task} {id}` approves it"
         );
         return Err(Failure::new(Code::Usage, message).hint(hint));
     }
@@ -137,9 +137,9 @@ async fn confirmed(client: &Client, request: Request) -> Result<Option<Request>,
     Ok(confirm(&whole.request_id)?.then_some(whole))
 }
 
-/// What came of a decision, in a sentence.
-pub fn told(report: &Decided) -> String {
-    let decision = decided(report.decision.as_deref().unwrap_or_default());
+/// The outcome of a decision, in a sentence.
+pub fn outcome_sentence(report: &Decided) -> String {
+    let decision = past_tense(report.decision.as_deref().unwrap_or_default());
     let request = short(&report.request_id);
     match report.outcome.as_str() {
         "resolved" => format!("{request} {decision}"),
@@ -149,7 +149,7 @@ pub fn told(report: &Decided) -> String {
             let at = report.decided_at.as_deref().map(|at| format!(" at {at}")).unwrap_or_default();
             format!("too late: {request} was {decision}{by}{at}")
         }
-        "expired" => format!("too late: {request} was declined when its time was up"),
+        "expired" => format!("too late: {request} had expired and was declined"),
         "orphaned" => format!("too late: the turn or the host of {request} ended first"),
         other => format!("{request}: {other}"),
     }

@@ -1,4 +1,4 @@
-//! `codex-bridge decline`: no to what a task asks.
+//! `codex-bridge decline`: declines a request.
 
 use std::process::ExitCode;
 
@@ -10,11 +10,11 @@ use crate::failure::Failure;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The task; any unique beginning of its id
+    /// The task's id, or a unique beginning of it
     id: String,
-    /// The request, any unique beginning of its id; not needed if only one is open
+    /// The request's id, or a unique beginning of it; not needed if only one request is pending
     request: Option<String>,
-    /// And end the turn
+    /// Also end the turn
     #[arg(long)]
     cancel: bool,
 }
@@ -22,6 +22,6 @@ pub struct Args {
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let decision = if args.cancel { Decision::Cancel } else { Decision::Decline };
-    let which = args.request.as_deref().map_or(RequestSelector::Only, RequestSelector::Named);
-    decide::decide(globals, &args.id, which, &decision).await
+    let selector = args.request.as_deref().map_or(RequestSelector::Only, RequestSelector::Named);
+    decide::decide(globals, &args.id, selector, &decision).await
 }

@@ -1,4 +1,4 @@
-//! `codex-bridge deliveries`: what was sent to whom, and what could not be.
+//! `codex-bridge deliveries`: lists notifications that are pending or failed, retries them, sends a test.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use codex_bridge_core::id::short;
 use redact::plain::plain;
 
 use super::terminal::Terminal;
-use super::{Globals, output};
+use super::{Globals, number, output};
 use crate::calls;
 use crate::cli::render::paint::Paint;
 use crate::failure::Failure;
@@ -16,53 +16,53 @@ use crate::view::Delivery;
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
-    what: Option<What>,
-    /// Also what was delivered, or answered before it was told
+    action: Option<Action>,
+    /// Also list notifications that were delivered, or withdrawn because the request was answered first
     #[arg(short, long)]
     all: bool,
-    /// At most so many, the newest
-    #[arg(short = 'n', long, value_name = "N")]
+    /// List at most N, the newest first
+    #[arg(short = 'n', long, value_name = "N", value_parser = number::whole::<u32>)]
     limit: Option<u32>,
-    /// Only those of this task; any unique beginning of its id
+    /// List only notifications about this task; the task's id, or a unique beginning of it
     #[arg(long, value_name = "ID")]
     task: Option<String>,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
-    /// Try one again now that was given up, or waits for its time
+enum Action {
+    /// Retry a failed or pending notification now
     Retry {
-        /// Which, as `deliveries` lists it
+        /// The notification's id, as `deliveries` lists it
         id: String,
     },
-    /// Send a test to a target, such as webhook:ci
+    /// Send a test notification
     Test {
-        /// Where to
+        /// The target, such as webhook:ci
         target: String,
     },
 }
 
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
-    match args.what {
-        Some(What::Retry { id }) => retry(globals, &id).await?,
-        Some(What::Test { target }) => test(globals, target).await?,
+    match args.action {
+        Some(Action::Retry { id }) => retry(globals, &id).await?,
+        Some(Action::Test { target }) => test(globals, target).await?,
         None => {
-            let which = calls::Deliveries { all: args.all, limit: args.limit, task_id: args.task };
-            list(globals, &which).await?;
+            let filter = calls::Deliveries { all: args.all, limit: args.limit, task_id: args.task };
+            list(globals, &filter).await?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn list(globals: &Globals, which: &calls::Deliveries) -> Result<(), Failure> {
-    let deliveries = globals.client()?.deliveries(which).await?;
+async fn list(globals: &Globals, filter: &calls::Deliveries) -> Result<(), Failure> {
+    let deliveries = globals.client()?.deliveries(filter).await?;
     if globals.json {
         return output::json(&deliveries);
     }
     if deliveries.is_empty() {
-        let more = if which.all { "" } else { "; --all shows what was sent" };
-        return output::lines(&[format!("nothing is to be sent{more}")]);
+        let more = if filter.all { "" } else { "; --all lists delivered ones too" };
+        return output::lines(&[format!("no notifications are pending or failed{more}")]);
     }
     let paint = Terminal::of_stdout().paint;
     let width = deliveries.iter().map(|delivery| delivery.target.chars().count()).max().unwrap_or_default();
@@ -87,7 +87,7 @@ fn lines(delivery: &Delivery, width: usize, paint: Paint) -> Vec<String> {
     }
     match (&delivery.next_at, delivery.state.as_str()) {
         (Some(at), _) if delivery.attempts > 0 => {
-            lines.push(paint.faint(&format!("  tried {} times; again at {at}", delivery.attempts)));
+            lines.push(paint.faint(&format!("  tried {} times; next attempt at {at}", delivery.attempts)));
         }
         (_, "dead") => lines.push(paint.busy(&format!("  codex-bridge deliveries retry {id}"))),
         _ => {}
@@ -100,13 +100,13 @@ async fn retry(globals: &Globals, id: &str) -> Result<(), Failure> {
     if globals.json {
         return output::json(&delivery);
     }
-    output::lines(&[format!("{} is tried again now", delivery.delivery_id)])
+    output::lines(&[format!("retrying {} now", delivery.delivery_id)])
 }
 
 async fn test(globals: &Globals, target: String) -> Result<(), Failure> {
-    let tried = globals.client()?.test_target(&calls::TestTarget { target }).await?;
+    let sent = globals.client()?.test_target(&calls::TestTarget { target }).await?;
     if globals.json {
-        return output::json(&tried);
+        return output::json(&sent);
     }
-    output::lines(&[format!("{} took it", tried.target)])
+    output::lines(&[format!("{} received the test", sent.target)])
 }

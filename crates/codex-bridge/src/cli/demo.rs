@@ -1,7 +1,7 @@
-//! `codex-bridge demo`: a task as a user meets it, on the real Codex with a scripted model in place of OpenAI's.
+//! `codex-bridge demo`: shows one task on the real Codex, with a scripted model instead of OpenAI's.
 //!
-//! It types the same commands that a person would, to a daemon of its own in a temporary directory. At a terminal the
-//! person answers what Codex asks; elsewhere the demo does.
+//! Runs the same commands that a person would, with a separate daemon in a temporary directory. At a terminal the person
+//! answers Codex's request; without one, the demo answers it.
 
 use std::io::{IsTerminal, stdin, stdout};
 use std::path::{Path, PathBuf};
@@ -16,45 +16,48 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Failed, Globals, output};
+use super::{AnyError, Globals, output};
 use crate::amount::duration;
 use crate::codex;
 
-/// What the demo asks for.
+/// The prompt of the demo's task.
 const PROMPT: &str = "Leave a note that says hello";
-/// What it makes.
+/// The file that the task writes.
 const NOTE: &str = "note.txt";
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The codex to run; by default the one on PATH if it is a tested version, else the pinned one from npm
+    /// The codex to run [default: the one on PATH if its version is tested, else the pinned version from npm]
     #[arg(long, value_name = "FILE")]
     codex_bin: Option<PathBuf>,
 }
 
 #[tokio::main]
-pub async fn run(globals: &Globals, args: &Args) -> Result<(), Failed> {
+pub async fn run(globals: &Globals, args: &Args) -> Result<(), AnyError> {
     let codex = codex::usable(args.codex_bin.clone(), &codex::data_dir()?)?;
     let model = ScriptedModel::start().await?;
     model.script(PROMPT, scenario());
-    let stage = Stage::new(&model.base_url(), &codex)?;
+    let demo = DemoDir::new(&model.base_url(), &codex)?;
     if globals.json {
-        let task = play_quietly(&stage).await;
-        stage.strike().await?;
+        let task = play_as_json(&demo).await;
+        demo.stop_daemon().await?;
         return Ok(output::json(&task?)?);
     }
-    say(&format!("codex {} with a scripted model: no login, no network, nothing is kept", codex.version))?;
-    // What a terminal sends on Ctrl-C is for the command that runs; it asks what is meant.
-    let _ours = signal(SignalKind::interrupt())?;
+    print_line(&format!(
+        "codex {} with a scripted model: no login, no network, nothing is kept",
+        codex.version
+    ))?;
+    // The running command handles Ctrl-C; the demo itself ignores it.
+    let _ignored = signal(SignalKind::interrupt())?;
     let began = Instant::now();
-    let played = play(&stage).await;
+    let played = play(&demo).await;
     let took = duration(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
-    let told = played.and_then(|()| explain(&stage, &took));
-    stage.strike().await?;
-    told
+    let outcome = played.and_then(|()| explain(&demo, &took));
+    demo.stop_daemon().await?;
+    outcome
 }
 
-/// What the model does: it says something, changes a file, and answers.
+/// The model writes a message, changes a file, and answers.
 fn scenario() -> Scenario {
     Scenario::new()
         .say_as(Phase::Commentary, "I will write the note.")
@@ -62,83 +65,83 @@ fn scenario() -> Scenario {
         .then_say("Done: the note says hello.")
 }
 
-async fn play(stage: &Stage) -> Result<(), Failed> {
+async fn play(demo: &DemoDir) -> Result<(), AnyError> {
     if stdin().is_terminal() && stdout().is_terminal() {
-        stage.shown(&["run", "--sandbox", "workspace-write", PROMPT]).await?;
+        demo.run(&["run", "--sandbox", "workspace-write", PROMPT]).await?;
         return Ok(());
     }
-    stage.done(&["run", "--detach", "--sandbox", "workspace-write", PROMPT]).await?;
-    let tasks = stage.read(&["ps"]).await?;
+    demo.run_ok(&["run", "--detach", "--sandbox", "workspace-write", PROMPT]).await?;
+    let tasks = demo.query(&["ps"]).await?;
     let task_id = short(tasks[0]["task_id"].as_str().ok_or("the task is not listed")?);
-    stage.read(&["wait", task_id]).await?;
-    stage.done(&["requests"]).await?;
-    say("(no terminal here: the demo answers by itself)")?;
-    let request_id = only_request(stage, task_id).await?;
-    stage.done(&["approve", task_id, short(&request_id)]).await?;
-    stage.done(&["attach", task_id]).await
+    demo.query(&["wait", task_id]).await?;
+    demo.run_ok(&["requests"]).await?;
+    print_line("(no terminal: the demo approves the request itself)")?;
+    let request_id = only_request(demo, task_id).await?;
+    demo.run_ok(&["approve", task_id, short(&request_id)]).await?;
+    demo.run_ok(&["attach", task_id]).await
 }
 
-/// The same for programs: the task as it ended.
-async fn play_quietly(stage: &Stage) -> Result<Value, Failed> {
-    let task = stage.read(&["run", "--detach", "--sandbox", "workspace-write", PROMPT]).await?;
+/// Runs the task and returns it as JSON.
+async fn play_as_json(demo: &DemoDir) -> Result<Value, AnyError> {
+    let task = demo.query(&["run", "--detach", "--sandbox", "workspace-write", PROMPT]).await?;
     let task_id = task["task_id"].as_str().ok_or("no task was started")?;
-    stage.read(&["wait", task_id]).await?;
-    let request_id = only_request(stage, task_id).await?;
-    stage.read(&["approve", task_id, &request_id]).await?;
-    stage.read(&["wait", task_id]).await
+    demo.query(&["wait", task_id]).await?;
+    let request_id = only_request(demo, task_id).await?;
+    demo.query(&["approve", task_id, &request_id]).await?;
+    demo.query(&["wait", task_id]).await
 }
 
-async fn only_request(stage: &Stage, task_id: &str) -> Result<String, Failed> {
-    let open = stage.read(&["requests", task_id]).await?;
-    Ok(open[0]["request_id"].as_str().ok_or("nothing is asked")?.to_owned())
+async fn only_request(demo: &DemoDir, task_id: &str) -> Result<String, AnyError> {
+    let open = demo.query(&["requests", task_id]).await?;
+    Ok(open[0]["request_id"].as_str().ok_or("there is no pending request")?.to_owned())
 }
 
-/// What is where, and how to do the same in earnest.
-fn explain(stage: &Stage, took: &str) -> Result<(), Failed> {
-    let made = std::fs::read_to_string(stage.folder("demo").join(NOTE));
-    let made =
-        made.map_or_else(|_| "it was not written".to_owned(), |text| format!("it says: {}", text.trim_end()));
+/// Explains which files there were, and how to run the same task with a login.
+fn explain(demo: &DemoDir, took: &str) -> Result<(), AnyError> {
+    let note = std::fs::read_to_string(demo.folder("demo").join(NOTE));
+    let note =
+        note.map_or_else(|_| "it was not written".to_owned(), |text| format!("it says: {}", text.trim_end()));
     output::lines(&[
         String::new(),
-        format!("That took {took}. Until now there was in {}:", stage.dir.path().display()),
-        format!("  demo/{NOTE}      the file; {made}"),
+        format!("That took {took}. These files were in {}:", demo.dir.path().display()),
+        format!("  demo/{NOTE}      the file; {note}"),
         "  state/tasks.db     the task, its log and the answer (SQLite)".to_owned(),
-        "  state/daemon.log   the daemon, which a command starts when it needs it".to_owned(),
-        "  state/hosts/       Codex: it outlives the daemon, and is found again".to_owned(),
+        "  state/daemon.log   the log of the daemon, which commands start when they need it".to_owned(),
+        "  state/hosts/       the Codex host, which outlives the daemon".to_owned(),
         String::new(),
         "The same with your own login:".to_owned(),
         "  codex login".to_owned(),
         format!("  codex-bridge run --sandbox workspace-write \"{PROMPT}\""),
-        "  codex-bridge doctor   tells what is missing, if anything is".to_owned(),
+        "  codex-bridge doctor   checks whether anything is missing".to_owned(),
     ])?;
     Ok(())
 }
 
-fn say(line: &str) -> Result<(), Failed> {
+fn print_line(line: &str) -> Result<(), AnyError> {
     Ok(output::lines(&[String::new(), line.to_owned()])?)
 }
 
-/// A temporary directory with all that the demo needs, gone afterwards.
-struct Stage {
+/// A temporary directory with everything that the demo needs. It is deleted afterwards.
+struct DemoDir {
     dir: TempDir,
     program: PathBuf,
     data_base: PathBuf,
 }
 
-impl Stage {
-    fn new(base_url: &str, codex: &Codex) -> Result<Self, Failed> {
-        // Short, since a socket's path may have 107 bytes only.
+impl DemoDir {
+    fn new(base_url: &str, codex: &Codex) -> Result<Self, AnyError> {
+        // Short, because the path of a socket has at most 107 bytes.
         let dir = tempfile::Builder::new().prefix("codex-demo-").tempdir()?;
         let data_dir = codex::data_dir()?;
         let data_base = data_dir.parent().unwrap_or(&data_dir).to_path_buf();
-        let stage = Self { dir, program: std::env::current_exe()?, data_base };
+        let demo = Self { dir, program: std::env::current_exe()?, data_base };
         for folder in ["codex", "home", "demo", "tmp"] {
-            std::fs::create_dir(stage.folder(folder))?;
+            std::fs::create_dir(demo.folder(folder))?;
         }
-        std::fs::write(stage.folder("codex").join("config.toml"), codex_config(base_url, ""))?;
+        std::fs::write(demo.folder("codex").join("config.toml"), codex_config(base_url, ""))?;
         let codex_bin = Value::String(codex.executable.to_string_lossy().into_owned());
-        std::fs::write(stage.config(), format!("codex_bin = {codex_bin}\n"))?;
-        Ok(stage)
+        std::fs::write(demo.config(), format!("codex_bin = {codex_bin}\n"))?;
+        Ok(demo)
     }
 
     fn folder(&self, name: &str) -> PathBuf {
@@ -149,14 +152,14 @@ impl Stage {
         self.folder("config.toml")
     }
 
-    /// One of our own commands, as if somebody had nothing but the stage.
+    /// A command of codex-bridge that uses only the demo's directories.
     fn command(&self, args: &[&str]) -> Command {
         let set = |command: &mut Command, name: &str, path: &Path| {
             command.env(name, path);
         };
         let mut command = Command::new(&self.program);
         command.args(args).current_dir(self.folder("demo")).kill_on_drop(true);
-        // An empty home: login shells find no profile. A temporary directory that CODEX_HOME does not lie in.
+        // An empty home, so that login shells find no profile. A TMPDIR that does not contain CODEX_HOME.
         set(&mut command, "HOME", &self.folder("home"));
         set(&mut command, "TMPDIR", &self.folder("tmp"));
         set(&mut command, "CODEX_HOME", &self.folder("codex"));
@@ -166,18 +169,18 @@ impl Stage {
         command
     }
 
-    /// Types a command where everybody can see it.
-    async fn shown(&self, args: &[&str]) -> Result<ExitStatus, Failed> {
+    /// Prints a command and runs it.
+    async fn run(&self, args: &[&str]) -> Result<ExitStatus, AnyError> {
         let typed = args
             .iter()
             .map(|word| if word.contains(' ') { format!("\"{word}\"") } else { (*word).to_owned() });
-        say(&format!("$ codex-bridge {}", typed.collect::<Vec<_>>().join(" ")))?;
+        print_line(&format!("$ codex-bridge {}", typed.collect::<Vec<_>>().join(" ")))?;
         Ok(self.command(args).status().await?)
     }
 
-    /// The same, and it must go well.
-    async fn done(&self, args: &[&str]) -> Result<(), Failed> {
-        let status = self.shown(args).await?;
+    /// Prints a command and runs it; it must succeed.
+    async fn run_ok(&self, args: &[&str]) -> Result<(), AnyError> {
+        let status = self.run(args).await?;
         if status.success() {
             Ok(())
         } else {
@@ -185,15 +188,15 @@ impl Stage {
         }
     }
 
-    /// Asks on the quiet.
-    async fn read(&self, args: &[&str]) -> Result<Value, Failed> {
+    /// Runs a command with `--json`, without printing it.
+    async fn query(&self, args: &[&str]) -> Result<Value, AnyError> {
         let output = self.command(args).arg("--json").stdin(Stdio::null()).output().await?;
         Ok(serde_json::from_slice(&output.stdout)
             .map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())?)
     }
 
-    /// Ends the daemon and its host, which would outlive us.
-    async fn strike(&self) -> Result<(), Failed> {
-        self.read(&["stop", "--hosts"]).await.map(drop)
+    /// Stops the daemon and its host, which would outlive the demo.
+    async fn stop_daemon(&self) -> Result<(), AnyError> {
+        self.query(&["stop", "--hosts"]).await.map(drop)
     }
 }

@@ -1,10 +1,10 @@
-//! `codex-bridge doctor`: looks at everything that is needed, and says of each what to do. Starts no daemon.
+//! `codex-bridge doctor`: checks everything that codex-bridge needs, and says what to do. Starts no daemon.
 
+mod bridge;
+mod channels;
 mod codex;
-mod ours;
 mod trust;
 mod users;
-mod ways;
 
 use std::process::ExitCode;
 
@@ -12,21 +12,21 @@ use serde::Serialize;
 
 use super::{Globals, output};
 use crate::failure::Failure;
-use crate::{codex as finding, config};
+use crate::{codex as program, config};
 
 #[derive(clap::Args)]
 pub struct Args {}
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    /// What was looked at.
+    /// The check.
     name: &'static str,
-    /// How it is.
+    /// The result.
     verdict: Verdict,
-    /// In a sentence.
+    /// The result in a sentence.
     message: String,
-    /// What to do about it.
+    /// What to do.
     fix: Option<String>,
 }
 
@@ -68,22 +68,22 @@ impl Finding {
 
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals) -> Result<ExitCode, Failure> {
-    let findings = look(globals).await?;
+    let findings = check(globals).await?;
     if globals.json {
         output::json(&findings)?;
     } else {
         output::lines(&findings.iter().map(Finding::line).collect::<Vec<_>>())?;
     }
-    let is_well = findings.iter().all(|finding| finding.verdict != Verdict::Problem);
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_usable = findings.iter().all(|finding| finding.verdict != Verdict::Problem);
+    Ok(if is_usable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn look(globals: &Globals) -> Result<Vec<Finding>, Failure> {
+async fn check(globals: &Globals) -> Result<Vec<Finding>, Failure> {
     let paths = globals.paths()?;
     let (file, mut findings) = match config::load(&paths) {
         Ok(file) => {
-            let about = ours::config_file(&paths, &file.hints());
-            (file, vec![about])
+            let finding = bridge::config_file(&paths, &file.hints());
+            (file, vec![finding])
         }
         Err(failure) => (config::File::default(), vec![Finding::failed("config", failure)]),
     };
@@ -92,26 +92,26 @@ async fn look(globals: &Globals) -> Result<Vec<Finding>, Failure> {
         None => findings.extend(codex_here(&file).await),
     }
     findings.extend(trust::decisions(globals, &file).await?);
-    findings.extend(ways::channels(&file));
-    findings.push(ours::state_dir(&paths));
-    findings.push(ours::store(&paths));
-    findings.push(ours::disk(&paths));
-    let about = ours::about(globals).await?;
-    // Of another user's tools only that user can tell.
+    findings.extend(channels::channels(&file));
+    findings.push(bridge::state_dir(&paths));
+    findings.push(bridge::store(&paths));
+    findings.push(bridge::disk(&paths));
+    let about = bridge::about(globals).await?;
+    // With a launcher, tools and hosts belong to another user and cannot be checked here.
     let is_own = file.hosts.launcher.is_none();
-    findings.extend(is_own.then(|| ours::tools(&file, about.as_ref().ok())));
-    findings.push(ours::daemon(about));
-    findings.extend(ours::alarms(globals).await?);
-    findings.push(ours::log(&paths));
-    findings.extend(is_own.then(|| ours::hosts(&paths)));
+    findings.extend(is_own.then(|| bridge::tools(&file, about.as_ref().ok())));
+    findings.push(bridge::daemon(about));
+    findings.extend(bridge::alarms(globals).await?);
+    findings.push(bridge::log(&paths));
+    findings.extend(is_own.then(|| bridge::hosts(&paths)));
     Ok(findings)
 }
 
-/// What Codex needs under this user.
+/// Checks Codex, if it runs as this user.
 async fn codex_here(file: &config::File) -> Vec<Finding> {
     let home = codex::home(file);
     let mut findings = Vec::new();
-    match finding::installed(file.codex_bin.clone()) {
+    match program::installed(file.codex_bin.clone()) {
         Ok(found) => {
             findings.push(codex::version(&found));
             findings.push(codex::login(&found, &home).await);

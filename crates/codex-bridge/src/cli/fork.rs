@@ -1,18 +1,18 @@
-//! `codex-bridge fork`: a branch of a task at rest, with all that was said so far.
+//! `codex-bridge fork`: makes a new task from a finished one, with the whole conversation so far.
 
 use std::process::ExitCode;
 
-use super::watch::{Unattended, to_the_end};
+use super::watch::{CtrlC, watch};
 use super::{Globals, output, prompt};
 use crate::failure::Failure;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The task; any unique beginning of its id
+    /// The task's id, or a unique beginning of it
     id: String,
-    /// What the branch does first; `-` reads it from stdin. Without it the branch waits for a `continue`
+    /// What the new task should do; `-` reads the prompt from stdin. Without a prompt the new task waits for `continue`
     prompt: Option<String>,
-    /// Print the branch's id and return; it works on
+    /// Print the new task's id and return; the new task continues
     #[arg(short, long)]
     detach: bool,
 }
@@ -25,7 +25,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     if globals.json {
         output::json(&task)?;
     } else if prompt.is_some() && !args.detach {
-        return to_the_end(&client, &task, 0, Unattended::Interrupts).await;
+        return watch(&client, &task, 0, CtrlC::Interrupts).await;
     } else {
         output::lines(std::slice::from_ref(&task.task_id))?;
     }

@@ -1,4 +1,4 @@
-//! `codex-bridge gc`: forget now what is older than the configuration says.
+//! `codex-bridge gc`: deletes tasks that are older than `keep_days`.
 
 use std::process::ExitCode;
 
@@ -10,11 +10,11 @@ pub struct Args {}
 
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals) -> Result<ExitCode, Failure> {
-    let forgotten = globals.client()?.gc().await?;
+    let deleted = globals.client()?.gc().await?;
     if globals.json {
-        output::json(&forgotten)?;
+        output::json(&deleted)?;
     } else {
-        output::lines(&[format!("forgotten tasks: {}", forgotten.tasks)])?;
+        output::lines(&[format!("deleted tasks: {}", deleted.tasks)])?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `codex-bridge inbox`: what came in by channels, and what became of it.
+//! `codex-bridge inbox`: lists messages from channels, and retries those that failed.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use redact::plain::plain;
 
 use super::render::paint::Paint;
 use super::terminal::Terminal;
-use super::{Globals, output};
+use super::{Globals, number, output};
 use crate::calls;
 use crate::failure::Failure;
 use crate::view::Message;
@@ -15,47 +15,47 @@ use crate::view::Message;
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
-    what: Option<What>,
-    /// Also what is done with
+    action: Option<Action>,
+    /// Also list finished messages
     #[arg(short, long)]
     all: bool,
-    /// Only what came by this channel
+    /// List only messages from this channel
     #[arg(long, value_name = "NAME")]
     channel: Option<String>,
-    /// At most so many, the newest
-    #[arg(short = 'n', long, value_name = "N")]
+    /// List at most N, the newest first
+    #[arg(short = 'n', long, value_name = "N", value_parser = number::whole::<u32>)]
     limit: Option<u32>,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
-    /// Take a message up again that was given up
+enum Action {
+    /// Retry a failed message
     Retry {
-        /// Which, as `inbox` lists it
+        /// The message's id, as `inbox` lists it
         id: String,
     },
 }
 
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
-    match args.what {
-        Some(What::Retry { id }) => retry(globals, &id).await?,
+    match args.action {
+        Some(Action::Retry { id }) => retry(globals, &id).await?,
         None => {
-            let which = calls::Inbox { all: args.all, channel: args.channel, limit: args.limit };
-            list(globals, &which).await?;
+            let filter = calls::Inbox { all: args.all, channel: args.channel, limit: args.limit };
+            list(globals, &filter).await?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn list(globals: &Globals, which: &calls::Inbox) -> Result<(), Failure> {
-    let messages = globals.client()?.inbox(which).await?;
+async fn list(globals: &Globals, filter: &calls::Inbox) -> Result<(), Failure> {
+    let messages = globals.client()?.inbox(filter).await?;
     if globals.json {
         return output::json(&messages);
     }
     if messages.is_empty() {
-        let more = if which.all { "" } else { "; --all shows what is done with" };
-        return output::lines(&[format!("nothing waits{more}")]);
+        let more = if filter.all { "" } else { "; --all lists finished ones too" };
+        return output::lines(&[format!("no unfinished messages{more}")]);
     }
     let paint = Terminal::of_stdout().paint;
     output::lines(&messages.iter().flat_map(|message| lines(message, paint)).collect::<Vec<_>>())
@@ -69,8 +69,8 @@ fn lines(message: &Message, paint: Paint) -> Vec<String> {
         _ => paint.waiting(&state),
     };
     let start: String = plain(&message.summary).replace('\n', " ").chars().take(60).collect();
-    let who = plain(&message.sender_name);
-    let mut lines = vec![format!("{}  {state}  {}  {who}: {start}", message.message_id, message.channel)];
+    let sender = plain(&message.sender_name);
+    let mut lines = vec![format!("{}  {state}  {}  {sender}: {start}", message.message_id, message.channel)];
     if let Some(error) = &message.error {
         lines.push(format!("  {}", plain(error).replace('\n', " ")));
     }
@@ -85,5 +85,5 @@ async fn retry(globals: &Globals, id: &str) -> Result<(), Failure> {
     if globals.json {
         return output::json(&message);
     }
-    output::lines(&[format!("{} is taken up again", message.message_id)])
+    output::lines(&[format!("retrying {}", message.message_id)])
 }

@@ -1,4 +1,4 @@
-//! `codex-bridge interrupt`: stop what runs. Returns when Codex has confirmed it.
+//! `codex-bridge interrupt`: stops the running turn. Returns when Codex has confirmed it.
 
 use std::process::ExitCode;
 
@@ -9,21 +9,21 @@ use crate::failure::Failure;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The task; any unique beginning of its id
+    /// The task's id, or a unique beginning of it
     id: String,
 }
 
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
-    let said = globals.client()?.interrupt(&args.id).await?;
+    let report = globals.client()?.interrupt(&args.id).await?;
     if globals.json {
-        output::json(&said)?;
+        output::json(&report)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (id, status) = (short(&said.task.task_id), said.task.status);
-    let had_ended = said.outcome == "ended_first";
-    let told =
-        if had_ended { format!("{id} had ended by itself: {status}") } else { format!("{id} is {status}") };
-    output::lines(&[told])?;
+    let (id, status) = (short(&report.task.task_id), report.task.status);
+    output::lines(&[match report.outcome.as_str() {
+        "ended_first" => format!("{id} had ended before the interrupt: {status}"),
+        _ => format!("{id} is {status}"),
+    }])?;
     Ok(ExitCode::SUCCESS)
 }

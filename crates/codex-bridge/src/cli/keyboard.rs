@@ -1,4 +1,4 @@
-//! The person at the keyboard: one line when one is asked for, and never a line that was typed for something else.
+//! Reads answers from the terminal. Lines that were typed before the question appeared are discarded.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal};
@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, tcflush, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
 
-/// Nobody reads a question and answers it faster; what comes sooner was typed for something else.
+/// An answer that comes sooner after its question was typed for something else.
 const READING_TIME: Duration = Duration::from_millis(250);
 
-/// A terminal that somebody can type on.
+/// A terminal to read answers from.
 #[derive(Debug)]
 pub struct Keyboard {
     terminal: File,
-    /// Asks the reading thread for one line. It reads only then: a job in the background that reads is stopped.
+    /// Asks the reading thread for one line. The thread must not read at other times: the shell would stop a background job
+    /// that reads from the terminal.
     ask: blocking::SyncSender<()>,
     lines: mpsc::Receiver<Line>,
     is_reading: bool,
@@ -24,17 +25,17 @@ pub struct Keyboard {
     shown_at: Instant,
 }
 
-/// What was typed.
+/// A typed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// A line, without its end.
+    /// A line, without its line break.
     Typed(String),
     /// Ctrl-D, or the terminal is gone.
     End,
 }
 
 impl Keyboard {
-    /// The terminal on stdin; if that is something else, the one that we belong to. None if there is none.
+    /// Opens the terminal on stdin; if stdin is not a terminal, the controlling terminal, if there is one.
     pub fn open() -> Option<Self> {
         let terminal = if io::stdin().is_terminal() {
             File::from(io::stdin().as_fd().try_clone_to_owned().ok()?)
@@ -42,10 +43,10 @@ impl Keyboard {
             File::options().read(true).write(true).open("/dev/tty").ok()?
         };
         let mut input = BufReader::new(terminal.try_clone().ok()?);
-        // A line is asked for when the last one was taken: neither side ever waits for room.
+        // A line is requested only after the last one was taken, so neither channel is ever full.
         let (ask, asked) = blocking::sync_channel(1);
         let (sender, lines) = mpsc::channel(1);
-        // A thread of its own, which dies with the process: a read from a terminal cannot be called off.
+        // A read from a terminal cannot be cancelled, so it has its own thread, which ends with the process.
         std::thread::spawn(move || {
             while asked.recv().is_ok() {
                 let mut text = String::new();
@@ -61,9 +62,9 @@ impl Keyboard {
         Some(Self { terminal, ask, lines, is_reading: false, is_hidden: false, shown_at: Instant::now() })
     }
 
-    /// A question was shown: what was typed before it is forgotten.
+    /// Records that a question was shown, and discards what was typed before.
     pub fn question_shown(&mut self) {
-        // A terminal that cannot forget leaves it to the reading time.
+        // If the terminal cannot be flushed, the reading time still protects the question.
         tcflush(&self.terminal, QueueSelector::IFlush).ok();
         while self.lines.try_recv().is_ok() {
             self.is_reading = false;
@@ -71,11 +72,11 @@ impl Keyboard {
         self.shown_at = Instant::now();
     }
 
-    /// The next line that answers what was shown. May be called off and called again.
+    /// The next line typed after the question was shown. Cancel safe.
     pub async fn line(&mut self) -> Line {
         loop {
             if !self.is_reading {
-                // The thread lives as long as we do.
+                // The thread lives as long as this struct.
                 self.ask.send(()).ok();
                 self.is_reading = true;
             }
@@ -87,13 +88,13 @@ impl Keyboard {
         }
     }
 
-    /// From now on nobody sees what is typed.
+    /// Hides what is typed from now on.
     pub fn hide(&mut self) {
         self.set_echo(false);
         self.is_hidden = true;
     }
 
-    /// From now on what is typed can be seen.
+    /// Shows what is typed from now on.
     pub fn unhide(&mut self) {
         if std::mem::take(&mut self.is_hidden) {
             self.set_echo(true);
@@ -101,7 +102,7 @@ impl Keyboard {
     }
 
     fn set_echo(&self, is_on: bool) {
-        // What cannot be hidden is still better answered than not.
+        // If the echo cannot be switched off, the question can still be answered.
         let Ok(mut modes) = tcgetattr(&self.terminal) else { return };
         modes.local_modes.set(LocalModes::ECHO, is_on);
         tcsetattr(&self.terminal, OptionalActions::Now, &modes).ok();

@@ -1,8 +1,8 @@
-//! `codex-bridge logs`: a task's log as people read it.
+//! `codex-bridge logs`: prints a task's log for people.
 
 use std::process::ExitCode;
 
-use super::render::story::Story;
+use super::render::log::LogRenderer;
 use super::terminal::Terminal;
 use super::{Globals, events, output};
 use crate::calls::Events;
@@ -10,9 +10,9 @@ use crate::failure::Failure;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The task; any unique beginning of its id
+    /// The task's id, or a unique beginning of it
     id: String,
-    /// Go on until the task is at rest
+    /// Follow the log until the task is finished
     #[arg(short, long)]
     follow: bool,
 }
@@ -20,16 +20,16 @@ pub struct Args {
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
-    let which = Events { follow: args.follow, ..Events::default() };
+    let options = Events { follow: args.follow, ..Events::default() };
     if globals.json {
-        return events::print(&client, &args.id, &which).await;
+        return events::print(&client, &args.id, &options).await;
     }
     let terminal = Terminal::of_stdout();
-    let mut story = Story::new(terminal.paint, terminal.columns());
-    let mut log = client.events(&args.id, &which).await?;
+    let mut renderer = LogRenderer::new(terminal.paint, terminal.columns());
+    let mut log = client.events(&args.id, &options).await?;
     while let Some(event) = log.next().await? {
-        story.set_room(terminal.columns());
-        output::lines(&story.tell(&event))?;
+        renderer.set_width(terminal.columns());
+        output::lines(&renderer.render(&event))?;
     }
     Ok(ExitCode::SUCCESS)
 }

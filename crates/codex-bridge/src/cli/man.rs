@@ -1,4 +1,4 @@
-//! `codex-bridge man`: the manual pages.
+//! `codex-bridge man`: prints or writes the manual pages.
 
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::paths::cannot;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write a page per command into this directory, instead of the first page to stdout
+    /// Write a page per command to this directory, instead of the main page to stdout
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -21,7 +21,7 @@ pub struct Args {
 pub fn run(args: &Args, command: Command) -> Result<ExitCode, Failure> {
     match &args.dir {
         Some(dir) => write_all(command, dir)?,
-        None => stdout().write_all(&page(command)?).map_err(output::failed)?,
+        None => stdout().write_all(&page(command)?).map_err(output::write_failure)?,
     }
     Ok(ExitCode::SUCCESS)
 }

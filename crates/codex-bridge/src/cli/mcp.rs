@@ -1,30 +1,30 @@
-//! `codex-bridge mcp`: the MCP server on stdin and stdout.
+//! `codex-bridge mcp`: runs an MCP server on stdin and stdout.
 
 use std::process::ExitCode;
 
 use super::Globals;
-use super::delegate::Lending;
+use super::delegate::AgentRole;
 use crate::failure::{Code, Failure};
-use crate::{config, mcp, peer};
+use crate::{config, mcp, socket_access};
 
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    lending: Lending,
+    agent: AgentRole,
 }
 
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let paths = globals.paths()?;
-    if peer::is_below_a_host(std::process::id()) && !config::load(&paths)?.allow_nested_mcp {
+    if socket_access::is_below_a_host(std::process::id()) && !config::load(&paths)?.allow_nested_mcp {
         return Err(Failure::new(
             Code::Nested,
-            "this MCP server was started by a Codex that codex-bridge runs",
+            "this MCP server was started by a Codex that codex-bridge started",
         )
         .hint(
-            "a task that starts tasks has no end; the operator can allow it with `allow_nested_mcp = true`",
+            "tasks that start tasks may never end; the operator can allow them with `allow_nested_mcp = true`",
         ));
     }
-    mcp::serve_stdio(globals.client()?, args.lending.role).await?;
+    mcp::serve_stdio(globals.client()?, args.agent.role).await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,24 +1,24 @@
-//! `codex-bridge ps`: the tasks.
+//! `codex-bridge ps`: lists the tasks.
 
 use std::process::ExitCode;
 
 use super::render::task::table;
 use super::terminal::Terminal;
-use super::{Globals, output};
+use super::{Globals, number, output};
 use crate::amount::now_ms;
 use crate::calls::List;
 use crate::failure::Failure;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Also those that ended more than a day ago
+    /// Also list tasks that ended more than a day ago
     #[arg(short, long)]
     all: bool,
-    /// Only those with this status, such as working or "needs approval"
+    /// List only tasks with this status, such as working or "needs approval"
     #[arg(long)]
     status: Option<String>,
-    /// At most so many
-    #[arg(short = 'n', long, value_name = "N")]
+    /// List at most N tasks
+    #[arg(short = 'n', long, value_name = "N", value_parser = number::whole::<u32>)]
     limit: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! `codex-bridge release`: free a task's thread for another program, such as Codex's own terminal.
+//! `codex-bridge release`: frees a task's thread for another program, such as Codex's own terminal.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The task; any unique beginning of its id
+    /// The task's id, or a unique beginning of it
     id: String,
 }
 

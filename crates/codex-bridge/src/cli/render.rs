@@ -1,8 +1,8 @@
-//! What people see: pure functions from what the daemon says to lines of text. Nothing here reads or writes.
+//! Pure functions that render the daemon's JSON as lines for people. Nothing here reads or writes.
 
 pub mod fold;
+pub mod log;
 pub mod paint;
 pub mod request;
-pub mod story;
 pub mod task;
 pub mod width;

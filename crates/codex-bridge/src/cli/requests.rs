@@ -1,4 +1,4 @@
-//! `codex-bridge requests`: what waits for people.
+//! `codex-bridge requests`: lists the pending requests.
 
 use std::process::ExitCode;
 
@@ -14,9 +14,9 @@ use crate::view::{Request, Revealed};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only those of this task; any unique beginning of its id
+    /// List only the requests of this task, and show them in full; the task's id, or a unique beginning of it
     id: Option<String>,
-    /// Also what is hidden elsewhere: secrets as they are. For your eyes, at this machine
+    /// Show hidden secrets too; works only on this machine
     #[arg(long, requires = "id")]
     reveal: bool,
 }
@@ -39,9 +39,9 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     if globals.json {
         output::json(&requests)?;
     } else if requests.is_empty() {
-        output::lines(&["nothing waits for an answer".to_owned()])?;
+        output::lines(&["no pending requests".to_owned()])?;
     } else {
-        // Whoever asks for one task wants to read all of it.
+        // The requests of one task are shown in full.
         let render = if args.id.is_some() { whole_request } else { folded };
         let shown = |request: &Request| render(request, terminal.paint, terminal.columns());
         let blocks = requests.iter().map(|request| block(request, shown(request), terminal.paint));
@@ -50,7 +50,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows requests with nothing hidden.
+/// Prints requests without redaction.
 async fn reveal(globals: &Globals, client: &Client, requests: &[Request]) -> Result<ExitCode, Failure> {
     let mut revealed = Vec::new();
     for request in requests.iter().filter(|request| request.hides_anything()) {
@@ -59,20 +59,20 @@ async fn reveal(globals: &Globals, client: &Client, requests: &[Request]) -> Res
     if globals.json {
         output::json(&revealed)?;
     } else if revealed.is_empty() {
-        output::lines(&["nothing is hidden in what waits for an answer".to_owned()])?;
+        output::lines(&["no pending request hides a secret".to_owned()])?;
     } else {
         output::lines(&revealed.iter().flat_map(revealed_lines).collect::<Vec<_>>())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A request with nothing hidden, under its name.
+/// The lines of a request without redaction.
 pub fn revealed_lines(revealed: &Revealed) -> Vec<String> {
-    let head = format!("{}, with nothing hidden:", short(&revealed.request_id));
+    let head = format!("{}, without redaction:", short(&revealed.request_id));
     std::iter::once(head).chain(revealed.text.lines().map(|line| format!("  {line}"))).collect()
 }
 
-/// The same request with diffs that are whole.
+/// The request with its whole diffs.
 pub async fn with_whole_changes(client: &Client, mut request: Request) -> Result<Request, Failure> {
     if request.whole_changes_bytes.take().is_some() {
         let whole = client.changes(&request.task_id, &request.request_id).await?;
@@ -84,13 +84,13 @@ pub async fn with_whole_changes(client: &Client, mut request: Request) -> Result
 /// A request with the command that answers it.
 fn block(request: &Request, mut lines: Vec<String>, paint: Paint) -> Vec<String> {
     let (task, id) = (short(&request.task_id), short(&request.request_id));
-    let how = match request.kind.as_str() {
+    let command = match request.kind.as_str() {
         "question" => format!("codex-bridge answer {task} {id} KEY=ANSWER"),
         _ if request.decisions.iter().any(|decision| decision == "form") => {
             format!("codex-bridge answer {task} {id} FIELD=VALUE")
         }
         _ => format!("codex-bridge approve {task} {id}"),
     };
-    lines.push(format!("  {}", paint.busy(&how)));
+    lines.push(format!("  {}", paint.busy(&command)));
     lines
 }

@@ -1,4 +1,4 @@
-//! `codex-bridge result`: the answer of a task, and nothing else.
+//! `codex-bridge result`: prints a task's answer, and nothing else.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::view::Task;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The task; any unique beginning of its id
+    /// The task's id, or a unique beginning of it
     id: String,
 }
 
@@ -20,7 +20,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let task = globals.client()?.show(&args.id).await?;
     if globals.json {
         output::json(&task)?;
-        return Ok(exit::of(&task));
+        return Ok(exit::code_of(&task));
     }
     if !task.status.is_finished() {
         return unfinished(&task);
@@ -33,17 +33,17 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     } else if let Some(reason) = &task.reason {
         output::note(format!("{}: {}", task.status, plain(reason)));
     }
-    Ok(exit::of(&task))
+    Ok(exit::code_of(&task))
 }
 
-/// The exit status says how the task stands: there is no answer yet, which is not an error of ours.
+/// Reports that there is no answer yet. The exit code is that of the task's status, not of a failed command.
 fn unfinished(task: &Task) -> Result<ExitCode, Failure> {
     if !task.pending_requests.is_empty() {
         return Err(exit::needs_answer(&task.task_id));
     }
     let id = short(&task.task_id);
     let message = format!("task {id} is {}: it has no result yet", task.status);
-    let hint = format!("`codex-bridge wait {id}` waits for its end");
+    let hint = format!("`codex-bridge wait {id}` waits until the task is finished");
     output::note(format!("error: {}", Failure::new(Code::WrongState, message).hint(hint)));
-    Ok(exit::of(task))
+    Ok(exit::code_of(task))
 }

@@ -1,21 +1,21 @@
-//! Writes lines, text as it comes, and one status line below them that is written over again and again. On anything
-//! but a terminal there are lines only.
+//! Writes lines, text as it arrives, and a status line below them that is redrawn in place. If the output is not a
+//! terminal, it has no status line.
 
 use std::io::{self, Write};
 
 use super::render::width::Flow;
 
-/// Back to the left edge, and the line is empty.
+/// Moves to the left edge and clears the line.
 const CLEAR: &str = "\r\u{1b}[K";
 
-/// The lower end of what was written.
+/// The output with its status line.
 #[derive(Debug)]
 pub struct Screen<W> {
     out: W,
     is_terminal: bool,
-    /// What stands on the status line.
+    /// The content of the status line.
     status: String,
-    /// The text that is being written, if one is.
+    /// The text being written, if any.
     flow: Option<Flow>,
 }
 
@@ -38,7 +38,7 @@ impl<W: Write> Screen<W> {
         self.out.flush()
     }
 
-    /// Writes a piece of a text; words are shown when they are whole.
+    /// Writes a piece of a text. A word is shown once it is complete.
     pub fn text(&mut self, piece: &str, columns: usize) -> io::Result<()> {
         self.clear_status()?;
         let shown = self.flow.get_or_insert_with(|| Flow::new(columns)).push(piece);
@@ -46,7 +46,7 @@ impl<W: Write> Screen<W> {
         self.out.flush()
     }
 
-    /// Ends the text that is being written, if one is.
+    /// Ends the text being written, if any.
     pub fn end_text(&mut self) -> io::Result<()> {
         if let Some(mut flow) = self.flow.take() {
             writeln!(self.out, "{}", flow.finish())?;
@@ -54,7 +54,7 @@ impl<W: Write> Screen<W> {
         Ok(())
     }
 
-    /// Writes the status line anew. While a text is being written there is none.
+    /// Redraws the status line. There is none while a text is being written.
     pub fn status(&mut self, status: &str) -> io::Result<()> {
         if !self.is_terminal || self.flow.is_some() || self.status == status {
             return Ok(());
@@ -64,7 +64,7 @@ impl<W: Write> Screen<W> {
         self.out.flush()
     }
 
-    /// Takes the status line away.
+    /// Clears the status line.
     pub fn clear_status(&mut self) -> io::Result<()> {
         if self.status.is_empty() {
             return Ok(());
@@ -73,7 +73,7 @@ impl<W: Write> Screen<W> {
         self.out.write_all(CLEAR.as_bytes())
     }
 
-    /// Writes something that an answer is typed behind.
+    /// Writes a prompt; the answer is typed after it.
     pub fn prompt(&mut self, prompt: &str) -> io::Result<()> {
         self.end_text()?;
         self.clear_status()?;

@@ -1,4 +1,4 @@
-//! `codex-bridge show`: one task in full.
+//! `codex-bridge show`: shows one task in full.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::view::Task;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The task; any unique beginning of its id
+    /// The task's id, or a unique beginning of it
     id: String,
 }
 
@@ -22,7 +22,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a task for whoever reads.
+/// Prints a task: lines for people, or JSON.
 pub fn print(globals: &Globals, task: &Task) -> Result<(), Failure> {
     if globals.json {
         return output::json(task);

@@ -1,4 +1,4 @@
-//! `codex-bridge store`: look for damage, make a copy.
+//! `codex-bridge store`: checks the store for damage, or backs it up.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,31 +12,31 @@ use crate::view::StoreCheck;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
-    /// Look for damage
+enum Action {
+    /// Check the store for damage
     Check,
-    /// Copy the store to a new file while everything goes on
+    /// Copy the store to a new file; tasks continue meanwhile
     Backup {
-        /// The file; it must not be there yet
+        /// The file; it must not exist yet
         file: PathBuf,
     },
 }
 
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
-    match args.what {
-        What::Check => check(globals).await,
-        What::Backup { file } => back_up(globals, file).await,
+    match args.action {
+        Action::Check => check(globals).await,
+        Action::Backup { file } => back_up(globals, file).await,
     }
 }
 
 async fn check(globals: &Globals) -> Result<ExitCode, Failure> {
     let found = match globals.client()?.check_store().await {
-        // No daemon works on such a store: it is looked at without one.
+        // No daemon can open such a store, so it is checked without one.
         Err(failure) if failure.code.as_str().starts_with("store_") => inspect(&globals.paths()?.database())?,
         found => found?,
     };
@@ -50,7 +50,7 @@ async fn check(globals: &Globals) -> Result<ExitCode, Failure> {
     Ok(if found.sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What a look at the file itself finds.
+/// Checks a database file without a daemon.
 pub fn inspect(database: &Path) -> Result<StoreCheck, Failure> {
     let findings = sqlite::inspect(database)?;
     Ok(StoreCheck { sound: findings.is_empty(), findings })
@@ -58,15 +58,15 @@ pub fn inspect(database: &Path) -> Result<StoreCheck, Failure> {
 
 async fn back_up(globals: &Globals, file: PathBuf) -> Result<ExitCode, Failure> {
     let file = std::path::absolute(file).map_err(Failure::internal)?;
-    let made = globals.client()?.back_up_store(file).await?;
+    let backup = globals.client()?.back_up_store(file).await?;
     if globals.json {
-        output::json(&made)?;
+        output::json(&backup)?;
     } else {
         let key = globals.paths()?.seal_key();
         output::lines(&[
-            format!("copied to {}", made.file.display()),
+            format!("copied to {}", backup.file.display()),
             format!(
-                "prompts that were not sent yet can be read only with {}: keep a copy of it too",
+                "back up {} too: without this key, prompts that were not sent yet cannot be read",
                 key.display()
             ),
         ])?;

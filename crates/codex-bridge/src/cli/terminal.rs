@@ -1,4 +1,4 @@
-//! What is at the other end of our stdin and stdout: a person at a terminal, or a program.
+//! Whether stdout is a terminal, whether it shows colours, and how wide it is.
 
 use std::io::IsTerminal;
 
@@ -6,12 +6,12 @@ use rustix::termios::tcgetwinsize;
 
 use super::render::paint::Paint;
 
-/// Lines for programs and files are broken here.
+/// The width of lines for programs and files.
 const PLAIN_COLUMNS: usize = 100;
-/// No terminal is narrower, whatever it says.
-const LEAST_COLUMNS: usize = 20;
+/// The smallest width that is used, even if a terminal reports less.
+const MIN_COLUMNS: usize = 20;
 
-/// Where we write, and what it can show.
+/// What stdout can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terminal {
     /// Whether stdout is a terminal.
@@ -21,7 +21,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Looks at stdout and at what the environment says of colours.
+    /// Examines stdout, `NO_COLOR` and `TERM`.
     pub fn of_stdout() -> Self {
         let is_terminal = std::io::stdout().is_terminal();
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -30,12 +30,12 @@ impl Terminal {
         Self { is_terminal, paint }
     }
 
-    /// How many columns a line has, now: windows change.
+    /// The present width in columns. Windows can be resized.
     pub fn columns(self) -> usize {
         if !self.is_terminal {
             return PLAIN_COLUMNS;
         }
         let columns = tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_col));
-        if columns == 0 { 80 } else { columns.max(LEAST_COLUMNS) }
+        if columns == 0 { 80 } else { columns.max(MIN_COLUMNS) }
     }
 }

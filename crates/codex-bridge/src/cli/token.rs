@@ -1,10 +1,10 @@
-//! `codex-bridge token`: who may come in by TCP, and what they may do there.
+//! `codex-bridge token`: creates, lists and revokes the tokens of remote callers.
 
 use std::process::ExitCode;
 
 use codex_bridge_core::token::Role;
 
-use super::{Globals, output};
+use super::{Globals, number, output};
 use crate::calls::{NewToken, Quota};
 use crate::failure::Failure;
 use crate::view::Token;
@@ -12,71 +12,70 @@ use crate::view::Token;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
-    /// Make a token and print it, this once
+enum Action {
+    /// Create a token and print it; it is not shown again
     Create {
-        /// Whose it is, such as phone or ci
+        /// The token's name, such as phone or ci
         name: String,
-        /// What its holder may do: viewer reads, operator also starts and steers, approver also answers Codex
+        /// What its holder may do: a viewer reads, an operator also starts and steers tasks, an approver also decides requests
         #[arg(long, value_parser = str::parse::<Role>)]
         role: Role,
         #[command(flatten)]
         limits: Limits,
     },
-    /// List the tokens, revoked ones too
+    /// List the tokens, including revoked ones
     List,
-    /// Change how much its holder may have handed over at once; what is not given stays
+    /// Change a token's quota; limits that are not given stay as they are
     Quota {
-        /// Whose it is
+        /// The token's name
         name: String,
         #[command(flatten)]
         limits: Limits,
     },
-    /// Make a token worthless at once
+    /// Revoke a token at once
     Revoke {
-        /// Whose it is
+        /// The token's name
         name: String,
     },
 }
 
 #[derive(clap::Args)]
 struct Limits {
-    /// So many tasks of its own may be under way; a new token has 20
-    #[arg(long, value_name = "N")]
+    /// The most unfinished tasks that the token may have; 20 for a new token
+    #[arg(long, value_name = "N", value_parser = number::whole::<u32>)]
     max_open_tasks: Option<u32>,
-    /// So many bytes of prompts and instructions it may have handed over to tasks that are still remembered; a new token
-    /// has 67108864 (64 MiB)
-    #[arg(long, value_name = "N")]
+    /// The most bytes of prompts and instructions in the token's stored tasks; 67108864 (64 MiB) for a new token
+    #[arg(long, value_name = "N", value_parser = number::whole::<u64>)]
     max_bytes: Option<u64>,
 }
 
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
-    match args.what {
-        What::Create { name, role, limits: Limits { max_open_tasks, max_bytes } } => {
+    match args.action {
+        Action::Create { name, role, limits: Limits { max_open_tasks, max_bytes } } => {
             create(globals, NewToken { name, role, max_open_tasks, max_bytes }).await?;
         }
-        What::Quota { name, limits: Limits { max_open_tasks, max_bytes } } => {
+        Action::Quota { name, limits: Limits { max_open_tasks, max_bytes } } => {
             quota(globals, &name, Quota { max_open_tasks, max_bytes }).await?;
         }
-        What::List => list(globals).await?,
-        What::Revoke { name } => revoke(globals, &name).await?,
+        Action::List => list(globals).await?,
+        Action::Revoke { name } => revoke(globals, &name).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 async fn create(globals: &Globals, new: NewToken) -> Result<(), Failure> {
-    let made = globals.client()?.create_token(&new).await?;
+    let created = globals.client()?.create_token(&new).await?;
     if globals.json {
-        return output::json(&made);
+        return output::json(&created);
     }
-    // Alone on stdout, so that it can be put where it belongs without being seen.
-    output::note("keep it: it is not shown again");
-    output::lines(&[made.token])
+    // The token is alone on stdout, so that it can be piped into a file.
+    output::note("store this token now: it is not shown again");
+    output::lines(&[created.token])
 }
 
 async fn list(globals: &Globals) -> Result<(), Failure> {
@@ -86,7 +85,7 @@ async fn list(globals: &Globals) -> Result<(), Failure> {
     }
     if tokens.is_empty() {
         return output::lines(&[
-            "no tokens; `codex-bridge token create NAME --role ROLE` makes one".to_owned()
+            "no tokens; `codex-bridge token create NAME --role ROLE` creates one".to_owned()
         ]);
     }
     let width = tokens.iter().map(|token| token.name.len()).max().unwrap_or_default();
@@ -94,13 +93,13 @@ async fn list(globals: &Globals) -> Result<(), Failure> {
 }
 
 fn line(token: &Token, width: usize) -> String {
-    let standing = match (&token.revoked_at, &token.last_used_at) {
+    let last_use = match (&token.revoked_at, &token.last_used_at) {
         (Some(when), _) => format!("revoked {when}"),
         (None, Some(when)) => format!("last used {when}"),
         (None, None) => "never used".to_owned(),
     };
     let used = used(token);
-    format!("{:width$}  {:8}  made {}  {standing}  {used}", token.name, token.role, token.created_at)
+    format!("{:width$}  {:8}  created {}  {last_use}  {used}", token.name, token.role, token.created_at)
 }
 
 fn used(token: &Token) -> String {
@@ -121,5 +120,5 @@ async fn revoke(globals: &Globals, name: &str) -> Result<(), Failure> {
     if globals.json {
         return output::json(&revoked);
     }
-    output::lines(&[format!("token {} is worth nothing any more", revoked.name)])
+    output::lines(&[format!("token {} is revoked", revoked.name)])
 }

@@ -1,11 +1,12 @@
-//! `codex-bridge tool`: one call of the `codex_bridge` tool, for agents. Prints one JSON reply, whatever happens.
+//! `codex-bridge tool`: makes one call of the `codex_bridge` tool, for agents. Prints one JSON reply, also on failure.
 
 use std::io::Read;
 use std::process::ExitCode;
 
+use codex_wire::reason;
 use serde_json::Value;
 
-use super::delegate::Lending;
+use super::delegate::AgentRole;
 use super::{Globals, output};
 use crate::failure::{Code, Failure};
 use crate::tool;
@@ -19,7 +20,7 @@ pub struct Args {
     #[arg(long)]
     schema: bool,
     #[command(flatten)]
-    lending: Lending,
+    agent: AgentRole,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -29,7 +30,7 @@ pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
         output::lines(&[schema])?;
         return Ok(ExitCode::SUCCESS);
     }
-    let reply = match asked(globals, &args.lending, args.call.unwrap_or_default()).await {
+    let reply = match call(globals, &args.agent, args.call.unwrap_or_default()).await {
         Ok(reply) => reply,
         Err(failure) => tool::refusal(failure),
     };
@@ -37,17 +38,17 @@ pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     Ok(if reply["success"] == Value::Bool(true) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn asked(globals: &Globals, lending: &Lending, call: String) -> Result<Value, Failure> {
-    let mut text = call;
+async fn call(globals: &Globals, agent: &AgentRole, argument: String) -> Result<Value, Failure> {
+    let mut text = argument;
     if text == "-" {
         text = String::new();
         std::io::stdin()
             .read_to_string(&mut text)
-            .map_err(|error| Failure::new(Code::BadCall, error.to_string()))?;
+            .map_err(|error| Failure::new(Code::BadCall, format!("cannot read stdin: {}", reason(&error))))?;
     }
     let call = serde_json::from_str(&text).map_err(|error| {
         Failure::new(Code::BadCall, format!("the call is not JSON: {error}"))
             .hint("for example '{\"action\": \"list\"}'")
     })?;
-    globals.client()?.delegate(lending.role).tool(call).await
+    globals.client()?.delegate(agent.role).tool(call).await
 }

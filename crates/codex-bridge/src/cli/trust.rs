@@ -1,4 +1,4 @@
-//! `codex-bridge trust`: how far directories are trusted, which is the operator's to say.
+//! `codex-bridge trust`: shows, sets and removes the trust levels of directories.
 
 use std::io::{IsTerminal, stderr, stdin};
 use std::path::{Path, PathBuf};
@@ -19,20 +19,20 @@ use crate::view::{TrustChange, TrustEntry, TrustList, TrustOf};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The directory; with all directories below it that have no level of their own
+    /// The directory; its level also applies to directories below it that have no level of their own
     #[arg(required_unless_present = "list")]
     dir: Option<PathBuf>,
-    /// The level to set: hostile (nothing of it counts), instructions (its AGENTS.md does) or trusted (its .codex/ does);
-    /// without one, what holds there is shown
+    /// The level to set: hostile (nothing in the directory configures Codex), instructions (only its AGENTS.md is read) or
+    /// trusted (its .codex/ is in effect too). Without a level, the present one is shown
     #[arg(value_parser = str::parse::<Trust>, conflicts_with_all = ["list", "remove"])]
     level: Option<Trust>,
-    /// List the directories that have a level
+    /// List all directories that have a level
     #[arg(long, conflicts_with_all = ["dir", "remove"])]
     list: bool,
-    /// Take the level of the directory back; the one above it decides again, or the default
+    /// Remove the directory's level; the level of a directory above applies again, or the default
     #[arg(long)]
     remove: bool,
-    /// Trust it without being asked whether that is meant
+    /// Set the level `trusted` without asking
     #[arg(long)]
     yes: bool,
 }
@@ -40,7 +40,7 @@ pub struct Args {
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: Args) -> Result<ExitCode, Failure> {
     let client = globals.client()?;
-    // The daemon has a directory of its own: a relative one means the caller's.
+    // The daemon's current directory is another one, so relative paths are resolved here.
     let dir = args.dir.map(|dir| std::path::absolute(&dir).map_err(Failure::internal)).transpose()?;
     match (dir, args.level) {
         (None, _) => list(globals, &client).await?,
@@ -70,18 +70,18 @@ fn table(listed: &TrustList) -> Vec<String> {
             .to_owned()
     };
     let mut lines: Vec<String> = listed.directories.iter().map(line).collect();
-    let rest = if lines.is_empty() { "everywhere" } else { "elsewhere" };
-    lines.push(format!("{rest}: {}", listed.elsewhere));
+    let scope = if lines.is_empty() { "everywhere" } else { "elsewhere" };
+    lines.push(format!("{scope}: {}", listed.elsewhere));
     lines
 }
 
 async fn show(globals: &Globals, client: &Client, dir: PathBuf) -> Result<(), Failure> {
     let found = client.trust_of(&calls::TrustOf { dir, level: None }).await?;
-    if globals.json { output::json(&found) } else { output::lines(&told(&found)) }
+    if globals.json { output::json(&found) } else { output::lines(&level_lines(&found)) }
 }
 
-/// What holds, and why.
-fn told(found: &TrustOf) -> Vec<String> {
+/// The level of a directory, and why.
+fn level_lines(found: &TrustOf) -> Vec<String> {
     let mut lines = vec![path(&found.dir).into_owned(), format!("  {}", found.trust.described())];
     lines.push(match &found.decided_by {
         Some(root) if *root == found.dir => "  set for this directory".to_owned(),
@@ -102,44 +102,44 @@ fn warnings(found: &TrustOf) -> impl Iterator<Item = String> {
 
 async fn set(globals: &Globals, client: &Client, dir: PathBuf, level: Trust) -> Result<(), Failure> {
     let changed = client.set_trust(&calls::SetTrust { dir, level }).await?;
-    tell(globals, &changed)
+    print_change(globals, &changed)
 }
 
 async fn remove(globals: &Globals, client: &Client, dir: PathBuf) -> Result<(), Failure> {
     let changed = client.remove_trust(&calls::RemoveTrust { dir }).await?;
-    tell(globals, &changed)
+    print_change(globals, &changed)
 }
 
-fn tell(globals: &Globals, changed: &TrustChange) -> Result<(), Failure> {
+fn print_change(globals: &Globals, changed: &TrustChange) -> Result<(), Failure> {
     if globals.json {
         return output::json(changed);
     }
-    let mut lines = told(&changed.now);
-    let before = changed.before.map(|before| format!("; before: {before}")).unwrap_or_default();
+    let mut lines = level_lines(&changed.now);
+    let before = changed.before.map(|before| format!("; the level was {before}")).unwrap_or_default();
     lines.insert(3, format!("  written to {}{before}", path(&changed.config_file)));
     let running = &changed.unchanged_tasks;
     if !running.is_empty() {
         let ids: Vec<&str> = running.iter().map(|id| short(id)).collect();
         let (count, ids) = (counted(running.len(), "task"), ids.join(", "));
-        lines.push(format!("  note: for {count} the level of before counts until the turn ends: {ids}"));
+        lines.push(format!("  note: the former level applies to {count} until the turn ends: {ids}"));
     }
     output::lines(&lines)
 }
 
-/// Says what trusting a directory means, and asks whether that is meant. What cannot be trusted is refused first.
+/// Says what trusting a directory means, and asks. A directory that cannot be trusted is refused first.
 async fn confirm(globals: &Globals, client: &Client, dir: &Path) -> Result<(), Failure> {
-    let wanted = calls::TrustOf { dir: dir.to_owned(), level: Some(Trust::Trusted) };
-    let found = client.trust_of(&wanted).await?;
-    let unsure = |message: String| {
+    let call = calls::TrustOf { dir: dir.to_owned(), level: Some(Trust::Trusted) };
+    let found = client.trust_of(&call).await?;
+    let not_confirmed = |message: String| {
         Failure::new(Code::NotConfirmed, message).hint(format!(
-            "`codex-bridge trust {} trusted --yes` trusts it: its .codex/ takes effect, with MCP servers that run outside the sandbox",
+            "`codex-bridge trust {} trusted --yes` skips the question; its .codex/ then takes effect, with MCP servers that run outside the sandbox",
             path(&found.dir)
         ))
     };
-    let is_asked = !globals.json && stdin().is_terminal() && stderr().is_terminal();
-    let Some(mut keyboard) = is_asked.then(Keyboard::open).flatten() else {
-        return Err(unsure(format!(
-            "{} was not trusted: there is no terminal to confirm it on",
+    let can_ask = !globals.json && stdin().is_terminal() && stderr().is_terminal();
+    let Some(mut keyboard) = can_ask.then(Keyboard::open).flatten() else {
+        return Err(not_confirmed(format!(
+            "{} was not trusted: there is no terminal to ask on",
             path(&found.dir)
         )));
     };
@@ -158,15 +158,14 @@ async fn confirm(globals: &Globals, client: &Client, dir: &Path) -> Result<(), F
     }
 }
 
-/// What trusting a directory means, in plain words.
+/// What trusting a directory means.
 fn meaning(found: &TrustOf) -> Vec<String> {
     let mut lines = vec![
-        format!("If you trust {}, with all that is below it:", path(&found.dir)),
-        "  - MCP servers that its .codex/ names are started with every task, outside the sandbox and as you"
+        format!("If you trust {} and everything below it:", path(&found.dir)),
+        "  - every task starts the MCP servers in its .codex/, outside the sandbox and as your user"
             .to_owned(),
-        "  - commands that its .codex/ rules allow run without anybody being asked".to_owned(),
-        "  - whoever can change files there decides what that is, tasks that may write there included"
-            .to_owned(),
+        "  - commands that its .codex/ rules allow run without approval".to_owned(),
+        "  - everyone who can write there can change these servers and rules, including tasks".to_owned(),
     ];
     lines.extend(warnings(found));
     lines
@@ -192,10 +191,10 @@ mod tests {
         let mut by_default = found("/home/ana/app", Trust::Instructions, None);
         by_default.warnings.push("/l is a link to /home/ana/app, which is what counts".into());
         let lines = [
-            told(&by_default),
-            told(&found("/srv/app", Trust::Trusted, Some("/srv/app"))),
-            told(&found("/srv/app/x", Trust::Hostile, Some("/srv/app"))),
-            told(&found("/srv/\u{1b}[2Jx", Trust::Hostile, None)),
+            level_lines(&by_default),
+            level_lines(&found("/srv/app", Trust::Trusted, Some("/srv/app"))),
+            level_lines(&found("/srv/app/x", Trust::Hostile, Some("/srv/app"))),
+            level_lines(&found("/srv/\u{1b}[2Jx", Trust::Hostile, None)),
         ];
         insta::assert_snapshot!(lines.concat().join("\n"), @r"
         /home/ana/app

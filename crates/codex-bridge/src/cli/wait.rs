@@ -1,4 +1,4 @@
-//! `codex-bridge wait`: until a task is at rest or needs an answer, or the time is up.
+//! `codex-bridge wait`: waits until a task is finished or needs an answer, or until a timeout.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,31 +7,31 @@ use tokio::time::{Instant, sleep};
 
 use super::render::task::{elapsed_ms, ending};
 use super::terminal::Terminal;
-use super::{Globals, exit, output};
+use super::{Globals, exit, number, output};
 use crate::amount::now_ms;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::view::Task;
 
-/// How long a daemon that crashed is left alone before it is asked, or started, again.
+/// The pause before a crashed daemon is called, or started, again.
 pub const RECONNECT_AFTER: Duration = Duration::from_millis(200);
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The task; any unique beginning of its id
+    /// The task's id, or a unique beginning of it
     id: String,
-    /// At most so many seconds [default: as long as it takes]
-    #[arg(short, long, value_name = "SECONDS")]
+    /// Wait at most this long [default: no timeout]
+    #[arg(short, long, value_name = "SECONDS", value_parser = number::seconds)]
     timeout: Option<f64>,
 }
 
 #[tokio::main(flavor = "current_thread")]
 pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     if args.timeout.is_some_and(|timeout| !timeout.is_finite() || timeout < 0.0) {
-        return Err(Failure::new(Code::Usage, "the time-out is no length of time")
-            .hint("give it in seconds: --timeout 60"));
+        return Err(Failure::new(Code::Usage, "the timeout must be zero or a positive number")
+            .hint("write it in seconds: --timeout 60"));
     }
-    let task = patiently(&globals.client()?, &args.id, args.timeout).await?;
+    let task = wait_over_crashes(&globals.client()?, &args.id, args.timeout).await?;
     if globals.json {
         output::json(&task)?;
     } else {
@@ -41,15 +41,15 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             output::note(exit::needs_answer(&task.task_id));
         }
     }
-    Ok(exit::of(&task))
+    Ok(exit::code_of(&task))
 }
 
-/// Waits, also over a crash of the daemon: the task is where it was.
-pub async fn patiently(client: &Client, id: &str, timeout_s: Option<f64>) -> Result<Task, Failure> {
+/// Waits for a task. A crash of the daemon does not end the wait, because the task is stored.
+pub async fn wait_over_crashes(client: &Client, id: &str, timeout_s: Option<f64>) -> Result<Task, Failure> {
     let began = Instant::now();
     loop {
-        let left = timeout_s.map(|timeout_s| (timeout_s - began.elapsed().as_secs_f64()).max(0.0));
-        match client.wait(id, left).await {
+        let remaining_s = timeout_s.map(|timeout_s| (timeout_s - began.elapsed().as_secs_f64()).max(0.0));
+        match client.wait(id, remaining_s).await {
             Err(failure) if failure.code == Code::DaemonGone => sleep(RECONNECT_AFTER).await,
             outcome => return outcome,
         }

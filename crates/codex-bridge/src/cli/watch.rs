@@ -1,12 +1,12 @@
-//! Watching a task: its log as it grows, the questions it asks, and the ways to leave it.
+//! Watches a task: prints its log as it grows, asks its questions, detaches or interrupts on Ctrl-C.
 //!
-//! One loop takes events, what is typed, Ctrl-C and the ticks of the spinner, in turn. While a question is open,
-//! events are held back, so that nothing is written over it. The task goes on whatever happens here.
+//! One loop handles events, typed lines, Ctrl-C and the ticks of the spinner. While a question is open, events are held
+//! back, so that nothing is written over it. The task itself never depends on this loop.
 
 mod choices;
+mod input;
 mod progress;
-mod story;
-mod typed;
+mod show;
 
 use std::collections::VecDeque;
 use std::future::{Future, pending};
@@ -20,7 +20,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
 use super::keyboard::{Keyboard, Line};
-use super::render::story::Story;
+use super::render::log::LogRenderer;
 use super::render::task::{ending, time_ms};
 use super::screen::Screen;
 use super::terminal::Terminal;
@@ -28,94 +28,89 @@ use super::wait::RECONNECT_AFTER;
 use super::{exit, output};
 use crate::amount::now_ms;
 use crate::calls;
-use crate::client::{Client, Lines};
+use crate::client::{Client, EventStream};
 use crate::failure::{Code, Failure};
 use crate::view::{Event, Outcome, Task};
-use choices::Inquiry;
+use choices::Dialog;
 use progress::Progress;
 
-/// How often the spinner turns.
-const TURN_EVERY: Duration = Duration::from_millis(120);
-/// The tokens are looked up every so many turns of the spinner.
-const TURNS_PER_LOOK: u32 = 16;
-/// A look may take this long; the next one comes soon.
-const LOOK_LIMIT: Duration = Duration::from_secs(1);
+/// How often the spinner moves.
+const TICK_INTERVAL: Duration = Duration::from_millis(120);
+/// The token count is refreshed every so many ticks.
+const TICKS_PER_REFRESH: u32 = 16;
+/// How long a refresh may take. A missed refresh does no harm.
+const REFRESH_LIMIT: Duration = Duration::from_secs(1);
 
-/// How the watching ended.
+/// Why the watching ended.
 #[derive(Debug, Clone, PartialEq)]
-enum Left {
-    /// The task is at rest, after so many milliseconds.
-    AtRest(Box<Task>, u64),
-    /// The person left; the task goes on.
+enum WatchEnd {
+    /// The task finished, after so many milliseconds.
+    Finished(Box<Task>, u64),
+    /// The person detached; the task continues.
     Detached,
-    /// The task asks for something, and there is no one here who could answer.
+    /// The task needs an answer, and there is no terminal to ask on.
     NeedsAnswer,
 }
 
-/// Watches a task and tells how it ended, in words and as an exit code.
-pub async fn to_the_end(
-    client: &Client,
-    task: &Task,
-    after: i64,
-    unattended: Unattended,
-) -> Result<ExitCode, Failure> {
+/// Watches a task until it is finished, prints how it ended, and returns the exit code.
+pub async fn watch(client: &Client, task: &Task, after: i64, on_ctrl_c: CtrlC) -> Result<ExitCode, Failure> {
     let task_id = &task.task_id;
-    match Watch::new(client, task, after, unattended).run().await? {
-        Left::AtRest(task, took_ms) => {
+    match Watch::new(client, task, after, on_ctrl_c).run().await? {
+        WatchEnd::Finished(task, took_ms) => {
             let terminal = Terminal::of_stdout();
             let mut lines = vec![String::new()];
             lines.extend(ending(&task, took_ms, terminal.paint, terminal.columns()));
             output::lines(&lines)?;
-            Ok(exit::of(&task))
+            Ok(exit::code_of(&task))
         }
-        Left::Detached => {
+        WatchEnd::Detached => {
             let id = short(task_id);
-            let lines = [format!("\ndetached: task {id} goes on"), format!("  codex-bridge attach {id}")];
+            let lines = [format!("\ndetached: task {id} continues"), format!("  codex-bridge attach {id}")];
             output::lines(&lines)?;
             Ok(ExitCode::from(exit::INTERRUPTED))
         }
-        Left::NeedsAnswer => Err(exit::needs_answer(task_id)),
+        WatchEnd::NeedsAnswer => Err(exit::needs_answer(task_id)),
     }
 }
 
-/// What a Ctrl-C does where nobody can be asked.
+/// The effect of Ctrl-C if there is no terminal to ask on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unattended {
-    /// The task was started here and ends here.
+pub enum CtrlC {
+    /// The command started the turn, and interrupts it.
     Interrupts,
-    /// The task was only looked at.
-    Leaves,
+    /// The command only attached to the task, and detaches.
+    Detaches,
 }
 
-/// Somebody watches a task.
+/// One watched task.
 struct Watch<'a> {
     client: &'a Client,
     task_id: String,
-    unattended: Unattended,
+    on_ctrl_c: CtrlC,
     terminal: Terminal,
     screen: Screen<Stdout>,
-    story: Story,
+    log: LogRenderer,
     progress: Progress,
     keyboard: Option<Keyboard>,
     last_seq: i64,
-    /// The message that is being written, as far as it was shown.
+    /// The message being written, as far as it was shown.
     written: String,
-    /// Whether its beginning was too long to be shown.
+    /// Whether the beginning of that message was left out because of its length.
     is_beginning_left_out: bool,
-    open: Open,
-    held: VecDeque<Event>,
+    question: OpenQuestion,
+    held_events: VecDeque<Event>,
     interrupting: Option<Interrupting<'a>>,
-    turns: u32,
+    ticks: u32,
 }
 
 type Interrupting<'a> = Pin<Box<dyn Future<Output = Result<Outcome, Failure>> + 'a>>;
 
-/// The question that is open.
-enum Open {
+/// The question that waits for a typed line.
+enum OpenQuestion {
     None,
-    Request(Box<Inquiry>),
-    /// After Ctrl-C, with the request that was open before.
-    Leaving(Option<Box<Inquiry>>),
+    Request(Box<Dialog>),
+    /// Interrupt, detach or stay? With the request that was open before Ctrl-C.
+    CtrlC(Option<Box<Dialog>>),
 }
 
 enum Input {
@@ -127,99 +122,99 @@ enum Input {
 }
 
 impl<'a> Watch<'a> {
-    /// Watches a task from behind this event on; 0 is the beginning of its log.
-    fn new(client: &'a Client, task: &Task, after: i64, unattended: Unattended) -> Self {
+    /// Watches a task's log after this event; 0 is the beginning.
+    fn new(client: &'a Client, task: &Task, after: i64, on_ctrl_c: CtrlC) -> Self {
         let terminal = Terminal::of_stdout();
         Self {
             client,
             task_id: task.task_id.clone(),
-            unattended,
+            on_ctrl_c,
             terminal,
             screen: Screen::new(stdout(), terminal.is_terminal),
-            story: Story::new(terminal.paint, terminal.columns()),
+            log: LogRenderer::new(terminal.paint, terminal.columns()),
             progress: Progress::new(now_ms()),
-            // Questions are shown on the same terminal that they are answered on.
+            // Questions are shown on stdout, so they are asked only if stdout is a terminal.
             keyboard: terminal.is_terminal.then(Keyboard::open).flatten(),
             last_seq: after,
             written: String::new(),
             is_beginning_left_out: false,
-            open: Open::None,
-            held: VecDeque::new(),
+            question: OpenQuestion::None,
+            held_events: VecDeque::new(),
             interrupting: None,
-            turns: 0,
+            ticks: 0,
         }
     }
 
-    /// Watches until the task is at rest, or the person leaves.
-    async fn run(mut self) -> Result<Left, Failure> {
+    /// Watches until the task is finished or the person detaches.
+    async fn run(mut self) -> Result<WatchEnd, Failure> {
         let mut ctrl_c = signal(SignalKind::interrupt()).map_err(Failure::internal)?;
-        let mut tick = interval(TURN_EVERY);
+        let mut tick = interval(TICK_INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut events = self.events().await?;
         loop {
-            let left = match self.next(&mut events, &mut ctrl_c, &mut tick).await {
+            let end = match self.next(&mut events, &mut ctrl_c, &mut tick).await {
                 Ok(Input::Event(Some(event))) => self.take(event).await?,
                 Ok(Input::Event(None)) => {
-                    let left = self.end_of_log().await?;
-                    if left.is_none() {
+                    let end = self.end_of_log().await?;
+                    if end.is_none() {
                         events = self.events().await?;
                     }
-                    left
+                    end
                 }
-                Ok(Input::Line(line)) => self.typed(line).await?,
+                Ok(Input::Line(line)) => self.handle_line(line).await?,
                 Ok(Input::CtrlC) => self.ctrl_c().await?,
                 Ok(Input::Tick) => {
                     self.tick().await?;
                     None
                 }
                 Ok(Input::Interrupted(outcome)) => self.interrupted(*outcome)?,
-                // It crashed: the task is where it was, and so is its log.
+                // The daemon crashed. The task and its log are stored, so the watch resumes.
                 Err(failure) if failure.code == Code::DaemonGone => {
                     sleep(RECONNECT_AFTER).await;
                     events = self.events().await?;
                     None
                 }
                 Err(failure) => {
-                    self.leave()?;
+                    self.clean_up()?;
                     return Err(if failure.code == Code::DaemonStopping { self.stopped() } else { failure });
                 }
             };
-            if let Some(left) = left {
-                self.leave()?;
-                return Ok(left);
+            if let Some(end) = end {
+                self.clean_up()?;
+                return Ok(end);
             }
         }
     }
 
-    /// Nothing stands half-written behind us.
-    fn leave(&mut self) -> Result<(), Failure> {
-        self.screen.end_text().and_then(|()| self.screen.clear_status()).map_err(output::failed)
+    /// Completes a half-written text and clears the status line.
+    fn clean_up(&mut self) -> Result<(), Failure> {
+        self.screen.end_text().and_then(|()| self.screen.clear_status()).map_err(output::write_failure)
     }
 
     fn stopped(&self) -> Failure {
         let id = short(&self.task_id);
-        let message = format!("the daemon was stopped; what task {id} runs goes on without it");
-        let hint = format!("`codex-bridge attach {id}` starts it again");
+        let message = format!("the daemon was stopped; task {id} continues without it");
+        let hint = format!("`codex-bridge attach {id}` starts the daemon again and watches the task");
         Failure::new(Code::DaemonStopping, message).hint(hint)
     }
 
-    async fn events(&self) -> Result<Lines, Failure> {
+    async fn events(&self) -> Result<EventStream, Failure> {
         let live = self.terminal.is_terminal;
-        let which = calls::Events { after: self.last_seq, follow: true, live, ..calls::Events::default() };
-        self.client.events(&self.task_id, &which).await
+        let options = calls::Events { after: self.last_seq, follow: true, live, ..calls::Events::default() };
+        self.client.events(&self.task_id, &options).await
     }
 
     async fn next(
         &mut self,
-        events: &mut Lines,
+        events: &mut EventStream,
         ctrl_c: &mut Signal,
         tick: &mut Interval,
     ) -> Result<Input, Failure> {
-        let is_asked = !matches!(self.open, Open::None);
+        let is_question_open = !matches!(self.question, OpenQuestion::None);
         let Self { keyboard, interrupting, terminal, .. } = self;
-        let typed = async {
+        let typed_line = async {
             match keyboard {
-                Some(keyboard) if is_asked => keyboard.line().await,
+                Some(keyboard) if is_question_open => keyboard.line().await,
                 _ => pending().await,
             }
         };
@@ -230,42 +225,42 @@ impl<'a> Watch<'a> {
             }
         };
         tokio::select! {
-            // What was asked for comes before what only happens.
+            // What the person does comes before events.
             biased;
             _ = ctrl_c.recv() => Ok(Input::CtrlC),
-            line = typed => Ok(Input::Line(line)),
+            line = typed_line => Ok(Input::Line(line)),
             event = events.next() => event.map(Input::Event),
             outcome = interrupted => Ok(Input::Interrupted(Box::new(outcome))),
             _ = tick.tick(), if terminal.is_terminal => Ok(Input::Tick),
         }
     }
 
-    /// The log ends when the task is at rest.
-    async fn end_of_log(&mut self) -> Result<Option<Left>, Failure> {
+    /// A followed log ends when the task is finished.
+    async fn end_of_log(&mut self) -> Result<Option<WatchEnd>, Failure> {
         let task = self.client.show(&self.task_id).await?;
         if !task.status.is_finished() {
             return Ok(None);
         }
         self.close_question(None)?;
-        if let Some(left) = self.show_held().await? {
-            return Ok(Some(left));
+        if let Some(end) = self.show_held_events().await? {
+            return Ok(Some(end));
         }
         let ended_ms = task.completed_at.as_deref().map_or_else(now_ms, time_ms);
-        Ok(Some(Left::AtRest(Box::new(task), self.progress.took_ms(ended_ms))))
+        Ok(Some(WatchEnd::Finished(Box::new(task), self.progress.took_ms(ended_ms))))
     }
 
     async fn tick(&mut self) -> Result<(), Failure> {
-        if !matches!(self.open, Open::None) {
+        if !matches!(self.question, OpenQuestion::None) {
             return Ok(());
         }
-        if self.turns.is_multiple_of(TURNS_PER_LOOK) {
-            let look = timeout(LOOK_LIMIT, self.client.show(&self.task_id)).await;
-            if let Ok(Ok(Task { usage: Some(usage), .. })) = look {
+        if self.ticks.is_multiple_of(TICKS_PER_REFRESH) {
+            let refreshed = timeout(REFRESH_LIMIT, self.client.show(&self.task_id)).await;
+            if let Ok(Ok(Task { usage: Some(usage), .. })) = refreshed {
                 self.progress.set_tokens(usage.total.total_tokens);
             }
         }
-        self.turns = self.turns.wrapping_add(1);
+        self.ticks = self.ticks.wrapping_add(1);
         let line = self.progress.draw(now_ms(), self.terminal.paint, self.terminal.columns());
-        self.screen.status(&line).map_err(output::failed)
+        self.screen.status(&line).map_err(output::write_failure)
     }
 }

@@ -1,4 +1,4 @@
-//! Values of the operator's file that are checked while they are read, so that a mistake is told with its line.
+//! Checks values of the operator's file while it is parsed, so that an error has its line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use codex_bridge_core::place::{absolute_paths, not_absolute};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// A limit on prompts below this would refuse what people write.
-const PROMPT_LIMIT_LEAST: usize = 1024;
+/// A lower limit would refuse ordinary prompts.
+const PROMPT_LIMIT_MIN: usize = 1024;
 
-/// A path from the root on.
-struct WholePath(PathBuf);
+/// An absolute path.
+struct AbsolutePath(PathBuf);
 
-impl<'de> Deserialize<'de> for WholePath {
+impl<'de> Deserialize<'de> for AbsolutePath {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
         let path = PathBuf::deserialize(value)?;
         if path.is_absolute() {
@@ -25,7 +25,7 @@ impl<'de> Deserialize<'de> for WholePath {
 }
 
 pub(super) fn path<'de, D: Deserializer<'de>>(value: D) -> Result<Option<PathBuf>, D::Error> {
-    Ok(Option::<WholePath>::deserialize(value)?.map(|path| path.0))
+    Ok(Option::<AbsolutePath>::deserialize(value)?.map(|path| path.0))
 }
 
 pub(super) fn some_paths<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Vec<PathBuf>>, D::Error> {
@@ -35,7 +35,7 @@ pub(super) fn some_paths<'de, D: Deserializer<'de>>(value: D) -> Result<Option<V
 pub(super) fn named_paths<'de, D: Deserializer<'de>>(
     value: D,
 ) -> Result<BTreeMap<String, PathBuf>, D::Error> {
-    let paths = BTreeMap::<String, WholePath>::deserialize(value)?;
+    let paths = BTreeMap::<String, AbsolutePath>::deserialize(value)?;
     Ok(paths.into_iter().map(|(name, path)| (name, path.0)).collect())
 }
 
@@ -49,7 +49,9 @@ impl<'de> Deserialize<'de> for Variable {
         if !name.is_empty() && !name.contains(['=', '\0']) {
             return Ok(Self(name));
         }
-        Err(D::Error::custom(format!("{name:?} is not the name of a variable; `[env.set]` takes values")))
+        Err(D::Error::custom(format!(
+            "{name:?} is not the name of a variable; to set a value, use `[env.set]`"
+        )))
     }
 }
 
@@ -59,26 +61,24 @@ pub(super) fn variables<'de, D: Deserializer<'de>>(value: D) -> Result<BTreeSet<
 
 pub(super) fn at_least_one<'de, D: Deserializer<'de>>(value: D) -> Result<usize, D::Error> {
     match usize::deserialize(value)? {
-        0 => Err(D::Error::custom("it must be at least 1")),
+        0 => Err(D::Error::custom("must be at least 1")),
         number => Ok(number),
     }
 }
 
 pub(super) fn prompt_limit<'de, D: Deserializer<'de>>(value: D) -> Result<usize, D::Error> {
     let limit = usize::deserialize(value)?;
-    if (PROMPT_LIMIT_LEAST..=PROMPT_LIMIT_BYTES).contains(&limit) {
+    if (PROMPT_LIMIT_MIN..=PROMPT_LIMIT_BYTES).contains(&limit) {
         return Ok(limit);
     }
-    let message = format!(
-        "a prompt may be limited to {PROMPT_LIMIT_LEAST} bytes at least and {PROMPT_LIMIT_BYTES} at most"
-    );
+    let message = format!("must be {PROMPT_LIMIT_MIN} to {PROMPT_LIMIT_BYTES} bytes");
     Err(D::Error::custom(message))
 }
 
-/// Codex would write a rule to its home by which the command runs unasked in every task, also in the user's own terminal.
+/// Codex would write a rule to its home that runs the command without approval in every task and in the user's own terminal.
 pub(super) fn permanent_rules<'de, D: Deserializer<'de>>(value: D) -> Result<(), D::Error> {
     if bool::deserialize(value)? {
-        return Err(D::Error::custom("rules for good cannot be allowed any more; remove this line"));
+        return Err(D::Error::custom("permanent rules are no longer supported; remove this line"));
     }
     Ok(())
 }

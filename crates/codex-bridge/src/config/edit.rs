@@ -1,5 +1,5 @@
-//! Changing the operator's file. It is theirs: what stands in it stays as it is, comments and all; a mistake, a crash or
-//! a full disk leaves it as it was; and it keeps its mode and its owner.
+//! Changes the operator's file. All other content stays, comments included. An error, a crash or a full disk leaves the file
+//! unchanged. Its mode and owner stay too.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -9,64 +9,65 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use toml::{Table, Value};
 
-use super::{parse, wrong};
+use super::{config_failure, parse};
 use crate::failure::{Code, Failure};
 use crate::paths::cannot;
 
-/// The mode of a file that was not there: it may hold secrets.
+/// The mode of a new file, which may hold secrets.
 const NEW_MODE: u32 = 0o600;
 
-/// Adds these lines at the end, if the file then says what it said before, and what they say, and nothing else.
+/// Appends lines, after checking that the new file has exactly the old settings plus those of the lines.
 pub fn append(file: &Path, lines: &str) -> Result<(), Failure> {
     change(file, |file, old| {
-        let new = joined(old, lines);
+        let new = append_text(old, lines);
         check(file, old, lines, &new).map(|()| new)
     })
 }
 
-/// Puts another text in the place of the file's, or leaves it as it is. A file that is not there has an empty text.
+/// Replaces the text of the file, or leaves it unchanged after an error. A missing file counts as empty.
 pub(super) fn change(
     file: &Path,
     edit: impl FnOnce(&Path, &str) -> Result<String, Failure>,
 ) -> Result<(), Failure> {
-    // One that is kept elsewhere stays there.
-    let file = &whereabouts(file).map_err(|error| cannot("find", file, &error))?;
+    // A link stays a link: the file that it points to is changed.
+    let file = &resolve_link(file).map_err(|error| cannot("find", file, &error))?;
     let before = match fs::read_to_string(file) {
         Ok(text) => Some(text),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(cannot("read", file, &error)),
     };
     let new = edit(file, before.as_deref().unwrap_or_default()).map_err(|failure| {
-        let message = format!("{}; the file was left as it is", failure.message);
+        let message = format!("{}; the file was not changed", failure.message);
         Failure { message, ..failure }
     })?;
-    put(file, before.as_deref(), &new)
+    replace(file, before.as_deref(), &new)
 }
 
-fn whereabouts(file: &Path) -> io::Result<PathBuf> {
+fn resolve_link(file: &Path) -> io::Result<PathBuf> {
     match fs::canonicalize(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(file.to_owned()),
         found => found,
     }
 }
 
-fn joined(old: &str, lines: &str) -> String {
+fn append_text(old: &str, lines: &str) -> String {
     let end = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
     format!("{old}{end}{lines}")
 }
 
 fn check(file: &Path, old: &str, lines: &str, new: &str) -> Result<(), Failure> {
-    let read = |text: &str| toml::from_str::<Table>(text).map_err(|error| wrong(text, file, error));
-    let mut meant = read(old)?;
-    merge(&mut meant, read(lines)?);
-    if read(new)? != meant {
-        let what = format!("{} would mean something else than was meant", file.display());
-        return Err(Failure::new(Code::Config, what).hint("write it into the file by hand"));
+    let read = |text: &str| toml::from_str::<Table>(text).map_err(|error| config_failure(text, file, error));
+    let mut expected = read(old)?;
+    merge(&mut expected, read(lines)?);
+    if read(new)? != expected {
+        let what =
+            format!("the lines cannot be appended to {} without changing other settings", file.display());
+        return Err(Failure::new(Code::Config, what).hint("edit the file by hand"));
     }
     parse(new, file).map(drop)
 }
 
-/// Adds what one table says to another.
+/// Adds the values of one table to another.
 fn merge(table: &mut Table, more: Table) {
     for (key, value) in more {
         match (table.get_mut(&key), value) {
@@ -76,26 +77,26 @@ fn merge(table: &mut Table, more: Table) {
     }
 }
 
-/// Puts the new text in the place of the old one, at once.
-fn put(file: &Path, before: Option<&str>, text: &str) -> Result<(), Failure> {
+/// Replaces the file atomically.
+fn replace(file: &Path, before: Option<&str>, text: &str) -> Result<(), Failure> {
     let written = |error: io::Error| cannot("write", file, &error);
     let dir = file.parent().ok_or_else(|| written(ErrorKind::NotFound.into()))?;
-    fs::create_dir_all(dir).map_err(|error| cannot("make", dir, &error))?;
+    fs::create_dir_all(dir).map_err(|error| cannot("create", dir, &error))?;
     let mut new = NamedTempFile::with_prefix_in(".config-", dir).map_err(written)?;
     new.write_all(text.as_bytes()).map_err(written)?;
     let known = before.map(|_| fs::metadata(file)).transpose().map_err(written)?;
-    dress(&new, known.as_ref()).map_err(written)?;
+    copy_owner_and_mode(&new, known.as_ref()).map_err(written)?;
     new.as_file().sync_all().map_err(written)?;
     if fs::read_to_string(file).ok().as_deref() != before {
-        let what = format!("{} was changed by somebody else meanwhile", file.display());
+        let what = format!("{} was changed by another program meanwhile", file.display());
         return Err(Failure::new(Code::Config, what).hint("try again"));
     }
     new.persist(file).map_err(|error| written(error.error))?;
     fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(written)
 }
 
-/// Gives it the owner and the mode of the one before it.
-fn dress(new: &NamedTempFile, known: Option<&Metadata>) -> io::Result<()> {
+/// Gives the new file the owner and the mode of the old one.
+fn copy_owner_and_mode(new: &NamedTempFile, known: Option<&Metadata>) -> io::Result<()> {
     let own = new.as_file().metadata()?;
     if let Some(known) = known.filter(|known| (known.uid(), known.gid()) != (own.uid(), own.gid())) {
         fchown(new.as_file(), Some(known.uid()), Some(known.gid()))?;
@@ -114,7 +115,7 @@ mod tests {
         fs::metadata(file).unwrap().permissions().mode() & 0o7777
     }
 
-    /// A file with this text, and what is in its directory after adding to it.
+    /// Appends to a file with this text: the outcome, the new text, and the number of files in the directory.
     fn added(text: &str, lines: &str) -> (Result<(), Failure>, String, usize) {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.toml");
@@ -145,7 +146,7 @@ mod tests {
         for (text, lines) in cases {
             let (done, now, files) = added(text, lines);
             let message = done.unwrap_err().message;
-            assert!(message.contains("left as it is"), "{message}");
+            assert!(message.contains("the file was not changed"), "{message}");
             assert_eq!((now.as_str(), files), (text, 1));
         }
     }

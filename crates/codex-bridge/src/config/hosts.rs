@@ -1,4 +1,4 @@
-//! Where hosts run: under the daemon's own user, or under another one by a launcher. And the launcher's own, smaller file.
+//! `[hosts]`: hosts run as the daemon's own user, or as another user by a launcher. Also the launcher's own, smaller file.
 
 use std::path::PathBuf;
 
@@ -8,41 +8,41 @@ use super::{Env, File, checked};
 use crate::failure::Failure;
 use crate::paths::Paths;
 
-/// Where the daemon has its hosts.
+/// Where hosts run.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hosts {
-    /// The socket of the launcher that runs hosts under another user.
+    /// The socket of the launcher that runs hosts as another user.
     #[serde(deserialize_with = "checked::path")]
     pub launcher: Option<PathBuf>,
 }
 
-/// The launcher's file. Its keys mean what they mean in the daemon's.
+/// The launcher's file. Its keys mean the same as in the daemon's file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostsFile {
     /// The codex to run: a path, or a name on the PATH.
     pub codex_bin: Option<PathBuf>,
-    /// The CODEX_HOME of tasks; by default the launcher's own variable, else Codex's default.
+    /// The CODEX_HOME of tasks; by default the launcher's own CODEX_HOME, else Codex's default.
     #[serde(deserialize_with = "checked::path")]
     pub codex_home: Option<PathBuf>,
     /// Other homes that callers may name.
     #[serde(deserialize_with = "codex_bridge_core::place::absolute_paths")]
     pub other_homes: Vec<PathBuf>,
-    /// What Codex and its commands see of the environment, beyond the built-in list.
+    /// Environment variables for Codex and its commands, besides the built-in list.
     pub env: Env,
     /// What the launcher logs, and how.
     pub log: crate::log::Settings,
 }
 
-/// Reads the launcher's file. One that was named must be there.
+/// Reads the launcher's file. A file that was named by flag or variable must exist.
 pub fn load(paths: &Paths) -> Result<HostsFile, Failure> {
     let text = super::read(paths)?;
-    toml::from_str(&text).map_err(|error| super::wrong(&text, &paths.config_file, error))
+    toml::from_str(&text).map_err(|error| super::config_failure(&text, &paths.config_file, error))
 }
 
-/// With a launcher, what belongs to Codex is set there: a value that does nothing would deceive whoever reads it. Gives the key
-/// and what is wrong with it.
+/// Refuses Codex's settings in the daemon's file if there is a launcher, since they would have no effect. The error is the
+/// key and what is wrong with it.
 pub(super) fn check(file: &File) -> Result<(), (&'static str, String)> {
     if file.hosts.launcher.is_none() {
         return Ok(());
@@ -55,7 +55,7 @@ pub(super) fn check(file: &File) -> Result<(), (&'static str, String)> {
     ];
     match set_here.iter().find(|(_, is_set)| *is_set) {
         Some((key, _)) => {
-            Err((key, "with a launcher of hosts, this belongs to the launcher's own file".to_owned()))
+            Err((key, "with a launcher, this setting belongs into the launcher's file".to_owned()))
         }
         None => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! The channels of a daemon: those that are configured, and one that it was started for.
+//! Starts the daemon's channels: the configured ones, and the one that the daemon was started for.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -9,10 +9,10 @@ use crate::calls::RunChannel;
 use crate::codex::data_dir;
 use crate::failure::{Code, Failure};
 use crate::http::channels::open;
-use crate::http::{App, End};
+use crate::http::{App, Shutdown};
 
-/// Begins to serve them. What the daemon was started for must be served, and its end is the daemon's: the failure is
-/// found in what comes back. What is configured and cannot be served only says so.
+/// Starts to serve the channels. A configured channel that cannot be served is only logged. The daemon stops with the
+/// channel that it was started for, and the returned cell then holds the failure.
 pub async fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLock<Failure>>, Failure> {
     app.channels.ready(app.chats.clone(), locks()?);
     let stopped = Arc::new(OnceLock::new());
@@ -21,22 +21,22 @@ pub async fn serve(app: &App, wanted: Option<&RunChannel>) -> Result<Arc<OnceLoc
         if settings.common.manual || is_wanted || app.channels.only_sends(name) {
             continue;
         }
-        // No platform is reached here. A hook is ready when the first call is answered.
+        // Does not connect yet, except that a hook is ready before the first call is answered.
         if let Err(failure) = serve_configured(app, name).await {
             let why = app.bridge.redactor().redact(&failure.to_string()).into_owned();
-            warn!(channel = name, why, "a channel is not served");
-            app.channels.not_served(name, why);
+            warn!(channel = name, why, "a channel cannot be served");
+            app.channels.record_failure(name, why);
         }
     }
     if let Some(wanted) = wanted {
         let journal = app.channels.serve(open(app, &app.file, wanted)?).await?;
-        let (ending, stopped) = (Arc::clone(&app.ending), Arc::clone(&stopped));
+        let (ending, stopped) = (Arc::clone(&app.shutdown), Arc::clone(&stopped));
         tokio::spawn(async move {
             let why = journal.stopped().await;
-            error!(why, "the channel that the daemon was started for has stopped");
-            // Told once, when the daemon has ended.
+            error!(why, "the channel that the daemon was started for has stopped, so the daemon stops");
+            // Reported when the daemon has stopped.
             stopped.set(Failure::new(Code::ChannelStopped, why)).ok();
-            ending.send(End::LeaveHosts).ok();
+            ending.send(Shutdown::LeaveHosts).ok();
         });
     }
     Ok(stopped)
@@ -50,7 +50,7 @@ async fn serve_configured(app: &App, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where the locks of what is served are: the same for all state directories of one user.
+/// The directory of the channel locks, the same for all state directories of one user.
 fn locks() -> Result<PathBuf, Failure> {
     let data_dir = data_dir().map_err(|error| Failure::new(Code::NoHome, error))?;
     Ok(data_dir.join("channels"))

@@ -1,5 +1,5 @@
-//! Answers on one listener: who connects gets a seat, a time by which each request must be there, and an end with the
-//! daemon. What is asked is for the routes.
+//! Serves the connections of one listener: each gets a slot, deadlines for its requests, and an end with the daemon. The
+//! routes answer the requests.
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
@@ -21,18 +21,18 @@ use tokio::time::Sleep;
 use tower::ServiceExt;
 use tracing::{debug, info};
 
-use super::{End, LAST_ANSWERS, told};
+use super::{DRAIN_TIMEOUT, Shutdown, until_stopped};
+use crate::http::connection_slots::{ConnectionSlot, ConnectionSlots};
 use crate::http::problem::TooSlow;
-use crate::http::seats::{Seat, Seats};
 
-/// What connections may take.
+/// The limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// How long the head of a request may take, the wait for its beginning included.
+    /// How long the head of a request may take, including the wait for its first byte.
     pub head: Duration,
-    /// How long its body may take after that.
+    /// How long the body of a request may take after that.
     pub body: Duration,
-    /// Connections on which nobody is being answered.
+    /// The limit of connections without an open request.
     pub idle: usize,
 }
 
@@ -42,43 +42,42 @@ impl Default for Limits {
     }
 }
 
-/// Answers until the end is told, then finishes what it was answering; `who` says of a connection who is at its other
-/// end.
-pub async fn answer<L, W>(
+/// Serves calls until the daemon stops, then finishes open calls. `who` identifies the peer of a connection.
+pub async fn serve<L, W>(
     mut listener: L,
     router: Router,
     limits: Limits,
     who: impl Fn(&L::Io, &L::Addr) -> W,
-    ended: watch::Receiver<End>,
+    ended: watch::Receiver<Shutdown>,
 ) where
     L: Listener,
     W: Clone + Send + Sync + 'static,
 {
-    let seats = Seats::new(limits.idle);
-    let (lives, mut all_gone) = mpsc::channel::<Infallible>(1);
+    let slots = ConnectionSlots::new(limits.idle);
+    let (alive, mut all_closed) = mpsc::channel::<Infallible>(1);
     loop {
-        // An error of `accept` is waited out by the listener itself.
+        // The listener itself retries a failed `accept`.
         let (stream, address) = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = told(ended.clone()) => break,
+            () = until_stopped(ended.clone()) => break,
         };
         let connection = Connection {
             who: ConnectInfo(who(&stream, &address)),
             router: router.clone(),
-            seat: seats.take(),
+            slot: slots.take(),
             limits,
             ended: ended.clone(),
         };
-        let lives = lives.clone();
+        let alive = alive.clone();
         tokio::spawn(async move {
-            connection.converse(stream).await;
-            drop(lives);
+            connection.serve(stream).await;
+            drop(alive);
         });
     }
-    drop((listener, lives));
-    // Those who are being answered have a little time.
-    if tokio::time::timeout(LAST_ANSWERS, all_gone.recv()).await.is_err() {
-        info!("callers that were still being answered are cut off");
+    drop((listener, alive));
+    // Open calls have a little time to finish.
+    if tokio::time::timeout(DRAIN_TIMEOUT, all_closed.recv()).await.is_err() {
+        info!("calls that are still open are cut off");
     }
 }
 
@@ -86,52 +85,52 @@ pub async fn answer<L, W>(
 struct Connection<W> {
     who: ConnectInfo<W>,
     router: Router,
-    seat: Arc<Seat>,
+    slot: Arc<ConnectionSlot>,
     limits: Limits,
-    ended: watch::Receiver<End>,
+    ended: watch::Receiver<Shutdown>,
 }
 
 impl<W: Clone + Send + Sync + 'static> Connection<W> {
-    async fn converse<S>(self, stream: S)
+    async fn serve<S>(self, stream: S)
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
-        let Self { who, router, seat, limits, ended } = self;
-        let its_seat = Arc::clone(&seat);
+        let Self { who, router, slot, limits, ended } = self;
+        let request_slot = Arc::clone(&slot);
         let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let mut request: Request = request.map(|body| InTime::body(body, limits.body));
+            let mut request: Request = request.map(|body| BodyWithDeadline::body(body, limits.body));
             request.extensions_mut().insert(who.clone());
-            request.extensions_mut().insert(Arc::clone(&its_seat));
+            request.extensions_mut().insert(Arc::clone(&request_slot));
             router.clone().oneshot(request)
         });
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(limits.head);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        // How a connection ends is the business of whoever was at its other end.
+        // A broken connection concerns only its peer.
         tokio::select! {
             ended = connection.as_mut() => {
                 if let Err(error) = ended {
-                    debug!(%error, "a connection broke");
+                    debug!(%error, "a connection ended with an error");
                 }
                 return;
             }
-            () = seat.given_away() => return,
-            () = told(ended) => connection.as_mut().graceful_shutdown(),
+            () = slot.evicted() => return,
+            () = until_stopped(ended) => connection.as_mut().graceful_shutdown(),
         }
         tokio::select! {
             _ = connection => {}
-            () = seat.given_away() => {}
+            () = slot.evicted() => {}
         }
     }
 }
 
-/// A body that must be there in time.
-struct InTime {
+/// A request body with a deadline.
+struct BodyWithDeadline {
     body: Incoming,
     limit: Pin<Box<Sleep>>,
 }
 
-impl InTime {
+impl BodyWithDeadline {
     fn body(body: Incoming, limit: Duration) -> Body {
         if hyper::body::Body::is_end_stream(&body) {
             return Body::empty();
@@ -140,7 +139,7 @@ impl InTime {
     }
 }
 
-impl hyper::body::Body for InTime {
+impl hyper::body::Body for BodyWithDeadline {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -1,4 +1,4 @@
-//! Tells systemd how the daemon stands, if it was started by one that wants to know (`Type=notify`).
+//! Notifies systemd of the daemon's state, in units with `Type=notify`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,13 +6,12 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use codex_wire::os::socket::abstract_address;
 
-/// Sends one line such as `READY=1`. Where nobody listens, nothing happens.
-pub fn tell(state: &str) {
-    if let Some(target) = std::env::var_os("NOTIFY_SOCKET") {
-        // A manager that has gone is told nothing.
-        if let Err(error) = send(&target, state) {
-            tracing::warn!(%error, state, "systemd was not told how the daemon stands");
-        }
+/// Sends one line such as `READY=1`, if systemd listens.
+pub fn systemd(state: &str) {
+    if let Some(target) = std::env::var_os("NOTIFY_SOCKET")
+        && let Err(error) = send(&target, state)
+    {
+        tracing::warn!(%error, state, "systemd could not be notified");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The daemon's TCP port: opened before anything else is begun, so that an address that cannot be had stops a start.
+//! The daemon's TCP port, opened early so that an unusable address stops the start.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -6,20 +6,20 @@ use std::time::Duration;
 use axum::Router;
 use axum::serve::ListenerExt;
 use codex_bridge_core::Bridge;
-use codex_wire::os::socket::close_unread;
+use codex_wire::{os::socket::close_unread, reason};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::connections::{self, Limits};
-use super::{End, Orders};
+use super::{Shutdown, StartOptions};
 use crate::config;
 use crate::failure::{Code, Failure};
 use crate::http::gate::{Front, Gate};
 use crate::http::origin::{Names, OWN_NAME};
 use crate::web;
 
-/// How long a peer may take nothing of what was sent before its connection is closed. Without it one that never reads
-/// holds its socket, and what is written for it, for ever: nobody can end an answer that waits for room to be written.
+/// A connection is closed when its peer has read nothing for this long. Otherwise a peer that never reads would keep its
+/// socket and our buffers for ever, since a blocked write cannot be cancelled.
 const UNREAD_LIMIT: Duration = Duration::from_secs(30);
 
 /// An open port.
@@ -31,14 +31,15 @@ pub struct Port {
 }
 
 impl Port {
-    /// Opens the port that was asked for, if one was.
-    pub async fn open(orders: &Orders, configured: &config::Http) -> Result<Option<Self>, Failure> {
-        let Some(wanted) = orders.listen.or(configured.listen) else { return Ok(None) };
-        let is_behind_proxy = orders.behind_proxy || configured.behind_proxy;
+    /// Opens the configured port, if any.
+    pub async fn open(options: &StartOptions, configured: &config::Http) -> Result<Option<Self>, Failure> {
+        let Some(wanted) = options.listen.or(configured.listen) else { return Ok(None) };
+        let is_behind_proxy = options.behind_proxy || configured.behind_proxy;
         if !wanted.ip().is_loopback() && !is_behind_proxy {
-            let message = format!("{wanted} lies beyond this machine, and nothing in front of it speaks TLS");
-            return Err(Failure::new(Code::ListenBeyondLoopback, message)
-                .hint("listen on 127.0.0.1, or put a proxy in front and say --behind-proxy (docs/http.md)"));
+            let message = format!("{wanted} can be reached from other machines, and there is no TLS");
+            return Err(Failure::new(Code::ListenBeyondLoopback, message).hint(
+                "listen on 127.0.0.1, or put a proxy with TLS in front and add --behind-proxy (docs/http.md)",
+            ));
         }
         let bind = async {
             let listener = TcpListener::bind(wanted).await?;
@@ -46,36 +47,36 @@ impl Port {
             Ok::<_, std::io::Error>((listener, address))
         };
         let (listener, address) = bind.await.map_err(|error| {
-            Failure::new(Code::Listen, format!("cannot listen on {wanted}: {error}"))
+            Failure::new(Code::Listen, format!("cannot listen on {wanted}: {}", reason(&error)))
                 .hint("choose another address with --listen or `listen` under [http]")
         })?;
         let front = if is_behind_proxy { Front::Proxy } else { Front::Direct };
         Ok(Some(Self { listener, address, front, allowed_hosts: configured.allowed_hosts.clone() }))
     }
 
-    /// Where it is.
+    /// The address of the port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The page, under the name that browsers find on this machine.
+    /// The address of the web page, if a browser on this machine can open it.
     pub fn page(&self) -> Option<String> {
         let is_found =
             [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()].contains(&self.address.ip());
         is_found.then(|| format!("http://{OWN_NAME}:{}", self.address.port()))
     }
 
-    /// Answers until the end is told, then finishes what it was answering.
-    pub async fn answer(self, bridge: Bridge, router: Router, ended: watch::Receiver<End>) {
+    /// Serves calls until the daemon stops, then finishes open calls.
+    pub async fn serve(self, bridge: Bridge, router: Router, ended: watch::Receiver<Shutdown>) {
         let names = Names { port: self.address.port(), allowed: self.allowed_hosts };
-        let router = Gate::new(bridge, names, self.front, web::BETWEEN).before(router);
-        // Events are small and wanted at once.
+        let router = Gate::new(bridge, names, self.front, web::LOGIN_PAGES).before(router);
+        // Events are small and must not be delayed.
         let listener = self.listener.tap_io(|stream| {
             stream.set_nodelay(true).ok();
-            // A connection that cannot have it works as well.
+            // Not fatal: the connection works without it.
             close_unread(&*stream, UNREAD_LIMIT).ok();
         });
-        connections::answer(listener, router, Limits::default(), |_, address| *address, ended).await;
+        connections::serve(listener, router, Limits::default(), |_, address| *address, ended).await;
     }
 }
 

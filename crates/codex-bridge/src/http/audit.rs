@@ -1,4 +1,4 @@
-//! The audit log: who decided or commanded what.
+//! The audit log: who decided or ordered what.
 
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -11,24 +11,24 @@ use crate::calls;
 use crate::failure::{Code, Failure};
 use crate::view::AuditLine;
 
-/// Lines that are given to who does not say how many.
-const USUAL: u32 = 200;
+/// The number of lines without a `limit`.
+const DEFAULT_LINES: u32 = 200;
 
 pub async fn list(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Query(which): Query<calls::Audit>,
 ) -> Reply<Vec<AuditLine>> {
-    let since = which.since.as_deref().map(moment).transpose()?;
-    let limit = page::limit_of(which.limit, USUAL, AUDIT_LINES)?;
+    let since = which.since.as_deref().map(parse_time).transpose()?;
+    let limit = page::limit_of(which.limit, DEFAULT_LINES, AUDIT_LINES)?;
     let lines = app.desk.audit_log(&caller, which.task.as_deref(), since, limit).await?;
     Ok(Json(lines.into_iter().map(AuditLine::from).collect()))
 }
 
-fn moment(text: &str) -> Result<i64, Failure> {
-    let moment: Result<Timestamp, _> = text.parse();
-    moment.map(Timestamp::as_millisecond).map_err(|_| {
-        let message = format!("{text:?} is no time");
+fn parse_time(text: &str) -> Result<i64, Failure> {
+    let time: Result<Timestamp, _> = text.parse();
+    time.map(Timestamp::as_millisecond).map_err(|_| {
+        let message = format!("{text:?} is not a time");
         Failure::new(Code::BadCall, message).hint("write it as 2026-01-31T12:00:00Z")
     })
 }

@@ -1,4 +1,4 @@
-//! Channels: which there are, how they are, and serving one or having it rest.
+//! Channels: list, run, pause and test them, and read their logs.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use codex_bridge_core::store::MessageFilter;
 
 use super::{App, Body, Path, Query, Reply};
 use crate::calls::{Lines, RunChannel};
-use crate::channel::settings::{Service, Settings, Way};
+use crate::channel::settings::{OpenedChannel, Service, Settings};
 use crate::codex::installed;
 use crate::config::{self, File};
 use crate::failure::{Code, Failure};
@@ -32,13 +32,13 @@ pub async fn run(
     Body(mut wanted): Body<RunChannel>,
 ) -> Reply<Channel> {
     wanted.name = name;
-    let opened = open_anew(&app, &wanted)?;
-    // A daemon that has run for long may have lost its Codex: that is said now, and not to the first who writes.
+    let service = reload(&app, &wanted)?;
+    // Codex may have been removed since the daemon started. The caller should know now, not the first person who writes.
     let codex = PathBuf::from(&app.about.codex);
-    let usable = tokio::task::spawn_blocking(move || installed(Some(codex))).await;
-    usable.map_err(Failure::internal)??;
+    let found = tokio::task::spawn_blocking(move || installed(Some(codex))).await;
+    found.map_err(Failure::internal)??;
     app.chats.pause_channel(&caller, &wanted.name.as_str().into(), false).await?;
-    app.channels.serve(opened).await?;
+    app.channels.serve(service).await?;
     Ok(Json(shown(&app, &wanted.name).await?))
 }
 
@@ -51,11 +51,11 @@ pub async fn pause(
         return Err(unknown(&name).into());
     }
     if app.channels.only_sends(&name) {
-        let message = format!("channel {name} only sends: nothing comes in that could wait");
+        let message = format!("channel {name} only sends, so it cannot be paused");
         return Err(Failure::new(Code::WrongState, message).into());
     }
     app.chats.pause_channel(&caller, &name.as_str().into(), true).await?;
-    app.channels.rest(&name);
+    app.channels.pause(&name);
     Ok(Json(shown(&app, &name).await?))
 }
 
@@ -70,14 +70,14 @@ pub async fn log(
     Ok(Json(ChannelLog { lines, count, standing, about }))
 }
 
-/// Reaches the platform once, without serving or changing anything.
+/// Calls the platform once. Serves and changes nothing.
 pub async fn test(
     State(app): State<App>,
     Path(name): Path<String>,
     Body(mut wanted): Body<RunChannel>,
 ) -> Reply<Reached> {
     wanted.name = name;
-    let said = app.channels.probe(open_anew(&app, &wanted)?).await?;
+    let said = app.channels.probe(reload(&app, &wanted)?).await?;
     Ok(Json(Reached { name: wanted.name, said }))
 }
 
@@ -106,29 +106,33 @@ async fn shown(app: &App, name: &str) -> Result<Channel, Failure> {
 
 fn unknown(name: &str) -> Failure {
     Failure::new(Code::UnknownChannel, format!("no channel {name}"))
-        .hint("`codex-bridge channel list` lists them")
+        .hint("`codex-bridge channel list` lists the channels")
 }
 
-/// A channel as it is configured now, with what its caller brings along.
-fn open_anew(app: &App, wanted: &RunChannel) -> Result<Service, Failure> {
+/// Opens a channel from the present configuration file and the caller's variables.
+fn reload(app: &App, wanted: &RunChannel) -> Result<Service, Failure> {
     let file = config::load(&app.paths)?;
     let service = open(app, &file, wanted)?;
     if let Some(settings) = file.channels.get(&wanted.name) {
-        app.channels.configured(&wanted.name, settings, Way::Receives(Box::new(service.clone())));
+        app.channels.set_configured(
+            &wanted.name,
+            settings,
+            OpenedChannel::Receives(Box::new(service.clone())),
+        );
     }
     Ok(service)
 }
 
-/// A channel of a configuration, with what its caller brings along.
+/// Opens a channel from a configuration and the caller's variables.
 pub fn open(app: &App, file: &File, wanted: &RunChannel) -> Result<Service, Failure> {
     let configured = file.channels.get(&wanted.name).cloned();
-    let mut settings = configured.unwrap_or_else(|| Settings::unsaid(&wanted.name));
+    let mut settings = configured.unwrap_or_else(|| Settings::unconfigured(&wanted.name));
     if !wanted.allow.is_empty() {
         settings.common.allow.clone_from(&wanted.allow);
     }
     let env = |name: &str| wanted.variables.get(name).cloned().or_else(|| variable(name));
-    // Whoever runs it may bring its token along.
+    // The caller's variables may hold the channel's token.
     let redactor = app.bridge.redactor();
     redactor.learn(file.secrets(&env));
-    settings.service(&wanted.name, file.around(&env, wanted.cwd.as_ref(), redactor))
+    settings.service(&wanted.name, file.channel_context(&env, wanted.cwd.as_ref(), redactor))
 }

@@ -1,9 +1,9 @@
-//! The page's cookie: a sealed note that holds a token's secret and says until when. It survives a restart of the daemon,
-//! since the key does, and dies with its token.
+//! The page's cookie: the secret of a token and an expiry time, sealed. The cookie survives a restart of the daemon,
+//! because the key does. It is worthless once its token is revoked.
 //!
-//! What Codex runs may read all files, the key and the store among them. So nothing that lies in a file is enough to make
-//! a cookie: the secret, which is kept nowhere, is checked as that of a caller who sends it. That it is sealed only keeps
-//! it out of sight in the browser.
+//! A command that Codex runs may be able to read all files, the key and the store included. So a cookie cannot be made
+//! from files: it needs the token's secret, which is stored nowhere and is checked with each request. The seal only hides
+//! the secret from people who look at the browser's cookies.
 
 use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
@@ -18,47 +18,47 @@ use crate::amount::now_ms;
 use crate::failure::Failure;
 
 const NAME: &str = "codex_bridge_session";
-/// What it is sealed for: nothing else that we seal opens as a cookie.
+/// The purpose of the seal. Other sealed data does not open as a cookie.
 const PURPOSE: &str = "session cookie";
-/// How long it is good; the secrets of tabs are as long.
-pub const LIFE_S: i64 = 30 * 24 * 60 * 60;
+/// How long a cookie is valid. The secret of a tab is valid as long.
+pub const LIFETIME_S: i64 = 30 * 24 * 60 * 60;
 
 #[derive(Serialize, Deserialize)]
-struct Note {
+struct Content {
     secret: String,
     expires_at: TimeMs,
 }
 
-/// Whether it is sent over TLS only.
+/// Whether the browser sends the cookie over TLS only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// A proxy in front of us speaks TLS.
+    /// A proxy in front of the daemon speaks TLS.
     Tls,
-    /// A browser on this very machine.
+    /// The browser runs on this machine.
     Plain,
 }
 
-/// The header that gives a browser its cookie, for the secret of a token that was recognised by it.
-pub fn give(bridge: &Bridge, secret: &str, transport: Transport) -> Result<String, Failure> {
-    let expires_at = now_ms() + LIFE_S * 1000;
-    let note = Note { secret: secret.to_owned(), expires_at };
-    let note = serde_json::to_vec(&note).map_err(Failure::internal)?;
-    let sealed = bridge.seal_key().seal(&note, PURPOSE).map_err(Failure::internal)?;
-    Ok(header(&URL_SAFE_NO_PAD.encode(sealed), LIFE_S, transport))
+/// The `Set-Cookie` header for the secret of a valid token.
+pub fn issue(bridge: &Bridge, secret: &str, transport: Transport) -> Result<String, Failure> {
+    let expires_at = now_ms() + LIFETIME_S * 1000;
+    let content = Content { secret: secret.to_owned(), expires_at };
+    let content = serde_json::to_vec(&content).map_err(Failure::internal)?;
+    let sealed = bridge.seal_key().seal(&content, PURPOSE).map_err(Failure::internal)?;
+    Ok(header(&URL_SAFE_NO_PAD.encode(sealed), LIFETIME_S, transport))
 }
 
-/// The header that takes it away.
-pub fn take(transport: Transport) -> String {
+/// The `Set-Cookie` header that deletes the cookie.
+pub fn clear(transport: Transport) -> String {
     header("", 0, transport)
 }
 
-/// The token that a request's cookie stands for, if it still does.
+/// The token behind the cookie of a request. `None` if the cookie or the token is not valid any more.
 pub fn token(bridge: &Bridge, headers: &HeaderMap) -> Option<Token> {
     let sealed = URL_SAFE_NO_PAD.decode(value(headers)?).ok()?;
-    let note = bridge.seal_key().open(&sealed, PURPOSE).ok()?;
-    let note: Note = serde_json::from_slice(&note).ok()?;
-    let is_fresh = now_ms() < note.expires_at;
-    bridge.recognise(&note.secret).filter(|_| is_fresh)
+    let content = bridge.seal_key().open(&sealed, PURPOSE).ok()?;
+    let content: Content = serde_json::from_slice(&content).ok()?;
+    let is_valid = now_ms() < content.expires_at;
+    bridge.recognise(&content.secret).filter(|_| is_valid)
 }
 
 fn value(headers: &HeaderMap) -> Option<&str> {
@@ -68,7 +68,7 @@ fn value(headers: &HeaderMap) -> Option<&str> {
     pairs.find(|(name, _)| *name == NAME).map(|(_, value)| value)
 }
 
-fn header(value: &str, life_s: i64, transport: Transport) -> String {
+fn header(value: &str, lifetime_s: i64, transport: Transport) -> String {
     let secure = if transport == Transport::Tls { "; Secure" } else { "" };
-    format!("{NAME}={value}; Path=/; Max-Age={life_s}; HttpOnly; SameSite=Strict{secure}")
+    format!("{NAME}={value}; Path=/; Max-Age={lifetime_s}; HttpOnly; SameSite=Strict{secure}")
 }

@@ -1,4 +1,4 @@
-//! Deliveries: what was sent to whom, what could not be, and trying again.
+//! Deliveries: list and retry them, and test a target.
 
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -15,7 +15,7 @@ pub async fn list(State(app): State<App>, Query(which): Query<calls::Deliveries>
     Ok(Json(listed(&app, &which).await?))
 }
 
-/// What is to be sent to targets, or could not be; the newest first.
+/// The deliveries that are pending or failed, or all of them; newest first.
 pub async fn listed(app: &App, which: &calls::Deliveries) -> Result<Vec<Delivery>, Failure> {
     let unsent =
         [outbox::DeliveryState::Pending, outbox::DeliveryState::Attempting, outbox::DeliveryState::Dead];

@@ -1,5 +1,5 @@
-//! A task's log, as JSON lines or as server-sent events. Lines end when the task has finished; server-sent events stay,
-//! since it may be continued.
+//! A task's log, as JSON lines or as server-sent events. JSON lines end when the task has finished. Server-sent events do
+//! not, because the task may be continued.
 
 use std::future::pending;
 
@@ -12,13 +12,13 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tracing::warn;
 
-use super::stream::{Gone, Outlet, Shape, pipe};
+use super::stream::{self, Format, Gone};
 use super::{App, Path, Query, Refusal, news};
 use crate::calls;
-use crate::failure::{Code, Failure, Wrapped};
-use crate::follow::{Follower, Until, Wanted};
+use crate::failure::{Code, ErrorBody, Failure};
+use crate::follow::{FollowOptions, Follower, Until};
 
-/// Where a browser that comes back says what it had.
+/// A browser that reconnects sends the id of its last event in this header.
 const LAST_EVENT_ID: &str = "last-event-id";
 
 pub async fn read(
@@ -28,102 +28,104 @@ pub async fn read(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let task_id = app.bridge.find(&id).await?.id;
-    let shape = Shape::wanted(&headers);
+    let format = Format::accepted_by(&headers);
     let last = last_event_id(&headers)?;
     for number in [Some(which.after), last].into_iter().flatten() {
         if !(0..=calls::SEQ_MAX).contains(&number) {
-            let message = format!("{number} is the number of no event");
-            return Err(Failure::new(Code::BadCall, message).hint("use 0 for all").into());
+            let message = format!("no event has the number {number}");
+            return Err(Failure::new(Code::BadCall, message).hint("use 0 for all events").into());
         }
     }
     let after = last.unwrap_or(which.after);
-    let until = match shape {
-        Shape::Events => Until::Left,
-        Shape::Lines if which.follow => Until::Finished,
-        Shape::Lines => Until::Now,
+    let until = match format {
+        Format::Events => Until::Disconnected,
+        Format::Lines if which.follow => Until::Finished,
+        Format::Lines => Until::Now,
     };
-    let is_wanted = which.news && shape == Shape::Events;
-    let news = if is_wanted { Some(news::join(&app).await?) } else { None };
-    let (outlet, response) = pipe(shape, Some(after));
-    let mut of_all = None;
-    if let Some((first, lines)) = news {
-        // The pipe is empty: nobody waits.
-        outlet.put(None, first).await.ok();
-        of_all = Some(lines);
+    let wants_news = which.news && format == Format::Events;
+    let joined = if wants_news { Some(news::join(&app).await?) } else { None };
+    let (writer, response) = stream::open(format, Some(after));
+    let mut news = None;
+    if let Some((first, lines)) = joined {
+        // Does not wait: the queue is empty.
+        writer.send(None, first).await.ok();
+        news = Some(lines);
     }
-    let wanted = Wanted { after, limit: which.limit, until, live: which.live };
+    let wanted = FollowOptions { after, limit: which.limit, until, live: which.live };
     let follower = Follower::new(app.bridge, task_id, wanted);
-    tokio::spawn(Teller { follower, outlet, shape, of_all }.tell());
+    tokio::spawn(LogStream { follower, writer, format, news }.run());
     Ok(response)
 }
 
-/// The last event that a reader had before it was cut off.
+/// The last event that a reader got before it reconnected.
 fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, Failure> {
     let Some(id) = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) else { return Ok(None) };
     let id = id.to_str().ok().and_then(|id| id.trim().parse().ok());
-    let wrong = || Failure::new(Code::BadCall, "Last-Event-ID must be the number of an event");
-    id.map(Some).ok_or_else(wrong)
+    let invalid = || Failure::new(Code::BadCall, "Last-Event-ID must be the number of an event");
+    id.map(Some).ok_or_else(invalid)
 }
 
-/// Writes one reader's stream.
-struct Teller {
+/// Writes the stream of one reader.
+struct LogStream {
     follower: Follower,
-    outlet: Outlet,
-    shape: Shape,
-    /// What is told of all tasks, if the reader wants that too.
-    of_all: Option<Receiver<Bytes>>,
+    writer: stream::Writer,
+    format: Format,
+    /// The news of all tasks, if the reader wants them too.
+    news: Option<Receiver<Bytes>>,
 }
 
-impl Teller {
-    async fn tell(mut self) {
-        match self.run().await {
-            Ok(()) | Err(Stopped::Enough) => {}
-            Err(Stopped::Stalled) => self.outlet.drop_reader(),
+impl LogStream {
+    async fn run(mut self) {
+        match self.write().await {
+            Ok(()) | Err(Stopped::Closed) => {}
+            Err(Stopped::Stalled) => self.writer.drop_reader(),
             Err(Stopped::Failed(error)) => {
-                warn!(%error, "the log of a task cannot be told any further");
-                let told = Wrapped { error };
-                // A reader that has gone needs no reason.
-                self.outlet.put(None, self.shape.piece(None, "failure", &told)).await.ok();
+                warn!(%error, "the log of a task could not be read");
+                let failure = ErrorBody { error };
+                // An error means that the reader has closed the connection.
+                self.writer.send(None, self.format.chunk(None, "failure", &failure)).await.ok();
             }
         }
     }
 
-    async fn run(&mut self) -> Result<(), Stopped> {
+    async fn write(&mut self) -> Result<(), Stopped> {
         loop {
-            let (id, piece) = tokio::select! {
+            let (id, chunk) = tokio::select! {
                 event = self.follower.next() => match event.map_err(Stopped::Failed)? {
-                    Some(event) => (event.seq, self.shape.piece(event.seq, event.kind(), &event)),
+                    Some(event) => (event.seq, self.format.chunk(event.seq, event.kind(), &event)),
                     None => return Ok(()),
                 },
-                told = of_all(&mut self.of_all) => (None, told?),
-                () = self.outlet.left() => return Ok(()),
+                line = next_news(&mut self.news) => (None, line?),
+                () = self.writer.closed() => return Ok(()),
             };
-            self.outlet.put(id, piece).await.map_err(gone)?;
+            self.writer.send(id, chunk).await.map_err(Stopped::from)?;
         }
     }
 }
 
-/// The next line of what is told of all tasks; never, for those who do not want it.
-async fn of_all(lines: &mut Option<Receiver<Bytes>>) -> Result<Bytes, Stopped> {
+/// The next line of news. Never returns for a reader that does not want news.
+async fn next_news(lines: &mut Option<Receiver<Bytes>>) -> Result<Bytes, Stopped> {
     let Some(lines) = lines else { return pending().await };
     lines.recv().await.map_err(|error| match error {
         RecvError::Lagged(_) => Stopped::Stalled,
-        RecvError::Closed => Stopped::Enough,
+        RecvError::Closed => Stopped::Closed,
     })
 }
 
-fn gone(gone: Gone) -> Stopped {
-    match gone {
-        Gone::Left => Stopped::Enough,
-        Gone::Stalled => Stopped::Stalled,
-    }
-}
-
-/// Why nothing more is told.
+/// Why a stream ends.
 enum Stopped {
-    /// The reader has gone.
-    Enough,
+    /// The reader has closed the connection.
+    Closed,
     /// The reader does not read.
     Stalled,
     Failed(Failure),
+}
+
+impl From<Gone> for Stopped {
+    fn from(gone: Gone) -> Self {
+        match gone {
+            Gone::Closed => Self::Closed,
+            Gone::Stalled => Self::Stalled,
+        }
+    }
 }

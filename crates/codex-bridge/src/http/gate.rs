@@ -1,7 +1,8 @@
-//! Who comes in by TCP: under our own name, from no foreign page, with a token or the page's cookie.
+//! Authentication on the TCP port: the request names our host, comes from no other site's page, and has a token or the
+//! page's cookie.
 //!
-//! A command that Codex runs can reach a port on this machine, and may read every file on it. It has no token, and none can
-//! be made from what lies there: that is what keeps it out.
+//! A command that Codex runs can connect to a port on this machine, and may be able to read every file. It has no token,
+//! and a token cannot be made from files.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -25,41 +26,41 @@ use futures_util::StreamExt;
 use hyper::body::Body as _;
 use serde::{Deserialize, Serialize};
 
+use super::connection_slots::CallLimits;
 use super::cookie::{self, Transport};
 use super::origin::{self, Names};
 use super::problem::{self, Refusal};
-use super::seats::Shares;
 use super::tab;
-use super::tries::Tries;
+use super::token_attempts::TokenAttempts;
 use crate::failure::{Code, Failure};
 use tracing::warn;
 
-/// Paths that need no token: whether we live, the way in, and what the page looks like.
-const OPEN: [&str; 4] = ["/healthz", "/readyz", "/login", "/logout"];
-/// The page's own files are no secret; and what is posted to a hook is signed.
-const OPEN_BELOW: [&str; 2] = ["/assets/", "/hooks/"];
-/// Where people go who have no cookie.
+/// Paths that need no token.
+const PUBLIC_PATHS: [&str; 4] = ["/healthz", "/readyz", "/login", "/logout"];
+/// Paths below these need no token: the page's files are public, and posts to a hook are signed.
+const PUBLIC_PREFIXES: [&str; 2] = ["/assets/", "/hooks/"];
+/// A person without a cookie is redirected here.
 const LOGIN: &str = "/login";
-/// Where they go when a token was none; the page says so.
+/// The login page with the message that the token is unknown.
 const LOGIN_FAILED: &str = "/login?failed=1";
 
-/// The largest body of a login. Whoever sends one has shown no token yet.
+/// The largest body of a login. The sender is not authenticated yet, so the limit is small.
 const LOGIN_MAX_BYTES: usize = 16 * 1024;
 
-/// How the port is kept.
+/// What stands in front of the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Front {
-    /// Whoever connects is who they are.
+    /// Nothing: clients connect directly.
     Direct,
-    /// A proxy speaks TLS for us, and says for whom it calls.
+    /// A proxy that speaks TLS and adds the address of its client (`X-Forwarded-For`).
     Proxy,
 }
 
-/// Who has come, and how they showed it.
+/// An authenticated client.
 enum Visitor {
-    /// By their token, with each call.
+    /// The request has the token itself.
     Program(Token),
-    /// By the cookie, which stands for a token and may be in other hands: it shows pages, and changes nothing by itself.
+    /// The request has the cookie. Another server on this machine may know it too, so it allows reading only.
     Browser(Token),
 }
 
@@ -70,42 +71,51 @@ impl Visitor {
     }
 }
 
-/// The pages between the cookie and a change, which the page's own room draws.
+/// Pages of the login, which the `web` module draws.
 #[derive(Clone, Copy)]
 pub struct Pages {
-    /// Somebody has logged in, and this is the secret of the tab.
+    /// The page after a login. The argument is the secret of the tab.
     pub entered: fn(String) -> Response,
-    /// A form came without the secret of its tab: its path, its fields, and whether a token with it was wrong.
+    /// The page that asks for the token because a form came without the secret of its tab. The arguments are the form's
+    /// path, its fields, and whether it had a wrong token.
     pub locked: fn(&str, &[(String, String)], bool) -> Response,
 }
 
-/// Keeps the port.
+/// Authenticates the requests on a port.
 #[derive(Clone)]
 pub struct Gate {
     pages: Pages,
     bridge: Bridge,
     names: Arc<Names>,
     front: Front,
-    tries: Arc<Tries>,
-    shares: Arc<Shares>,
+    attempts: Arc<TokenAttempts>,
+    call_limits: Arc<CallLimits>,
 }
 
 impl Gate {
-    /// A gate before a port.
+    /// A gate for a port.
     pub fn new(bridge: Bridge, names: Names, front: Front, pages: Pages) -> Self {
-        Self { pages, bridge, names: Arc::new(names), front, tries: Arc::default(), shares: Arc::default() }
+        Self {
+            pages,
+            bridge,
+            names: Arc::new(names),
+            front,
+            attempts: Arc::default(),
+            call_limits: Arc::default(),
+        }
     }
 
-    /// The routes behind it.
+    /// Puts the gate in front of all routes, and adds login and logout.
     pub fn before(self, router: Router) -> Router {
-        let ways = Router::new()
+        let login_routes = Router::new()
             .route("/login", post(login).layer(DefaultBodyLimit::max(LOGIN_MAX_BYTES)))
             .route("/logout", post(logout))
-            .layer(middleware::map_response(problem::in_our_words));
-        ways.with_state(self.clone())
+            .layer(middleware::map_response(problem::as_problem));
+        login_routes
+            .with_state(self.clone())
             .merge(router)
-            .layer(middleware::from_fn_with_state(self, let_in))
-            .layer(middleware::map_response(kept_by_nobody))
+            .layer(middleware::from_fn_with_state(self, authenticate))
+            .layer(middleware::map_response(add_headers))
     }
 
     fn transport(&self) -> Transport {
@@ -115,13 +125,13 @@ impl Gate {
         }
     }
 
-    /// Who calls, by their token or their cookie.
+    /// Authenticates a request by its token or its cookie.
     fn visitor(&self, method: &Method, headers: &HeaderMap, address: IpAddr) -> Result<Visitor, Failure> {
-        let visitor = if let Some(given) = headers.get(AUTHORIZATION) {
-            let given = given.to_str().ok().and_then(bearer).unwrap_or_default();
-            Visitor::Program(self.bridge.recognise(given).ok_or_else(|| self.bad_token(address))?)
+        let visitor = if let Some(header) = headers.get(AUTHORIZATION) {
+            let secret = header.to_str().ok().and_then(bearer).unwrap_or_default();
+            Visitor::Program(self.bridge.recognise(secret).ok_or_else(|| self.bad_token(address))?)
         } else {
-            let token = cookie::token(&self.bridge, headers).ok_or_else(nobody)?;
+            let token = cookie::token(&self.bridge, headers).ok_or_else(token_missing)?;
             origin::check_own_page(method, headers)?;
             Visitor::Browser(token)
         };
@@ -131,23 +141,23 @@ impl Gate {
 
     fn bad_token(&self, address: IpAddr) -> Failure {
         warn!(%address, "a request with an unknown token was refused");
-        if self.tries.count(address, Instant::now()) {
-            worthless()
+        if self.attempts.count(address, Instant::now()) {
+            unknown_token()
         } else {
-            Failure::new(Code::TooManyTries, "too many bad tokens came from this address")
+            Failure::new(Code::TooManyTries, "too many unknown tokens came from this address")
                 .hint("wait a minute, and check the token")
         }
     }
 
-    /// Whom to count tries for. A proxy adds the address that it sees as the last one.
+    /// The address to count failed attempts for. A proxy appends the address of its client to `X-Forwarded-For`.
     fn address(&self, peer: SocketAddr, headers: &HeaderMap) -> IpAddr {
-        let told = || {
+        let forwarded = || {
             let last = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
             last.rsplit(',').next()?.trim().parse().ok()
         };
         match self.front {
             Front::Direct => peer.ip(),
-            Front::Proxy => told().unwrap_or_else(|| peer.ip()),
+            Front::Proxy => forwarded().unwrap_or_else(|| peer.ip()),
         }
     }
 }
@@ -157,30 +167,30 @@ fn bearer(authorization: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn worthless() -> Failure {
+fn unknown_token() -> Failure {
     Failure::new(Code::Unauthorized, "this token is not known, or was revoked")
         .hint("make one with `codex-bridge token create NAME --role viewer|operator|approver`")
 }
 
-fn nobody() -> Failure {
+fn token_missing() -> Failure {
     Failure::new(Code::Unauthorized, "a token is needed")
         .hint("send Authorization: Bearer cbt_…; `codex-bridge token create NAME --role ROLE` makes one")
 }
 
-fn is_open(path: &str) -> bool {
-    OPEN.contains(&path) || OPEN_BELOW.iter().any(|start| path.starts_with(start))
+fn is_public(path: &str) -> bool {
+    PUBLIC_PATHS.contains(&path) || PUBLIC_PREFIXES.iter().any(|start| path.starts_with(start))
 }
 
-/// Tells browsers and proxies to take every answer for what it says it is, and to keep none that does not say otherwise.
-async fn kept_by_nobody(mut response: Response) -> Response {
+/// Tells browsers not to guess media types, and nobody to cache a response that does not allow it.
+async fn add_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }
 
-/// Lets in whoever may come in, as who they are.
-async fn let_in(
+/// Authenticates each request, and puts its [`Caller`] into it.
+async fn authenticate(
     State(gate): State<Gate>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     mut request: Request,
@@ -192,55 +202,55 @@ async fn let_in(
     match gate.visitor(request.method(), headers, address) {
         Ok(visitor) => {
             let caller = Caller::with_token(visitor.token());
-            let answering = gate.shares.answering(&caller, &request)?;
-            let is_change = !request.method().is_safe() && !is_open(request.uri().path());
+            let active_call = gate.call_limits.begin(&caller, &request)?;
+            let is_change = !request.method().is_safe() && !is_public(request.uri().path());
             if let Visitor::Browser(token) = visitor
                 && is_change
             {
-                let proved =
-                    tab::proved(&gate.bridge, &token, request, gate.pages.locked, || gate.bad_token(address));
-                request = match proved.await {
+                let verified =
+                    tab::verify(&gate.bridge, &token, request, gate.pages.locked, || gate.bad_token(address));
+                request = match verified.await {
                     Ok(request) => request,
-                    Err(unproved) => return Ok(answering.until_told(unproved.into_response())),
+                    Err(unverified) => return Ok(active_call.until_sent(unverified.into_response())),
                 };
             }
             request.extensions_mut().insert(caller.clone());
-            // For pages, whose words must not lead back to us.
+            // Pages must not show links that lead to one of these names.
             request.extensions_mut().insert(Arc::clone(&gate.names));
-            let response = while_let_in(&gate.bridge, caller, next.run(request)).await?;
-            Ok(answering.until_told(response))
+            let response = until_revoked(&gate.bridge, caller, next.run(request)).await?;
+            Ok(active_call.until_sent(response))
         }
-        Err(_) if is_open(request.uri().path()) => Ok(next.run(request).await),
-        Err(failure) if failure.code == Code::Unauthorized && is_of_a_person(&request) => Ok(to(LOGIN)),
+        Err(_) if is_public(request.uri().path()) => Ok(next.run(request).await),
+        Err(failure) if failure.code == Code::Unauthorized && is_page_view(&request) => Ok(redirect(LOGIN)),
         Err(failure) => Err(failure.into()),
     }
 }
 
-/// An answer that ends when the caller's token does, however long it would take or go on.
-async fn while_let_in(
+/// Ends a response, and the work for it, when the caller's token is revoked.
+async fn until_revoked(
     bridge: &Bridge,
     caller: Caller,
-    answer: impl Future<Output = Response>,
+    response: impl Future<Output = Response>,
 ) -> Result<Response, Refusal> {
     let (bridge, mut revocations) = (bridge.clone(), bridge.revocations());
     let mut revoked = Box::pin(async move {
-        // An error would mean that the bridge, which is held here, has gone.
+        // An error is impossible: the bridge is held here.
         revocations.wait_for(|()| !caller.has_valid_token(&bridge)).await.ok();
     });
     let response = tokio::select! {
         biased;
-        () = &mut revoked => return Err(worthless().into()),
-        response = answer => response,
+        () = &mut revoked => return Err(unknown_token().into()),
+        response = response => response,
     };
-    // What is whole already goes out as it is, with its length.
+    // A body that is already complete is sent as it is, with its length.
     if response.body().size_hint().exact().is_some() {
         return Ok(response);
     }
     Ok(response.map(|body| Body::from_stream(body.into_data_stream().take_until(revoked))))
 }
 
-/// Whether somebody opens a page, rather than a program calling.
-fn is_of_a_person(request: &Request) -> bool {
+/// Whether a person opens a page, rather than a program calling the API.
+fn is_page_view(request: &Request) -> bool {
     let wants_page = accepts_html(request.headers()) && !request.headers().contains_key(AUTHORIZATION);
     wants_page && request.method() == Method::GET && !request.uri().path().starts_with("/v1/")
 }
@@ -254,11 +264,11 @@ fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     accept.is_some_and(|accept| accept.contains(media_type))
 }
 
-fn to(place: &str) -> Response {
+fn redirect(place: &str) -> Response {
     (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response()
 }
 
-/// What the page's login sends.
+/// The form of the login page.
 #[derive(Deserialize)]
 struct Login {
     token: String,
@@ -274,13 +284,13 @@ async fn login(
     let secret = login.token.trim();
     let Some(token) = gate.bridge.recognise(secret) else {
         let failure = gate.bad_token(gate.address(peer, &headers));
-        let is_told_by_page = accepts_html(&headers) && failure.code == Code::Unauthorized;
-        return if is_told_by_page { Ok(to(LOGIN_FAILED)) } else { Err(failure.into()) };
+        let is_shown_on_page = accepts_html(&headers) && failure.code == Code::Unauthorized;
+        return if is_shown_on_page { Ok(redirect(LOGIN_FAILED)) } else { Err(failure.into()) };
     };
     gate.bridge.token_seen(&token);
-    let cookie = [(SET_COOKIE, cookie::give(&gate.bridge, secret, gate.transport())?)];
-    // Told here and nowhere else: who has the cookie alone never comes to know it.
-    let tab_secret = || tab::give(&gate.bridge, &token, &headers);
+    let cookie = [(SET_COOKIE, cookie::issue(&gate.bridge, secret, gate.transport())?)];
+    // Only this reply has the tab's secret. A server that has learned the cookie cannot get it.
+    let tab_secret = || tab::issue(&gate.bridge, &token, &headers);
     Ok(if accepts_html(&headers) {
         (cookie, (gate.pages.entered)(tab_secret()?)).into_response()
     } else if accepts(&headers, "application/json") {
@@ -290,13 +300,13 @@ async fn login(
     })
 }
 
-/// What the script of a page is told that logs in without leaving it.
+/// The reply to a page's script that logs in without leaving the page.
 #[derive(Serialize)]
 struct Entered {
     tab: String,
 }
 
 async fn logout(State(gate): State<Gate>) -> Response {
-    let cookie = cookie::take(gate.transport());
+    let cookie = cookie::clear(gate.transport());
     (StatusCode::SEE_OTHER, [(LOCATION, LOGIN.to_owned()), (SET_COOKIE, cookie)]).into_response()
 }

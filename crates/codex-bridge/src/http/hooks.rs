@@ -1,4 +1,4 @@
-//! `POST /hooks/NAME`: work from whoever has the secret of a hook. No token: the signature says who it is.
+//! `POST /hooks/NAME`: work from a sender who has the secret of a hook. The signature replaces a token.
 
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
@@ -9,35 +9,36 @@ use codex_bridge_core::inbox::Received;
 use serde_json::{Value, json};
 
 use super::{App, Path, Refusal};
-use crate::channel::hook::Posted;
+use crate::channel::hook::SignedPost;
 use crate::failure::{Code, Failure};
 
-/// The largest body that is taken from somebody of whom we know nothing yet.
+/// The largest accepted body. The signature can be checked only after the body is read.
 const BODY_MAX_BYTES: usize = 256 * 1024;
 
-/// Beside the API: for others than its callers.
+/// The route is not part of the API, and not in its OpenAPI document.
 pub fn routes() -> Router<App> {
     Router::new().route("/hooks/{name}", post(receive).layer(DefaultBodyLimit::max(BODY_MAX_BYTES)))
 }
 
-/// Answers when the message is durable; the same message gets the same answer.
+/// Replies once the message is durable. A repeated message gets the same reply.
 async fn receive(
     State(app): State<App>,
     Path(name): Path<String>,
     headers: HeaderMap,
     body: Result<Bytes, axum::extract::rejection::BytesRejection>,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
-    let body = body
-        .map_err(|_| Failure::new(Code::TooLarge, format!("a hook takes at most {BODY_MAX_BYTES} bytes")))?;
+    let body = body.map_err(|_| {
+        Failure::new(Code::TooLarge, format!("the body is larger than {BODY_MAX_BYTES} bytes"))
+    })?;
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let posted = Posted {
+    let post = SignedPost {
         id: header("webhook-id"),
         timestamp: header("webhook-timestamp"),
         signature: header("webhook-signature"),
         body: &body,
     };
-    let unknown = || Failure::new(Code::UnknownChannel, format!("there is no hook {name}"));
-    let arrival = app.channels.posted(&name, &posted).ok_or_else(unknown)??;
+    let unknown = || Failure::new(Code::UnknownChannel, format!("no hook {name}"));
+    let arrival = app.channels.post(&name, &post).ok_or_else(unknown)??;
     app.bridge.check_target(&arrival.reply_to)?;
     let receipts = app.chats.receive(&name.as_str().into(), vec![arrival], None).await?;
     match receipts.into_iter().next().map(|receipt| receipt.receipt) {
@@ -46,7 +47,7 @@ async fn receive(
         }
         Some(Received::NoRoom) => Err(Failure::new(
             Code::NoRoom,
-            "too much waits already: post it again, under the same webhook-id",
+            "the inbox is full: post the message again later, with the same webhook-id",
         )
         .into()),
         Some(Received::Refused) | None => Err(unknown().into()),

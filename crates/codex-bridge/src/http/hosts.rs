@@ -5,8 +5,7 @@ use axum::{Extension, Json};
 use codex_bridge_core::Caller;
 use tracing::error;
 
-use super::End;
-use super::{App, Body, Reply};
+use super::{App, Body, Reply, Shutdown};
 use crate::calls;
 use crate::failure::Failure;
 use crate::view::{About, Fine, Host, Stopping};
@@ -24,29 +23,30 @@ pub async fn health() -> Json<Fine> {
     Json(Fine { ok: true })
 }
 
-/// A daemon that has begun to stop comes to its end, whoever hangs up: with its hosts closed it would begin nothing more.
+/// Runs in a task of its own, so that a caller who hangs up does not leave a half-stopped daemon: one whose hosts have
+/// ended, and which could run nothing.
 pub async fn stop(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Body(stop): Body<calls::Stop>,
 ) -> Reply<Stopping> {
-    // A daemon whose store fails can be stopped all the same.
+    // A daemon whose store fails can still be stopped.
     if let Err(error) = app.desk.note_stop(&caller, stop.hosts).await {
-        error!(caller = caller.name, %error, "who stopped the daemon is not in the audit log");
+        error!(caller = caller.name, %error, "a stop of the daemon could not be written to the audit log");
     }
-    let stopping = tokio::spawn(end(app, stop)).await;
+    let stopping = tokio::spawn(shut_down(app, stop)).await;
     Ok(Json(stopping.map_err(Failure::internal)?))
 }
 
-async fn end(app: App, stop: calls::Stop) -> Stopping {
-    let (end, failed) = if stop.hosts {
-        // While the bridge lives, so that the tasks on them are recorded as what they are.
-        (End::WithHosts, app.bridge.stop_hosts().await)
+async fn shut_down(app: App, stop: calls::Stop) -> Stopping {
+    let (shutdown, failed) = if stop.hosts {
+        // Before the bridge closes, so that the outcome of their tasks is recorded.
+        (Shutdown::StopHosts, app.bridge.stop_hosts().await)
     } else {
-        (End::LeaveHosts, Vec::new())
+        (Shutdown::LeaveHosts, Vec::new())
     };
     let hosts_left = app.bridge.hosts().iter().filter(|host| host.is_alive()).count();
-    // An error would mean that nobody is left who could end.
-    app.ending.send(end).ok();
+    // An error means that the daemon has already stopped.
+    app.shutdown.send(shutdown).ok();
     Stopping { pid: app.about.pid, hosts_left, failed }
 }

@@ -1,9 +1,9 @@
-//! The inbox: what came in, what became of it, and taking something up again.
+//! The inbox: list the messages from channels, and retry one.
 
 use axum::extract::State;
 use axum::{Extension, Json};
 use codex_bridge_core::Caller;
-use codex_bridge_core::inbox::{ChannelName, MessageState as Stands};
+use codex_bridge_core::inbox::{ChannelName, MessageState};
 use codex_bridge_core::store::MessageFilter;
 
 use super::{App, Path, Query, Reply, page};
@@ -11,7 +11,8 @@ use crate::calls;
 use crate::view::Message;
 
 pub async fn list(State(app): State<App>, Query(which): Query<calls::Inbox>) -> Reply<Vec<Message>> {
-    let unfinished = [Stands::Received, Stands::Running, Stands::Answered, Stands::Dead];
+    let unfinished =
+        [MessageState::Received, MessageState::Running, MessageState::Answered, MessageState::Dead];
     let filter = MessageFilter {
         channel: which.channel.map(ChannelName),
         states: if which.all { Vec::new() } else { unfinished.to_vec() },

@@ -1,7 +1,8 @@
-//! What a list of tasks needs to stay true: one short line whenever a task changes, the same for all who listen. Those of
-//! deliveries and hosts are told that there is something new, and look.
+//! The feed for lists of tasks: one short line for each change of a task, the same for all listeners. For deliveries and
+//! hosts the line says only that something changed; the listener reads the list again.
 //!
-//! One observer looks at what changed and says it once; its listeners share the words. They cannot slow it, nor the tasks.
+//! One observer formats each line once, and all listeners share it. A slow listener delays neither the observer nor the
+//! tasks.
 
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU32;
@@ -24,39 +25,39 @@ use tokio::time::sleep;
 use tracing::{error, info};
 
 use super::metrics::Meter;
-use super::stream::{Gone, Outlet, Shape, pipe};
+use super::stream::{self, Format, Gone};
 use super::{App, Query, Refusal};
-use crate::failure::{Failure, Wrapped};
+use crate::failure::{ErrorBody, Failure};
 use crate::{calls, view};
 
-/// Lines that a slow listener may be behind before it is let go.
-const BEHIND: usize = 1024;
+/// How many lines a listener may be behind before it is dropped.
+const MAX_LAG: usize = 1024;
 
-/// How often somebody looks whether hosts came or went, while anyone listens: they do not say so themselves.
-const LOOK_AT_HOSTS: Duration = Duration::from_secs(1);
+/// How often the hosts are compared while anybody listens. Hosts do not announce their start and end.
+const POLL_HOSTS_EVERY: Duration = Duration::from_secs(1);
 
-/// What is told to those who list tasks.
+/// The feed for lists of tasks.
 #[derive(Debug, Clone)]
-pub struct Digest {
+pub struct TaskFeed {
     lines: Sender<Bytes>,
-    /// Told when somebody begins to listen.
+    /// Notified when a listener joins.
     joined: Arc<Notify>,
 }
 
-impl Digest {
-    /// One that nobody has told anything yet.
+impl TaskFeed {
+    /// A feed without listeners.
     pub fn new() -> Self {
-        Self { lines: broadcast::channel(BEHIND).0, joined: Arc::default() }
+        Self { lines: broadcast::channel(MAX_LAG).0, joined: Arc::default() }
     }
 
-    fn tell(&self, name: &str, told: &serde_json::Value) {
-        // Nobody may be listening.
-        self.lines.send(Shape::Events.piece(None, name, told)).ok();
+    fn publish(&self, name: &str, data: &serde_json::Value) {
+        // An error means that nobody listens.
+        self.lines.send(Format::Events.chunk(None, name, data)).ok();
     }
 
-    /// Tells that there is something new, and not what.
-    fn ring(&self, name: &str) {
-        self.tell(name, &json!({ "kind": name }));
+    /// Publishes that something changed, but not what.
+    fn publish_kind(&self, name: &str) {
+        self.publish(name, &json!({ "kind": name }));
     }
 
     fn listen(&self) -> Receiver<Bytes> {
@@ -65,60 +66,60 @@ impl Digest {
         lines
     }
 
-    async fn is_heard(&self) {
+    async fn has_listener(&self) {
         while self.lines.receiver_count() == 0 {
             self.joined.notified().await;
         }
     }
 }
 
-/// Watches the hosts for as long as it is polled; nobody pays for that unless somebody listens.
-pub async fn observe_hosts(bridge: Bridge, digest: Digest) {
+/// Watches the hosts while anybody listens. Never returns.
+pub async fn observe_hosts(bridge: Bridge, feed: TaskFeed) {
     let mut known = None;
     loop {
-        if digest.lines.receiver_count() == 0 {
-            // What is new to whoever comes next is not known.
+        if feed.lines.receiver_count() == 0 {
+            // The next listener must be told, whatever it has already seen.
             known = None;
-            digest.is_heard().await;
+            feed.has_listener().await;
         }
         let hosts = bridge.hosts();
         let alive = hosts.iter().filter(|host| host.is_alive()).map(|host| host.record().epoch.clone());
-        // A page may have drawn a host that started and ended between two looks.
+        // With the count of ended hosts: a page may show a host that started and ended between two polls.
         let now = (alive.collect::<HashSet<_>>(), bridge.ended_hosts());
         if known.as_ref() != Some(&now) {
-            digest.ring("hosts");
+            feed.publish_kind("hosts");
             known = Some(now);
         }
-        sleep(LOOK_AT_HOSTS).await;
+        sleep(POLL_HOSTS_EVERY).await;
     }
 }
 
-/// Watches all tasks for as long as it is polled.
-pub async fn observe(bridge: Bridge, digest: Digest, meter: Arc<Meter>) {
+/// Watches all tasks until the bridge closes.
+pub async fn observe(bridge: Bridge, feed: TaskFeed, meter: Arc<Meter>) {
     let news = bridge.news();
-    let mut observer = Observer { bridge, digest, meter, known: HashMap::new(), open: 0 };
-    observer.begin().await;
+    let mut observer = Observer { bridge, feed, meter, known: HashMap::new(), open_requests: 0 };
+    observer.load().await;
     observer.follow(news).await;
 }
 
 struct Observer {
     bridge: Bridge,
-    digest: Digest,
+    feed: TaskFeed,
     meter: Arc<Meter>,
-    /// What was told of tasks that are under way.
+    /// The last published status, and number of open requests, of each unfinished task.
     known: HashMap<TaskId, (ShownStatus, usize)>,
-    open: u64,
+    open_requests: u64,
 }
 
-/// What a bout of news was about.
+/// The changes in a batch of news.
 #[derive(Default)]
 struct Changes {
     tasks: HashSet<TaskId>,
     ended_turns: Vec<TaskId>,
     closed_requests: Vec<RequestName>,
     deliveries: bool,
-    /// More happened than was heard of.
-    are_not_all: bool,
+    /// Some news was missed.
+    is_incomplete: bool,
 }
 
 impl Changes {
@@ -137,21 +138,21 @@ impl Changes {
 }
 
 impl Observer {
-    /// Learns what is under way, so that whatever changes is seen to change.
-    async fn begin(&mut self) {
-        // The newest last: those are remembered longest.
-        for view in self.under_way().await.into_iter().rev() {
-            self.meter.knows(&view.task);
+    /// Loads the unfinished tasks, so that their changes are noticed.
+    async fn load(&mut self) {
+        // The newest last, because the meter forgets the oldest.
+        for view in self.unfinished().await.into_iter().rev() {
+            self.meter.set_baseline(&view.task);
             self.known.insert(view.task.id.clone(), (view.status(), view.open_requests.len()));
         }
-        self.open = open_requests(&self.bridge).await.unwrap_or_default();
+        self.open_requests = open_requests(&self.bridge).await.unwrap_or_default();
     }
 
-    async fn under_way(&self) -> Vec<TaskView> {
+    async fn unfinished(&self) -> Vec<TaskView> {
         let statuses = Status::ALL.into_iter().filter(|status| !status.is_finished()).collect();
         let listed = self.bridge.list(&TaskFilter { statuses, ..TaskFilter::default() }).await;
         listed.unwrap_or_else(|error| {
-            error!(%error, "the tasks that are under way could not be read, for those who list them");
+            error!(%error, "the unfinished tasks could not be read for the feed");
             Vec::new()
         })
     }
@@ -160,56 +161,56 @@ impl Observer {
         loop {
             let mut changes = Changes::default();
             match news.recv().await {
-                Ok(one) => changes.add(one),
+                Ok(news) => changes.add(news),
                 Err(RecvError::Lagged(missed)) => {
-                    info!(missed, "news came faster than lists are told; they are read anew");
-                    changes.are_not_all = true;
+                    info!(missed, "the task feed missed news; all unfinished tasks are read again");
+                    changes.is_incomplete = true;
                 }
                 Err(RecvError::Closed) => return,
             }
-            // All that has come meanwhile is looked at once.
+            // News that is already there joins the batch.
             loop {
                 match news.try_recv() {
-                    Ok(one) => changes.add(one),
-                    Err(TryRecvError::Lagged(_)) => changes.are_not_all = true,
+                    Ok(news) => changes.add(news),
+                    Err(TryRecvError::Lagged(_)) => changes.is_incomplete = true,
                     Err(TryRecvError::Empty | TryRecvError::Closed) => break,
                 }
             }
-            self.look(changes).await;
+            self.publish(changes).await;
         }
     }
 
-    async fn look(&mut self, mut changes: Changes) {
-        let mut is_asked = changes.are_not_all;
-        if changes.are_not_all {
-            self.digest.ring("missed");
-            // It may have been about any of these.
+    async fn publish(&mut self, mut changes: Changes) {
+        let mut may_have_requests = changes.is_incomplete;
+        if changes.is_incomplete {
+            self.feed.publish_kind("missed");
+            // Any of these tasks may have changed.
             changes.tasks.extend(self.known.keys().cloned());
-            changes.tasks.extend(self.under_way().await.into_iter().map(|view| view.task.id));
+            changes.tasks.extend(self.unfinished().await.into_iter().map(|view| view.task.id));
         }
         for task_id in &changes.tasks {
-            // One that was forgotten meanwhile is no news.
+            // A task that has been forgotten is not published.
             let Ok(view) = self.bridge.show(task_id.as_str()).await else {
                 self.known.remove(task_id);
                 continue;
             };
-            self.meter.used(&view.task);
+            self.meter.count_tokens(&view.task);
             let now = (view.status(), view.open_requests.len());
             let before = self.known.insert(task_id.clone(), now);
-            is_asked |= before.map_or(0, |(_, open)| open) != now.1;
+            may_have_requests |= before.map_or(0, |(_, open)| open) != now.1;
             if view.task.status.is_finished() {
                 self.known.remove(task_id);
             }
             if before != Some(now) {
-                let told = view::TaskNews::from(view);
-                self.digest.tell("task", &serde_json::to_value(told).unwrap_or_default());
+                let line = view::TaskNews::from(view);
+                self.feed.publish("task", &serde_json::to_value(line).unwrap_or_default());
             }
         }
         if changes.deliveries {
-            self.digest.ring("deliveries");
+            self.feed.publish_kind("deliveries");
         }
-        if is_asked && let Ok(open) = open_requests(&self.bridge).await {
-            self.count(open);
+        if may_have_requests && let Ok(open) = open_requests(&self.bridge).await {
+            self.set_open_requests(open);
         }
         for task_id in &changes.ended_turns {
             self.meter.turn_ended(&self.bridge, task_id).await;
@@ -219,9 +220,9 @@ impl Observer {
         }
     }
 
-    fn count(&mut self, open: u64) {
-        if std::mem::replace(&mut self.open, open) != open {
-            self.digest.tell("open_requests", &total(open));
+    fn set_open_requests(&mut self, open: u64) {
+        if std::mem::replace(&mut self.open_requests, open) != open {
+            self.feed.publish("open_requests", &total(open));
         }
     }
 }
@@ -234,29 +235,35 @@ fn total(open: u64) -> serde_json::Value {
     json!({ "kind": "open_requests", "total": open })
 }
 
-/// `GET /v1/events`: always server-sent events.
+/// `GET /v1/events`. Always server-sent events.
 pub async fn listen(State(app): State<App>, Query(which): Query<calls::News>) -> Result<Response, Refusal> {
     let (first, lines) = join(&app).await?;
-    let (outlet, response) = pipe(Shape::Events, None);
-    tokio::spawn(tell(app, outlet, lines, first, which.limit));
+    let (writer, response) = stream::open(Format::Events, None);
+    tokio::spawn(forward(app, writer, lines, first, which.limit));
     Ok(response)
 }
 
-/// How many requests are open, and what is told from now on; as server-sent events.
+/// Joins the feed: the present number of open requests, and the lines from now on. Both are server-sent events.
 pub async fn join(app: &App) -> Result<(Bytes, Receiver<Bytes>), Failure> {
-    // Joined first: what changes between the two is told twice rather than never.
-    let lines = app.digest.listen();
+    // Joined before the count is read: a change in between is sent twice rather than never.
+    let lines = app.task_feed.listen();
     let open = open_requests(&app.bridge).await?;
-    Ok((Shape::Events.piece(None, "open_requests", &total(open)), lines))
+    Ok((Format::Events.chunk(None, "open_requests", &total(open)), lines))
 }
 
-async fn tell(app: App, outlet: Outlet, mut lines: Receiver<Bytes>, first: Bytes, limit: Option<NonZeroU32>) {
+async fn forward(
+    app: App,
+    writer: stream::Writer,
+    mut lines: Receiver<Bytes>,
+    first: Bytes,
+    limit: Option<NonZeroU32>,
+) {
     let (mut line, mut left) = (first, limit.map(NonZeroU32::get));
     loop {
-        match outlet.put(None, line).await {
+        match writer.send(None, line).await {
             Ok(()) => left = left.map(|left| left - 1),
-            Err(Gone::Left) => return,
-            Err(Gone::Stalled) => return outlet.drop_reader(),
+            Err(Gone::Closed) => return,
+            Err(Gone::Stalled) => return writer.drop_reader(),
         }
         if left == Some(0) {
             return;
@@ -264,14 +271,14 @@ async fn tell(app: App, outlet: Outlet, mut lines: Receiver<Bytes>, first: Bytes
         line = tokio::select! {
             line = lines.recv() => match line {
                 Ok(line) => line,
-                Err(RecvError::Lagged(_)) => return outlet.drop_reader(),
+                Err(RecvError::Lagged(_)) => return writer.drop_reader(),
                 Err(RecvError::Closed) => return,
             },
-            () = outlet.left() => return,
-            () = app.ended() => {
-                let why = Wrapped { error: Failure::stopping() };
-                // Whoever has gone needs no reason.
-                outlet.put(None, Shape::Events.piece(None, "failure", &why)).await.ok();
+            () = writer.closed() => return,
+            () = app.shutting_down() => {
+                let failure = ErrorBody { error: Failure::stopping() };
+                // An error means that the reader has closed the connection.
+                writer.send(None, Format::Events.chunk(None, "failure", &failure)).await.ok();
                 return;
             }
         };

@@ -1,4 +1,4 @@
-//! The OpenAPI 3.1 document, made from the list of routes and the types that they take and give.
+//! The OpenAPI 3.1 document, generated from the list of routes and the types of their bodies and replies.
 
 use std::sync::LazyLock;
 
@@ -8,15 +8,15 @@ use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::problem::PROBLEM_JSON;
-use super::route::{Gives, Route};
+use super::route::{ReplyKind, Route};
 use super::routes;
 use crate::calls::SEQ_MAX;
 use crate::failure::Problem;
 use codex_bridge_core::desk::{Requirement, Verb};
 
-const DESCRIPTION: &str = "Durable Codex tasks. The same routes answer on the daemon's unix socket, where no token is \
-    needed, and on its TCP port, where every call carries one. Roles: viewer reads; operator also starts, steers and \
-    stops; approver also answers what Codex asks. What is marked as the owner's is for the socket alone.";
+const DESCRIPTION: &str = "Durable Codex tasks. The same routes are available on the daemon's unix socket, without a \
+    token, and on its TCP port, with a token in every call. Roles: a viewer reads; an operator also starts, steers and \
+    stops tasks; an approver also decides Codex's requests. The owner's routes are available on the socket only.";
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(document);
 
@@ -25,7 +25,6 @@ pub async fn show() -> Json<Value> {
     Json(DOCUMENT.clone())
 }
 
-/// The document.
 fn document() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
@@ -34,8 +33,8 @@ fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in routes::all() {
         let operation = operation(&route, &mut generator);
-        let of_path = paths.entry(route.path).or_insert_with(|| json!({}));
-        of_path[route.method] = operation;
+        let path_item = paths.entry(route.path).or_insert_with(|| json!({}));
+        path_item[route.method] = operation;
     }
     generator.subschema_for::<Problem>();
     let mut document = json!({
@@ -60,7 +59,7 @@ fn document() -> Value {
     document
 }
 
-/// Says what the format of a number only hints at: how large it may be.
+/// Adds the maximum that the format of a number implies.
 fn set_bounds(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -80,15 +79,15 @@ fn set_bounds(value: &mut Value) {
 }
 
 fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
-    let who = match route.verb.map(Verb::requirement) {
+    let access = match route.verb.map(Verb::requirement) {
         None => "Needs no token.".to_owned(),
         Some(Requirement::Role(role)) => format!("Needs the role {role}."),
-        Some(Requirement::Owner) => "The owner's: by the socket alone.".to_owned(),
+        Some(Requirement::Owner) => "For the owner only, on the socket.".to_owned(),
     };
     let mut operation = json!({
         "operationId": operation_id(route),
         "summary": route.summary,
-        "description": who,
+        "description": access,
         "responses": responses(route, generator),
     });
     let parameters = parameters(route, generator);
@@ -106,7 +105,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     operation
 }
 
-/// `get /v1/tasks/{id}/turns` is `get_tasks_id_turns`.
+/// `get /v1/tasks/{id}/turns` gets the id `get_tasks_id_turns`.
 fn operation_id(route: &Route) -> String {
     let words = route.path.split(['/', '{', '}', '.']).filter(|word| !word.is_empty() && *word != "v1");
     std::iter::once(route.method).chain(words).collect::<Vec<_>>().join("_")
@@ -131,11 +130,11 @@ fn parameters(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
     parameters
 }
 
-/// One server-sent event: OpenAPI 3.1 has no words for the whole stream, and tools take the schema for that of each.
-fn event(told: Option<&Schema>) -> Value {
+/// The schema of one server-sent event. OpenAPI 3.1 cannot describe a whole stream; tools apply the schema to each event.
+fn event(content: Option<&Schema>) -> Value {
     let mut data = json!({ "type": "string", "contentMediaType": "application/json" });
-    if let Some(told) = told {
-        data["contentSchema"] = told.clone().into();
+    if let Some(content) = content {
+        data["contentSchema"] = content.clone().into();
     }
     let (id, event) = (json!({ "type": "string" }), json!({ "type": "string" }));
     json!({
@@ -149,16 +148,16 @@ fn event(told: Option<&Schema>) -> Value {
 /// The fields of a type, each as a parameter.
 fn in_query(schema: &Schema) -> Vec<Value> {
     let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let one = |(name, schema): (&String, &Value)| {
+    let parameter = |(name, schema): (&String, &Value)| {
         let mut schema = schema.clone();
         let description = schema.as_object_mut().and_then(|fields| fields.remove("description"));
         without_null(&mut schema);
         json!({ "name": name, "in": "query", "description": description, "schema": schema })
     };
-    fields.map(one).collect()
+    fields.map(parameter).collect()
 }
 
-/// What is absent from a query is absent: it has no word for null.
+/// Removes null: a query cannot express it.
 fn without_null(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     fields.retain(|name, value| name != "default" || !value.is_null());
@@ -171,28 +170,28 @@ fn without_null(schema: &mut Value) {
 }
 
 fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
-    let content = match route.gives {
-        Gives::Json(make) => json!({ "application/json": { "schema": make(generator) } }),
-        Gives::JsonOrText(make, media_type) => {
+    let content = match route.reply {
+        ReplyKind::Json(make) => json!({ "application/json": { "schema": make(generator) } }),
+        ReplyKind::JsonOrText(make, media_type) => {
             json!({ "application/json": { "schema": make(generator) }, media_type: { "schema": { "type": "string" } } })
         }
-        Gives::Stream(make) => {
-            // A line each: no schema of the whole can say so.
-            let one = make(generator);
-            let lines = json!({ "schema": { "type": "string" }, "x-line-schema": one });
-            json!({ "application/x-ndjson": lines, "text/event-stream": { "schema": event(Some(&one)) } })
+        ReplyKind::Stream(make) => {
+            // One value a line. No schema of the whole text can say that.
+            let item = make(generator);
+            let lines = json!({ "schema": { "type": "string" }, "x-line-schema": item });
+            json!({ "application/x-ndjson": lines, "text/event-stream": { "schema": event(Some(&item)) } })
         }
-        Gives::Events => json!({ "text/event-stream": { "schema": event(None) } }),
-        Gives::Text(media_type) => json!({ media_type: { "schema": { "type": "string" } } }),
+        ReplyKind::Events => json!({ "text/event-stream": { "schema": event(None) } }),
+        ReplyKind::Text(media_type) => json!({ media_type: { "schema": { "type": "string" } } }),
     };
     let problem = |description: &str| {
         let schema = json!({ "$ref": "#/components/schemas/Problem" });
         json!({ "description": description, "content": { PROBLEM_JSON: { "schema": schema } } })
     };
     json!({
-        "200": { "description": "As asked.", "content": content },
-        "4XX": problem("The call is wrong, or not allowed; `code` says how."),
-        "5XX": problem("The daemon could not do it."),
+        "200": { "description": "Success.", "content": content },
+        "4XX": problem("The call is wrong or not allowed. `code` says why."),
+        "5XX": problem("The daemon could not carry out the call."),
     })
 }
 
@@ -202,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    /// Set to write `docs/openapi.json` anew.
+    /// Set this variable to write `docs/openapi.json`.
     const WRITE: &str = "CODEX_BRIDGE_TEST_WRITE_OPENAPI";
 
     #[test]
@@ -215,27 +214,27 @@ mod tests {
         let kept = std::fs::read_to_string(&file).unwrap_or_default();
         assert!(
             kept == served,
-            "docs/openapi.json is not what is served: set {WRITE}=1 and run this test again"
+            "docs/openapi.json differs from the served document: set {WRITE}=1 and run this test again"
         );
     }
 
     #[test]
     fn every_reference_leads_somewhere() {
-        fn look(value: &Value, document: &Value) {
+        fn check(value: &Value, document: &Value) {
             match value {
                 Value::Object(fields) => {
                     if let Some(path) = fields.get("$ref").and_then(Value::as_str) {
                         let found = document.pointer(path.trim_start_matches('#'));
                         assert!(found.is_some(), "{path}");
                     }
-                    fields.values().for_each(|value| look(value, document));
+                    fields.values().for_each(|value| check(value, document));
                 }
-                Value::Array(items) => items.iter().for_each(|value| look(value, document)),
+                Value::Array(items) => items.iter().for_each(|value| check(value, document)),
                 _ => {}
             }
         }
         let document = document();
-        look(&document, &document);
+        check(&document, &document);
     }
 
     #[test]

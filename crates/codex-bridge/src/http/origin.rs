@@ -1,74 +1,74 @@
-//! Under which names the daemon is reached by TCP, and whether a browser's page is ours.
+//! The host names under which the port answers, and whether a request comes from one of our own pages.
 //!
-//! A page of another site can make a browser call us, and its own name can be made to lead to our address (DNS
-//! rebinding). The `Host` header gives the second away, `Origin` and `Sec-Fetch-Site` the first: no page can forge them.
+//! A page of another site can make a browser send requests to the port. Its host name can also be made to resolve to our
+//! address (DNS rebinding). `Origin` and `Sec-Fetch-Site` reveal the first, `Host` the second. No page can forge them.
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, Method};
 
 use crate::failure::{Code, Failure};
 
-/// What a browser says of a request whose page has the same origin as its target.
+/// The value of `Sec-Fetch-Site` for a request from a page of the same origin.
 const SAME_ORIGIN: &str = "same-origin";
-/// A name that is ours alone: browsers lead all of `*.localhost` to this machine, and keep cookies by name, whatever the
-/// port. Under `localhost` the page would share its cookie with every other server here.
+/// The host name of the page. Browsers resolve `*.localhost` to this machine, and keep cookies by host name, not by port:
+/// under `localhost`, every other server on this machine would get the cookie.
 pub const OWN_NAME: &str = "codex-bridge.localhost";
-/// The port that a browser leaves out.
-const HTTP_PORT: u16 = 80;
+/// The port of a `Host` header without a port.
+const DEFAULT_PORT: u16 = 80;
 
-/// The names under which we are reached.
+/// The host names under which the port answers.
 #[derive(Debug, Clone)]
 pub struct Names {
-    /// The port of our own.
+    /// The port, which loopback names must have.
     pub port: u16,
-    /// Other names, with a port or for any, which the operator lists.
+    /// Names that the operator allows. A name without a port is allowed with any.
     pub allowed: Vec<String>,
 }
 
 impl Names {
-    /// Refuses a request that is meant for somebody else, or comes from somebody else's page.
+    /// Refuses a request to another host name, or from a page of another site.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), Failure> {
         let host = text(headers, HOST.as_str()).unwrap_or_default();
-        if !self.are_ours(host) {
-            let message = format!("this is not the host {host:?}");
+        if !self.has(host) {
+            let message = format!("the host name {host:?} is not allowed here");
             let hint =
                 format!("use localhost:{}, or list the name as `allowed_hosts` under [http]", self.port);
             return Err(Failure::new(Code::BadHost, message).hint(hint));
         }
         match text(headers, ORIGIN.as_str()) {
             None => Ok(()),
-            Some(origin) if is_of(origin, host) => Ok(()),
-            // A page that hides where it is from says null even to its own server; the browser still tells.
+            Some(origin) if has_host(origin, host) => Ok(()),
+            // A page with a strict referrer policy has the origin `null` even for its own server.
             Some("null") if is_same_site(headers) => Ok(()),
             Some(origin) => {
-                Err(Failure::new(Code::BadOrigin, format!("a page of {origin} may not call this"))
+                Err(Failure::new(Code::BadOrigin, format!("a page of {origin} may not call this daemon"))
                     .hint("open the page of codex-bridge itself"))
             }
         }
     }
 
-    fn are_ours(&self, host: &str) -> bool {
+    fn has(&self, host: &str) -> bool {
         let (name, port) = split(host);
         let is_loopback =
             [OWN_NAME, "localhost", "127.0.0.1", "[::1]"].iter().any(|own| own.eq_ignore_ascii_case(name));
-        let port_number = port.map_or(Some(HTTP_PORT), |port| port.parse().ok());
+        let port_number = port.map_or(Some(DEFAULT_PORT), |port| port.parse().ok());
         let is_allowed = |allowed: &String| {
-            let wanted = if split(allowed).1.is_some() { host } else { name };
-            allowed.eq_ignore_ascii_case(wanted)
+            let compared = if split(allowed).1.is_some() { host } else { name };
+            allowed.eq_ignore_ascii_case(compared)
         };
         (is_loopback && port_number == Some(self.port)) || self.allowed.iter().any(is_allowed)
     }
 }
 
-/// Refuses what a page of somebody else could have sent with our cookie: only pages of ours change anything.
+/// Refuses a change that a page of another site could have sent with our cookie.
 pub fn check_own_page(method: &Method, headers: &HeaderMap) -> Result<(), Failure> {
-    // An origin that is there was found to be ours before.
-    let is_ours =
+    // `Names::check` has already refused other origins.
+    let is_own_page =
         text(headers, ORIGIN.as_str()).is_some_and(|origin| origin != "null") || is_same_site(headers);
-    if method.is_safe() || is_ours {
+    if method.is_safe() || is_own_page {
         return Ok(());
     }
-    let message = "a change that is authorised by the cookie must come from the page itself";
+    let message = "a change with the cookie must come from the page itself";
     Err(Failure::new(Code::BadOrigin, message).hint("programs send the token: Authorization: Bearer cbt_…"))
 }
 
@@ -76,12 +76,12 @@ fn is_same_site(headers: &HeaderMap) -> bool {
     text(headers, "sec-fetch-site") == Some(SAME_ORIGIN)
 }
 
-fn is_of(origin: &str, host: &str) -> bool {
+fn has_host(origin: &str, host: &str) -> bool {
     let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
 }
 
-/// A header's text. One that is there twice says nothing.
+/// The text of a header; `?` if the header is repeated or is not text.
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -91,7 +91,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     }
 }
 
-/// The name and the port of a host; the name of an IPv6 address with its brackets.
+/// The name and the port of a host. An IPv6 address keeps its brackets.
 fn split(host: &str) -> (&str, Option<&str>) {
     match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, Some(port)),

@@ -1,23 +1,23 @@
-//! How much one answer lists.
+//! The number of entries in a list.
 
 use crate::failure::{Code, Failure};
 
-/// How many entries a list has unless told otherwise.
-const USUAL: u32 = 100;
-/// How many it may have.
-const MOST: u32 = 1000;
+/// The number of entries without a `limit`.
+const DEFAULT: u32 = 100;
+/// The largest `limit`.
+const MAX: u32 = 1000;
 
-/// As many as were asked for, if that may be.
+/// Checks the `limit` of a list.
 pub fn limit(asked: Option<u32>) -> Result<u32, Failure> {
-    limit_of(asked, USUAL, MOST)
+    limit_of(asked, DEFAULT, MAX)
 }
 
-/// The same for a list that has its own measure.
-pub fn limit_of(asked: Option<u32>, usual: u32, most: u32) -> Result<u32, Failure> {
-    let limit = asked.unwrap_or(usual);
-    if (1..=most).contains(&limit) {
+/// As [`limit`], for a list with its own default and maximum.
+pub fn limit_of(asked: Option<u32>, default: u32, max: u32) -> Result<u32, Failure> {
+    let limit = asked.unwrap_or(default);
+    if (1..=max).contains(&limit) {
         return Ok(limit);
     }
     let message = format!("limit {limit} is out of range");
-    Err(Failure::new(Code::BadLimit, message).hint(format!("use 1 to {most}")))
+    Err(Failure::new(Code::BadLimit, message).hint(format!("use 1 to {max}")))
 }

@@ -1,6 +1,6 @@
-//! Failures as they are answered: problem JSON (RFC 9457), with our code and what to do beside its own fields.
+//! Failures as HTTP responses: problem JSON (RFC 9457), with our `code` and `hint` in addition.
 //!
-//! Also how a caller's mistakes in a request's shape are told, so that all of them look alike.
+//! The extractors for bodies, queries and paths are here too, so that all mistakes in a request are reported alike.
 
 use std::error::Error;
 
@@ -17,17 +17,17 @@ use serde_json::Value;
 
 use crate::failure::{Code, Failure, Problem};
 
-/// The type of a failure's body.
+/// The media type of a failure.
 pub const PROBLEM_JSON: &str = "application/problem+json";
-/// How long somebody should wait who tried too many tokens, or wants more than there is room for.
-pub const TRY_AGAIN_S: u64 = 60;
-/// The most that is read of a failure that others told.
+/// The `Retry-After` of every 429.
+pub const RETRY_AFTER_S: u64 = 60;
+/// How much is read of a failure that a library reported.
 const FOREIGN_MAX_BYTES: usize = 16 * 1024;
 
-/// Up to here every whole number is a number of its own (2^53).
-const LARGEST_WHOLE: f64 = 9_007_199_254_740_992.0;
+/// 2^53: a larger `f64` may stand for several integers.
+const LARGEST_INTEGER: f64 = 9_007_199_254_740_992.0;
 
-/// A failure on its way to the caller.
+/// A failure that becomes a response.
 #[derive(Debug)]
 pub struct Refusal(Failure);
 
@@ -52,19 +52,19 @@ impl IntoResponse for Problem {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if status == StatusCode::TOO_MANY_REQUESTS {
-            headers.insert(RETRY_AFTER, HeaderValue::from(TRY_AGAIN_S));
+            headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
         }
         (status, headers, Json(self)).into_response()
     }
 }
 
-/// A body that was not there in time.
+/// The body did not arrive in time.
 #[derive(Debug, thiserror::Error)]
 #[error("the body came too slowly")]
 pub struct TooSlow;
 
-/// The same response, unless it is a failure in somebody else's words: libraries tell those as plain text, or as nothing.
-pub async fn in_our_words(response: Response) -> Response {
+/// Turns a failure that a library reported into problem JSON. Libraries report failures as plain text or without a body.
+pub async fn as_problem(response: Response) -> Response {
     let is_failure = response.status().is_client_error() || response.status().is_server_error();
     let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     if !is_failure || media_type.is_some_and(|media_type| !media_type.starts_with("text/plain")) {
@@ -72,25 +72,25 @@ pub async fn in_our_words(response: Response) -> Response {
     }
     let (parts, body) = response.into_parts();
     let title = parts.status.canonical_reason().unwrap_or("Failure");
-    let said = axum::body::to_bytes(body, FOREIGN_MAX_BYTES).await.unwrap_or_default();
-    let said = String::from_utf8_lossy(&said).trim().to_owned();
+    let text = axum::body::to_bytes(body, FOREIGN_MAX_BYTES).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).trim().to_owned();
     let problem = Problem {
         kind: "about:blank".to_owned(),
         title: title.to_owned(),
         status: parts.status.as_u16(),
-        detail: if said.is_empty() { title.to_owned() } else { said },
+        detail: if text.is_empty() { title.to_owned() } else { text },
         code: code(parts.status),
         hint: None,
     };
-    let mut told = problem.into_response();
-    // What else was said, such as `Allow`, still holds.
+    let mut response = problem.into_response();
+    // Other headers, such as `Allow`, are kept.
     for (name, value) in parts.headers.iter().filter(|(name, _)| **name != CONTENT_LENGTH) {
-        told.headers_mut().entry(name).or_insert_with(|| value.clone());
+        response.headers_mut().entry(name).or_insert_with(|| value.clone());
     }
-    told
+    response
 }
 
-/// The code of a failure of which no more is known than its status.
+/// The code of a failure of which only the status is known.
 fn code(status: StatusCode) -> Code {
     match status {
         StatusCode::UNAUTHORIZED => Code::Unauthorized,
@@ -106,26 +106,26 @@ fn code(status: StatusCode) -> Code {
     }
 }
 
-/// For a path that leads nowhere.
-pub async fn nothing_here() -> Refusal {
+/// The fallback for an unknown path.
+pub async fn unknown_route() -> Refusal {
     Failure::new(Code::UnknownRoute, "there is no such route")
-        .hint("/v1/openapi.json lists all of them")
+        .hint("/v1/openapi.json lists all routes")
         .into()
 }
 
-/// For a method that the path does not know; axum adds the `Allow` header.
+/// The fallback for a method that the route does not have. axum adds the `Allow` header.
 pub async fn wrong_method() -> Refusal {
-    let failure = Failure::new(Code::WrongMethod, "this route does not know that method");
-    failure.hint("the Allow header lists the ones it knows").into()
+    let failure = Failure::new(Code::WrongMethod, "this route does not have this method");
+    failure.hint("the Allow header lists the methods").into()
 }
 
-/// For a body of which more came than is taken.
+/// The failure for a body that is too large.
 pub fn too_large(max_bytes: usize) -> Failure {
     let failure = Failure::new(Code::TooLarge, "the body is too large");
-    failure.hint(format!("at most {} KiB are taken", max_bytes / 1024))
+    failure.hint(format!("send at most {} KiB", max_bytes / 1024))
 }
 
-/// For a form that cannot be read.
+/// The failure for a form that cannot be read.
 pub fn bad_form(rejection: &FormRejection, max_bytes: usize) -> Failure {
     match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => too_large(max_bytes),
@@ -133,7 +133,7 @@ pub fn bad_form(rejection: &FormRejection, max_bytes: usize) -> Failure {
     }
 }
 
-/// JSON from the caller.
+/// A JSON object from the caller.
 pub struct Body<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
@@ -141,52 +141,52 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
         let is_json = is_json(request.headers());
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| unread(&rejection))?;
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| unreadable(&rejection))?;
         if !is_json {
             let failure = Failure::new(Code::WrongMediaType, "the body must be JSON");
             return Err(failure.hint("send content-type: application/json").into());
         }
-        // A list of the fields' values would be taken for them, too.
+        // serde would also accept an array of the fields' values.
         if !bytes.trim_ascii_start().starts_with(b"{") {
             return Err(Failure::new(Code::BadCall, "the body must be a JSON object").into());
         }
-        let wrong = |error: serde_json::Error| Failure::new(Code::BadCall, error.to_string());
+        let bad_call = |error: serde_json::Error| Failure::new(Code::BadCall, error.to_string());
         let read = serde_json::from_slice(&bytes);
-        Ok(Self(read.or_else(|error| with_whole_numbers(&bytes).ok_or(error)).map_err(wrong)?))
+        Ok(Self(read.or_else(|error| with_integers(&bytes).ok_or(error)).map_err(bad_call)?))
     }
 }
 
-/// For a body that could not be read.
-pub fn unread(rejection: &BytesRejection) -> Failure {
+/// The failure for a body that could not be read.
+pub fn unreadable(rejection: &BytesRejection) -> Failure {
     let mut causes = std::iter::successors(Some(rejection as &dyn Error), |&error| error.source());
     if causes.any(<dyn Error>::is::<TooSlow>) {
         return Failure::new(Code::TooSlow, TooSlow.to_string());
     }
     match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => too_large(super::BODY_MAX_BYTES),
-        _ => Failure::new(Code::BadCall, "the body could not be read to its end"),
+        _ => Failure::new(Code::BadCall, "the connection ended before the whole body had arrived"),
     }
 }
 
-/// The same again with 115.0 read as 115: for JSON Schema, and for languages with one kind of number, that is one.
-fn with_whole_numbers<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+/// Parses again with 115.0 read as 115. JSON Schema, and languages with one kind of number, do not distinguish them.
+fn with_integers<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     let mut value: Value = serde_json::from_slice(bytes).ok()?;
-    make_whole(&mut value);
+    make_integers(&mut value);
     serde_json::from_value(value).ok()
 }
 
-fn make_whole(value: &mut Value) {
+fn make_integers(value: &mut Value) {
     match value {
         Value::Number(number) => {
-            let whole =
-                number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < LARGEST_WHOLE);
-            // Without a fraction it is written as an integer is.
-            if let Some(whole) = whole.and_then(|whole| format!("{whole:.0}").parse::<i64>().ok()) {
-                *value = whole.into();
+            let integer =
+                number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < LARGEST_INTEGER);
+            // Formatted without a fraction, the number parses as an integer.
+            if let Some(integer) = integer.and_then(|number| format!("{number:.0}").parse::<i64>().ok()) {
+                *value = integer.into();
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(make_whole),
-        Value::Object(fields) => fields.values_mut().for_each(make_whole),
+        Value::Array(items) => items.iter_mut().for_each(make_integers),
+        Value::Object(fields) => fields.values_mut().for_each(make_integers),
         Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
 }
@@ -205,8 +205,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let read = axum::extract::Query::from_request_parts(parts, state).await;
-        let wrong = |error: QueryRejection| Failure::new(Code::BadCall, error.body_text());
-        Ok(Self(read.map(|axum::extract::Query(fields)| fields).map_err(wrong)?))
+        let bad_call = |error: QueryRejection| Failure::new(Code::BadCall, error.body_text());
+        Ok(Self(read.map(|axum::extract::Query(fields)| fields).map_err(bad_call)?))
     }
 }
 
@@ -218,7 +218,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let read = axum::extract::Path::from_request_parts(parts, state).await;
-        let wrong = |error: PathRejection| Failure::new(Code::BadCall, error.body_text());
-        Ok(Self(read.map(|axum::extract::Path(segments)| segments).map_err(wrong)?))
+        let bad_call = |error: PathRejection| Failure::new(Code::BadCall, error.body_text());
+        Ok(Self(read.map(|axum::extract::Path(segments)| segments).map_err(bad_call)?))
     }
 }

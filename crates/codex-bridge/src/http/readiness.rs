@@ -1,4 +1,5 @@
-//! Whether the daemon would take work now. Found out by writing to the store, at most about once a second, however many ask.
+//! Whether the daemon accepts work now. The check writes to the store. Its result is shared for one second, so that many
+//! callers cause one check.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,52 +11,50 @@ use codex_bridge_core::Bridge;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use super::App;
-use super::End;
-use crate::failure::Problem;
-use crate::failure::{Code, Failure};
+use super::{App, Shutdown};
+use crate::failure::{Code, Failure, Problem};
 use crate::view::Fine;
 
-/// How long what was found out counts.
-const FRESH: Duration = Duration::from_secs(1);
-/// How long the store may take. One that is slower takes no work that anybody would wait for.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the result of a check is reused.
+const FRESH_FOR: Duration = Duration::from_secs(1);
+/// How long the store may take. A slower store is not ready.
+const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What was found out last, and when. Whoever comes meanwhile waits for the same answer.
+/// The last check. The lock is held during a check, so that concurrent callers wait for the same result.
 #[derive(Debug, Default)]
-pub struct Readiness(Arc<Mutex<Option<Found>>>);
+pub struct Readiness(Arc<Mutex<Option<LastCheck>>>);
 
-type Found = (Instant, Result<(), Failure>);
+type LastCheck = (Instant, Result<(), Failure>);
 
 impl Readiness {
-    async fn of(&self, bridge: &Bridge) -> Result<(), Failure> {
-        // To its end, whoever hangs up: otherwise each of them would have it begin anew.
-        let found = tokio::spawn(Self(Arc::clone(&self.0)).find_out(bridge.clone())).await;
-        found.map_err(Failure::internal)?
+    async fn check(&self, bridge: &Bridge) -> Result<(), Failure> {
+        // In a task of its own: a caller who hangs up must not make the next one start a new check.
+        let checked = tokio::spawn(Self(Arc::clone(&self.0)).check_once(bridge.clone())).await;
+        checked.map_err(Failure::internal)?
     }
 
-    async fn find_out(self, bridge: Bridge) -> Result<(), Failure> {
+    async fn check_once(self, bridge: Bridge) -> Result<(), Failure> {
         let mut last = self.0.lock().await;
-        if let Some((at, found)) = last.as_ref()
-            && at.elapsed() < FRESH
+        if let Some((at, result)) = last.as_ref()
+            && at.elapsed() < FRESH_FOR
         {
-            return found.clone();
+            return result.clone();
         }
-        let found = match timeout(PATIENCE, bridge.store().check_writable()).await {
-            Ok(found) => found.map_err(Failure::from),
+        let result = match timeout(STORE_TIMEOUT, bridge.store().check_writable()).await {
+            Ok(result) => result.map_err(Failure::from),
             Err(_) => Err(Failure::new(Code::Store, "the store does not answer")),
         };
-        *last = Some((Instant::now(), found.clone()));
-        found
+        *last = Some((Instant::now(), result.clone()));
+        result
     }
 }
 
-/// `GET /readyz`: 503 says why not.
+/// `GET /readyz`. A 503 says why the daemon is not ready.
 pub async fn ready(State(app): State<App>) -> Result<Json<Fine>, Problem> {
-    let is_ending = *app.ending.borrow() != End::Never;
-    let found = if is_ending { Err(Failure::stopping()) } else { app.readiness.of(&app.bridge).await };
-    match found {
+    let is_stopping = *app.shutdown.borrow() != Shutdown::No;
+    let ready = if is_stopping { Err(Failure::stopping()) } else { app.readiness.check(&app.bridge).await };
+    match ready {
         Ok(()) => Ok(Json(Fine { ok: true })),
-        Err(failure) => Err(Problem::from(failure).told_as(StatusCode::SERVICE_UNAVAILABLE)),
+        Err(failure) => Err(Problem::from(failure).with_status(StatusCode::SERVICE_UNAVAILABLE)),
     }
 }

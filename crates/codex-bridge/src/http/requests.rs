@@ -1,4 +1,4 @@
-//! Requests: what is open, and decisions on it.
+//! Requests: list, show, decide and reveal them.
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -26,7 +26,7 @@ pub async fn of_task(
     Ok(Json(requests.into_iter().map(Request::from).collect()))
 }
 
-/// Closed requests too: who comes late sees who was first, and what they said.
+/// Shows closed requests too, so that a late caller sees who decided, and what.
 pub async fn show(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -35,7 +35,7 @@ pub async fn show(
     Ok(Json(app.desk.request(&caller, &id, &request).await?.into()))
 }
 
-/// The changes with their whole diffs: a list has only the beginning of long ones, and its digest is not enough for a yes.
+/// The changes with whole diffs. A list has only the beginning of a long diff, and its digest does not allow an approval.
 pub async fn changes(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,

@@ -1,5 +1,5 @@
-//! One route: its way in, who may use it, and what it takes and gives. The router and the OpenAPI document are made from
-//! the same list of these, so that neither can know something that the other does not.
+//! One route: its path, who may use it, its body and its reply. The router and the OpenAPI document are made from the same
+//! list of routes, so they cannot differ.
 
 use axum::extract::Request;
 use axum::handler::Handler;
@@ -11,18 +11,18 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{App, Refusal};
 
-/// Makes a schema when the document is made.
-pub type Make = fn(&mut SchemaGenerator) -> Schema;
+/// Generates a schema for the OpenAPI document.
+pub type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
 
-/// What a route gives when it goes well.
+/// The reply of a successful call.
 #[derive(Clone, Copy)]
-pub enum Gives {
+pub enum ReplyKind {
     /// One JSON value.
-    Json(Make),
-    /// The same, or plain text of this media type.
-    JsonOrText(Make, &'static str),
-    /// JSON lines, or server-sent events with the same content.
-    Stream(Make),
+    Json(MakeSchema),
+    /// One JSON value, or text of this media type.
+    JsonOrText(MakeSchema, &'static str),
+    /// JSON lines or server-sent events, with the same content.
+    Stream(MakeSchema),
     /// Server-sent events only.
     Events,
     /// Text of this media type.
@@ -33,29 +33,29 @@ pub enum Gives {
 pub struct Route {
     /// `get` or `post`.
     pub method: &'static str,
-    /// Its path, with `{names}` for what varies.
+    /// The path, with `{names}` for its variable parts.
     pub path: &'static str,
-    /// What it does, in a line.
+    /// What the route does, in one line.
     pub summary: &'static str,
-    /// What its caller does, which says who may; none is for anyone, without a token.
+    /// The verb that the caller must be allowed. `None`: anyone may call the route, without a token.
     pub verb: Option<Verb>,
-    /// The fields of its query.
-    pub query: Option<Make>,
-    /// A header that it understands, with what it means.
+    /// The fields of the query.
+    pub query: Option<MakeSchema>,
+    /// A request header, with its meaning.
     pub header: Option<(&'static str, &'static str)>,
-    /// Its body.
-    pub body: Option<Make>,
-    /// What it gives.
-    pub gives: Gives,
+    /// The body.
+    pub body: Option<MakeSchema>,
+    /// The reply.
+    pub reply: ReplyKind,
     handler: MethodRouter<App>,
 }
 
-/// A route that is read.
+/// A `GET` route.
 pub fn get<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H, summary: &'static str) -> Route {
     Route::new("get", path, routing::get(handler), summary)
 }
 
-/// A route that does something.
+/// A `POST` route.
 pub fn post<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H, summary: &'static str) -> Route {
     Route::new("post", path, routing::post(handler), summary)
 }
@@ -67,12 +67,12 @@ impl Route {
         handler: MethodRouter<App>,
         summary: &'static str,
     ) -> Self {
-        let gives = Gives::Json(|_| Schema::default());
+        let reply = ReplyKind::Json(|_| Schema::default());
         let verb = Some(Verb::Read);
-        Self { method, path, summary, verb, query: None, header: None, body: None, gives, handler }
+        Self { method, path, summary, verb, query: None, header: None, body: None, reply, handler }
     }
 
-    /// For callers who may do this.
+    /// For callers with this verb.
     pub fn by(mut self, verb: Verb) -> Self {
         self.verb = Some(verb);
         self
@@ -84,50 +84,50 @@ impl Route {
         self
     }
 
-    /// With these fields in its query.
+    /// With these fields in the query.
     pub fn query<T: JsonSchema>(mut self) -> Self {
         self.query = Some(T::json_schema);
         self
     }
 
-    /// With a header.
+    /// With a request header.
     pub fn header(mut self, name: &'static str, meaning: &'static str) -> Self {
         self.header = Some((name, meaning));
         self
     }
 
-    /// With a body.
+    /// With a JSON body.
     pub fn takes<T: JsonSchema>(mut self) -> Self {
         self.body = Some(SchemaGenerator::subschema_for::<T>);
         self
     }
 
-    /// Gives JSON.
+    /// Replies with JSON.
     pub fn gives<T: JsonSchema>(mut self) -> Self {
-        self.gives = Gives::Json(SchemaGenerator::subschema_for::<T>);
+        self.reply = ReplyKind::Json(SchemaGenerator::subschema_for::<T>);
         self
     }
 
-    /// Gives JSON, or text for who asks for it.
+    /// Replies with JSON, or with text if the caller asks for this media type.
     pub fn gives_or_text<T: JsonSchema>(mut self, media_type: &'static str) -> Self {
-        self.gives = Gives::JsonOrText(SchemaGenerator::subschema_for::<T>, media_type);
+        self.reply = ReplyKind::JsonOrText(SchemaGenerator::subschema_for::<T>, media_type);
         self
     }
 
-    /// Gives a stream of these.
+    /// Replies with a stream.
     pub fn streams<T: JsonSchema>(mut self) -> Self {
-        self.gives = Gives::Stream(SchemaGenerator::subschema_for::<T>);
+        self.reply = ReplyKind::Stream(SchemaGenerator::subschema_for::<T>);
         self
     }
 
-    /// Gives something else.
-    pub fn gives_other(mut self, gives: Gives) -> Self {
-        self.gives = gives;
+    /// Replies in another way.
+    pub fn gives_other(mut self, reply: ReplyKind) -> Self {
+        self.reply = reply;
         self
     }
 }
 
-/// The routes, each behind the desk's rule for its verb.
+/// A router for the routes. Each checks that the caller is allowed its verb.
 pub fn mounted(routes: Vec<Route>) -> Router<App> {
     routes.into_iter().fold(Router::new(), |router, route| {
         let guarded = match route.verb {

@@ -1,4 +1,4 @@
-//! The store: checks, copies, forgetting.
+//! The store: check it, back it up, and delete old tasks.
 
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -20,7 +20,7 @@ pub async fn backup(
     Body(backup): Body<calls::Backup>,
 ) -> Reply<calls::Backup> {
     if !backup.file.is_absolute() {
-        return Err(Failure::new(Code::BadCall, "the file must be a whole path, from / on").into());
+        return Err(Failure::new(Code::BadCall, "the file must be an absolute path").into());
     }
     app.desk.back_up(&caller, &backup.file).await?;
     Ok(Json(backup))

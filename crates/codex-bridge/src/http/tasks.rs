@@ -1,4 +1,4 @@
-//! Tasks: hand over, look, wait, steer, stop, go on, branch, release.
+//! Tasks: start, list, show, wait, continue, steer, interrupt, fork and release them.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::calls;
 use crate::failure::{Code, Failure};
 use crate::view::{self, Diff, Outcome, ShortTask, Task, TaskResult, Turn};
 
-/// Tasks that ended longer ago than this are shown only when asked for.
+/// Tasks that finished longer ago are listed only on request.
 const RECENT_MS: i64 = 24 * 60 * 60 * 1000;
-/// As long as it takes, in a number that a clock can hold.
-const VERY_LONG: Duration = Duration::from_hours(24 * 365);
+/// The longest wait, and the wait without a timeout.
+const MAX_WAIT: Duration = Duration::from_hours(24 * 365);
 
-/// The caller's own name for a request; the same as `client_request_id`.
+/// The caller's name for a request, as `client_request_id` in the body.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 pub async fn start(
@@ -36,17 +36,18 @@ pub async fn start(
     Ok(Json(app.desk.start(&caller, start).await?.into()))
 }
 
-/// One name, wherever it was said.
+/// The caller's name for a request, from the header or the body.
 fn request_id(headers: &HeaderMap, in_body: Option<String>) -> Result<Option<String>, Failure> {
     let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return Ok(in_body) };
-    let wrong = |message: &str| Failure::new(Code::BadCall, message).hint("use up to 255 plain characters");
-    let key = key.to_str().map_err(|_| wrong("Idempotency-Key must be plain text"))?.trim();
+    let bad_key =
+        |message: &str| Failure::new(Code::BadCall, message).hint("use up to 255 printable ASCII characters");
+    let key = key.to_str().map_err(|_| bad_key("Idempotency-Key must be ASCII text"))?.trim();
     if key.is_empty() {
-        return Err(wrong("Idempotency-Key is empty"));
+        return Err(bad_key("Idempotency-Key is empty"));
     }
     match in_body.filter(|id| !id.trim().is_empty()) {
         Some(id) if id != key => {
-            let message = "Idempotency-Key and client_request_id are not the same";
+            let message = "Idempotency-Key and client_request_id differ";
             Err(Failure::new(Code::KeyMismatch, message))
         }
         _ => Ok(Some(key.to_owned())),
@@ -72,7 +73,7 @@ pub async fn list(
     };
     let limit = usize::try_from(limit).map_err(Failure::internal)?;
     let mut tasks = Vec::new();
-    // Waiting is not stored, so a page of the store may hold fewer than are wanted.
+    // `waiting_*` is not a stored status, so a page of the store may have fewer matches than the limit.
     let is_last = loop {
         let page = app.desk.list(&caller, &filter).await?;
         let is_last = page.len() < limit;
@@ -88,13 +89,13 @@ pub async fn list(
     Ok((AppendHeaders(next.map(|next| (LINK, next))), Json(tasks)).into_response())
 }
 
-/// Where the next page is, as RFC 8288 writes it.
+/// The `Link` header for the next page (RFC 8288).
 fn next_page(asked: &calls::List, last: &TaskId) -> String {
     let next = calls::List { before: Some(last.0.clone()), ..asked.clone() };
     format!("</v1/tasks{}>; rel=\"next\"", calls::query(&next))
 }
 
-/// The stored states in which a task can be that people see in this one: waiting is not stored.
+/// A filter for the stored statuses that may be shown as `status`. The `waiting_*` statuses are not stored.
 fn stored(status: Option<ShownStatus>) -> TaskFilter {
     let statuses = match status {
         None => Vec::new(),
@@ -121,11 +122,12 @@ pub async fn wait(
     Query(wait): Query<calls::Wait>,
 ) -> Reply<Task> {
     let limit = match wait.timeout_s {
-        None => VERY_LONG,
+        None => MAX_WAIT,
         Some(seconds) => {
-            let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| *limit <= VERY_LONG);
+            let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| *limit <= MAX_WAIT);
             limit.ok_or_else(|| {
-                Failure::new(Code::BadTimeout, "timeout_s is out of range").hint("use 0 to 31536000, a year")
+                Failure::new(Code::BadTimeout, "timeout_s is out of range")
+                    .hint("use 0 to 31536000 (one year)")
             })?
         }
     };
@@ -145,7 +147,7 @@ pub async fn result(State(app): State<App>, Path(id): Path<String>) -> Reply<Tas
     Ok(Json(view.into()))
 }
 
-/// The last diff that Codex told of, as JSON or as it is.
+/// The last diff that Codex reported, as JSON or as text.
 pub async fn diff(
     State(app): State<App>,
     Path(id): Path<String>,
@@ -160,13 +162,13 @@ pub async fn diff(
     Ok(Json(diff).into_response())
 }
 
-/// Whether the caller wants a diff as such, rather than JSON with one.
+/// Whether the caller wants a diff as text rather than as JSON.
 pub fn wants_diff(headers: &HeaderMap) -> bool {
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     accept.contains("text/x-diff") || accept.contains("text/plain")
 }
 
-/// A diff as such.
+/// A diff as a text response.
 pub fn as_diff(text: String) -> Response {
     ([(CONTENT_TYPE, "text/x-diff; charset=utf-8")], text).into_response()
 }

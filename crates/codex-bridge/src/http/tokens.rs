@@ -1,4 +1,4 @@
-//! Tokens of remote callers: made, listed and revoked by the owner of the machine's account alone.
+//! Tokens of remote callers. Only the owner of the machine's account creates, lists and revokes them.
 
 use axum::extract::State;
 use axum::{Extension, Json};

@@ -1,4 +1,4 @@
-//! The tool: one call in, one reply out.
+//! `POST /v1/tool`: one call of the `codex_bridge` tool.
 
 use axum::extract::State;
 use axum::{Extension, Json};

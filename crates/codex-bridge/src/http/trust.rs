@@ -1,4 +1,4 @@
-//! How far directories are trusted: looked at and decided by the owner of the machine's account alone.
+//! Trust levels of directories. Only the owner of the machine's account sees and changes them.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -19,26 +19,26 @@ use codex_bridge_core::desk::admission::default_trust;
 
 pub async fn list(State(app): State<App>) -> Reply<TrustList> {
     let entry = |(dir, trust): (PathBuf, Trust)| TrustEntry {
-        problem: file::oddity(&dir),
+        problem: file::problem_with(&dir),
         dir: text(&dir),
         trust,
         meaning: trust.meaning().to_owned(),
     };
     Ok(Json(TrustList {
         directories: app.trusted_roots.all().into_iter().map(entry).collect(),
-        elsewhere: file::ELSEWHERE.to_owned(),
+        elsewhere: file::DEFAULT_LEVELS.to_owned(),
         config_file: text(&app.paths.config_file),
     }))
 }
 
-/// What holds in a directory; with a level, whether it may be given that.
+/// The trust level of a directory. With `level`, checks whether the directory may have that level.
 pub async fn show(State(app): State<App>, Query(which): Query<calls::TrustOf>) -> Reply<TrustOf> {
     let dir = real_directory(&which.dir)?;
     if let Some(level) = which.level {
         check(&app, &dir, level)?;
     }
-    let in_question = which.level.or_else(|| app.trusted_roots.level(&dir));
-    Ok(Json(of(&app, &dir, in_question, &which.dir)))
+    let level = which.level.or_else(|| app.trusted_roots.level(&dir));
+    Ok(Json(describe(&app, &dir, level, &which.dir)))
 }
 
 pub async fn set(
@@ -50,17 +50,18 @@ pub async fn set(
     check(&app, &dir, wanted.level)?;
     if wanted.level == Trust::Trusted && app.trusted_roots.all().get(&dir) != Some(&Trust::Trusted) {
         let writers = app.bridge.writers_in(&dir).await?;
-        must_be_none(&dir, &writers)?;
+        refuse_writers(&dir, &writers)?;
     }
-    carried_out(app, caller, wanted.dir, dir, Some(wanted.level)).await
+    complete(app, caller, wanted.dir, dir, Some(wanted.level)).await
 }
 
-/// What a task writes before a directory is trusted would count from then on.
-fn must_be_none(dir: &Path, writers: &[TaskId]) -> Result<(), Failure> {
+/// Refuses to trust a directory while tasks can write in it: Codex would follow the configuration that they wrote.
+fn refuse_writers(dir: &Path, writers: &[TaskId]) -> Result<(), Failure> {
     let Some(first) = writers.first() else { return Ok(()) };
-    let named: Vec<&str> = writers.iter().take(5).map(TaskId::short).collect();
-    let message = format!("{} cannot be trusted while {} can write in it", dir.display(), named.join(", "));
-    let hint = format!("wait for its end, or `codex-bridge interrupt {}`", first.short());
+    let ids: Vec<&str> = writers.iter().take(5).map(TaskId::short).collect();
+    let message =
+        format!("{} cannot be trusted while these tasks can write in it: {}", dir.display(), ids.join(", "));
+    let hint = format!("wait until they are finished, or run `codex-bridge interrupt {}`", first.short());
     Err(Failure::new(Code::WrongState, message).hint(hint))
 }
 
@@ -69,14 +70,14 @@ pub async fn remove(
     Extension(caller): Extension<Caller>,
     Body(wanted): Body<calls::RemoveTrust>,
 ) -> Reply<TrustChange> {
-    must_be_whole(&wanted.dir)?;
-    // One that is gone can be forgotten too.
-    let dir = file::real(&wanted.dir);
-    carried_out(app, caller, wanted.dir, dir, None).await
+    must_be_absolute(&wanted.dir)?;
+    // A directory that does not exist any more can be removed too.
+    let dir = file::real_path(&wanted.dir);
+    complete(app, caller, wanted.dir, dir, None).await
 }
 
-/// A change that was begun comes to its end, whoever hangs up: the file and the daemon say the same.
-async fn carried_out(
+/// Completes a change even if the caller hangs up, so that the file and the daemon agree.
+async fn complete(
     app: App,
     caller: Caller,
     asked: PathBuf,
@@ -85,7 +86,7 @@ async fn carried_out(
 ) -> Reply<TrustChange> {
     let change = tokio::spawn(async move {
         let changing = app.trust_changes.clone();
-        let _one_at_a_time = changing.lock().await;
+        let _guard = changing.lock().await;
         change(&app, &caller, &asked, &dir, level).await
     });
     Ok(Json(change.await.map_err(Failure::internal)??))
@@ -98,55 +99,58 @@ async fn change(
     dir: &Path,
     level: Option<Trust>,
 ) -> Result<TrustChange, Failure> {
-    let before = decided(app)?.get(dir).copied();
+    let before = configured(app)?.get(dir).copied();
     if level.is_none() && before.is_none() {
         let message =
             format!("{} has no entry of its own in {}", dir.display(), app.paths.config_file.display());
-        return Err(
-            Failure::new(Code::UnknownDirectory, message).hint("`codex-bridge trust --list` lists them")
-        );
+        return Err(Failure::new(Code::UnknownDirectory, message)
+            .hint("`codex-bridge trust --list` lists the entries"));
     }
     let word = |level: Option<Trust>| level.map_or("the default", Trust::as_str);
-    let said = format!("{}: {}, before: {}", dir.display(), word(level), word(before));
-    app.desk.note_trust(caller, &said).await?;
+    let record = format!("{}: {}, before: {}", dir.display(), word(level), word(before));
+    app.desk.note_trust(caller, &record).await?;
     let (config_file, entry) = (app.paths.config_file.clone(), dir.to_owned());
     let written = tokio::task::spawn_blocking(move || file::write(&config_file, &entry, level)).await;
     if let Err(failure) = written.map_err(Failure::internal)? {
-        app.desk.note_trust(caller, &format!("{said}; failed: {}", failure.message)).await?;
+        app.desk.note_trust(caller, &format!("{record}; failed: {}", failure.message)).await?;
         return Err(failure);
     }
-    let unchanged = app.bridge.decide_trust(decided(app)?).await?;
+    let unchanged = app.bridge.decide_trust(configured(app)?).await?;
     Ok(TrustChange {
-        now: of(app, dir, level, asked),
+        now: describe(app, dir, level, asked),
         before,
         config_file: text(&app.paths.config_file),
         unchanged_tasks: unchanged.into_iter().map(|id| id.0).collect(),
     })
 }
 
-/// What the file says now. It may have been edited by hand since the daemon was started.
-fn decided(app: &App) -> Result<BTreeMap<PathBuf, Trust>, Failure> {
+/// The trust levels in the configuration file, which may have been edited since the daemon started.
+fn configured(app: &App) -> Result<BTreeMap<PathBuf, Trust>, Failure> {
     Ok(config::load(&app.paths)?.trusted_roots())
 }
 
-/// What holds, with what should be known about the level that is set, or is to be.
-fn of(app: &App, dir: &Path, in_question: Option<Trust>, asked: &Path) -> TrustOf {
+/// Describes the trust of a directory, with warnings about the level that it has or is to get.
+fn describe(app: &App, dir: &Path, wanted: Option<Trust>, asked: &Path) -> TrustOf {
     let decided = app.trusted_roots.deciding(dir);
     let level = |door| decided.as_ref().map_or_else(|| default_trust(dir, door), |(_, level)| *level);
     let trust = level(Door::Cli);
     let mut warnings = Vec::new();
     if without_dots(asked) != dir {
-        warnings.push(format!("{} is a link to {}, which is what counts", asked.display(), dir.display()));
+        warnings.push(format!(
+            "{} is a link to {}; the level applies to the latter",
+            asked.display(),
+            dir.display()
+        ));
     }
-    if in_question.is_some_and(|level| level > Trust::Hostile) {
+    if wanted.is_some_and(|level| level > Trust::Hostile) {
         warnings.extend(
             app.desk
                 .rules()
                 .protected
                 .overlap(dir)
-                .map(|overlap| format!("{} is a wide place: {overlap}", dir.display())),
+                .map(|overlap| format!("{} is not an ordinary project directory: {overlap}", dir.display())),
         );
-        warnings.extend(file::oddity(dir).map(|oddity| format!("{}: {oddity}", dir.display())));
+        warnings.extend(file::problem_with(dir).map(|problem| format!("{}: {problem}", dir.display())));
     }
     TrustOf {
         dir: text(dir),
@@ -158,7 +162,7 @@ fn of(app: &App, dir: &Path, in_question: Option<Trust>, asked: &Path) -> TrustO
     }
 }
 
-/// Refuses what nobody can mean: to have the whole home configure Codex, or a directory in which no task may work.
+/// Refuses to trust the whole home, and any level for a directory in which no task may work.
 fn check(app: &App, dir: &Path, level: Trust) -> Result<(), Failure> {
     let refused = |what: &str, why: String| {
         let message = format!("{} {what}: {why}", dir.display());
@@ -173,33 +177,34 @@ fn check(app: &App, dir: &Path, level: Trust) -> Result<(), Failure> {
     }
 }
 
-fn must_be_whole(dir: &Path) -> Result<(), Failure> {
+fn must_be_absolute(dir: &Path) -> Result<(), Failure> {
     if dir.is_absolute() {
         return Ok(());
     }
-    let message = format!("{} is not a whole path", dir.display());
-    Err(Failure::new(Code::BadDirectory, message).hint("give the whole path, from / on"))
+    let message = format!("{} is not an absolute path", dir.display());
+    Err(Failure::new(Code::BadDirectory, message).hint("write the path from / on"))
 }
 
 fn real_directory(asked: &Path) -> Result<PathBuf, Failure> {
-    must_be_whole(asked)?;
-    let wrong = |what: String| Failure::new(Code::BadDirectory, format!("{} {what}", asked.display()));
+    must_be_absolute(asked)?;
+    let bad_directory =
+        |what: String| Failure::new(Code::BadDirectory, format!("{} {what}", asked.display()));
     let real = asked.canonicalize().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound if asked.is_symlink() => {
-            wrong("is a link that leads nowhere".to_owned())
+            bad_directory("is a link to something that does not exist".to_owned())
         }
         std::io::ErrorKind::NotFound => {
-            wrong("does not exist".to_owned()).hint("make it first, or name another")
+            bad_directory("does not exist".to_owned()).hint("create it first, or name another directory")
         }
-        _ => wrong(format!("cannot be looked at: {error}")),
+        _ => bad_directory(format!("cannot be read: {}", codex_wire::reason(&error))),
     })?;
     if real.is_dir() {
         return Ok(real);
     }
-    Err(wrong("is a file".to_owned()).hint("name the directory that it is in"))
+    Err(bad_directory("is a file".to_owned()).hint("name the directory that it is in"))
 }
 
-/// The path without `..`, by its words alone.
+/// Resolves `..` in the text of a path. Links are not followed.
 fn without_dots(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut path, part| {
         if part == Component::ParentDir {

@@ -1,8 +1,8 @@
-//! Sends spans of turns to a collector: OTLP over HTTP in its JSON encoding.
+//! Sends spans of turns to a collector: OTLP over HTTP, encoded as JSON.
 //!
-//! Never delays a turn: spans go through a bounded queue to a thread of their own. Spans that find no room, or that the
-//! collector does not take, are dropped, counted and told in the log. Written by hand, since the format is small and stable:
-//! the OpenTelemetry SDK is 20 more crates, and would need an HTTP client and a place for the redactor all the same.
+//! Never delays a turn: a separate thread sends the spans from a bounded queue. Spans that do not fit, or that the collector
+//! does not accept, are dropped, and their number is logged. Written by hand, since the format is small and stable: the
+//! OpenTelemetry SDK is 20 more crates, and would still need an HTTP client and a place for the redactor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,26 +19,27 @@ use tracing_subscriber::registry::LookupSpan;
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 
-/// Spans that wait to be sent.
-const QUEUE: usize = 2048;
-/// Spans of one POST.
-const BATCH: usize = 256;
-/// How long a span waits for others that are sent with it.
-const GATHER: Duration = Duration::from_secs(2);
-/// How long the collector may take to answer.
-const POST_LIMIT: Duration = Duration::from_secs(5);
-/// How long the last spans may take when the program ends.
-const LAST_SPANS: Duration = Duration::from_secs(2);
+/// The limit of spans in the queue.
+const QUEUE_SPANS: usize = 2048;
+/// The limit of spans per POST.
+const BATCH_SPANS: usize = 256;
+/// How long a span waits for others of the same POST.
+const BATCH_DELAY: Duration = Duration::from_secs(2);
+/// The timeout of a POST.
+const POST_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the program waits for the last spans when it exits.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 enum Message {
     Span(Value),
-    /// Send what is there, then say so.
+    /// Sends all queued spans, then confirms.
     Flush(SyncSender<()>),
 }
 
-/// Opens a way to a collector, by its base address: the layer that gathers spans, and what sends the last of them.
+/// Starts the export to a collector, by its base address. Returns the layer that collects spans, and the handle that
+/// flushes them.
 pub fn open(address: &str, redactor: Redactor) -> (Spans, Exporter) {
-    let (queue, messages) = sync_channel(QUEUE);
+    let (queue, messages) = sync_channel(QUEUE_SPANS);
     let dropped = Arc::<AtomicU64>::default();
     let sender = Sender {
         url: format!("{}/v1/traces", address.trim_end_matches('/')),
@@ -48,39 +49,39 @@ pub fn open(address: &str, redactor: Redactor) -> (Spans, Exporter) {
     };
     let spawned = std::thread::Builder::new().name("otlp".to_owned()).spawn(move || sender.run(&messages));
     if let Err(error) = spawned {
-        warn!(%error, "no spans are exported: the thread for them cannot be started");
+        warn!(%error, "spans are not exported: their thread cannot be started");
     }
     (Spans { queue: queue.clone(), dropped, redactor }, Exporter(queue))
 }
 
 fn agent() -> Agent {
     let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-    let config = Agent::config_builder().tls_config(tls).timeout_global(Some(POST_LIMIT)).max_redirects(0);
+    let config = Agent::config_builder().tls_config(tls).timeout_global(Some(POST_TIMEOUT)).max_redirects(0);
     config.user_agent(concat!("codex-bridge/", env!("CARGO_PKG_VERSION"))).build().into()
 }
 
-/// Sends the spans that are left.
+/// Flushes the queued spans at the end.
 pub struct Exporter(SyncSender<Message>);
 
 impl Exporter {
-    /// Waits until they are sent, for a moment.
+    /// Waits until the spans are sent, with a timeout.
     pub fn finish(self) {
         let (done, sent) = sync_channel(1);
         if self.0.try_send(Message::Flush(done)).is_ok() {
-            sent.recv_timeout(LAST_SPANS).ok();
+            sent.recv_timeout(FLUSH_TIMEOUT).ok();
         }
     }
 }
 
-/// Gathers spans, and queues each when it has ended.
+/// Collects spans, and queues each span that has ended.
 pub struct Spans {
     queue: SyncSender<Message>,
     dropped: Arc<AtomicU64>,
     redactor: Redactor,
 }
 
-/// A span that has not ended.
-struct Open {
+/// A span that has not ended yet.
+struct OpenSpan {
     trace_id: u128,
     span_id: u64,
     parent_id: Option<u64>,
@@ -94,13 +95,13 @@ struct Fields(Map<String, Value>);
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let parent = span
-            .parent()
-            .and_then(|parent| parent.extensions().get::<Open>().map(|open| (open.trace_id, open.span_id)));
+        let parent = span.parent().and_then(|parent| {
+            parent.extensions().get::<OpenSpan>().map(|open| (open.trace_id, open.span_id))
+        });
         let mut fields = Fields::default();
         attributes.record(&mut fields);
-        span.extensions_mut().insert(Open {
-            // An id of zeros means none.
+        span.extensions_mut().insert(OpenSpan {
+            // An id of zeros means no id.
             trace_id: parent.map_or_else(|| rand::random::<u128>().max(1), |(id, _)| id),
             span_id: rand::random::<u64>().max(1),
             parent_id: parent.map(|(_, id)| id),
@@ -111,24 +112,24 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        if let Some(open) = span.extensions_mut().get_mut::<Open>() {
+        if let Some(open) = span.extensions_mut().get_mut::<OpenSpan>() {
             values.record(&mut open.fields);
         }
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let Some(span) = context.span(&id) else { return };
-        let Some(open) = span.extensions_mut().remove::<Open>() else { return };
-        let message = Message::Span(open.ended(span.name(), &self.redactor));
+        let Some(open) = span.extensions_mut().remove::<OpenSpan>() else { return };
+        let message = Message::Span(open.into_otlp(span.name(), &self.redactor));
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = self.queue.try_send(message) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-impl Open {
-    /// The span as the collector reads it. Fields with the names of `tracing-opentelemetry` say what is no attribute.
-    fn ended(self, name: &str, redactor: &Redactor) -> Value {
+impl OpenSpan {
+    /// The span in OTLP. Fields with the special names of `tracing-opentelemetry` become name and kind instead of attributes.
+    fn into_otlp(self, name: &str, redactor: &Redactor) -> Value {
         let mut fields = Value::Object(self.fields.0);
         redactor.redact_json(&mut fields);
         let Value::Object(mut fields) = fields else { return Value::Null };
@@ -184,19 +185,19 @@ fn now_ns() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
-/// Posts spans, on the thread that may wait for the collector.
+/// Posts spans, on a thread that may wait for the collector.
 struct Sender {
     url: String,
     agent: Agent,
     dropped: Arc<AtomicU64>,
-    /// Whether the collector took the last batch. A change is told, not every failure.
+    /// Whether the collector accepted the last batch. Only changes are logged.
     is_answering: bool,
 }
 
 impl Sender {
     fn run(mut self, messages: &Receiver<Message>) {
         while let Ok(first) = messages.recv() {
-            let (spans, flushed) = gather(first, messages);
+            let (spans, flushed) = collect_batch(first, messages);
             if !spans.is_empty() {
                 self.post(&spans);
             }
@@ -223,26 +224,26 @@ impl Sender {
         if let Err(error) = &outcome {
             self.dropped.fetch_add(spans.len() as u64, Ordering::Relaxed);
             if self.is_answering {
-                warn!(%error, "the collector of spans does not take them");
+                warn!(%error, "the collector does not accept spans");
             }
         } else if !self.is_answering {
-            info!("the collector of spans takes them again");
+            info!("the collector accepts spans again");
         }
         self.is_answering = outcome.is_ok();
     }
 }
 
-/// A batch: what comes within a moment.
-fn gather(first: Message, messages: &Receiver<Message>) -> (Vec<Value>, Option<SyncSender<()>>) {
+/// Collects a batch: the spans of the next moment.
+fn collect_batch(first: Message, messages: &Receiver<Message>) -> (Vec<Value>, Option<SyncSender<()>>) {
     let (mut spans, mut next) = (Vec::new(), Ok(first));
-    let until = Instant::now() + GATHER;
+    let until = Instant::now() + BATCH_DELAY;
     loop {
         match next {
             Ok(Message::Span(span)) => spans.push(span),
             Ok(Message::Flush(done)) => return (spans, Some(done)),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return (spans, None),
         }
-        if spans.len() == BATCH {
+        if spans.len() == BATCH_SPANS {
             return (spans, None);
         }
         next = messages.recv_timeout(until.saturating_duration_since(Instant::now()));

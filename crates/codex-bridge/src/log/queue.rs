@@ -1,20 +1,21 @@
-//! Takes lines of the log to where they are written, on a thread of their own: a stderr that nobody reads, or that is slow,
-//! holds up nobody who logs. Lines that find no room are dropped and counted, and the log tells how many.
+//! Writes log lines on a separate thread, so that a slow or unread stderr blocks nobody who logs. Lines that do not fit into
+//! the queue are dropped, and their number is logged.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use codex_wire::reason;
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::Format;
 
-/// Bytes that wait to be written.
+/// The limit of bytes in the queue.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// Lines on their way. Each clone leads to the same thread.
+/// The queue of lines. All clones share one thread.
 #[derive(Clone, Default)]
 pub struct Queue(Arc<Shared>);
 
@@ -29,7 +30,7 @@ struct Waiting {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     dropped: u64,
-    /// Whether lines that were taken from here are being written.
+    /// Whether the thread is writing lines that it has taken.
     is_writing: bool,
 }
 
@@ -40,15 +41,16 @@ impl Waiting {
 }
 
 impl Queue {
-    /// Writes to `to` from here on, for the rest of the process.
+    /// Starts the thread, which writes to `to` for the rest of the process.
     pub fn open(format: Format, to: impl Write + Send + 'static) -> Self {
         let queue = Self::default();
-        let of_thread = queue.clone();
+        let thread_queue = queue.clone();
         let spawned =
-            std::thread::Builder::new().name("log".to_owned()).spawn(move || of_thread.run(format, to));
+            std::thread::Builder::new().name("log".to_owned()).spawn(move || thread_queue.run(format, to));
         if let Err(error) = spawned {
-            // Without the thread there is no log to tell it in.
-            writeln!(io::stderr(), "nothing is logged: the thread for it cannot be started: {error}").ok();
+            // Without the thread there is no log.
+            writeln!(io::stderr(), "nothing is logged: the log thread cannot be started: {}", reason(&error))
+                .ok();
         }
         queue
     }
@@ -65,9 +67,9 @@ impl Queue {
             let dropped = std::mem::take(&mut waiting.dropped);
             (waiting.bytes, waiting.is_writing) = (0, true);
             drop(waiting);
-            let told = (dropped > 0).then(|| told(format, dropped).into_bytes());
-            for line in lines.into_iter().chain(told) {
-                // A log that cannot be written has nowhere to be told.
+            let dropped_line = (dropped > 0).then(|| dropped_line(format, dropped).into_bytes());
+            for line in lines.into_iter().chain(dropped_line) {
+                // A failure to write the log cannot be logged.
                 to.write_all(&line).ok();
             }
             to.flush().ok();
@@ -76,15 +78,15 @@ impl Queue {
         }
     }
 
-    /// Waits until all lines are written, so long at most.
+    /// Waits until all lines are written, with a timeout.
     pub fn flush(&self, limit: Duration) {
-        let is_left = |waiting: &mut Waiting| waiting.is_writing || !waiting.is_empty();
-        // What is not written by then is lost with the program.
-        self.0.changed.wait_timeout_while(self.waiting(), limit, is_left).ok();
+        let is_pending = |waiting: &mut Waiting| waiting.is_writing || !waiting.is_empty();
+        // Lines that are not written by then are lost.
+        self.0.changed.wait_timeout_while(self.waiting(), limit, is_pending).ok();
     }
 }
 
-/// One line for each write. Never waits.
+/// Each write is one line. Never blocks.
 impl Write for Queue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut waiting = self.waiting();
@@ -104,10 +106,10 @@ impl Write for Queue {
     }
 }
 
-/// Written here and not with `warn!`, which would find no room either.
-fn told(format: Format, dropped: u64) -> String {
+/// The line about dropped lines. Not logged with `warn!`, whose line might be dropped too.
+fn dropped_line(format: Format, dropped: u64) -> String {
     let (at, target) = (Timestamp::now(), module_path!());
-    let message = "lines of the log were dropped: they are not read as fast as they are written";
+    let message = "log lines were dropped: stderr is not read fast enough";
     match format {
         Format::Text => format!("{at:.6}  WARN {target}: {message} dropped={dropped}\n"),
         Format::Json => {
@@ -128,7 +130,7 @@ mod tests {
 
     use super::{Format, MAX_BYTES, Queue};
 
-    /// Somebody who reads nothing until they are told to.
+    /// A reader that waits until it may read.
     struct Slow {
         may_read: Receiver<()>,
         read: Sender<Vec<u8>>,
@@ -136,7 +138,7 @@ mod tests {
 
     impl Write for Slow {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            // An error means that they read from now on.
+            // An error means that it may read from now on.
             self.may_read.recv().ok();
             self.read.send(bytes.to_vec()).unwrap();
             Ok(bytes.len())
@@ -149,9 +151,9 @@ mod tests {
 
     fn dropped_by(format: Format, line: &str) -> usize {
         if format == Format::Json {
-            let told: Value = serde_json::from_str(line).unwrap();
-            assert_eq!(told["level"], "WARN");
-            return usize::try_from(told["fields"]["dropped"].as_u64().unwrap()).unwrap();
+            let warning: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(warning["level"], "WARN");
+            return usize::try_from(warning["fields"]["dropped"].as_u64().unwrap()).unwrap();
         }
         assert!(line.contains(" WARN codex_bridge::log"), "{line}");
         line.trim_end().rsplit_once("dropped=").unwrap().1.parse().unwrap()
@@ -172,13 +174,14 @@ mod tests {
             drop(go);
             queue.flush(Duration::from_mins(1));
             let written: Vec<_> = written.try_iter().collect();
-            let (told, lines): (Vec<_>, Vec<_>) = written.into_iter().partition(|one| *one != line);
-            let told: Vec<String> = told.into_iter().map(|one| String::from_utf8(one).unwrap()).collect();
+            let (warnings, lines): (Vec<_>, Vec<_>) = written.into_iter().partition(|one| *one != line);
+            let warnings: Vec<String> =
+                warnings.into_iter().map(|one| String::from_utf8(one).unwrap()).collect();
             let dropped = count - lines.len();
             assert!(dropped > 0 && lines.len() >= MAX_BYTES / line.len(), "{dropped}");
-            // More than one line tells it if the thread came to write while there was no room.
-            let in_all: usize = told.iter().map(|line| dropped_by(format, line)).sum();
-            assert_eq!(in_all, dropped, "{told:?}");
+            // There may be several warnings, if the thread wrote while the queue was full.
+            let in_all: usize = warnings.iter().map(|line| dropped_by(format, line)).sum();
+            assert_eq!(in_all, dropped, "{warnings:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Writes lines of the log without secrets. A line is redacted whole, after it was formatted, so that no field can be forgotten.
+//! Redacts log lines. A line is redacted as a whole, after formatting, so that no field can be forgotten.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::Format;
 
-/// Makes a writer for each line; `open` opens where it is written to.
+/// Makes a writer for each line; `open` opens the output.
 pub struct Lines<W> {
     format: Format,
     redactor: Redactor,
@@ -22,7 +22,7 @@ impl<W> Lines<W> {
         Self { format, redactor, open }
     }
 
-    /// The line as it may be read: without secrets, and in one line whatever its fields contain.
+    /// The redacted line, always as a single line.
     fn shown(&self, line: &str) -> String {
         let line = line.trim_end_matches('\n');
         let parsed =
@@ -38,7 +38,7 @@ impl<W> Lines<W> {
     }
 }
 
-/// A line break within a line could pass for the beginning of another event.
+/// Escapes line breaks: a field with a line break could fake another event.
 fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains('\n') { text.replace('\n', "\\n").into() } else { text.into() }
 }
@@ -55,13 +55,12 @@ where
     }
 }
 
-/// One line. The formatter hands it over whole.
+/// The writer of one line. The formatter passes the line in a single write.
 pub struct Line<'a, W>(&'a Lines<W>);
 
 impl<W: Fn() -> O, O: Write> Write for Line<'_, W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let shown = self.0.shown(&String::from_utf8_lossy(line));
-        // A log that cannot be written has nowhere to be told.
         (self.0.open)().write_all(shown.as_bytes())?;
         Ok(line.len())
     }

@@ -31,7 +31,7 @@ fn logged(format: Format, filter: &str, happens: impl FnOnce()) -> String {
         move || written.clone()
     };
     let lines = Lines::new(format, redactor, open);
-    let subscriber = Registry::default().with(super::written(format, filter, lines));
+    let subscriber = Registry::default().with(super::line_layer(format, filter, lines));
     tracing::subscriber::with_default(subscriber, happens);
     let bytes = written.0.lock().unwrap().clone();
     String::from_utf8(bytes).unwrap()
@@ -98,7 +98,7 @@ fn the_mcp_library_tells_of_calls_only_if_it_is_named() {
 #[test]
 fn what_nobody_wants_costs_nothing() {
     let lines = Lines::new(Format::Text, Redactor::default(), io::sink);
-    let written = super::written(Format::Text, "info", lines);
+    let written = super::line_layer(Format::Text, "info", lines);
     let hint = tracing::Subscriber::max_level_hint(&Registry::default().with(written));
     assert_eq!(hint, Some(LevelFilter::INFO));
 }
@@ -142,7 +142,7 @@ fn collector() -> (String, std::thread::JoinHandle<(String, Value)>) {
 
 fn attributes(span: &Value) -> Value {
     let pairs = span["attributes"].as_array().unwrap().iter();
-    pairs.map(|one| (one["key"].as_str().unwrap().to_owned(), one["value"].clone())).collect()
+    pairs.map(|pair| (pair["key"].as_str().unwrap().to_owned(), pair["value"].clone())).collect()
 }
 
 #[test]

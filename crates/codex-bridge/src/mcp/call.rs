@@ -1,8 +1,8 @@
-//! A call of `codex` or `codex-reply`: begins the work or finds it again, tells what happens, asks the client's user
-//! where that is possible, and gives the answer.
+//! A call of `codex` or `codex-reply`: hands over the work or finds it again, reports progress, asks the client's user if
+//! that is possible, and returns the answer.
 //!
-//! The call is a listener. When it is cancelled, times out or dies, the task goes on; the same call again, under the
-//! same name, listens again.
+//! The call only follows the task. If the call is cancelled or times out, the task continues; the same call with the same
+//! name follows the task again.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -22,10 +22,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::access::{Access, Log};
 use super::arguments;
-use super::begin::{Begun, State, begin, take_up};
+use super::begin::{Begun, State, begin, resume};
 use super::elicitation::{Outcome, elicit};
 use super::progress::Progress;
-use super::request_form::{self, Manner};
+use super::request_form::{self, AskMethod};
 use super::result::{self, About};
 use super::turn::{Finished, TurnRef};
 use super::{tasks, tools};
@@ -33,11 +33,11 @@ use crate::amount;
 use crate::failure::{Code, Failure};
 use crate::view::{Event, Request, Task};
 
-/// Before a daemon that has gone is looked for again.
+/// How long to wait before connecting to a daemon that has gone.
 pub const RECONNECT_AFTER: Duration = Duration::from_millis(200);
 
-/// After so long without anything to tell, clients are told that it goes on: many give up on silence.
-const SILENCE: Duration = Duration::from_secs(15);
+/// After this time without progress, the client is told that the task still runs. Many clients time out on silence.
+const MAX_SILENCE: Duration = Duration::from_secs(15);
 
 /// Answers a call.
 pub async fn answer(
@@ -46,42 +46,42 @@ pub async fn answer(
     context: RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
     let arguments = request.arguments.unwrap_or_default();
-    let asked = match request.name.as_ref() {
+    let parsed = match request.name.as_ref() {
         tools::CODEX => arguments::codex(arguments, &access),
         _ => arguments::reply(arguments),
     };
     let state = request.request_state.as_deref().map(State::read).transpose();
-    let (mut asked, state) = match (asked, state) {
-        (Ok(asked), Ok(state)) => (asked, state),
+    let (mut arguments, state) = match (parsed, state) {
+        (Ok(arguments), Ok(state)) => (arguments, state),
         (Err(failure), _) | (_, Err(failure)) => return Ok(result::refused(failure).into()),
     };
     let mut answers = request.input_responses.unwrap_or_default();
-    let mut unasked = HashSet::new();
+    let mut not_askable = HashSet::new();
     if !answers.is_empty() && state.as_ref().is_some_and(State::is_too_soon) {
-        let of = |name: String| Button::named(&name).request_id.0;
-        unasked = std::mem::take(&mut answers).into_keys().map(of).collect();
-        asked.notes.push("an answer that came at once was not a person's, and decided nothing".to_owned());
+        let request_id = |name: String| Button::named(&name).request_id.0;
+        not_askable = std::mem::take(&mut answers).into_keys().map(request_id).collect();
+        arguments.notes.push("an answer came faster than a person can answer, and was ignored".to_owned());
     }
     let begun = match state {
-        Some(state) => take_up(&access, state).await,
-        None => begin(&access, &asked).await,
+        Some(state) => resume(&access, state).await,
+        None => begin(&access, &arguments).await,
     };
-    let Begun { turn, task, told, client_request_id } = match begun {
+    let Begun { turn, task, last_event, client_request_id } = match begun {
         Ok(begun) => begun,
         Err(failure) => return Ok(result::refused(failure).into()),
     };
-    if takes_tasks(&context) {
-        return Ok(CreateTaskResult::new(tasks::begun(&turn, &task, &asked.notes)).into());
+    if accepts_tasks(&context) {
+        return Ok(CreateTaskResult::new(tasks::begun(&turn, &task, &arguments.notes)).into());
     }
     let call = Call {
-        manner: Manner::of(&access, &context),
-        told,
+        ask_method: AskMethod::of(&access, &context),
+        last_event,
         progress: Progress::new(context.peer.clone(), context.meta.get_progress_token()),
-        approval_wait: asked.approval_wait,
-        notes: asked.notes,
+        approval_wait: arguments.approval_wait,
+        notes: arguments.notes,
         client_request_id,
         thread_id: task.thread_id,
-        unasked,
+        not_askable,
         access,
         turn,
         context,
@@ -89,53 +89,54 @@ pub async fn answer(
     call.run(answers).await
 }
 
-/// Whether the client takes a task for an answer. One that speaks an older revision does not, whatever it declares (MCP
-/// inspector 2.12 on 2025-11-25 declares the extension and finds such an answer broken).
-fn takes_tasks(context: &RequestContext<RoleServer>) -> bool {
+/// Whether the client accepts a task as the result. With an older revision it does not, whatever it declares: MCP inspector
+/// 2.12 on 2025-11-25 declares the extension, but rejects such a result.
+fn accepts_tasks(context: &RequestContext<RoleServer>) -> bool {
     request_form::is_modern(context)
         && context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
 }
 
-/// A call that its client has given up.
+/// The error for a call that its client has cancelled.
 pub fn cancelled() -> ErrorData {
-    ErrorData::new(ErrorCode::INTERNAL_ERROR, "the call was cancelled; what it began goes on", None)
+    ErrorData::new(ErrorCode::INTERNAL_ERROR, "the call was cancelled; its task continues", None)
 }
 
-/// A client listens to a turn of a task.
+/// A client that follows a turn of a task.
 struct Call {
     access: Access,
     context: RequestContext<RoleServer>,
-    manner: Manner,
+    ask_method: AskMethod,
     turn: TurnRef,
-    /// The last line of the log that was told.
-    told: i64,
+    /// The last event that the client was told about.
+    last_event: i64,
     progress: Progress,
     approval_wait: Duration,
     notes: Vec<String>,
     client_request_id: String,
     thread_id: Option<String>,
-    /// Requests that this client's user cannot or would not answer here.
-    unasked: HashSet<String>,
+    /// Requests that the client's user cannot decide here, or did not.
+    not_askable: HashSet<String>,
 }
 
-/// Why nobody listens any more.
-enum Left {
+/// Why a call ends.
+enum End {
     Finished(Finished),
     Pending(Box<Task>),
     InputRequired(Box<Task>),
 }
 
-/// Questions to the client's user that are open, and the means to take them back.
+/// The open questions to the client's user.
 #[derive(Default)]
 struct Questions {
     asked: FuturesUnordered<BoxFuture<'static, Outcome>>,
-    taken_back: HashMap<String, oneshot::Sender<()>>,
+    /// A question is withdrawn when its sender is dropped.
+    open: HashMap<String, oneshot::Sender<()>>,
 }
 
 enum Input {
     Event(Option<Event>),
     Answer(Outcome),
-    WaitedEnough,
+    WaitEnded,
     Silence,
 }
 
@@ -143,18 +144,17 @@ impl Call {
     async fn run(mut self, answers: rmcp::model::InputResponses) -> Result<CallToolResponse, ErrorData> {
         let ct = self.context.ct.clone();
         let mut questions = Questions::default();
-        let told = tokio::select! {
-            told = self.listen(answers, &mut questions) => Some(told),
+        let end = tokio::select! {
+            end = self.listen(answers, &mut questions) => Some(end),
             () = ct.cancelled() => None,
         };
-        // Whatever ended the call: nobody waits for an answer any more.
-        questions.take_all_back().await;
-        let Some(told) = told else { return Err(cancelled()) };
+        questions.withdraw_all().await;
+        let Some(end) = end else { return Err(cancelled()) };
         let about = self.about();
-        Ok(match told {
-            Ok(Left::Finished(finished)) => about.finished(&finished).into(),
-            Ok(Left::Pending(task)) => about.pending(&task).into(),
-            Ok(Left::InputRequired(task)) => self.input_required(&task).into(),
+        Ok(match end {
+            Ok(End::Finished(finished)) => about.finished(&finished).into(),
+            Ok(End::Pending(task)) => about.pending(&task).into(),
+            Ok(End::InputRequired(task)) => self.input_required(&task).into(),
             Err(failure) => about.failed(failure).into(),
         })
     }
@@ -172,7 +172,7 @@ impl Call {
         let state = State {
             task: self.turn.name(),
             name: self.client_request_id.clone(),
-            told: self.told,
+            told: self.last_event,
             asked_at: amount::now_ms(),
         };
         let state = state.write();
@@ -183,37 +183,37 @@ impl Call {
         &mut self,
         answers: rmcp::model::InputResponses,
         questions: &mut Questions,
-    ) -> Result<Left, Failure> {
+    ) -> Result<End, Failure> {
         if answers.is_empty() {
-            let begins = format!(
-                "task {}; if this call is cut off, the same one with client_request_id {:?} finds it",
+            let sentence = format!(
+                "task {}; if this call is cut off, repeat it with client_request_id {:?}",
                 self.turn.task_id, self.client_request_id
             );
-            self.progress.say(begins).await;
+            self.progress.say(sentence).await;
         } else {
-            self.unasked = tasks::decide(&self.access, &self.turn.task_id, &answers).await?;
+            self.not_askable = tasks::decide(&self.access, &self.turn.task_id, &answers).await?;
         }
         loop {
             match self.follow(questions).await {
-                // It crashed: the task is where it was, and so is its log.
+                // The daemon crashed. The next one has the same task and log.
                 Err(failure) if failure.code == Code::DaemonGone => sleep(RECONNECT_AFTER).await,
                 outcome => return outcome,
             }
         }
     }
 
-    /// Follows the log until there is something to give back.
-    async fn follow(&mut self, questions: &mut Questions) -> Result<Left, Failure> {
-        let mut log = self.access.follow(&self.turn.task_id, self.told).await?;
-        let mut waits_until = None;
-        if let Some(left) = self.look(questions, &mut waits_until).await? {
-            return Ok(left);
+    /// Follows the log until the call ends.
+    async fn follow(&mut self, questions: &mut Questions) -> Result<End, Failure> {
+        let mut log = self.access.follow(&self.turn.task_id, self.last_event).await?;
+        let mut wait_until = None;
+        if let Some(end) = self.check_requests(questions, &mut wait_until).await? {
+            return Ok(end);
         }
         loop {
-            match next(&mut log, questions, waits_until).await? {
+            match next(&mut log, questions, wait_until).await? {
                 Input::Event(Some(event)) => {
-                    if let Some(left) = self.take(&event, questions, &mut waits_until).await? {
-                        return Ok(left);
+                    if let Some(end) = self.handle(&event, questions, &mut wait_until).await? {
+                        return Ok(end);
                     }
                 }
                 Input::Event(None) => {
@@ -221,39 +221,41 @@ impl Call {
                     return self.finished().await?.ok_or_else(gone);
                 }
                 Input::Answer(outcome) => {
-                    questions.taken_back.remove(&outcome.request_id);
+                    questions.open.remove(&outcome.request_id);
                     if let Some(why) = outcome.undecided {
                         self.progress.say(why).await;
-                        self.unasked.insert(outcome.request_id);
-                        if let Some(left) = self.look(questions, &mut waits_until).await? {
-                            return Ok(left);
+                        self.not_askable.insert(outcome.request_id);
+                        if let Some(end) = self.check_requests(questions, &mut wait_until).await? {
+                            return Ok(end);
                         }
                     }
                 }
-                Input::Silence => self.progress.say("still at it").await,
-                Input::WaitedEnough => {
+                Input::Silence => self.progress.say("still working").await,
+                Input::WaitEnded => {
                     let task = self.access.show(&self.turn.task_id).await?;
                     if !task.pending_requests.is_empty() {
-                        return Ok(Left::Pending(Box::new(task)));
+                        return Ok(End::Pending(Box::new(task)));
                     }
-                    waits_until = None;
+                    wait_until = None;
                 }
             }
         }
     }
 
-    async fn take(
+    async fn handle(
         &mut self,
         event: &Event,
         questions: &mut Questions,
-        waits_until: &mut Option<Instant>,
-    ) -> Result<Option<Left>, Failure> {
-        self.progress.tell(event).await;
-        self.told = event.seq.unwrap_or(self.told);
+        wait_until: &mut Option<Instant>,
+    ) -> Result<Option<End>, Failure> {
+        self.progress.event(event).await;
+        self.last_event = event.seq.unwrap_or(self.last_event);
         match event.line() {
-            Some(Line::Request(_) | Line::RequestClosed(_)) => self.look(questions, waits_until).await,
-            // A lost task may go on by itself in the next moment, and one that waits for a login or a limit does: both are
-            // known at the end of the log.
+            Some(Line::Request(_) | Line::RequestClosed(_)) => {
+                self.check_requests(questions, wait_until).await
+            }
+            // A lost task may resume at once, and a task that waits for a login or a limit resumes by itself. The end of the
+            // log shows whether either has finished.
             Some(Line::State(state)) if state.status != Status::Lost && !state.goes_on => {
                 self.finished().await
             }
@@ -261,59 +263,60 @@ impl Call {
         }
     }
 
-    /// Whether the turn has finished.
-    async fn finished(&mut self) -> Result<Option<Left>, Failure> {
-        let (task, standing) = tasks::look(&self.access, &self.turn).await?;
+    /// The result of the turn, if it has finished.
+    async fn finished(&mut self) -> Result<Option<End>, Failure> {
+        let (task, state) = tasks::read(&self.access, &self.turn).await?;
         self.thread_id = task.thread_id;
-        Ok(standing.finished.map(Left::Finished))
+        Ok(state.finished.map(End::Finished))
     }
 
-    /// Looks at what is open: asks what was not asked yet, takes back what is answered.
-    async fn look(
+    /// Reads the open requests: asks the new ones, and withdraws the questions of closed ones.
+    async fn check_requests(
         &mut self,
         questions: &mut Questions,
-        waits_until: &mut Option<Instant>,
-    ) -> Result<Option<Left>, Failure> {
+        wait_until: &mut Option<Instant>,
+    ) -> Result<Option<End>, Failure> {
         let task = self.access.show(&self.turn.task_id).await?;
-        questions.taken_back.retain(|id, _| task.pending_requests.iter().any(|open| open.request_id == *id));
+        questions.open.retain(|id, _| task.pending_requests.iter().any(|open| open.request_id == *id));
         let askable = self.askable(&task);
-        if self.manner == Manner::InputRequired && !askable.is_empty() {
-            return Ok(Some(Left::InputRequired(Box::new(task))));
+        if self.ask_method == AskMethod::InputRequired && !askable.is_empty() {
+            return Ok(Some(End::InputRequired(Box::new(task))));
         }
         for request in &askable {
             self.ask(request, questions);
         }
-        let is_left = |open: &&Request| !askable.iter().any(|asked| asked.request_id == open.request_id);
-        let left: Vec<&Request> = task.pending_requests.iter().filter(is_left).collect();
-        if left.is_empty() {
-            *waits_until = None;
-        } else if waits_until.is_none() {
-            for request in left {
+        let is_for_others =
+            |open: &&Request| !askable.iter().any(|asked| asked.request_id == open.request_id);
+        let for_others: Vec<&Request> = task.pending_requests.iter().filter(is_for_others).collect();
+        if for_others.is_empty() {
+            *wait_until = None;
+        } else if wait_until.is_none() {
+            for request in for_others {
                 self.progress.say(request_form::how_to_answer(request)).await;
             }
-            *waits_until = Some(Instant::now() + self.approval_wait);
+            *wait_until = Some(Instant::now() + self.approval_wait);
         }
         Ok(None)
     }
 
-    /// What of the open requests this client's user can be asked.
+    /// The open requests that the client's user can be asked.
     fn askable(&self, task: &Task) -> Vec<Request> {
-        if self.manner == Manner::Never {
+        if self.ask_method == AskMethod::Never {
             return Vec::new();
         }
-        let can_be = |request: &&Request| {
-            !self.unasked.contains(&request.request_id) && request_form::form(request).is_some()
+        let is_askable = |request: &&Request| {
+            !self.not_askable.contains(&request.request_id) && request_form::form(request).is_some()
         };
-        task.pending_requests.iter().filter(can_be).cloned().collect()
+        task.pending_requests.iter().filter(is_askable).cloned().collect()
     }
 
     fn ask(&self, request: &Request, questions: &mut Questions) {
-        if questions.taken_back.contains_key(&request.request_id) {
+        if questions.open.contains_key(&request.request_id) {
             return;
         }
-        let (stop, taken_back) = oneshot::channel();
-        questions.taken_back.insert(request.request_id.clone(), stop);
-        let asked = elicit(self.context.peer.clone(), self.access.clone(), request.clone(), taken_back);
+        let (open, withdrawn) = oneshot::channel();
+        questions.open.insert(request.request_id.clone(), open);
+        let asked = elicit(self.context.peer.clone(), self.access.clone(), request.clone(), withdrawn);
         questions.asked.push(asked.boxed());
     }
 }
@@ -321,10 +324,10 @@ impl Call {
 async fn next(
     log: &mut Log,
     questions: &mut Questions,
-    waits_until: Option<Instant>,
+    wait_until: Option<Instant>,
 ) -> Result<Input, Failure> {
     let waited = async {
-        match waits_until {
+        match wait_until {
             Some(until) => sleep_until(until).await,
             None => std::future::pending().await,
         }
@@ -333,15 +336,15 @@ async fn next(
         biased;
         Some(outcome) = questions.asked.next() => Ok(Input::Answer(outcome)),
         event = log.next() => event.map(Input::Event),
-        () = waited => Ok(Input::WaitedEnough),
-        () = sleep(SILENCE) => Ok(Input::Silence),
+        () = waited => Ok(Input::WaitEnded),
+        () = sleep(MAX_SILENCE) => Ok(Input::Silence),
     }
 }
 
 impl Questions {
-    /// Nobody needs an answer any more.
-    async fn take_all_back(&mut self) {
-        self.taken_back.clear();
+    /// Withdraws all questions.
+    async fn withdraw_all(&mut self) {
+        self.open.clear();
         while self.asked.next().await.is_some() {}
     }
 }

@@ -1,4 +1,4 @@
-//! One question to the client's user, by a request to the client: revisions of MCP before 2026-07-28.
+//! Asks the client's user by a request to the client (MCP before 2026-07-28).
 
 use std::time::Instant;
 
@@ -10,66 +10,66 @@ use super::access::Access;
 use super::request_form;
 use crate::view::Request;
 
-/// What came of a question.
+/// The outcome of a question.
 pub struct Outcome {
-    /// Which request it was about.
+    /// The request that it was about.
     pub request_id: String,
-    /// Why it decided nothing, unless it did or nobody wants to know any more.
+    /// Why the request is not decided. `None` if it is decided, or if the question was withdrawn.
     pub undecided: Option<String>,
 }
 
-/// Asks, and passes the decision on. When `taken_back` ends first, the question is taken back.
+/// Asks the user and passes the decision on. The question is withdrawn when the sender of `withdrawn` is dropped.
 pub async fn elicit(
     peer: Peer<RoleServer>,
     access: Access,
     request: Request,
-    taken_back: oneshot::Receiver<()>,
+    withdrawn: oneshot::Receiver<()>,
 ) -> Outcome {
-    let undecided = match answered(&peer, &request, taken_back).await {
-        Answered::By(answer) => match request_form::decision(&request, &answer) {
+    let undecided = match ask(&peer, &request, withdrawn).await {
+        Answer::Given(answer) => match request_form::decision(&request, &answer) {
             Some(decision) => {
                 let decided = access.decide(&request, &decision).await;
                 decided.err().map(|failure| failure.to_string())
             }
-            None => Some("nothing was chosen, so nothing is decided".to_owned()),
+            None => Some("nothing was chosen, so the request is not decided".to_owned()),
         },
-        Answered::Not(why) => Some(format!("this client did not ask anyone: {why}")),
-        Answered::TooLate => None,
+        Answer::Failed(why) => Some(format!("the client did not ask its user: {why}")),
+        Answer::Withdrawn => None,
     };
     Outcome { request_id: request.request_id, undecided }
 }
 
-enum Answered {
-    By(ElicitResult),
-    Not(String),
-    TooLate,
+enum Answer {
+    Given(ElicitResult),
+    Failed(String),
+    Withdrawn,
 }
 
-async fn answered(peer: &Peer<RoleServer>, request: &Request, taken_back: oneshot::Receiver<()>) -> Answered {
+async fn ask(peer: &Peer<RoleServer>, request: &Request, withdrawn: oneshot::Receiver<()>) -> Answer {
     let Some(form) = request_form::form(request) else {
-        return Answered::Not("there is no form for it".to_owned());
+        return Answer::Failed("the request cannot be shown as a form".to_owned());
     };
     let question = ServerRequest::ElicitRequest(ElicitRequest::new(form));
     let sent = peer.send_cancellable_request(question, PeerRequestOptions::no_options()).await;
     let asked_at = Instant::now();
     let mut handle = match sent {
         Ok(handle) => handle,
-        Err(error) => return Answered::Not(error.to_string()),
+        Err(error) => return Answer::Failed(error.to_string()),
     };
     tokio::select! {
         answer = &mut handle.rx => match answer {
-            Ok(Ok(ClientResult::ElicitResult(_))) if asked_at.elapsed() < request_form::FASTEST => {
-                Answered::Not("it answered at once".to_owned())
+            Ok(Ok(ClientResult::ElicitResult(_))) if asked_at.elapsed() < request_form::MIN_ANSWER_TIME => {
+                Answer::Failed("it answered faster than a person can".to_owned())
             }
-            Ok(Ok(ClientResult::ElicitResult(answer))) => Answered::By(answer),
-            Ok(Ok(_)) => Answered::Not("its answer was something else".to_owned()),
-            Ok(Err(error)) => Answered::Not(error.to_string()),
-            Err(_) => Answered::Not("the connection has ended".to_owned()),
+            Ok(Ok(ClientResult::ElicitResult(answer))) => Answer::Given(answer),
+            Ok(Ok(_)) => Answer::Failed("it sent another kind of answer".to_owned()),
+            Ok(Err(error)) => Answer::Failed(error.to_string()),
+            Err(_) => Answer::Failed("the connection has ended".to_owned()),
         },
-        _ = taken_back => {
-            // A client that does not hear of it answers into the void.
-            handle.cancel(Some("nobody waits for the answer any more".to_owned())).await.ok();
-            Answered::TooLate
+        _ = withdrawn => {
+            // If this fails, the client's answer is ignored.
+            handle.cancel(Some("the answer is not needed any more".to_owned())).await.ok();
+            Answer::Withdrawn
         }
     }
 }

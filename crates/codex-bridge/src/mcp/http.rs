@@ -1,6 +1,6 @@
-//! `/mcp` in the daemon: streamable HTTP for whoever the listener has let in.
+//! `/mcp` in the daemon: streamable HTTP for authenticated callers.
 //!
-//! Host, origin and token are the listener's business, so the SDK's own checks of them are off.
+//! The gate has already checked host, origin and token, so the SDK's own checks are off.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 
 use super::access::Access;
 use super::sessions::{Sessions, only_owner};
-use super::{Server, Way};
+use super::{Backend, Server};
 use crate::http::{App, BODY_MAX_BYTES};
 
-/// A session of an older revision is forgotten after so long without a message. A command or a person may well take longer
-/// than the SDK's own five minutes, during which nothing is said.
-const SESSION_IDLE: Duration = Duration::from_hours(24);
+/// A session of an older revision ends after this time without a message. The SDK's five minutes are too short: a command
+/// or a person may take longer, and nothing is sent meanwhile.
+const SESSION_TIMEOUT: Duration = Duration::from_hours(24);
 
-/// The route of this door.
+/// The route `/mcp`.
 pub fn routes(app: &App) -> Router<App> {
     let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();
     config.max_request_body_bytes = BODY_MAX_BYTES;
     let stop = config.cancellation_token.clone();
-    let server = Server { way: Way::Here(Box::new(app.clone())) };
+    let server = Server { backend: Backend::InProcess(Box::new(app.clone())) };
     let mut manager = LocalSessionManager::default();
-    manager.session_config.keep_alive = Some(SESSION_IDLE);
+    manager.session_config.keep_alive = Some(SESSION_TIMEOUT);
     let manager = Arc::new(manager);
     let sessions = Sessions::new(Arc::clone(&manager));
     let service = StreamableHttpService::new(move || Ok(server.clone()), manager, config);
@@ -39,7 +39,7 @@ pub fn routes(app: &App) -> Router<App> {
     tokio::spawn(async move {
         tokio::select! {
             () = watched.end_revoked(&app.bridge) => {}
-            () = app.ended() => {}
+            () = app.shutting_down() => {}
         }
         stop.cancel();
     });
@@ -48,10 +48,10 @@ pub fn routes(app: &App) -> Router<App> {
         .route_layer(middleware::from_fn_with_state(sessions, only_owner))
 }
 
-/// The daemon in the name of the caller who sent this very request.
+/// Access to the daemon in the name of the caller of this request.
 pub fn access(app: &App, context: &RequestContext<RoleServer>) -> Result<Access, ErrorData> {
     let parts = context.extensions.get::<Parts>();
     let caller = parts.and_then(|parts| parts.extensions.get::<Caller>()).cloned();
     let caller = caller.ok_or_else(|| ErrorData::internal_error("the request has no caller", None))?;
-    Ok(Access::here(app.clone(), caller))
+    Ok(Access::in_process(app.clone(), caller))
 }

@@ -1,4 +1,4 @@
-//! What Codex does now, in one line each, for clients that want to hear of it.
+//! Progress notifications: one line for each thing that Codex does.
 
 use redact::plain::plain;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -9,31 +9,31 @@ use codex_bridge_core::event::Line;
 use crate::transcript::{Note, Part, part};
 use crate::view::Event;
 
-/// A line is not longer than this: clients show it beside a spinner.
-const LINE_CHARS: usize = 300;
+/// The limit for a line. Clients show it beside a spinner.
+const MAX_CHARS: usize = 300;
 
-/// Tells one call's progress; nothing if the client gave no token.
+/// Sends the progress of one call. Sends nothing if the client gave no progress token.
 pub struct Progress {
-    to: Option<(Peer<RoleServer>, ProgressToken)>,
-    told: u32,
+    receiver: Option<(Peer<RoleServer>, ProgressToken)>,
+    sent: u32,
 }
 
 impl Progress {
     pub fn new(peer: Peer<RoleServer>, token: Option<ProgressToken>) -> Self {
-        Self { to: token.map(|token| (peer, token)), told: 0 }
+        Self { receiver: token.map(|token| (peer, token)), sent: 0 }
     }
 
-    /// Tells a sentence.
+    /// Sends a sentence.
     pub async fn say(&mut self, sentence: impl Into<String>) {
-        let Some((peer, token)) = &self.to else { return };
-        self.told += 1;
-        let progress = ProgressNotificationParam::new(token.clone(), f64::from(self.told));
-        // A client that has gone hears nothing; its task goes on.
+        let Some((peer, token)) = &self.receiver else { return };
+        self.sent += 1;
+        let progress = ProgressNotificationParam::new(token.clone(), f64::from(self.sent));
+        // An error means that the client has gone. The task continues.
         peer.notify_progress(progress.with_message(sentence)).await.ok();
     }
 
-    /// Tells an event, if it is worth it.
-    pub async fn tell(&mut self, event: &Event) {
+    /// Sends an event, if it has a line.
+    pub async fn event(&mut self, event: &Event) {
         if let Some(line) = line(event) {
             self.say(line).await;
         }
@@ -59,7 +59,7 @@ fn line(event: &Event) -> Option<String> {
 
 fn cut(line: &str) -> String {
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(LINE_CHARS) {
+    match line.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }

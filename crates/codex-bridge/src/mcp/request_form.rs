@@ -1,8 +1,7 @@
-//! A request of Codex's as a form for the client's user, and their answer as a decision.
+//! A request of Codex as a form for the client's user, and the user's answer as a decision.
 //!
-//! Only what a person said counts. A form that was dismissed, an answer that does not fit and an error of the client
-//! decide nothing: the request stays open for someone else. Secrets are not asked for by a form (MCP forbids it), and
-//! rules for good are not on offer here.
+//! Only a person's answer counts. After a dismissed form, an answer that does not fit, or an error of the client, the
+//! request stays open for others. A form never asks for secrets (MCP forbids it), and never offers permanent rules.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,40 +20,40 @@ use super::access::Access;
 use crate::calls::decision_word;
 use crate::view::{Question, QuestionOption, Request};
 
-/// Nobody reads a form and answers it in less time than this. What comes sooner comes from a program that asked nobody and
-/// decides nothing, yes or no: codex 0.166 as a client, under the approval policy `never`, answers `decline` at once, and a
-/// client that fills in every form would answer `accept`. It is no lock: a program that shall decide has other ways, which
-/// say so. It keeps one from deciding by accident.
-pub const FASTEST: Duration = Duration::from_millis(300);
-/// Of what is asked, so much is told to those who cannot be asked. It may hold whole diffs, which are to be had elsewhere.
-const TOLD_CHARS: usize = 1500;
+/// A faster answer comes from a program that did not ask a person, so it is ignored. For example, codex 0.166 as a client
+/// with the approval policy `never` answers `decline` at once; other clients may accept every form. This prevents
+/// accidents, not attacks.
+pub const MIN_ANSWER_TIME: Duration = Duration::from_millis(300);
+/// How much of a request [`how_to_answer`] shows. A request may hold whole diffs.
+const SHOWN_CHARS: usize = 1500;
 
-/// The form's one field for an approval.
+/// The only field of a form for an approval.
 const DECISION: &str = "decision";
-/// What may be decided by a form, with what it means.
-const WORDS: [(&str, &str); 4] = [
-    ("accept", "yes, once"),
-    ("acceptForSession", "yes, and what stands under Session, without asking again"),
-    ("decline", "no, Codex goes on without it"),
-    ("cancel", "no, and the turn ends"),
+/// The decisions that a form offers, with their meaning.
+const DECISIONS: [(&str, &str); 4] = [
+    ("accept", "approve once"),
+    ("acceptForSession", "approve, and do not ask again for what is listed under Session"),
+    ("decline", "decline; Codex continues without it"),
+    ("cancel", "decline and end the turn"),
 ];
 
 /// How the client's user can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
-    /// By a request of ours, while the call runs: revisions before 2026-07-28.
+pub enum AskMethod {
+    /// By a request to the client while the call runs: MCP before 2026-07-28.
     Elicit,
-    /// By a result that asks for input, after which the client calls again: 2026-07-28 and later.
+    /// By a result that asks for input, after which the client calls again: MCP 2026-07-28 and later.
     InputRequired,
     /// Not at all.
     Never,
 }
 
-impl Manner {
-    /// How it is with this call.
+impl AskMethod {
+    /// The method for this call.
     pub fn of(access: &Access, context: &RequestContext<RoleServer>) -> Self {
-        let asks = context.client_capabilities().is_some_and(|capabilities| asks_people(&capabilities));
-        match asks && access.may_decide {
+        let has_forms =
+            context.client_capabilities().is_some_and(|capabilities| supports_forms(&capabilities));
+        match has_forms && access.may_decide {
             false => Self::Never,
             true if is_modern(context) => Self::InputRequired,
             true => Self::Elicit,
@@ -62,19 +61,20 @@ impl Manner {
     }
 }
 
-/// Whether the call is of 2026-07-28 or later, where a server sends no requests.
+/// Whether the call uses MCP 2026-07-28 or later, where a server sends no requests.
 pub fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
-/// Whether the client shows forms to its user. One that names no kind means forms, as before there were others.
-fn asks_people(capabilities: &ClientCapabilities) -> bool {
-    capabilities.elicitation.as_ref().is_some_and(|can| can.form.is_some() || can.url.is_none())
+/// Whether the client shows forms to its user. A client that names no kind means forms, the only kind of older revisions.
+fn supports_forms(capabilities: &ClientCapabilities) -> bool {
+    capabilities.elicitation.as_ref().is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
 }
 
-/// The form for a request; none if it cannot be asked by one.
+/// The form for a request. `None` if a form cannot express it.
 pub fn form(request: &Request) -> Option<ElicitRequestParams> {
-    let schema = if offers(request, "answers") { question_schema(request)? } else { word_schema(request)? };
+    let schema =
+        if offers(request, "answers") { question_schema(request)? } else { decision_schema(request)? };
     Some(ElicitRequestParams::FormElicitationParams {
         meta: None,
         message: message(request),
@@ -82,16 +82,16 @@ pub fn form(request: &Request) -> Option<ElicitRequestParams> {
     })
 }
 
-/// The forms for all requests that can be asked by one, under the names that their answers come back with.
+/// The forms for all requests that have one. The client returns each answer under the name of its form.
 pub fn input_requests(open: &[Request]) -> InputRequests {
-    let asked = |request: &Request| {
+    let named = |request: &Request| {
         let form = InputRequest::Elicitation(ElicitRequest::new(form(request)?));
         Some((name(request), form))
     };
-    open.iter().filter_map(asked).collect()
+    open.iter().filter_map(named).collect()
 }
 
-/// What a form is about: an answer under this name is to what was shown, and to nothing else.
+/// The name of a form. With the digest, an answer counts only for the request as it was shown.
 pub fn name(request: &Request) -> String {
     format!("{}.{}", request.request_id, request.digest)
 }
@@ -100,13 +100,13 @@ fn offers(request: &Request, decision: &str) -> bool {
     request.decisions.iter().any(|offered| offered == decision)
 }
 
-fn word_schema(request: &Request) -> Option<ElicitationSchema> {
-    // A form of an MCP server, or a page to visit, is more than a yes or a no. And nobody agrees to a diff by its beginning.
+fn decision_schema(request: &Request) -> Option<ElicitationSchema> {
+    // A form of an MCP server, or a page to visit, needs more than one word. A diff that is shown in part cannot be approved.
     let is_cut = request.changes.iter().flatten().any(|change| change.cut_bytes > 0);
     if offers(request, "form") || !offers(request, "accept") || is_cut {
         return None;
     }
-    let offered: Vec<_> = WORDS.into_iter().filter(|(word, _)| offers(request, word)).collect();
+    let offered: Vec<_> = DECISIONS.into_iter().filter(|(word, _)| offers(request, word)).collect();
     let words: Vec<&str> = offered.iter().map(|(word, _)| *word).collect();
     let meanings: Vec<String> = offered.iter().map(|(word, means)| format!("{word}: {means}")).collect();
     let decision =
@@ -144,15 +144,17 @@ fn schema(fields: &JsonObject) -> Option<ElicitationSchema> {
     serde_json::from_value(whole).ok()
 }
 
-/// All that the decision covers, in words.
+/// Everything that the decision covers, as text.
 fn message(request: &Request) -> String {
     let mut lines = vec![format!("Codex asks (task {}): {}", short(&request.task_id), plain(&request.title))];
-    lines.extend(request.details.iter().map(|it| fact(&plain(it.label.as_str()), &plain(&it.text))));
+    lines.extend(
+        request.details.iter().map(|detail| fact(&plain(detail.label.as_str()), &plain(&detail.text))),
+    );
     for change in request.changes.iter().flatten() {
         lines.push(block(&plain(&change.diff)));
     }
     if request.hidden_secrets > 0 {
-        lines.push(format!("Secrets that are hidden in this: {}", request.hidden_secrets));
+        lines.push(format!("Hidden secrets: {}", request.hidden_secrets));
     }
     if let Some(thread) = &request.sub_agent {
         lines.push(format!("Asked by a sub-agent, thread {}", plain(thread)));
@@ -164,17 +166,17 @@ fn fact(label: &str, text: &str) -> String {
     if text.contains('\n') { format!("{label}:\n{}", block(text)) } else { format!("{label}: {text}") }
 }
 
-/// Lines of others are set off: none of them can pose as one of ours.
+/// Indents foreign text, so that no line of it can imitate ours.
 fn block(text: &str) -> String {
     text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// What a person decided; none if they did not.
+/// The person's decision. `None` if nothing was decided.
 pub fn decision(request: &Request, answer: &ElicitResult) -> Option<Decision> {
     match answer.action {
         ElicitationAction::Accept => chosen(request, answer.content.as_ref()?),
         ElicitationAction::Decline if offers(request, "decline") => Some(Decision::Decline),
-        // Dismissed without a choice; or a no that is not on offer, as with questions that can only be left open.
+        // Dismissed, or declined where that is not offered: a question can only be answered or left open.
         _ => None,
     }
 }
@@ -188,29 +190,29 @@ fn chosen(request: &Request, content: &Value) -> Option<Decision> {
         return answers.map(Decision::Answers);
     }
     let word = content.get(DECISION)?.as_str()?;
-    let is_on_offer = WORDS.iter().any(|(known, _)| *known == word) && offers(request, word);
-    decision_word(word).ok().filter(|_| is_on_offer)
+    let is_offered = DECISIONS.iter().any(|(known, _)| *known == word) && offers(request, word);
+    decision_word(word).ok().filter(|_| is_offered)
 }
 
-/// How someone else can answer, to the letter, and what it is about, if that is long only in part.
+/// Text that shows a request, shortened if it is long, and the exact commands with which somebody else can decide it.
 pub fn how_to_answer(request: &Request) -> String {
     let Request { task_id, request_id, digest, .. } = request;
-    // Commands are for people, the call is for a program.
+    // People type short ids; the JSON for programs has whole ones.
     let (task, id) = (short(task_id), short(request_id));
-    let by_hand = if offers(request, "answers") || offers(request, "form") {
+    let commands = if offers(request, "answers") || offers(request, "form") {
         format!("codex-bridge answer {task} {id} KEY=ANSWER")
     } else {
         format!("codex-bridge approve {task} {id}` or `codex-bridge decline {task} {id}")
     };
-    let whole = message(request);
-    let asked = match whole.char_indices().nth(TOLD_CHARS) {
+    let message = message(request);
+    let shown = match message.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => {
-            format!("{}…\nThis is not all: `codex-bridge requests {task}` shows the rest.", &whole[..end])
+            format!("{}…\nThis is not all: `codex-bridge requests {task}` shows the rest.", &message[..end])
         }
-        None => whole,
+        None => message,
     };
     format!(
-        "{asked} Answer with `{by_hand}`, or pass a person's decision on by the codex_bridge tool: \
+        "{shown} Decide with `{commands}`, or pass a person's decision on with the codex_bridge tool: \
          {{\"action\": \"respond\", \"task_id\": \"{task_id}\", \"request_id\": \"{request_id}\", \
          \"digest\": \"{digest}\", …}}."
     )

@@ -1,5 +1,5 @@
-//! Whose session is whose. The SDK asks only for a session's id; here it is for whoever began it alone, so that nobody
-//! answers in it what somebody else was asked.
+//! The owners of MCP sessions. The SDK checks only a session's id. Here a session can be used only by the caller who began
+//! it, so that nobody answers a question that somebody else was asked.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,25 +17,25 @@ use rmcp::transport::streamable_http_server::session::{SessionId, SessionManager
 use crate::failure::{Code, Failure};
 use crate::http::{BODY_MAX_BYTES, Refusal, problem};
 
-/// Sessions that one caller may have: clients that go without a word leave theirs behind.
-const EACH: usize = 256;
-/// Where a session's id stands.
+/// The limit for sessions of one caller. Clients that disconnect without `DELETE` leave sessions behind.
+const MAX_PER_CALLER: usize = 256;
+/// The header with the session's id.
 const SESSION_ID: &str = "mcp-session-id";
 
-/// The sessions and who began each, the oldest first.
+/// The sessions and their owners, oldest first.
 #[derive(Clone)]
 pub struct Sessions {
     manager: Arc<LocalSessionManager>,
-    begun: Arc<Mutex<VecDeque<(SessionId, Caller)>>>,
+    owners: Arc<Mutex<VecDeque<(SessionId, Caller)>>>,
 }
 
 impl Sessions {
-    /// Those of this manager, which has none yet.
+    /// The sessions of a new manager.
     pub fn new(manager: Arc<LocalSessionManager>) -> Self {
-        Self { manager, begun: Arc::default() }
+        Self { manager, owners: Arc::default() }
     }
 
-    /// Ends the sessions of every token that is revoked, for as long as it is polled.
+    /// Ends the sessions of revoked tokens, until the bridge closes.
     pub async fn end_revoked(&self, bridge: &Bridge) {
         let mut revocations = bridge.revocations();
         while revocations.changed().await.is_ok() {
@@ -44,61 +44,62 @@ impl Sessions {
         }
     }
 
-    fn begun(&self) -> MutexGuard<'_, VecDeque<(SessionId, Caller)>> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    fn owners(&self) -> MutexGuard<'_, VecDeque<(SessionId, Caller)>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_of(&self, id: &str, caller: &Caller) -> bool {
-        self.begun().iter().any(|(known, owner)| known.as_ref() == id && owner == caller)
+    fn is_owned_by(&self, id: &str, caller: &Caller) -> bool {
+        self.owners().iter().any(|(known, owner)| known.as_ref() == id && owner == caller)
     }
 
-    /// Remembers a session, and ends its owner's oldest when there are too many.
-    async fn begin(&self, id: &str, caller: Caller) {
+    /// Adds a session. Ends the oldest session of the same owner if there are too many.
+    async fn add(&self, id: &str, caller: Caller) {
         self.forget_ended().await;
-        let too_many = {
-            let mut begun = self.begun();
-            let count = begun.iter().filter(|(_, owner)| *owner == caller).count();
-            let oldest = begun.iter().position(|(_, owner)| *owner == caller).filter(|_| count >= EACH);
-            let too_many = oldest.and_then(|oldest| begun.remove(oldest));
-            begun.push_back((id.into(), caller));
-            too_many
+        let surplus = {
+            let mut owners = self.owners();
+            let count = owners.iter().filter(|(_, owner)| *owner == caller).count();
+            let oldest =
+                owners.iter().position(|(_, owner)| *owner == caller).filter(|_| count >= MAX_PER_CALLER);
+            let surplus = oldest.and_then(|oldest| owners.remove(oldest));
+            owners.push_back((id.into(), caller));
+            surplus
         };
-        self.close(too_many.into_iter().map(|(id, _)| id).collect()).await;
+        self.close(surplus.into_iter().map(|(id, _)| id).collect()).await;
     }
 
-    /// Forgets what the manager has none of any more.
+    /// Removes the sessions that the manager has already closed.
     async fn forget_ended(&self) {
         let open = self.manager.sessions.read().await;
-        self.begun().retain(|(id, _)| open.contains_key(id));
+        self.owners().retain(|(id, _)| open.contains_key(id));
     }
 
-    fn remove(&self, is_over: impl Fn(&Caller) -> bool) -> Vec<SessionId> {
-        let mut begun = self.begun();
-        let (over, kept) = std::mem::take(&mut *begun).into_iter().partition(|(_, owner)| is_over(owner));
-        *begun = kept;
-        let over: VecDeque<(SessionId, Caller)> = over;
-        over.into_iter().map(|(id, _)| id).collect()
+    fn remove(&self, has_ended: impl Fn(&Caller) -> bool) -> Vec<SessionId> {
+        let mut owners = self.owners();
+        let (ended, kept) = std::mem::take(&mut *owners).into_iter().partition(|(_, owner)| has_ended(owner));
+        *owners = kept;
+        let ended: VecDeque<(SessionId, Caller)> = ended;
+        ended.into_iter().map(|(id, _)| id).collect()
     }
 
     async fn close(&self, ids: Vec<SessionId>) {
         for id in ids {
-            // One that has ended by itself needs no end.
+            // An error means that the session has already ended.
             if let Err(error) = self.manager.close_session(&id).await {
-                tracing::debug!(%error, "an MCP session did not close");
+                tracing::debug!(%error, "an MCP session could not be closed");
             }
         }
     }
 }
 
-/// Lets a session's owner into it, and nobody else: for them there is no such session.
+/// Refuses callers who do not own the session, as if the session did not exist.
 pub async fn only_owner(
     State(sessions): State<Sessions>,
     Extension(caller): Extension<Caller>,
     request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    let named = request.headers().contains_key(SESSION_ID);
-    if named && !session_id(request.headers()).is_some_and(|id| sessions.is_of(id, &caller)) {
+    let names_session = request.headers().contains_key(SESSION_ID);
+    if names_session && !session_id(request.headers()).is_some_and(|id| sessions.is_owned_by(id, &caller)) {
         let failure = Failure::new(Code::UnknownSession, "there is no such session");
         return Err(failure.hint("begin one with `initialize`").into());
     }
@@ -106,8 +107,8 @@ pub async fn only_owner(
     if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
         return Err(problem::too_large(BODY_MAX_BYTES).into());
     }
-    if let Some(id) = session_id(response.headers()).filter(|_| !named) {
-        sessions.begin(id, caller).await;
+    if let Some(id) = session_id(response.headers()).filter(|_| !names_session) {
+        sessions.add(id, caller).await;
     }
     Ok(response)
 }

@@ -1,5 +1,5 @@
-//! The Tasks extension (`io.modelcontextprotocol/tasks`, 2026-07-28) over our own tasks: what it calls a task is a turn of
-//! one of ours, so it survives whatever ours survive.
+//! The Tasks extension (`io.modelcontextprotocol/tasks`, 2026-07-28). An MCP task is one turn of a task of ours, so it
+//! survives a restart like ours.
 
 use std::collections::HashSet;
 
@@ -15,17 +15,17 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 
 use super::access::Access;
-use super::request_form::{self, Manner, how_to_answer};
+use super::request_form::{self, AskMethod, how_to_answer};
 use super::result::{About, error};
-use super::turn::{Finished, Standing, TurnRef};
+use super::turn::{Finished, TurnRef, TurnState};
 use crate::failure::{Code, Failure};
 use crate::view::{Request, Task};
 
-/// How often clients should look: a look reads one log.
+/// The poll interval for clients. Each poll reads a task and its turns.
 const POLL_MS: u64 = 1000;
 
-/// What a client is given in place of a result, with what was asked for and left out: whoever looks later does not know
-/// what was asked.
+/// The MCP task that a client gets instead of a result. The message has the ignored arguments, because `tasks/get` does not
+/// know the arguments.
 pub fn begun(turn: &TurnRef, task: &Task, notes: &[String]) -> McpTask {
     let handle = handle(turn, task);
     if notes.is_empty() { handle } else { handle.with_status_message(notes.join("; ")) }
@@ -43,30 +43,30 @@ pub async fn get(
     context: &RequestContext<RoleServer>,
 ) -> Result<GetTaskResult, ErrorData> {
     let turn = TurnRef::named(id);
-    let (task, Standing { finished, .. }) = look(access, &turn).await.map_err(error)?;
+    let (task, TurnState { finished, .. }) = read(access, &turn).await.map_err(error)?;
     let handle = handle(&turn, &task);
     let (handle, payload) = match finished {
-        Some(finished) if finished.goes_on => {
+        Some(finished) if finished.resumes => {
             let why = finished.reason.unwrap_or_default();
-            let message = format!("{}: {why}; it goes on by itself", finished.status);
+            let message = format!("{}: {why}; the task continues by itself", finished.status);
             (handle.with_status_message(message), TaskPayload::Working)
         }
-        Some(finished) => (handle, ended(&turn, &task, &finished)),
-        None => under_way(handle, &task, Manner::of(access, context)),
+        Some(finished) => (handle, payload(&turn, &task, &finished)),
+        None => unfinished(handle, &task, AskMethod::of(access, context)),
     };
     Ok(GetTaskResult::new(DetailedTask::new(handle, payload)))
 }
 
-/// The task of a turn, and how the turn stands.
-pub async fn look(access: &Access, turn: &TurnRef) -> Result<(Task, Standing), Failure> {
-    // In this order: if no turn has come after this one when the turns are read, the task was read as this one left it.
+/// Reads the task of a turn and the state of the turn.
+pub async fn read(access: &Access, turn: &TurnRef) -> Result<(Task, TurnState), Failure> {
+    // The task is read first: if no later turn exists afterwards, the task still had this turn as its last.
     let task = access.show(&turn.task_id).await?;
     let turns = access.turns(&turn.task_id).await?;
-    let standing = turn.standing(&task, &turns)?;
-    Ok((task, standing))
+    let state = turn.state(&task, &turns)?;
+    Ok((task, state))
 }
 
-fn ended(turn: &TurnRef, task: &Task, finished: &Finished) -> TaskPayload {
+fn payload(turn: &TurnRef, task: &Task, finished: &Finished) -> TaskPayload {
     if finished.status == Status::Cancelled {
         return TaskPayload::Cancelled;
     }
@@ -77,10 +77,10 @@ fn ended(turn: &TurnRef, task: &Task, finished: &Finished) -> TaskPayload {
     }
 }
 
-fn under_way(handle: McpTask, task: &Task, manner: Manner) -> (McpTask, TaskPayload) {
-    let asked = request_form::input_requests(&task.pending_requests);
-    if manner != Manner::Never && !asked.is_empty() {
-        return (handle, TaskPayload::InputRequired { input_requests: asked });
+fn unfinished(handle: McpTask, task: &Task, ask_method: AskMethod) -> (McpTask, TaskPayload) {
+    let input_requests = request_form::input_requests(&task.pending_requests);
+    if ask_method != AskMethod::Never && !input_requests.is_empty() {
+        return (handle, TaskPayload::InputRequired { input_requests });
     }
     let open: Vec<String> = task.pending_requests.iter().map(how_to_answer).collect();
     let message = if open.is_empty() { task.status.to_string() } else { open.join("\n") };
@@ -92,7 +92,7 @@ pub async fn update(access: &Access, id: &str, responses: &InputResponses) -> Re
     decide(access, &TurnRef::named(id).task_id, responses).await.map(drop).map_err(error)
 }
 
-/// Passes on what people decided; gives the requests that they did not decide.
+/// Passes on the decisions of people. Returns the requests that are still undecided.
 pub async fn decide(
     access: &Access,
     task_id: &str,
@@ -109,8 +109,8 @@ pub async fn decide(
     .await
 }
 
-/// A request that is not open any more is left alone: a client sends its answers again when it does not know what became of
-/// them. A decision that fails keeps no other back; the first failure is told at the end.
+/// Answers to closed requests are ignored: a client repeats its answers if it does not know whether they arrived. A failed
+/// decision does not stop the others; the first failure is returned at the end.
 async fn pass_on(
     mut open: Vec<Request>,
     responses: &InputResponses,
@@ -119,8 +119,8 @@ async fn pass_on(
     let mut undecided = HashSet::new();
     let mut failed = None;
     for (name, answer) in responses {
-        let Some(place) = open.iter().position(|open| request_form::name(open) == *name) else { continue };
-        let request = open.swap_remove(place);
+        let Some(index) = open.iter().position(|open| request_form::name(open) == *name) else { continue };
+        let request = open.swap_remove(index);
         let answer: Option<ElicitResult> = serde_json::from_value(answer.clone()).ok();
         match answer.and_then(|answer| request_form::decision(&request, &answer)) {
             Some(decision) => failed = failed.or(decide(request, decision).await.err()),
@@ -132,11 +132,11 @@ async fn pass_on(
     failed.map_or(Ok(undecided), Err)
 }
 
-/// `tasks/cancel`. A turn that has finished is as good as cancelled; one that runs since then is somebody else's.
+/// `tasks/cancel`. A finished turn counts as cancelled. A later turn of the same task is not touched.
 pub async fn cancel(access: &Access, id: &str) -> Result<(), ErrorData> {
     let turn = TurnRef::named(id);
-    let (_, Standing { finished, last }) = look(access, &turn).await.map_err(error)?;
-    if finished.is_some_and(|finished| !finished.goes_on) {
+    let (_, TurnState { finished, last }) = read(access, &turn).await.map_err(error)?;
+    if finished.is_some_and(|finished| !finished.resumes) {
         return Ok(());
     }
     match access.interrupt(&turn.task_id, last).await {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_fails_keeps_no_other_back_and_is_told_at_the_end() {
+    async fn a_failed_decision_does_not_stop_the_others_and_is_returned_at_the_end() {
         let open = || ["a", "b", "c"].map(request).to_vec();
         let decided = Mutex::new(Vec::new());
         let decide = |request: Request, _: Decision| {
@@ -173,8 +173,7 @@ mod tests {
             async move { if is_full { Err(failure) } else { Ok(()) } }.boxed()
         };
         let yes = json!({ "action": "accept", "content": { "decision": "accept" } });
-        // One that was answered before is sent again, as clients do that do not know whether it was heard; and one is to
-        // something that is not asked any more.
+        // "answered.d" repeats an answer to a closed request; "b.other" has the digest of another request.
         let answers =
             ["a.d", "answered.d", "b.d", "b.other", "c.d"].map(|name| (name.to_owned(), yes.clone()));
         let failure = pass_on(open(), &answers.into(), decide).await.unwrap_err();

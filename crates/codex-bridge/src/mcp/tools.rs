@@ -1,4 +1,4 @@
-//! The tools as clients see them: names, descriptions, schemas.
+//! The tools: names, descriptions, schemas.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::tool;
 
 /// The `codex_bridge` tool.
 pub const BRIDGE: &str = "codex_bridge";
-/// Runs a prompt, as `codex mcp-server` did.
+/// Runs a prompt, like the tool of `codex mcp-server`.
 pub const CODEX: &str = "codex";
-/// Goes on with a thread, as `codex mcp-server` did.
+/// Continues a thread, like the tool of `codex mcp-server`.
 pub const REPLY: &str = "codex-reply";
 
-/// All of them.
+/// All tools.
 pub fn all() -> Vec<Tool> {
     vec![codex(), reply(), bridge()]
 }
@@ -26,28 +26,28 @@ fn bridge() -> Tool {
 }
 
 fn codex() -> Tool {
-    let description = "Run a prompt on OpenAI Codex in a thread of its own, and wait for the answer. The work is a durable \
-        task: if this call times out or is cancelled it goes on, and the same call with the same client_request_id \
-        finds it again.";
+    let description = "Run a prompt on OpenAI Codex in a new thread and wait for the answer. The work is a durable task: \
+        it continues if this call times out or is cancelled. Repeat the call with the same client_request_id to get \
+        its answer.";
     let schema = json!({
         "type": "object",
         "properties": {
-            "prompt": text("What Codex shall do."),
-            "cwd": text("Where Codex works; a relative path counts from where this server runs."),
-            "model": text("Another model than Codex's own choice."),
-            "sandbox": choice("What commands may touch. Default read-only.", &["read-only", "workspace-write"]),
-            "approval-policy": choice("When Codex asks. Default untrusted.", &["untrusted", "on-request"]),
-            "profile": text("A profile that the operator of codex-bridge defined for agents."),
+            "prompt": text("What Codex should do."),
+            "cwd": text("The directory Codex works in. A relative path starts at this server's directory."),
+            "model": text("The model. Default: Codex's own choice."),
+            "sandbox": choice("What commands may write. Default read-only.", &["read-only", "workspace-write"]),
+            "approval-policy": choice("When Codex asks for approval. Default untrusted.", &["untrusted", "on-request"]),
+            "profile": text("A profile that the operator of codex-bridge has defined for agents."),
             "config": {
                 "type": "object",
                 "additionalProperties": true,
-                "description": "Of Codex's own settings only model, model_reasoning_effort, sandbox_mode and \
-                    approval_policy can be given, within the same limits; others are the operator's.",
+                "description": "Codex settings. Only model, model_reasoning_effort, sandbox_mode and approval_policy are \
+                    allowed, within the same limits. Others are refused.",
             },
-            "base-instructions": text("Not supported: it is said in the result that they were not used."),
-            "developer-instructions": text("What Codex shall heed in all turns of the thread, beside the operator's instructions."),
-            "compact-prompt": text("Not supported: it is said in the result that it was not used."),
-            "client_request_id": text("Your own name for this request; the same one gives the same task and its answer."),
+            "base-instructions": text("Not supported. Ignored; the result says so."),
+            "developer-instructions": text("Instructions for all turns of the thread, in addition to the operator's."),
+            "compact-prompt": text("Not supported. Ignored; the result says so."),
+            "client_request_id": text("Your name for this request. A repeated name returns the same task and its answer."),
             "approval_wait_s": wait(),
         },
         "required": ["prompt"],
@@ -56,14 +56,14 @@ fn codex() -> Tool {
 }
 
 fn reply() -> Tool {
-    let description = "Go on with a Codex thread: give it another prompt and wait for the answer.";
+    let description = "Continue a Codex thread with another prompt and wait for the answer.";
     let schema = json!({
         "type": "object",
         "properties": {
-            "threadId": text("The thread, from an earlier result; its taskId will do as well."),
+            "threadId": text("The threadId or taskId of an earlier result."),
             "conversationId": text("The older name of threadId."),
-            "prompt": text("What Codex shall do next."),
-            "client_request_id": text("Your own name for this request; the same one gives no second turn but the answer of the first."),
+            "prompt": text("What Codex should do next."),
+            "client_request_id": text("Your name for this request. A repeated name returns the answer of the same turn."),
             "approval_wait_s": wait(),
         },
         "required": ["prompt"],
@@ -98,8 +98,8 @@ fn choice(description: &str, values: &[&str]) -> Value {
 fn wait() -> Value {
     json!({
         "type": "number", "minimum": 0,
-        "description": "When Codex needs a person whom this client cannot ask: how many seconds the call waits for an \
-            answer given elsewhere before it returns with what is open. Default 45.",
+        "description": "Seconds to wait for a decision made elsewhere, if this client cannot ask its user. After that, \
+            the call returns the open requests. Default 45.",
     })
 }
 

@@ -1,7 +1,7 @@
-//! The turn that a call asked for, and how it finished.
+//! The turn that a call asked for, and its result.
 //!
-//! A task can be continued, a call has one answer for good: so the answer comes from the rows of the task's turns, and not
-//! from the task as it stands today.
+//! A task can be continued, but a call always has the same answer. So the answer comes from the rows of the task's turns,
+//! not from the present task.
 
 use codex_bridge_core::task::{ShownStatus, Status};
 use codex_session::TurnOutcome;
@@ -9,10 +9,10 @@ use codex_session::TurnOutcome;
 use crate::failure::{Code, Failure};
 use crate::view::{Task, Turn};
 
-/// Between a task's id and the number of a turn.
-const MARK: &str = ".turn-";
+/// Separates the task's id and the turn's number.
+const SEPARATOR: &str = ".turn-";
 
-/// One turn of one task, as a call names it.
+/// A turn of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnRef {
     /// The task.
@@ -22,29 +22,29 @@ pub struct TurnRef {
 }
 
 impl TurnRef {
-    /// The turn with which a task begins.
+    /// The first turn of a task.
     pub fn first(task_id: &str) -> Self {
         Self { task_id: task_id.to_owned(), number: 1 }
     }
 
-    /// By its name in the Tasks extension.
+    /// Parses the name of a turn in the Tasks extension.
     pub fn named(id: &str) -> Self {
-        match id.rsplit_once(MARK).map(|(task, number)| (task, number.parse())) {
+        match id.rsplit_once(SEPARATOR).map(|(task, number)| (task, number.parse())) {
             Some((task_id, Ok(number))) => Self { task_id: task_id.to_owned(), number },
             _ => Self::first(id),
         }
     }
 
-    /// Its name in the Tasks extension: the task's own id, for later turns with their number.
+    /// The name in the Tasks extension: the task's id, and the number of a later turn.
     pub fn name(&self) -> String {
         match self.number {
             1 => self.task_id.clone(),
-            number => format!("{}{MARK}{number}", self.task_id),
+            number => format!("{}{SEPARATOR}{number}", self.task_id),
         }
     }
 
-    /// How it stands. A turn that the bridge itself went on with stands as the last of those does.
-    pub fn standing(&self, task: &Task, turns: &[Turn]) -> Result<Standing, Failure> {
+    /// The state of the turn. If the bridge itself resumed the turn, this is the state of the last resumed one.
+    pub fn state(&self, task: &Task, turns: &[Turn]) -> Result<TurnState, Failure> {
         let position = turns.iter().position(|turn| turn.number == self.number);
         let position = position.ok_or_else(|| {
             let message = format!("task {} has no turn {}", self.task_id, self.number);
@@ -52,42 +52,42 @@ impl TurnRef {
         })?;
         let later = &turns[position + 1..];
         let is_resumed = |turn: &&Turn| turn.before.as_ref().is_some_and(|before| before.resumes);
-        let more = later.iter().take_while(is_resumed).count();
-        let last = &turns[position + more];
-        let finished = match later.get(more) {
+        let resumed = later.iter().take_while(is_resumed).count();
+        let last = &turns[position + resumed];
+        let finished = match later.get(resumed) {
             Some(next) => Some(Finished::before(next, last)),
             None => Finished::of(task),
         };
-        Ok(Standing { finished, last: last.number })
+        Ok(TurnState { finished, last: last.number })
     }
 }
 
-/// How a turn stands.
+/// The state of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
-    /// How it finished; none while it has not.
+pub struct TurnState {
+    /// The result. `None` while the turn runs.
     pub finished: Option<Finished>,
-    /// The number of the turn by which the bridge went on with it last, or its own.
+    /// The number of the last turn with which the bridge resumed it, or its own.
     pub last: u32,
 }
 
-/// How a task stood when a turn had finished.
+/// The state of a task after a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// Its status.
+    /// The task's status.
     pub status: Status,
-    /// Why it was paused, lost or cancelled.
+    /// Why the task was paused, lost or cancelled.
     pub reason: Option<String>,
     /// The answer.
     pub final_text: Option<String>,
-    /// Why there is none.
+    /// Why there is no answer.
     pub error: Option<String>,
-    /// Whether it goes on by itself.
-    pub goes_on: bool,
+    /// Whether the task continues by itself.
+    pub resumes: bool,
 }
 
 impl Finished {
-    /// How the last turn of a task finished.
+    /// The result of the last turn. `None` while it runs.
     fn of(task: &Task) -> Option<Self> {
         let ShownStatus::Stored(status) = task.status else { return None };
         status.is_finished().then(|| Self {
@@ -95,15 +95,15 @@ impl Finished {
             reason: task.reason.clone(),
             final_text: task.final_text.clone(),
             error: task.error.as_ref().map(|error| error.message.clone()),
-            goes_on: task.parked.is_some(),
+            resumes: task.parked.is_some(),
         })
     }
 
-    /// How a turn finished, by the row of the next one.
+    /// The result of a turn, from the row of the next turn.
     fn before(next: &Turn, turn: &Turn) -> Self {
         let (status, reason) = match &next.before {
             Some(before) => (before.status, before.reason.clone()),
-            // A row from before this was kept.
+            // Rows of older versions do not have it.
             None => (status_of(turn.outcome), None),
         };
         Self {
@@ -111,7 +111,7 @@ impl Finished {
             reason,
             final_text: turn.final_text.clone(),
             error: turn.error.as_ref().map(|error| error.message.clone()),
-            goes_on: false,
+            resumes: false,
         }
     }
 }
@@ -155,9 +155,9 @@ mod tests {
     #[track_caller]
     fn check(number: u32, task: &Task, turns: &[Turn], expected: Option<(Status, &str)>) {
         let turn = TurnRef { task_id: "codex-1".to_owned(), number };
-        let finished = turn.standing(task, turns).unwrap().finished;
-        let told = finished.map(|finished| (finished.status, finished.final_text.unwrap_or_default()));
-        assert_eq!(told, expected.map(|(status, text)| (status, text.to_owned())));
+        let finished = turn.state(task, turns).unwrap().finished;
+        let found = finished.map(|finished| (finished.status, finished.final_text.unwrap_or_default()));
+        assert_eq!(found, expected.map(|(status, text)| (status, text.to_owned())));
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_the_bridge_went_on_with_has_the_answer_of_the_last_one() {
+    fn a_resumed_turn_has_the_answer_of_the_last_one() {
         let turns = [turn(1, &Value::Null), turn(2, &before("lost", true)), turn(3, &before("paused", true))];
         check(1, &task("working"), &turns, None);
         check(1, &task("completed"), &turns, Some((Status::Completed, "the last")));
@@ -181,9 +181,9 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_there_is_not_is_said_to_be_unknown() {
+    fn a_missing_turn_is_reported_as_unknown() {
         let wrong = TurnRef { task_id: "codex-1".to_owned(), number: 9 };
-        let failure = wrong.standing(&task("working"), &[turn(1, &Value::Null)]).unwrap_err();
+        let failure = wrong.state(&task("working"), &[turn(1, &Value::Null)]).unwrap_err();
         assert_eq!(failure.code, Code::UnknownTask);
     }
 

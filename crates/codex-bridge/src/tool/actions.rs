@@ -17,11 +17,11 @@ use super::reply;
 use crate::failure::{Code, Failure};
 use crate::view::{self, no_result_yet};
 
-/// How many events `status` shows.
+/// The number of events that `status` shows.
 const RECENT_EVENTS: u32 = 20;
-/// How long `start` waits for the turn to begin, so that its reply can name it.
+/// How long `start` waits for the turn to begin, so that the reply has the turn's id.
 const BEGIN_LIMIT: Duration = Duration::from_secs(10);
-/// The longest that `wait` waits: agents' own calls time out soon after.
+/// The longest wait. Agents' own calls time out soon after.
 const WAIT_LIMIT_S: f64 = 50.0;
 
 type Reply = Result<Value, Failure>;
@@ -45,13 +45,13 @@ pub async fn start(desk: &Desk, caller: &Caller, call: Call, caller_cwd: Option<
     let started = desk.start(caller, start).await?;
     let view = until_begun(desk, caller, started).await?;
     let message = match view.task.status {
-        Status::Queued => "Codex task accepted; it waits for its turn.",
+        Status::Queued => "Codex task accepted; it is queued.",
         _ => "Codex task started through the app-server.",
     };
     with_task(desk, &view, json!({ "message": message, "protocol": reply::protocol() })).await
 }
 
-/// The task once its turn has begun, or as it stands when that takes too long.
+/// Waits until the turn has begun, but no longer than `BEGIN_LIMIT`.
 async fn until_begun(desk: &Desk, caller: &Caller, started: TaskView) -> Result<TaskView, Failure> {
     let has_begun =
         |view: &TaskView| !matches!(view.status(), ShownStatus::Stored(Status::Queued | Status::Starting));
@@ -80,8 +80,8 @@ pub async fn list(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
 pub async fn notify_completed(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let dry_run = call.dry_run.unwrap_or_default();
     let mode = if dry_run { NotifyMode::DryRun } else { NotifyMode::Send };
-    let all = desk.notify_ended(caller, call.limit()?, mode).await?;
-    let notifications: Vec<Value> = all.iter().map(reply::told).collect();
+    let notices = desk.notify_ended(caller, call.limit()?, mode).await?;
+    let notifications: Vec<Value> = notices.iter().map(reply::notification).collect();
     Ok(json!({
         "success": true, "dry_run": dry_run, "processed": notifications.len(), "notifications": notifications,
     }))
@@ -92,10 +92,11 @@ pub async fn steer(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let Steered { outcome, task: view } = desk.steer(caller, call.task_id()?, text).await?;
     let (outcome, message) = view::steer_outcome(outcome);
     if outcome != "accepted" {
-        let refused = || format!("Codex did not take it: {}", outcome.replace('_', " "));
-        let why = message.map_or_else(refused, |why| format!("Codex has not confirmed it: {why}"));
-        return Err(Failure::new(Code::NotSteered, why)
-            .hint("look at the task's status; a task that has ended is continued instead"));
+        let refused = || format!("Codex did not accept the text: {}", outcome.replace('_', " "));
+        let message =
+            message.map_or_else(refused, |reason| format!("Codex has not confirmed the text: {reason}"));
+        return Err(Failure::new(Code::NotSteered, message)
+            .hint("check the task's status; use `continue` for a finished task"));
     }
     with_task(desk, &view, json!({ "result": { "outcome": outcome, "turn_id": view.task.turn_id } })).await
 }
@@ -120,7 +121,7 @@ pub async fn respond(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     with_task(desk, &view, json!({ "response": response })).await
 }
 
-/// Answers win over a decision: whoever gives them means them.
+/// The decision. Answers take precedence over `accept` and `acceptForSession`.
 fn decision(call: &Call) -> Result<Decision, Failure> {
     match (&call.answers, call.decision.as_deref()) {
         (Some(answers), None | Some("accept" | "acceptForSession")) if !answers.is_empty() => {
@@ -131,20 +132,20 @@ fn decision(call: &Call) -> Result<Decision, Failure> {
     }
 }
 
-/// Says what was decided, by whom and when.
+/// The refusal of a late decision. It says what was decided, by whom and when.
 fn too_late(report: DecisionReport) -> Failure {
     let decided = view::Decided::from(report);
-    let first = match (&decided.decision, &decided.decided_by, &decided.decided_at) {
-        (Some(what), Some(who), Some(when)) => format!(": {what}, by {who}, at {when}"),
+    let earlier = match (&decided.decision, &decided.decided_by, &decided.decided_at) {
+        (Some(decision), Some(by), Some(at)) => format!(": {decision}, by {by}, at {at}"),
         _ => String::new(),
     };
-    let (code, what) = match decided.outcome.as_str() {
+    let (code, problem) = match decided.outcome.as_str() {
         "expired" => (Code::Expired, "expired before it was answered"),
-        "orphaned" => (Code::Orphaned, "went away with its turn before it was answered"),
+        "orphaned" => (Code::Orphaned, "ended with its turn before it was answered"),
         _ => (Code::AlreadyResolved, "was already decided"),
     };
-    Failure::new(code, format!("request {} {what}{first}", decided.request_id))
-        .hint("look at the task's status for what is open now")
+    Failure::new(code, format!("request {} {problem}{earlier}", decided.request_id))
+        .hint("check the task's status for its pending requests")
 }
 
 pub async fn continue_task(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
@@ -152,7 +153,7 @@ pub async fn continue_task(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let turn = Prompt { prompt: prompt.to_owned(), client_request_id: None };
     let continued = desk.continue_task(caller, call.task_id()?, turn).await?;
     let view = until_begun(desk, caller, continued.view).await?;
-    with_task(desk, &view, json!({ "message": "Codex goes on." })).await
+    with_task(desk, &view, json!({ "message": "Codex task continued." })).await
 }
 
 pub async fn wait(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
@@ -170,8 +171,8 @@ pub async fn wait(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
         Err(bridge::Error::Closing) => desk.show(caller, task_id).await?,
         waited => waited?,
     };
-    let is_over = view.task.status.is_finished() || !view.open_requests.is_empty();
-    with_task(desk, &view, json!({ "timed_out": !is_over })).await
+    let is_done = view.task.status.is_finished() || !view.open_requests.is_empty();
+    with_task(desk, &view, json!({ "timed_out": !is_done })).await
 }
 
 pub async fn events(desk: &Desk, call: &Call) -> Reply {
@@ -202,10 +203,10 @@ pub async fn result(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
 pub async fn fork(desk: &Desk, caller: &Caller, call: &Call) -> Reply {
     let fork = Fork { prompt: call.prompt.clone(), client_request_id: None };
     let view = desk.fork(caller, call.task_id()?, fork).await?;
-    with_task(desk, &view, json!({ "message": "Codex task branched." })).await
+    with_task(desk, &view, json!({ "message": "Codex task forked." })).await
 }
 
-/// A success with the task and whatever else the action tells.
+/// A successful reply with the task and further fields.
 async fn with_task(desk: &Desk, view: &TaskView, more: Value) -> Reply {
     let last = desk.bridge().last_events(&view.task.id, 1).await?;
     let mut fields = Map::from_iter([("success".to_owned(), true.into())]);

@@ -1,4 +1,4 @@
-//! One call of the tool: its parameters, as they are read and as its schema tells them.
+//! The parameters of a call, and their schema.
 
 use std::path::PathBuf;
 
@@ -10,68 +10,68 @@ use serde_json::{Map, Value};
 use crate::calls::targets;
 use crate::failure::{Code, Failure};
 
-/// The most entries that a list holds.
+/// The longest list.
 const MAX_LIMIT: i64 = 100;
-/// As many as a list holds unless told otherwise.
+/// The length of a list without a `limit`.
 const DEFAULT_LIMIT: usize = 10;
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Hand a prompt to Codex as a new task.
+    /// Start a task.
     Start,
-    /// Look at a task.
+    /// Show a task.
     Status,
     /// List tasks, the newest first.
     List,
-    /// Tell of tasks that ended, each once.
+    /// Report tasks that ended, each once.
     NotifyCompleted,
-    /// Add to the running turn.
+    /// Add text to the running turn.
     Steer,
     /// Stop a task.
     Interrupt,
     /// The same as interrupt.
     Cancel,
-    /// Answer a request of Codex's.
+    /// Answer a request of Codex.
     Respond,
-    /// Give a task that has ended another prompt.
+    /// Start another turn of a finished task.
     Continue,
-    /// Wait until a task ends or needs an answer.
+    /// Wait until a task is finished or needs an answer.
     Wait,
-    /// Read a task's log after a number.
+    /// Read a task's log.
     Events,
-    /// The answer of a task that has ended.
+    /// Get the answer of a finished task.
     Result,
-    /// Branch a task that has ended.
+    /// Make a new task from a finished one, with the whole conversation so far.
     Fork,
 }
 
 const ACTIONS: &str = "use start, status, list, notify_completed, steer, interrupt, respond, continue, wait, events, \
     result or fork";
 
-/// What commands may touch.
+/// What commands may write.
 #[derive(JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "only its schema is used: values are read by what admits a task")]
+#[expect(dead_code, reason = "only its schema is used: the desk reads the values")]
 enum SandboxName {
     ReadOnly,
     WorkspaceWrite,
 }
 
-/// When Codex asks.
+/// When Codex asks for approval.
 #[derive(JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "only its schema is used: values are read by what admits a task")]
+#[expect(dead_code, reason = "only its schema is used: the desk reads the values")]
 enum ApprovalPolicyName {
     Untrusted,
     OnRequest,
 }
 
-/// An answer of one word. What `acceptForSession` covers stands in the request, as its detail `Session`.
+/// A decision. The request's detail `Session` says what `acceptForSession` covers.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "only its schema is used: values are read where decisions are")]
+#[expect(dead_code, reason = "only its schema is used: `decision_word` reads the values")]
 enum DecisionName {
     Accept,
     AcceptForSession,
@@ -79,83 +79,83 @@ enum DecisionName {
     Cancel,
 }
 
-/// One call of the `codex_bridge` tool. Absent, null and empty parameters have their defaults.
+/// One call of the `codex_bridge` tool. A parameter that is absent, null or empty has its default.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Call {
     /// What to do.
     pub action: Action,
-    /// start, continue, fork: what Codex shall do.
+    /// start, continue, fork: what Codex should do.
     #[serde(default)]
     pub prompt: Option<String>,
-    /// Which task, for everything but start, list and notify_completed; any unique beginning of its id will do.
+    /// The task's id, or a unique beginning of it; for every action but start, list and notify_completed.
     #[serde(default)]
     pub task_id: Option<String>,
-    /// steer: what to add to the running turn. respond: another name for request_id.
+    /// steer: the text to add to the running turn. respond: another name for request_id.
     #[serde(default)]
     pub instruction: Option<String>,
-    /// respond: which request, from pending_requests.
+    /// respond: the request's id, from pending_requests.
     #[serde(default)]
     pub request_id: Option<String>,
-    /// respond: the digest of that request, from pending_requests. Needed for everything but a no.
+    /// respond: the request's digest, from pending_requests. Needed unless the decision is decline or cancel.
     #[serde(default)]
     pub digest: Option<String>,
-    /// respond: the answer to an approval. Default decline.
+    /// respond: the decision. Default decline.
     #[serde(default)]
     #[schemars(with = "Option<DecisionName>")]
     pub decision: Option<String>,
     /// respond: answers to questions by question id, as in `{"q1": {"answers": ["value"]}}`.
     #[serde(default)]
     pub answers: Option<Map<String, Value>>,
-    /// start: where Codex works. Default: where the caller runs.
+    /// start: the directory to work in. Default: the caller's current directory.
     #[serde(default)]
     pub cwd: Option<PathBuf>,
-    /// start: another model than Codex's own choice.
+    /// start: the model. Default: Codex's default.
     #[serde(default)]
     pub model: Option<String>,
     /// start: the model's reasoning effort.
     #[serde(default)]
     pub effort: Option<String>,
-    /// start: what commands may touch. Default read-only.
+    /// start: what commands may write. Default read-only.
     #[serde(default)]
     #[schemars(with = "Option<SandboxName>")]
     pub sandbox: Option<String>,
-    /// start: when Codex asks. Default untrusted.
+    /// start: when Codex asks for approval. Default untrusted.
     #[serde(default)]
     #[schemars(with = "Option<ApprovalPolicyName>")]
     pub approval_policy: Option<String>,
     /// start: a profile that the operator defined for agents.
     #[serde(default)]
     pub profile: Option<String>,
-    /// start: another home of Codex's, if the operator lists it.
+    /// start: another CODEX_HOME; the operator's configuration must list it.
     #[serde(default)]
     pub codex_home: Option<PathBuf>,
-    /// start: who is told when the task ends, such as "local".
+    /// start: the target to notify when the task ends, such as "local".
     #[serde(default, deserialize_with = "targets")]
     pub notify_target: Option<String>,
-    /// start: your own name for this request; the same one gives the same task.
+    /// start: your own name for this request. The same name gives the same task.
     #[serde(default)]
     pub client_request_id: Option<String>,
-    /// list, notify_completed, events: at most so many, 1 to 100. Default 10.
+    /// list, notify_completed, events: the most entries to return, 1 to 100. Default 10.
     #[serde(default)]
     #[schemars(range(min = 1, max = 100))]
     limit: Option<i64>,
-    /// notify_completed: show what would be told without telling it.
+    /// notify_completed: show the notifications without sending them.
     #[serde(default)]
     pub dry_run: Option<bool>,
-    /// wait: at most so many seconds, up to 50. Default 50.
+    /// wait: the timeout in seconds, 0 to 50. Default 50.
     #[serde(default)]
     #[schemars(range(min = 0, max = 50))]
     pub timeout_s: Option<f64>,
-    /// events: only those with a higher number. Default 0.
+    /// events: only events after this number. Default 0.
     #[serde(default)]
     pub after: Option<i64>,
 }
 
 impl Call {
-    /// Reads a call. Actions are trimmed and their case does not matter.
+    /// Reads a call. The action is trimmed, and its case does not matter.
     pub fn read(mut call: Value) -> Result<Self, Failure> {
         let Some(parameters) = call.as_object_mut() else {
-            return Err(Failure::new(Code::BadCall, "a call is one JSON object")
+            return Err(Failure::new(Code::BadCall, "a call must be one JSON object")
                 .hint("for example {\"action\": \"list\"}"));
         };
         let action =
@@ -163,21 +163,22 @@ impl Call {
         if serde_json::from_value::<Action>(action.as_str().into()).is_err() {
             return Err(Failure::new(Code::UnknownAction, format!("unknown action {action:?}")).hint(ACTIONS));
         }
-        // Whatever its type, an empty text counts as absent, as the callers of earlier bridges expect.
+        // Callers of earlier bridges expect that an empty text counts as absent, for parameters of any type.
         parameters.retain(|_, value| !value.as_str().is_some_and(|text| text.trim().is_empty()));
         parameters.insert("action".to_owned(), action.into());
         serde_json::from_value(call).map_err(|error| {
-            Failure::new(Code::BadCall, error.to_string())
-                .hint("`codex-bridge tool --schema` lists the parameters")
+            // serde names Rust's types.
+            let message = error.to_string().replace("i64", "a whole number").replace("f64", "a number");
+            Failure::new(Code::BadCall, message).hint("`codex-bridge tool --schema` lists the parameters")
         })
     }
 
-    /// The task that the call is about.
+    /// The task's id, which must be given.
     pub fn task_id(&self) -> Result<&str, Failure> {
         self.needs("task_id", self.task_id.as_deref())
     }
 
-    /// A parameter that this action cannot do without.
+    /// A required parameter.
     pub fn needs<'a>(&self, name: &str, value: Option<&'a str>) -> Result<&'a str, Failure> {
         non_empty(value).ok_or_else(|| {
             let message = format!("{} needs {name}", self.action_name());
@@ -185,7 +186,7 @@ impl Call {
         })
     }
 
-    /// How many entries are wanted.
+    /// The most entries to return.
     pub fn limit(&self) -> Result<usize, Failure> {
         match self.limit {
             None => Ok(DEFAULT_LIMIT),

@@ -1,4 +1,4 @@
-//! Tasks, events and requests as the tool's replies show them. Times are seconds since 1970, with a fraction.
+//! Tasks, events and requests in the tool's replies. Times are seconds since 1970, with a fraction.
 
 use codex_bridge_core::TaskView;
 use codex_bridge_core::bridge::{EndNotice, NotifyOutcome};
@@ -9,17 +9,17 @@ use serde_json::{Map, Value, json};
 
 use crate::view;
 
-/// How much of an event's content a summary holds.
+/// The length of an event's summary.
 const SUMMARY_CHARS: usize = 1200;
-/// How much of a final answer a summary holds; `final_text` holds all of it.
+/// The length of the summary of a final answer; `final_text` has all of it.
 const FINAL_SUMMARY_CHARS: usize = 500;
 
-/// How the tool reaches Codex: never by files that somebody has to look into.
+/// How the tool reaches Codex. Earlier bridges used a mailbox of files.
 pub fn protocol() -> Value {
     json!({ "transport": "app-server unix socket", "mailbox": false })
 }
 
-/// A time as replies show it.
+/// A time in seconds.
 pub fn seconds(ms: TimeMs) -> Value {
     // Exact for the next two hundred thousand years.
     #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 have 41 bits, a float holds 53")]
@@ -31,7 +31,7 @@ pub fn seconds(ms: TimeMs) -> Value {
 pub fn task(view: &TaskView, last_event: Option<&Event>) -> Map<String, Value> {
     let task = &view.task;
     let time = |ms: Option<TimeMs>| ms.map_or(Value::Null, seconds);
-    let is_told = !task.notification.status.is_empty();
+    let is_notified = !task.notification.status.is_empty();
     let mut fields = json!({
         "task_id": task.id,
         "hermes_task_id": task.id,
@@ -53,7 +53,7 @@ pub fn task(view: &TaskView, last_event: Option<&Event>) -> Map<String, Value> {
         "error": task.error,
         "usage": task.usage.as_ref().map(view::Usage::from),
         "notify_target": task.notify_target,
-        "notification_status": is_told.then_some(&task.notification.status),
+        "notification_status": is_notified.then_some(&task.notification.status),
         "notified_at": time(task.notification.sent_at),
         "notification_error": task.notification.error,
         "created_at": seconds(task.created_at),
@@ -66,20 +66,20 @@ pub fn task(view: &TaskView, last_event: Option<&Event>) -> Map<String, Value> {
     fields.as_object_mut().map(std::mem::take).unwrap_or_default()
 }
 
-/// A request that waits for an answer.
+/// A pending request.
 fn request(record: &RequestRecord) -> Value {
-    let shown = view::Request::from(record.clone());
+    let payload = view::Request::from(record.clone());
     json!({
         "request_id": record.request_id,
         "digest": record.digest,
         "method": record.method,
-        "payload": shown,
+        "payload": payload,
         "status": "pending",
         "created_at": seconds(record.created_at),
     })
 }
 
-/// One line of a task's log, in short.
+/// One line of a task's log, in short form.
 pub fn recent_event(event: &Event) -> Value {
     json!({
         "seq": event.seq,
@@ -93,7 +93,7 @@ pub fn recent_event(event: &Event) -> Value {
     })
 }
 
-/// One line of a task's log, whole.
+/// One line of a task's log, in full.
 pub fn event(event: &Event) -> Value {
     let mut line = json!(event.line);
     line["seq"] = event.seq.into();
@@ -101,9 +101,9 @@ pub fn event(event: &Event) -> Value {
     line
 }
 
-/// What an event says, in one line.
+/// An event in one line.
 fn summary(event: &Event) -> String {
-    let said = match &event.line {
+    let text = match &event.line {
         Line::Message(message) => Some(message.text.as_str()),
         Line::Thought(thought) => Some(thought.text.as_str()),
         Line::Steered(steered) => steered.text.as_deref(),
@@ -118,10 +118,10 @@ fn summary(event: &Event) -> String {
         _ => None,
     };
     let whole = || serde_json::to_string(&event.line).unwrap_or_default();
-    cut(&said.map_or_else(whole, str::to_owned), SUMMARY_CHARS)
+    cut(&text.map_or_else(whole, str::to_owned), SUMMARY_CHARS)
 }
 
-/// In one line of at most so many characters; what is cut off is marked.
+/// The text in one line of at most this many characters. A cut is marked.
 fn cut(text: &str, max_chars: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= max_chars {
@@ -132,24 +132,24 @@ fn cut(text: &str, max_chars: usize) -> String {
     line
 }
 
-/// What came of telling about one task.
-pub fn told(told: &EndNotice) -> Value {
+/// The notification about the end of one task.
+pub fn notification(notice: &EndNotice) -> Value {
     let mut entry = json!({
-        "task_id": told.task.id,
-        "status": told.task.status,
-        "target": told.task.notify_target,
+        "task_id": notice.task.id,
+        "status": notice.task.status,
+        "target": notice.task.notify_target,
         "notification_status": "no_target",
         "sent": false,
-        "message": told.message,
+        "message": notice.message,
     });
-    match &told.outcome {
+    match &notice.outcome {
         NotifyOutcome::NoTarget => {}
         NotifyOutcome::DryRun => entry["notification_status"] = "dry_run".into(),
         NotifyOutcome::Sent { at } => {
             entry["notification_status"] = "sent".into();
             entry["sent"] = true.into();
             entry["notified_at"] = seconds(*at);
-            entry["delivery"] = json!({ "success": true, "target": told.task.notify_target });
+            entry["delivery"] = json!({ "success": true, "target": notice.task.notify_target });
         }
         NotifyOutcome::Pending { error } => {
             entry["notification_status"] = "pending".into();

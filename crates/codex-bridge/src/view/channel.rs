@@ -1,4 +1,4 @@
-//! Channels, and what came in by them, as callers are shown them.
+//! Channels and their messages, as callers are shown them.
 
 use codex_bridge_core::chats;
 use codex_bridge_core::inbox;
@@ -8,33 +8,33 @@ use serde::{Deserialize, Serialize};
 use super::time;
 use crate::channel::registry::Standing;
 
-/// A channel, and how it is.
+/// A channel with its status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Channel {
-    /// Its name.
+    /// The channel's name.
     pub name: String,
     /// `starting`, `serving`, `retrying`, `paused`, `stopped` or `idle`.
     pub standing: String,
-    /// A sentence about it.
+    /// The status in a sentence.
     pub about: String,
-    /// Messages that are not done with.
+    /// The number of unfinished messages.
     pub open_messages: usize,
-    /// Who wrote without being allowed to, since the daemon started.
+    /// The senders that wrote without being allowed to, since the daemon started.
     pub knocks: Vec<Knock>,
 }
 
-/// Somebody who wrote without being allowed to.
+/// A sender that wrote without being allowed to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Knock {
-    /// Who, as they would be allowed.
+    /// The sender's id, as `allow` in the configuration takes it.
     pub sender_id: String,
-    /// As people call them.
+    /// The sender's display name.
     pub sender_name: String,
-    /// In which conversation.
+    /// The conversation.
     pub conversation: String,
-    /// How often.
+    /// The number of messages.
     pub count: u64,
-    /// When last.
+    /// The time of the last message.
     pub last_at: String,
 }
 
@@ -50,58 +50,58 @@ impl From<chats::Knock> for Knock {
     }
 }
 
-/// What a channel said lately.
+/// The recent log of a channel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChannelLog {
-    /// Lines.
+    /// The lines.
     pub lines: Vec<String>,
-    /// How many there are in all.
+    /// The number of lines in all.
     pub count: u64,
-    /// How it is.
+    /// The channel's status.
     pub standing: Standing,
-    /// A sentence about it.
+    /// The status in a sentence.
     pub about: String,
 }
 
-/// A platform that was reached.
+/// The result of a connection test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reached {
     /// The channel.
     pub name: String,
-    /// What came of it, in a sentence.
+    /// The result in a sentence.
     pub said: String,
 }
 
-/// A message that came in. Its text is kept sealed, and only its beginning is shown, redacted.
+/// A message from a channel. Its text is stored sealed; only its beginning is shown, redacted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {
-    /// Our name for it.
+    /// The message's id.
     pub message_id: String,
-    /// The channel that it came by.
+    /// The channel.
     pub channel: String,
-    /// The source's name for it.
+    /// The platform's id for the message.
     pub external_id: String,
-    /// The conversation that it belongs to.
+    /// The conversation.
     pub conversation: String,
-    /// Who wrote it.
+    /// The sender's id.
     pub sender_id: String,
-    /// As people call them.
+    /// The sender's display name.
     pub sender_name: String,
     /// `received`, `running`, `answered`, `acknowledged` or `dead`.
     pub state: String,
-    /// The beginning of it.
+    /// The beginning of the text.
     pub summary: String,
-    /// The task that works on it.
+    /// The task that works on the message.
     pub task_id: Option<String>,
-    /// The delivery that answers it.
+    /// The delivery that answers the message.
     pub delivery_id: Option<String>,
-    /// How often it was tried in vain.
+    /// The number of failed attempts.
     pub attempts: u32,
-    /// Why it is dead, or failed last.
+    /// Why the last attempt failed.
     pub error: Option<String>,
-    /// When it came in.
+    /// When the message was received.
     pub received_at: String,
-    /// When its source was told that it is done with.
+    /// When the message was acknowledged to the platform.
     pub acknowledged_at: Option<String>,
 }
 

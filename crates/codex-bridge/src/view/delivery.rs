@@ -6,32 +6,32 @@ use serde::{Deserialize, Serialize};
 
 use super::time;
 
-/// One notice for one target, and what became of it.
+/// One notification for one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Delivery {
-    /// Its name.
+    /// The delivery's id.
     pub delivery_id: String,
-    /// Which task it tells of, if of one.
+    /// The task, if the notification is about one.
     pub task_id: Option<String>,
-    /// Where it goes.
+    /// The target.
     pub target: String,
-    /// What it tells: `completed`, `failed`, `approval`, `question` or `paused`.
+    /// What happened: `completed`, `failed`, `approval`, `question` or `paused`.
     pub event: String,
-    /// `pending`, `attempting`, `delivered`, `dead` or `withdrawn` (answered before it was told).
+    /// `pending`, `attempting`, `delivered`, `dead` (given up) or `withdrawn` (the request was answered first).
     pub state: String,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
-    /// Whether an attempt of which we do not know how it ended may have reached the target.
+    /// Whether an attempt with an unknown outcome may have reached the target.
     pub in_doubt: bool,
-    /// When it is tried next; pending ones only.
+    /// The time of the next attempt, if the delivery is pending.
     pub next_at: Option<String>,
     /// Why the last attempt failed.
     pub last_error: Option<String>,
-    /// What the target calls the message.
+    /// The target's id for the message.
     pub message_id: Option<String>,
-    /// When it was written.
+    /// When the delivery was created.
     pub created_at: String,
-    /// When it last changed.
+    /// When the delivery last changed.
     pub updated_at: String,
 }
 
@@ -55,11 +55,11 @@ impl From<outbox::Delivery> for Delivery {
     }
 }
 
-/// What came of trying a target.
+/// The result of a test notification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tried {
-    /// Which.
+    /// The target.
     pub target: String,
-    /// What it calls the message, if it calls it anything.
+    /// The target's id for the message, if it has one.
     pub message_id: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! A request as callers see it: what is asked, and the answers on offer in the words that are sent back.
+//! A request as callers are shown it, with the decisions that it takes.
 
 use codex_bridge_core::bridge::RequestSelector;
 use codex_bridge_core::desk;
@@ -16,83 +16,83 @@ use serde::{Deserialize, Serialize};
 
 use super::time;
 
-/// Something that Codex asks of a person.
+/// A request of Codex that a person decides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Request {
-    /// Whose.
+    /// The task.
     pub task_id: String,
-    /// Its name, unique over all tasks.
+    /// The request's id, unique over all tasks.
     pub request_id: String,
-    /// Names what is asked, before anything was redacted: a decision says it again, and counts for nothing else.
+    /// The digest of the request without redaction. A decision repeats it, and counts only for that content.
     #[serde(default)]
     pub digest: String,
     /// `command`, `file_change`, `permissions`, `question` or `elicitation`.
     pub kind: String,
-    /// The question in one line.
+    /// The request in one line.
     pub title: String,
-    /// Whether it asks for more than the sandbox gives: `none`, `asked`, or `unknown`, which counts as if it did. Absent where
-    /// that is no question, and for requests of older versions.
+    /// Whether the request asks for more than the sandbox allows: `none`, `asked`, or `unknown`, which is treated like
+    /// `asked`. Absent if the request cannot ask for that, and for requests of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::words::escalation")]
     pub escalation: Option<Escalation>,
-    /// Why Codex wants it.
+    /// Codex's reason.
     pub reason: Option<String>,
     /// The command, redacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Where it would run.
+    /// The directory that the command would run in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// How far the task's directory was trusted when this was asked; none if that was not kept.
+    /// The trust level of the task's directory when the turn began; none if it was not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<super::words::TrustWord>")]
     pub trust: Option<Trust>,
     /// The files that would change, with their diffs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Change>>,
-    /// How many bytes the diffs have that `…/requests/{request}/changes` gives; none if those here are not cut, or if
-    /// there was no space to keep more.
+    /// The bytes of the whole diffs, which `…/requests/{request}/changes` gives. None if the diffs here are not cut, or if
+    /// there was no space to store the whole diffs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole_changes_bytes: Option<usize>,
-    /// What is asked.
+    /// The questions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,
-    /// The fields of a form, and what each of them takes.
+    /// The fields of a form, with their valid values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
-    /// All that the decision covers, in order, the fields above included. Redacted; may have several lines.
+    /// Everything that the decision covers, including the fields above. Redacted; may have several lines.
     pub details: Vec<Detail>,
-    /// How many secrets are hidden in all of it.
+    /// The number of hidden secrets.
     pub hidden_secrets: usize,
-    /// Whether it holds something that is shown only at the machine itself: from afar it can only be declined.
+    /// Whether the request contains something that is shown only on the machine itself. Remotely it can only be declined.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_reveal: bool,
-    /// The thread of the sub-agent that asks; none if Codex itself does.
+    /// The thread of the sub-agent that asks; none if the task's own thread asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_agent: Option<String>,
-    /// What may be decided: `accept`, `acceptForSession`, `acceptAlways`, `answers`, `form`, `decline`, `cancel`.
+    /// The decisions that the request takes: `accept`, `acceptForSession`, `acceptAlways`, `answers`, `form`, `decline`, `cancel`.
     pub decisions: Vec<String>,
-    /// Codex's own name of what is asked.
+    /// The method of Codex's request.
     pub method: String,
-    /// When it was asked.
+    /// When Codex asked.
     pub created_at: String,
-    /// When nobody may answer any more.
+    /// When the request expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
     /// `open`; `decided` (answered, and on its way to Codex); `resolved` (Codex took the answer); `answered_elsewhere`;
     /// `expired` (nobody answered in time); `orphaned` (its turn or host ended first).
     #[schemars(schema_with = "super::words::request_state")]
     pub state: RequestState,
-    /// What was decided, in one word.
+    /// The decision in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
     /// Who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
-    /// When.
+    /// The time of the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<String>,
-    /// When it ended.
+    /// When the request was closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<String>,
 }
@@ -100,9 +100,9 @@ pub struct Request {
 /// The changes of a request with their whole diffs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WholeChanges {
-    /// Names the request together with all of its changes: a yes to diffs that a list shows in part needs this one.
+    /// The digest of the request with its whole changes. If a list shows the diffs in part, an approval needs this digest.
     pub digest: String,
-    /// Each file with its whole diff. One that is longer than what is kept says how many bytes are missing.
+    /// Each file with its whole diff. If a diff was too long to be stored, `cut_bytes` says how much is missing.
     pub changes: Vec<Change>,
 }
 
@@ -112,14 +112,14 @@ impl From<OpenedChanges> for WholeChanges {
     }
 }
 
-/// A request with nothing hidden.
+/// A request without redaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Revealed {
-    /// Which.
+    /// The request.
     pub request_id: String,
-    /// Names what is asked.
+    /// The digest of what is shown.
     pub digest: String,
-    /// All that is asked.
+    /// The whole request.
     pub text: String,
 }
 
@@ -130,18 +130,18 @@ impl From<desk::Revealed> for Revealed {
 }
 
 impl Request {
-    /// Whether there is more to see at the machine itself.
+    /// Whether the request without redaction shows more.
     pub fn hides_anything(&self) -> bool {
         self.hidden_secrets > 0 || self.needs_reveal
     }
 
-    /// What somebody decides on who was shown this.
-    pub fn shown(&self) -> RequestSelector<'_> {
+    /// Selects this request for a decision by somebody who was shown it.
+    pub fn selector(&self) -> RequestSelector<'_> {
         RequestSelector::Shown { request_id: self.request_id.as_str(), digest: &self.digest }
     }
 }
 
-/// Changes as one diff that says what is missing.
+/// All changes as one diff, with notes where a diff is cut.
 pub fn diff_of(changes: &[Change]) -> String {
     let mut text = String::new();
     for change in changes {
@@ -151,7 +151,7 @@ pub fn diff_of(changes: &[Change]) -> String {
         }
         if change.cut_bytes > 0 {
             let missing = change.cut_bytes.to_string();
-            text.extend(["# ", &missing, " more bytes of this file's diff were not kept\n"]);
+            text.extend(["# ", &missing, " more bytes of this file's diff were not stored\n"]);
         }
     }
     text
@@ -196,9 +196,9 @@ impl From<RequestRecord> for Request {
     }
 }
 
-/// The five kinds that callers know.
-fn kind(asked: Kind) -> &'static str {
-    match asked {
+/// The kind, as one of the five words that callers know.
+fn kind(kind: Kind) -> &'static str {
+    match kind {
         Kind::FileChange => "file_change",
         Kind::Permissions | Kind::Network => "permissions",
         Kind::Questions => "question",
@@ -207,7 +207,7 @@ fn kind(asked: Kind) -> &'static str {
     }
 }
 
-/// The offers in the words of an answer. Granting is a yes, for this turn or for the session.
+/// The decisions that a request takes. A grant is `accept` for this turn, or `acceptForSession`.
 fn decisions(ask: &Ask) -> Vec<String> {
     let word = |offer: &Offer| match offer {
         Offer::Accept | Offer::GrantForTurn => "accept",

@@ -1,4 +1,4 @@
-//! A task as callers see it: whole, in short, its result, its turns and what it has used.
+//! A task as callers are shown it: in full, in short form, its result and its turns.
 
 use codex_bridge_core::bridge::Continued;
 use codex_bridge_core::bridge::without_caller;
@@ -17,150 +17,150 @@ use serde::{Deserialize, Serialize};
 use super::{Request, time, words};
 use crate::failure::{Code, Failure};
 
-/// A task with all that is known of it.
+/// A task in full.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Task {
-    /// Its name.
+    /// The task's id.
     pub task_id: String,
-    /// Where it stands; waiting for people included.
+    /// The status.
     #[schemars(schema_with = "words::status")]
     pub status: ShownStatus,
-    /// Why it is paused, lost or cancelled.
+    /// Why the task is paused, lost or cancelled.
     pub reason: Option<String>,
-    /// What it waits for before it goes on by itself, if it does.
+    /// What the task waits for before it resumes by itself; null if it does not.
     pub parked: Option<Parked>,
-    /// The beginning of its first prompt, redacted.
+    /// The beginning of the first prompt, redacted.
     pub prompt_summary: String,
-    /// Codex's thread, once there is one.
+    /// Codex's id for the thread, once there is one.
     pub thread_id: Option<String>,
-    /// Codex's current or last turn.
+    /// Codex's id for the current or last turn.
     pub turn_id: Option<String>,
-    /// In the reply to a call that continues the task: the turn that it asked for.
+    /// The requested turn; only in the reply to a call that continues the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<AskedTurn>,
-    /// Where it works.
+    /// The directory that the task works in.
     pub cwd: String,
-    /// The model, if not Codex's own choice.
+    /// The model; null for Codex's default.
     pub model: Option<String>,
-    /// The reasoning effort, if not Codex's own choice.
+    /// The reasoning effort; null for Codex's default.
     pub effort: Option<String>,
-    /// What its commands may touch.
+    /// The sandbox of the task's commands.
     #[schemars(schema_with = "words::sandbox")]
     pub sandbox: Sandbox,
-    /// Why it may do less than was asked for.
+    /// Why the task may do less than was requested.
     #[serde(default)]
     pub narrowed: Option<String>,
-    /// When it asks.
+    /// When Codex asks for approval.
     #[schemars(schema_with = "words::approval_policy")]
     pub approval_policy: ApprovalMode,
-    /// How far its directory is trusted now.
+    /// The present trust level of the directory.
     #[serde(default)]
     #[schemars(schema_with = "words::trust")]
     pub trust: Trust,
-    /// The answer of its last turn.
+    /// The answer of the last turn.
     pub final_text: Option<String>,
-    /// Why its last turn did not succeed.
+    /// Why the last turn did not succeed.
     #[schemars(with = "Option<words::TaskError>")]
     pub error: Option<TaskError>,
-    /// Tokens of the whole thread.
+    /// The tokens of the whole thread.
     pub usage: Option<Usage>,
-    /// What it waits for, the oldest first.
+    /// The pending requests, the oldest first.
     pub pending_requests: Vec<Request>,
-    /// How much it may use.
+    /// How much the task may use.
     #[schemars(with = "words::TaskLimits")]
     pub limits: Limits,
-    /// What it has used.
+    /// How much the task has used.
     #[schemars(with = "words::TaskUsed")]
     pub used: Used,
-    /// Who wants to be told.
+    /// The targets to notify.
     pub notify_target: Option<String>,
-    /// How far the telling is.
+    /// The status of the notification about the end of the task.
     pub notification: Notification,
-    /// When it was handed over.
+    /// When the task was created.
     pub created_at: String,
-    /// When anything last changed.
+    /// When the task last changed.
     pub updated_at: String,
-    /// When its last turn ended.
+    /// When the last turn ended.
     pub completed_at: Option<String>,
-    /// The host that its thread was last open on.
+    /// The host that last had the thread open.
     pub host: Option<String>,
 }
 
-/// What a task waits for before it goes on by itself.
+/// What a task waits for before it resumes by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Parked {
-    /// `usage_limit` (the account's) or `login`.
+    /// `usage_limit` (of the account) or `login`.
     pub waits_for: String,
-    /// When the limit ends, or whether it has is tried.
+    /// When the limit ends, or when the next attempt is made.
     pub resume_at: Option<String>,
 }
 
-/// The same in short, for lists.
+/// A task in short form, for lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShortTask {
-    /// Its name.
+    /// The task's id.
     pub task_id: String,
-    /// Where it stands.
+    /// The status.
     #[schemars(schema_with = "words::status")]
     pub status: ShownStatus,
-    /// Why it is paused, lost or cancelled.
+    /// Why the task is paused, lost or cancelled.
     pub reason: Option<String>,
-    /// The beginning of its first prompt, redacted.
+    /// The beginning of the first prompt, redacted.
     pub prompt_summary: String,
-    /// Where it works.
+    /// The directory that the task works in.
     pub cwd: String,
-    /// What its commands may touch.
+    /// The sandbox of the task's commands.
     #[schemars(schema_with = "words::sandbox")]
     pub sandbox: Sandbox,
-    /// Why its last turn did not succeed.
+    /// Why the last turn did not succeed.
     #[schemars(with = "Option<words::TaskError>")]
     pub error: Option<TaskError>,
-    /// What it waits for, the oldest first.
+    /// The pending requests, the oldest first.
     pub pending_requests: Vec<Request>,
-    /// When it was handed over.
+    /// When the task was created.
     pub created_at: String,
-    /// When anything last changed.
+    /// When the task last changed.
     pub updated_at: String,
-    /// When its last turn ended.
+    /// When the last turn ended.
     pub completed_at: Option<String>,
 }
 
-/// The answer of a task at rest.
+/// The result of a finished task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskResult {
-    /// Whose.
+    /// The task's id.
     pub task_id: String,
-    /// How it ended.
+    /// The status.
     #[schemars(schema_with = "words::status")]
     pub status: ShownStatus,
-    /// Why it is paused, lost or cancelled.
+    /// Why the task is paused, lost or cancelled.
     pub reason: Option<String>,
-    /// The answer of its last turn.
+    /// The answer of the last turn.
     pub final_text: Option<String>,
-    /// Why its last turn did not succeed.
+    /// Why the last turn did not succeed.
     #[schemars(with = "Option<words::TaskError>")]
     pub error: Option<TaskError>,
-    /// Tokens of the whole thread.
+    /// The tokens of the whole thread.
     pub usage: Option<Usage>,
-    /// When its last turn ended.
+    /// When the last turn ended.
     pub completed_at: Option<String>,
 }
 
-/// What a task's last turn that changed files did to them.
+/// The changes of the last turn that changed files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Diff {
-    /// Whose.
+    /// The task's id.
     pub task_id: String,
-    /// The unified diff, redacted; none if Codex told of no change.
+    /// The unified diff, redacted; null if Codex reported no change.
     pub diff: Option<String>,
-    /// The event that told it.
+    /// The number of the event with the diff.
     pub seq: Option<i64>,
-    /// When.
+    /// The time of that event.
     pub at: Option<String>,
 }
 
 impl Diff {
-    /// From the event that tells it, if there is one.
+    /// The diff of an event, if there is one.
     pub fn new(task_id: TaskId, event: Option<event::Event>) -> Self {
         let (seq, at) = (event.as_ref().map(|event| event.seq), event.as_ref().map(|event| time(event.at)));
         let diff = event.and_then(|event| match event.line {
@@ -171,101 +171,101 @@ impl Diff {
     }
 }
 
-/// One prompt of a task.
+/// One turn of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Turn {
-    /// Which, from 1.
+    /// The number of the turn, from 1.
     pub number: u32,
-    /// `recorded` (not sent), `sending`, `accepted` (Codex has it) or `ended`.
+    /// `recorded` (not sent yet), `sending`, `accepted` (by Codex) or `ended`.
     #[schemars(schema_with = "words::turn_progress")]
     pub progress: TurnProgress,
-    /// The beginning of its prompt, redacted.
+    /// The beginning of the prompt, redacted.
     pub prompt_summary: String,
-    /// The caller's own name for it.
+    /// The caller's name for the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_request_id: Option<String>,
-    /// How the task stood when this turn was lined up; none for a first turn.
+    /// The state of the task before this turn was queued; none for the first turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<words::Before>")]
     pub before: Option<Before>,
-    /// Codex's name of it, once known.
+    /// Codex's id for the turn, once known.
     pub turn_id: Option<String>,
-    /// How it ended: `completed`, `interrupted`, `failed` or `lost`; none while it has not, and if it was never sent.
+    /// `completed`, `interrupted`, `failed` or `lost`; none if the turn has not ended, or was never sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "words::turn_outcome")]
     pub outcome: Option<TurnOutcome>,
     /// The answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_text: Option<String>,
-    /// Why there is none.
+    /// Why there is no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<words::TaskError>")]
     pub error: Option<TaskError>,
-    /// When it was asked for.
+    /// When the turn was requested.
     pub created_at: String,
-    /// When it ended.
+    /// When the turn ended.
     pub ended_at: Option<String>,
 }
 
-/// A turn that a call asked for.
+/// A turn that a call requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AskedTurn {
-    /// Which, from 1.
+    /// The number of the turn, from 1.
     pub number: u32,
-    /// The log after this line is that of the turn, or, if it had been asked for before, what is new in it.
+    /// The last log line before the turn. If the turn had been requested before, the last line of the log.
     pub after: i64,
 }
 
-/// That a task has changed, for lists.
+/// A change of a task, for lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskNews {
     /// Always `task`.
     pub kind: String,
-    /// Which.
+    /// The task's id.
     pub task_id: String,
-    /// Where it stands.
+    /// The status.
     #[schemars(schema_with = "words::status")]
     pub status: ShownStatus,
-    /// How many requests it waits for.
+    /// The number of pending requests.
     pub open_requests: usize,
-    /// When it changed.
+    /// When the task changed.
     pub updated_at: String,
 }
 
-/// How far the telling of a task's end is.
+/// The status of the notification about the end of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Notification {
-    /// `pending`, `sent`, `failed`, `no_target`; none while there is nothing to tell.
+    /// `pending`, `sent`, `failed` or `no_target`; null before the end of the task.
     pub status: Option<String>,
-    /// When it was told.
+    /// When the notification was sent.
     pub sent_at: Option<String>,
-    /// Why it could not be told.
+    /// Why the notification could not be sent.
     pub error: Option<String>,
 }
 
-/// Tokens of a thread.
+/// The tokens of a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Of the whole thread.
+    /// The tokens of the whole thread.
     pub total: Tokens,
-    /// Of the last model response.
+    /// The tokens of the last model response.
     pub last: Tokens,
-    /// What the model can take.
+    /// The size of the model's context window.
     pub model_context_window: Option<u64>,
 }
 
-/// One count of tokens.
+/// A count of tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tokens {
-    /// All of them.
+    /// All tokens.
     pub total_tokens: u64,
-    /// Read, cached ones included.
+    /// Input tokens, including cached ones.
     pub input_tokens: u64,
-    /// Read from the cache.
+    /// Cached input tokens.
     pub cached_input_tokens: u64,
-    /// Written.
+    /// Output tokens, including reasoning.
     pub output_tokens: u64,
-    /// Of those, reasoning.
+    /// Reasoning tokens.
     pub reasoning_output_tokens: u64,
 }
 
@@ -409,8 +409,8 @@ impl From<&task::Usage> for Usage {
     }
 }
 
-/// For callers who want the result of a task that has not finished.
+/// The refusal to give the result of an unfinished task.
 pub fn no_result_yet(view: &TaskView) -> Failure {
     let message = format!("task {} is {}: it has no result yet", view.task.id.short(), view.status());
-    Failure::new(Code::WrongState, message).hint("wait for its end")
+    Failure::new(Code::WrongState, message).hint("wait until the task is finished")
 }

@@ -1,4 +1,4 @@
-//! How far directories are trusted, as callers are shown it.
+//! The trust levels of directories, as callers are shown them.
 
 use codex_bridge_core::trust::Trust;
 use schemars::JsonSchema;
@@ -6,60 +6,60 @@ use serde::{Deserialize, Serialize};
 
 use super::words;
 
-/// What holds in a directory, and why.
+/// The trust level of a directory, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrustOf {
-    /// The directory, by its real path.
+    /// The real path of the directory.
     pub dir: String,
-    /// What holds for a person at the terminal.
+    /// The level for a person at the terminal.
     #[schemars(schema_with = "words::trust")]
     pub trust: Trust,
-    /// What that means.
+    /// What the level means.
     pub meaning: String,
-    /// What holds for agents and remote callers.
+    /// The level for agents and remote callers.
     #[schemars(schema_with = "words::trust")]
     pub trust_for_others: Trust,
-    /// The directory in the configuration that decides; none if none does and the default holds.
+    /// The directory in the configuration whose level applies; none if the default applies.
     pub decided_by: Option<String>,
-    /// What whoever trusts it should know, each in a sentence.
+    /// What to know before trusting the directory, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// A directory that the operator has decided about.
+/// A directory with a trust level in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrustEntry {
-    /// The directory, by its real path.
+    /// The real path of the directory.
     pub dir: String,
-    /// How far it is trusted.
+    /// The trust level.
     #[schemars(schema_with = "words::trust")]
     pub trust: Trust,
-    /// What that means.
+    /// What the level means.
     pub meaning: String,
-    /// What is odd about the directory: that it does not exist, or belongs to another user.
+    /// A problem with the directory: it does not exist, or belongs to another user.
     pub problem: Option<String>,
 }
 
-/// All decisions.
+/// All trust levels in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrustList {
-    /// The directories, by name.
+    /// The directories, sorted by path.
     pub directories: Vec<TrustEntry>,
-    /// What holds everywhere else, in words.
+    /// The level everywhere else, in a sentence.
     pub elsewhere: String,
-    /// The file that says so.
+    /// The configuration file.
     pub config_file: String,
 }
 
-/// A decision that was made or taken back.
+/// A trust level that was set or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrustChange {
-    /// What holds now.
+    /// The level now.
     pub now: TrustOf,
-    /// What the operator had decided about this very directory before, if anything.
+    /// The former level of this directory, if it had one.
     #[schemars(with = "Option<words::TrustWord>")]
     pub before: Option<Trust>,
-    /// The file that it was written to.
+    /// The configuration file that was changed.
     pub config_file: String,
-    /// Tasks for which the level of before counts until their turn ends.
+    /// The tasks that keep the former level until their turn ends.
     pub unchanged_tasks: Vec<String>,
 }

@@ -1,5 +1,4 @@
-//! How the types of other rooms look in the API's schema. They know nothing of schemas; here is what they look like, and
-//! tests that hold the two together.
+//! The schemas of types from other crates, which know nothing of schemas. Tests compare the schemas with the types.
 
 use std::borrow::Cow;
 
@@ -36,7 +35,7 @@ pub fn trust(_: &mut SchemaGenerator) -> Schema {
     one_of(&Trust::ALL)
 }
 
-/// How far a directory is trusted.
+/// The schema of a trust level.
 pub struct TrustWord;
 
 impl JsonSchema for TrustWord {
@@ -80,9 +79,9 @@ pub fn turn_outcome(_: &mut SchemaGenerator) -> Schema {
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub struct TaskError {
-    /// In one word.
+    /// The kind of error, in one word.
     kind: String,
-    /// In a sentence.
+    /// The error in a sentence.
     message: String,
 }
 
@@ -90,11 +89,11 @@ pub struct TaskError {
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub struct TaskLimits {
-    /// Turns in all.
+    /// The total number of turns.
     turns: Option<u32>,
-    /// Milliseconds of work in all, not counting waits for people.
+    /// The total milliseconds of work, without the time spent waiting for people.
     work_ms: Option<u64>,
-    /// Tokens of the whole thread.
+    /// The tokens of the whole thread.
     tokens: Option<u64>,
 }
 
@@ -102,34 +101,34 @@ pub struct TaskLimits {
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub struct TaskUsed {
-    /// Turns begun.
+    /// Turns that were started.
     turns: u32,
     /// Milliseconds of work.
     work_ms: u64,
-    /// How often it was taken up again after its host died.
+    /// How often the task was resumed after its host died.
     host_losses: u32,
-    /// How often in a row the account's limit stopped it.
+    /// How often in a row the account's usage limit stopped the task.
     limit_hits: u32,
-    /// How often in a row Codex withheld the network from it.
+    /// How often in a row Codex denied the task the network.
     withheld: u32,
-    /// What does not count against its limits, because someone continued it beyond them.
+    /// The use that no longer counts, because the task was continued beyond its limits.
     waived: Waived,
 }
 
-/// How a task stood when another turn was lined up for it.
+/// The state of a task before a turn was queued.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub struct Before {
-    /// Its status.
+    /// The status.
     #[schemars(schema_with = "status")]
     status: Status,
-    /// Why it was paused, lost or cancelled.
+    /// Why the task was paused, lost or cancelled.
     reason: Option<String>,
-    /// Whether the bridge itself goes on with the turn before, and no caller asked for another one.
+    /// Whether the daemon resumes the turn before by itself, without a caller's request.
     resumes: bool,
 }
 
-/// What was used before someone continued a task beyond its limits.
+/// What was used before a task was continued beyond its limits.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub struct Waived {

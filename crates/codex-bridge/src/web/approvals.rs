@@ -1,4 +1,4 @@
-//! The page of approvals: everything that waits for people, of all tasks; and what came of each.
+//! The page of approvals: the open requests of all tasks, and the outcome of each.
 
 use askama::Template;
 use axum::Extension;
@@ -14,22 +14,22 @@ use codex_bridge_core::task::TimeMs;
 use redact::plain::plain;
 use serde::Deserialize;
 
+use super::error_page::ErrorPage;
 use super::fields::Fields;
-use super::form::{Control, FormOf};
+use super::form::{Control, McpForm};
 use super::frame::{Frame, page};
 use super::request::{self, Card, Extent};
-use super::wrong::Wrong;
 use crate::http::{App, Path, Query};
 use crate::view::diff_of;
 
-/// Open requests that are drawn at once. A card may hold a large diff.
-const ON_A_PAGE: usize = 50;
+/// Requests on one page. A card may hold a large diff.
+const PAGE_SIZE: usize = 50;
 
-/// Which of the open requests.
+/// `GET /approvals`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Wanted {
-    /// Those that were asked after this one, which may be closed by now.
+pub struct ListQuery {
+    /// Only requests after this one, which may be closed by now.
     after: Option<String>,
 }
 
@@ -38,56 +38,56 @@ pub struct Wanted {
 struct Page {
     frame: Frame,
     cards: Vec<Card>,
-    /// After which one the next page begins.
+    /// The last request of this page, if there is a next page.
     next: Option<String>,
-    /// Not the first page.
+    /// Whether this is not the first page.
     is_later: bool,
-    /// One request by its address, rather than all that are open.
+    /// Whether the page shows one request instead of all open ones.
     is_single: bool,
 }
 
 pub async fn list(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(wanted): Query<Wanted>,
-) -> Result<Response, Wrong> {
+    Query(query): Query<ListQuery>,
+) -> Result<Response, ErrorPage> {
     let frame = Frame::new(&app, &caller, "approvals", "Approvals").await?;
-    let (drawn, next) = one_page(app.desk.requests(&caller, None).await?, wanted.after.as_deref());
+    let (records, next) = one_page(app.desk.requests(&caller, None).await?, query.after.as_deref());
     let mut cards = Vec::new();
-    for record in drawn {
+    for record in records {
         let task = app.bridge.find(record.task_id.as_str()).await?;
         cards.push(Card::new(&record, &task, &caller));
     }
-    let is_later = wanted.after.is_some();
+    let is_later = query.after.is_some();
     Ok(page(StatusCode::OK, &Page { frame, cards, next, is_later, is_single: false }))
 }
 
-/// Where a request stands among all: when it was asked, and its name.
-fn place(record: &RequestRecord) -> (TimeMs, &str) {
+/// The sort key of a request.
+fn sort_key(record: &RequestRecord) -> (TimeMs, &str) {
     (record.created_at, record.request_id.as_str())
 }
 
-/// The open requests of one page, the oldest first, and where the next page begins.
+/// The open requests of one page, oldest first, and the `after` of the next page.
 fn one_page(mut open: Vec<RequestRecord>, after: Option<&str>) -> (Vec<RequestRecord>, Option<String>) {
-    // A place that nobody gave is before all.
+    // An invalid `after` means the first page.
     let after = after.and_then(|after| after.split_once('.')).unwrap_or_default();
     let after = (after.0.parse().unwrap_or(TimeMs::MIN), after.1);
-    open.sort_by(|one, other| place(one).cmp(&place(other)));
-    open.retain(|record| place(record) > after);
-    let is_last = open.len() <= ON_A_PAGE;
-    open.truncate(ON_A_PAGE);
+    open.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
+    open.retain(|record| sort_key(record) > after);
+    let is_last = open.len() <= PAGE_SIZE;
+    open.truncate(PAGE_SIZE);
     let end = open.last().filter(|_| !is_last);
     let next = end.map(|record| format!("{}.{}", record.created_at, record.request_id));
     (open, next)
 }
 
-/// How one request is shown.
+/// `GET /approvals/{task}/{request}`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Shown {
-    /// With its changes as a whole, where its card has the beginning.
+pub struct ShowQuery {
+    /// Show the whole diffs.
     whole: bool,
-    /// What came of the answer that was just sent: `first` or `late`.
+    /// The outcome of the decision that was just sent: `first` or `late`.
     sent: Option<String>,
 }
 
@@ -96,30 +96,30 @@ pub async fn show(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path((task, request)): Path<(String, String)>,
-    Query(shown): Query<Shown>,
-) -> Result<Response, Wrong> {
+    Query(query): Query<ShowQuery>,
+) -> Result<Response, ErrorPage> {
     let frame = Frame::new(&app, &caller, "approvals", "Approval").await?;
     let task = app.bridge.find(&task).await?;
     let record = app.desk.request(&caller, task.id.as_str(), &request).await?;
     let mut card = Card::new(&record, &task, &caller);
-    if shown.whole {
+    if query.whole {
         card = card.opened(app.desk.whole_changes(&caller, &record).await?);
     }
-    (card.head, card.tone) = match shown.sent.as_deref() {
-        Some("first") => ("Your answer is in", "good"),
-        Some("late") => ("Your answer came too late", "wait"),
-        _ => (card.head, card.tone),
+    (card.outcome_title, card.outcome_tone) = match query.sent.as_deref() {
+        Some("first") => ("Your decision was recorded", "good"),
+        Some("late") => ("Your decision came too late", "wait"),
+        _ => (card.outcome_title, card.outcome_tone),
     };
     let cards = vec![card];
     Ok(page(StatusCode::OK, &Page { frame, cards, next: None, is_later: false, is_single: true }))
 }
 
-/// The changes that a request asks for, as one diff: whole, where a card has the beginning.
+/// The whole changes of a request, as one diff.
 pub async fn changes(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path((task, request)): Path<(String, String)>,
-) -> Result<Response, Wrong> {
+) -> Result<Response, ErrorPage> {
     let record = app.desk.request(&caller, &task, &request).await?;
     let changes = app.desk.whole_changes(&caller, &record).await?.changes;
     let text = plain(&diff_of(&changes)).into_owned();
@@ -131,15 +131,15 @@ pub async fn decide(
     Extension(caller): Extension<Caller>,
     Path((task, request_id)): Path<(String, String)>,
     fields: Fields,
-) -> Result<Response, Wrong> {
+) -> Result<Response, ErrorPage> {
     caller.may(Verb::Decide)?;
     let task = app.bridge.find(&task).await?;
     let record = app.bridge.request(&task.id, &request_id).await?;
     let decision = request::decision(&record, &fields)?;
     let decided = app.desk.decide(&caller, task.id.as_str(), record.request_id.as_str(), &decision).await?;
-    let is_taken = matches!(decided.outcome, DecisionOutcome::Resolved | DecisionOutcome::Sent);
-    let sent = if is_taken { "first" } else { "late" };
-    // Not to the list: what was pressed twice must not meet the next request there.
+    let is_first = matches!(decided.outcome, DecisionOutcome::Resolved | DecisionOutcome::Sent);
+    let sent = if is_first { "first" } else { "late" };
+    // Not to the list: a second press in the same place must not decide the next request.
     let address = format!("/approvals/{}/{}?sent={sent}", task.id, record.request_id);
     Ok(Redirect::to(&address).into_response())
 }
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(number: i64) -> RequestRecord {
+    fn request(number: i64) -> RequestRecord {
         RequestRecord {
             key: serde_json::from_value(json!({"epoch": "e", "id": number})).unwrap(),
             task_id: TaskId("codex-1".into()),
@@ -166,7 +166,7 @@ mod tests {
             decision: None,
             decided_by: None,
             decided_at: None,
-            // Some are asked at the same moment.
+            // Some requests have the same time.
             created_at: number / 3,
             expires_at: None,
             closed_at: None,
@@ -174,24 +174,24 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_open_is_on_some_page_once_also_while_requests_are_closed() {
-        let mut open: Vec<RequestRecord> = (0..120).rev().map(asked).collect();
+    fn every_open_request_is_on_one_page_even_while_requests_are_closed() {
+        let mut open: Vec<RequestRecord> = (0..120).rev().map(request).collect();
         let (mut seen, mut after, mut pages) = (Vec::new(), None, 0);
         loop {
-            let (drawn, next) = one_page(open.clone(), after.as_deref());
-            assert!(drawn.len() <= ON_A_PAGE);
-            // The last one of a page is answered before the next page is opened.
-            open.retain(|record| drawn.last().is_none_or(|last| last.request_id != record.request_id));
-            seen.extend(drawn.into_iter().map(|record| record.request_id));
+            let (records, next) = one_page(open.clone(), after.as_deref());
+            assert!(records.len() <= PAGE_SIZE);
+            // The last request of a page is decided before the next page is opened.
+            open.retain(|record| records.last().is_none_or(|last| last.request_id != record.request_id));
+            seen.extend(records.into_iter().map(|record| record.request_id));
             pages += 1;
             match next {
                 Some(next) => after = Some(next),
                 None => break,
             }
         }
-        let wanted: Vec<RequestName> = (0..120).map(|number| asked(number).request_id).collect();
-        assert_eq!((pages, seen), (3, wanted));
-        assert_eq!(one_page((0..50).map(asked).collect(), None).1, None);
-        assert_eq!(one_page((0..2).map(asked).collect(), Some("what")).0.len(), 2);
+        let expected: Vec<RequestName> = (0..120).map(|number| request(number).request_id).collect();
+        assert_eq!((pages, seen), (3, expected));
+        assert_eq!(one_page((0..50).map(request).collect(), None).1, None);
+        assert_eq!(one_page((0..2).map(request).collect(), Some("what")).0.len(), 2);
     }
 }

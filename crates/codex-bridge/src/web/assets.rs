@@ -1,5 +1,5 @@
-//! The style sheet, the scripts and the icon: part of the program, named by what is in them, so that a browser may keep
-//! them for good and never has a wrong one.
+//! The style sheet, the scripts and the icon. Their names contain a hash of the content, so that a browser may cache them
+//! forever.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
@@ -9,14 +9,14 @@ use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
-const FOR_GOOD: &str = "public, max-age=31536000, immutable";
+const CACHE_FOREVER: &str = "public, max-age=31536000, immutable";
 
-/// The addresses under which the files are served.
+/// The URLs of the files.
 #[derive(Debug)]
 pub struct Assets {
     /// The style sheet.
     pub style: String,
-    /// The script by which people decide.
+    /// The script for decisions.
     pub deciding: String,
     /// The script that keeps pages up to date.
     pub live: String,
@@ -29,28 +29,28 @@ const DECIDING: &str = include_str!("assets/deciding.js");
 const LIVE: &str = include_str!("assets/live.js");
 const ICON: &str = include_str!("assets/icon.svg");
 
-/// Where they are.
+/// The URLs of the files.
 pub static ASSETS: LazyLock<Assets> = LazyLock::new(|| Assets {
-    style: named("style", STYLE, "css"),
-    deciding: named("deciding", DECIDING, "js"),
-    live: named("live", LIVE, "js"),
-    icon: named("icon", ICON, "svg"),
+    style: hashed_url("style", STYLE, "css"),
+    deciding: hashed_url("deciding", DECIDING, "js"),
+    live: hashed_url("live", LIVE, "js"),
+    icon: hashed_url("icon", ICON, "svg"),
 });
 
-fn named(name: &str, content: &str, extension: &str) -> String {
+fn hashed_url(name: &str, content: &str, extension: &str) -> String {
     let mut hasher = DefaultHasher::new();
     content.hash(&mut hasher);
     format!("/assets/{name}-{:016x}.{extension}", hasher.finish())
 }
 
 pub async fn serve(Path(name): Path<String>) -> Response {
-    let asked = format!("/assets/{name}");
-    let (content, kind) = match asked {
-        _ if asked == ASSETS.style => (STYLE, "text/css; charset=utf-8"),
-        _ if asked == ASSETS.deciding => (DECIDING, "text/javascript; charset=utf-8"),
-        _ if asked == ASSETS.live => (LIVE, "text/javascript; charset=utf-8"),
-        _ if asked == ASSETS.icon => (ICON, "image/svg+xml"),
+    let url = format!("/assets/{name}");
+    let (content, kind) = match url {
+        _ if url == ASSETS.style => (STYLE, "text/css; charset=utf-8"),
+        _ if url == ASSETS.deciding => (DECIDING, "text/javascript; charset=utf-8"),
+        _ if url == ASSETS.live => (LIVE, "text/javascript; charset=utf-8"),
+        _ if url == ASSETS.icon => (ICON, "image/svg+xml"),
         _ => return StatusCode::NOT_FOUND.into_response(),
     };
-    ([(CONTENT_TYPE, kind), (CACHE_CONTROL, FOR_GOOD)], content).into_response()
+    ([(CONTENT_TYPE, kind), (CACHE_CONTROL, CACHE_FOREVER)], content).into_response()
 }

@@ -1,31 +1,31 @@
-//! Long texts in a view: their beginning, their end, and how much lies between.
+//! Shortens long texts: keeps the beginning and the end, and says how much is missing between them.
 
-/// A text as it is shown.
+/// A text, shortened if it is long.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct Excerpt {
     /// The text, or its beginning.
     pub head: String,
-    /// What is missing after the beginning, as a size; none if the text is whole.
+    /// The size of the missing middle. `None` if the text is whole.
     pub missing: Option<String>,
-    /// The end of a text that is not whole.
+    /// The end of a shortened text.
     pub tail: String,
 }
 
-impl Shown {
+impl Excerpt {
     /// Whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.head.trim().is_empty() && self.missing.is_none()
     }
 }
 
-/// At most so many bytes of the beginning and of the end.
-pub fn cut(text: &str, head_bytes: usize, tail_bytes: usize) -> Shown {
+/// Shortens a text to `head_bytes` of its beginning and `tail_bytes` of its end.
+pub fn cut(text: &str, head_bytes: usize, tail_bytes: usize) -> Excerpt {
     if text.len() <= head_bytes + tail_bytes {
-        return Shown { head: text.to_owned(), ..Shown::default() };
+        return Excerpt { head: text.to_owned(), ..Excerpt::default() };
     }
     let head_end = text.floor_char_boundary(head_bytes);
     let tail_start = text.ceil_char_boundary(text.len() - tail_bytes);
-    Shown {
+    Excerpt {
         head: text[..head_end].to_owned(),
         missing: Some(size(tail_start - head_end)),
         tail: text[tail_start..].to_owned(),
@@ -43,11 +43,11 @@ pub fn size(bytes: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Shown, cut, size};
+    use super::{Excerpt, cut, size};
 
     #[test]
     fn a_long_text_keeps_its_ends() {
-        let whole = Shown { head: "short".into(), ..Shown::default() };
+        let whole = Excerpt { head: "short".into(), ..Excerpt::default() };
         assert_eq!(cut("short", 4, 4), whole);
         let shown = cut(&format!("äb{}yö", "x".repeat(5000)), 2, 3);
         assert_eq!((shown.head.as_str(), shown.tail.as_str()), ("ä", "yö"));

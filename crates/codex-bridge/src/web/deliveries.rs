@@ -1,4 +1,4 @@
-//! The page of deliveries: what is told to whom, what could not be, and trying again.
+//! The page of deliveries: their state, and a button to retry them.
 
 use askama::Template;
 use axum::Extension;
@@ -7,9 +7,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use redact::plain::plain;
 
+use super::error_page::ErrorPage;
 use super::frame::{Frame, page};
 use super::words::Badge;
-use super::wrong::Wrong;
 use crate::calls;
 use crate::http::{App, Path, deliveries};
 use crate::view::Delivery;
@@ -30,7 +30,10 @@ struct Row {
     can_retry: bool,
 }
 
-pub async fn show(State(app): State<App>, Extension(caller): Extension<Caller>) -> Result<Response, Wrong> {
+pub async fn show(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, ErrorPage> {
     let frame = Frame::new(&app, &caller, "deliveries", "Deliveries").await?;
     let all = calls::Deliveries { all: true, ..calls::Deliveries::default() };
     let listed = deliveries::listed(&app, &all).await?;
@@ -42,18 +45,18 @@ pub async fn retry(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Response, Wrong> {
+) -> Result<Response, ErrorPage> {
     app.desk.retry_delivery(&caller, &id).await?;
     Ok(Redirect::to("/deliveries").into_response())
 }
 
 fn row(delivery: Delivery) -> Row {
     let (words, tone) = match delivery.state.as_str() {
-        "pending" => ("to be sent", "wait"),
-        "attempting" => ("being sent", "live"),
+        "pending" => ("pending", "wait"),
+        "attempting" => ("attempting", "live"),
         "delivered" => ("delivered", "good"),
-        "withdrawn" => ("answered first", "quiet"),
-        _ => ("given up", "bad"),
+        "withdrawn" => ("withdrawn", "quiet"),
+        _ => ("dead", "bad"),
     };
     Row {
         target: plain(&delivery.target).into_owned(),

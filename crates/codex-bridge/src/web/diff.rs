@@ -1,4 +1,4 @@
-//! A diff as the page shows it: files with their coloured lines, and what is not shown of them. Knows no HTML.
+//! A diff for a page: files with coloured lines, and how much of them is not shown. Knows no HTML.
 
 use codex_bridge_core::diff::{self, Fate, LineKind};
 
@@ -7,36 +7,36 @@ use super::words;
 /// One file of a diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Its path, after the change if it has one.
+    /// The path, after the change if the file still exists.
     pub path: String,
-    /// What became of it: `new`, `changed`, `deleted`, `moved`.
+    /// What the diff does to the file: `new`, `changed`, `deleted`, `moved`.
     pub fate: &'static str,
-    /// Lines that came.
+    /// Added lines.
     pub added: usize,
-    /// Lines that went.
+    /// Removed lines.
     pub removed: usize,
-    /// How many of those are shown, if not all are.
+    /// How many added and removed lines are shown, if not all are.
     pub shown: Option<(usize, usize)>,
-    /// All lines that are shown.
+    /// The shown lines.
     pub lines: Vec<Line>,
-    /// What is not shown, in a sentence.
+    /// A sentence about what is not shown.
     pub missing: Option<String>,
-    /// Whether somebody decides on it: then nothing of it is folded away.
-    pub is_decided_on: bool,
+    /// Whether the file is part of a request. Then it is not folded.
+    pub is_in_request: bool,
 }
 
 impl File {
-    /// The lines that came, in words: `+1,600, 63 shown`.
+    /// The number of added lines, such as `+1,600, 63 shown`.
     pub fn plus(&self) -> String {
-        counted('+', self.added, self.shown.map(|(added, _)| added))
+        count('+', self.added, self.shown.map(|(added, _)| added))
     }
 
-    /// The lines that went.
+    /// The number of removed lines.
     pub fn minus(&self) -> String {
-        counted('−', self.removed, self.shown.map(|(_, removed)| removed))
+        count('−', self.removed, self.shown.map(|(_, removed)| removed))
     }
 
-    /// Lines of one colour that follow each other, as one text: a file of many thousand lines stays light.
+    /// The lines, with neighbours of one colour joined: a file of many thousand lines needs few elements.
     pub fn runs(&self) -> Vec<Line> {
         let mut runs: Vec<Line> = Vec::new();
         for line in &self.lines {
@@ -48,14 +48,14 @@ impl File {
         runs
     }
 
-    /// How many of the lines that are here came, and how many went.
-    pub fn changed_here(&self) -> (usize, usize) {
+    /// How many added and removed lines are shown.
+    pub fn shown_changes(&self) -> (usize, usize) {
         let count = |class| self.lines.iter().filter(|line| line.class == class).count();
         (count("add"), count("del"))
     }
 }
 
-fn counted(sign: char, all: usize, shown: Option<usize>) -> String {
+fn count(sign: char, all: usize, shown: Option<usize>) -> String {
     match shown.filter(|shown| *shown != all) {
         Some(shown) => format!("{sign}{}, {} shown", words::count(all), words::count(shown)),
         None => format!("{sign}{}", words::count(all)),
@@ -65,18 +65,18 @@ fn counted(sign: char, all: usize, shown: Option<usize>) -> String {
 /// One line of a file's diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// `add`, `del`, `hunk` or `same`: the name of its colour.
+    /// The CSS class: `add`, `del`, `hunk` or `same`.
     pub class: &'static str,
     /// The line with its sign.
     pub text: String,
 }
 
-/// The files of a diff, in its order.
+/// The files of a diff, in the order of the diff.
 pub fn files(diff: &str) -> Vec<File> {
     diff::files(diff).into_iter().map(File::from).collect()
 }
 
-/// The lines of a text that may be a diff, coloured by their signs: nothing of it is left out.
+/// All lines of a text, coloured as those of a diff.
 pub fn lines(text: &str) -> Vec<Line> {
     diff::lines(text).into_iter().map(Line::from).collect()
 }
@@ -96,7 +96,7 @@ impl From<diff::File> for File {
             shown: None,
             lines: file.lines.into_iter().map(Line::from).collect(),
             missing: None,
-            is_decided_on: false,
+            is_in_request: false,
         }
     }
 }
@@ -120,7 +120,7 @@ pub fn bound(files: &mut [File], mut lines: usize) {
         file.lines.truncate(lines);
         lines -= file.lines.len();
         file.missing = (missing > 0).then(|| format!("{missing} more lines are not shown here"));
-        file.shown = (missing > 0).then(|| file.changed_here());
+        file.shown = (missing > 0).then(|| file.shown_changes());
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
         --- a/a.rs\n+++ b/a.rs\n@@ -1,3 +1,2 @@ fn\n one\n--- two\n-three\n+2\n\\ No newline at end of file\n";
 
     #[test]
-    fn what_is_left_out_is_counted() {
+    fn missing_lines_are_counted() {
         let mut read = files(DIFF);
         bound(&mut read, 4);
         assert_eq!((read[0].lines.len(), read[1].lines.len()), (3, 1));
@@ -143,9 +143,9 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_one_colour_are_one_text() {
+    fn neighbours_of_one_colour_are_joined() {
         let runs = files("--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n+a\n+b\n-c\n d\n")[0].runs();
-        let told: Vec<(&str, &str)> = runs.iter().map(|run| (run.class, run.text.as_str())).collect();
-        assert_eq!(told, [("hunk", "@@ -1,2 +1,2 @@"), ("add", "+a\n+b"), ("del", "-c"), ("same", " d")]);
+        let found: Vec<(&str, &str)> = runs.iter().map(|run| (run.class, run.text.as_str())).collect();
+        assert_eq!(found, [("hunk", "@@ -1,2 +1,2 @@"), ("add", "+a\n+b"), ("del", "-c"), ("same", " d")]);
     }
 }

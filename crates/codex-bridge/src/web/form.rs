@@ -1,6 +1,6 @@
-//! The form of an MCP server on a card: how each field is drawn, and what was filled in.
+//! The form of an MCP server on a card: the input for each field, and the submitted values.
 //!
-//! Whoever leaves a field as it is says what its default says, or nothing: never a no or an empty text that nobody meant.
+//! An untouched field sends its default, or nothing. It never sends a `false` or an empty text that nobody chose.
 
 use serde_json::{Map, Value, json};
 
@@ -8,95 +8,96 @@ use super::fields::Fields;
 use crate::failure::{Code, Failure};
 use crate::view::{Choice, Field, FieldKind};
 
-/// Fields of a form begin so: no field of ours can be taken for one of theirs.
+/// The prefix of the form's fields. It keeps them apart from our own.
 pub const FIELD: &str = "field.";
-/// Says that a field with a default was on the page, so that what is not sent was taken away by a person.
+/// The prefix of a marker that a field with a default was on the page. Then a missing value was removed by a person.
 const SHOWN: &str = "shown.";
-/// As many choices are all on the card; more are a list to open.
-const MOST_CHOICES: usize = 6;
+/// More choices than this become a drop-down list.
+const MAX_RADIO_CHOICES: usize = 6;
 
 /// The form of an MCP server.
 #[derive(Debug, PartialEq)]
-pub enum FormOf {
-    /// Fields that are understood.
+pub enum McpForm {
+    /// Fields of known kinds.
     Fields(Vec<Input>),
-    /// Anything else is answered as JSON, which begins with the defaults.
+    /// A form with other fields is answered as JSON. The text has the defaults.
     Json(String),
 }
 
-/// One field as it is drawn.
+/// The input for one field.
 #[derive(Debug, PartialEq)]
 pub struct Input {
-    /// Its name, which is its key.
+    /// The name, which is the key of the value.
     pub name: String,
-    /// What people call it.
+    /// The title.
     pub title: String,
-    /// What it means.
+    /// The description.
     pub meaning: String,
-    /// Whether it must be filled in.
+    /// Whether a value is required.
     pub is_required: bool,
-    /// Whether it has a default, which is filled in.
+    /// Whether the field has a default, which is filled in.
     pub has_default: bool,
-    /// What it is filled in with.
+    /// The control.
     pub control: Control,
 }
 
-/// What a field is filled in with.
+/// The control of a field.
 #[derive(Debug, PartialEq)]
 pub enum Control {
-    /// A box that is checked or not.
+    /// A checkbox.
     Check {
-        /// Whether it is at first.
+        /// Whether it is checked at first.
         is_on: bool,
     },
-    /// One of several.
+    /// One of several choices.
     One {
         /// The choices.
         picks: Vec<Pick>,
-        /// Whether none of them may be chosen.
+        /// Whether "no answer" is a choice.
         can_skip: bool,
-        /// Whether there are so many that they are a list to open.
+        /// Whether the choices are a drop-down list.
         is_list: bool,
     },
-    /// Any of several.
+    /// Any number of choices.
     Any(Vec<Pick>),
-    /// Something that is typed.
+    /// A text or a number.
     Typed(Typed),
 }
 
-/// A choice as it is drawn.
+/// A choice of a control.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pick {
-    /// What is sent.
+    /// The value that is sent.
     pub value: String,
-    /// What people read.
+    /// The label.
     pub label: String,
-    /// Whether it is chosen at first.
+    /// Whether the choice is selected at first.
     pub is_on: bool,
 }
 
-/// What may be typed into a field.
+/// A text input.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Typed {
-    /// The kind of input, in the words of HTML.
+    /// The `type` attribute.
     pub kind: &'static str,
-    /// What is in it at first.
+    /// The value at first.
     pub value: String,
-    /// What the browser checks before it sends: names and values of attributes.
+    /// The attributes that the browser validates.
     pub limits: Vec<(&'static str, String)>,
-    /// What it may look like.
+    /// An example.
     pub example: &'static str,
 }
 
 /// The form with these fields.
-pub fn form(fields: &[Field]) -> FormOf {
+pub fn form(fields: &[Field]) -> McpForm {
     let inputs: Option<Vec<Input>> = fields.iter().map(input).collect();
     match inputs {
-        Some(inputs) if !inputs.is_empty() => FormOf::Fields(inputs),
+        Some(inputs) if !inputs.is_empty() => McpForm::Fields(inputs),
         _ => {
-            let defaults = fields.iter().filter_map(|it| Some((it.name.clone(), it.default.clone()?)));
+            let defaults =
+                fields.iter().filter_map(|field| Some((field.name.clone(), field.default.clone()?)));
             let defaults: Map<String, Value> = defaults.collect();
-            FormOf::Json(serde_json::to_string_pretty(&defaults).unwrap_or_default())
+            McpForm::Json(serde_json::to_string_pretty(&defaults).unwrap_or_default())
         }
     }
 }
@@ -120,12 +121,13 @@ fn control(field: &Field) -> Option<Control> {
         Control::One { picks: [("true", "Yes"), ("false", "No")].map(pick).into(), can_skip, is_list: false }
     };
     Some(match field.kind {
-        FieldKind::Boolean => {
-            field.default.as_ref().map_or_else(yes_or_no, |it| Control::Check { is_on: *it == true })
-        }
+        FieldKind::Boolean => field
+            .default
+            .as_ref()
+            .map_or_else(yes_or_no, |default| Control::Check { is_on: *default == true }),
         FieldKind::Array => Control::Any(picks(field)),
         FieldKind::String if !field.choices.is_empty() => {
-            Control::One { picks: picks(field), can_skip, is_list: field.choices.len() > MOST_CHOICES }
+            Control::One { picks: picks(field), can_skip, is_list: field.choices.len() > MAX_RADIO_CHOICES }
         }
         FieldKind::String | FieldKind::Number | FieldKind::Integer => Control::Typed(typed(field)),
         FieldKind::Other => return None,
@@ -134,7 +136,7 @@ fn control(field: &Field) -> Option<Control> {
 
 fn picks(field: &Field) -> Vec<Pick> {
     let is_default = |value: &str| match &field.default {
-        Some(Value::Array(values)) => values.iter().any(|it| it == value),
+        Some(Value::Array(values)) => values.iter().any(|default| default == value),
         Some(default) => default == value,
         None => false,
     };
@@ -172,13 +174,14 @@ fn typed(field: &Field) -> Typed {
     Typed { kind, value, limits, example }
 }
 
-/// What was filled in. Whether the form takes it is for others to say, who know it for every door.
+/// The submitted values. The desk checks whether the form allows them.
 pub fn filled(known: &[Field], fields: &Fields) -> Result<Value, Failure> {
-    if matches!(form(known), FormOf::Json(_)) {
-        let text = fields.said("json").unwrap_or("{}");
-        let wrong =
-            |error: serde_json::Error| Failure::new(Code::BadAnswers, format!("this is no JSON: {error}"));
-        return serde_json::from_str(text).map_err(wrong);
+    if matches!(form(known), McpForm::Json(_)) {
+        let text = fields.value("json").unwrap_or("{}");
+        let invalid = |error: serde_json::Error| {
+            Failure::new(Code::BadAnswers, format!("the answer is not valid JSON: {error}"))
+        };
+        return serde_json::from_str(text).map_err(invalid);
     }
     let mut object = Map::new();
     for field in known {
@@ -189,29 +192,29 @@ pub fn filled(known: &[Field], fields: &Fields) -> Result<Value, Failure> {
     Ok(Value::Object(object))
 }
 
-/// What a field says; none if nobody has said anything by it.
+/// The submitted value of a field. `None` if it was left empty.
 fn value_of(field: &Field, fields: &Fields) -> Result<Option<Value>, Failure> {
     let key = format!("{FIELD}{}", field.name);
-    let said = fields.said(&key);
-    let was_shown = fields.said(&format!("{SHOWN}{}", field.name)).is_some();
-    let wrong = |what: &str| Failure::new(Code::BadAnswers, format!("{} must be {what}", field.name));
-    Ok(match (field.kind, said) {
+    let given = fields.value(&key);
+    let was_shown = fields.value(&format!("{SHOWN}{}", field.name)).is_some();
+    let invalid = |what: &str| Failure::new(Code::BadAnswers, format!("{} must be {what}", field.name));
+    Ok(match (field.kind, given) {
         (FieldKind::Boolean, Some("true")) => Some(true.into()),
         (FieldKind::Boolean, Some("false")) => Some(false.into()),
-        (FieldKind::Boolean, Some(_)) => return Err(wrong("true or false")),
+        (FieldKind::Boolean, Some(_)) => return Err(invalid("true or false")),
         (FieldKind::Boolean, None) => was_shown.then(|| false.into()),
         (FieldKind::Array, None) => was_shown.then(|| json!([])),
-        (FieldKind::Array, Some(_)) => Some(fields.all(&key).collect()),
+        (FieldKind::Array, Some(_)) => Some(fields.values(&key).collect()),
         (FieldKind::String, None) if was_shown && !field.required && field.choices.is_empty() => {
             Some("".into())
         }
-        (_, None) if field.required => return Err(wrong("filled in")),
+        (_, None) if field.required => return Err(invalid("filled in")),
         (_, None) => None,
         (FieldKind::Integer, Some(text)) => {
-            Some(text.trim().parse::<i64>().map_err(|_| wrong("a whole number"))?.into())
+            Some(text.trim().parse::<i64>().map_err(|_| invalid("a whole number"))?.into())
         }
         (FieldKind::Number, Some(text)) => {
-            Some(text.trim().parse::<f64>().map_err(|_| wrong("a number"))?.into())
+            Some(text.trim().parse::<f64>().map_err(|_| invalid("a number"))?.into())
         }
         (_, Some(text)) => Some(text.into()),
     })
@@ -225,29 +228,29 @@ mod tests {
         serde_json::from_value(fields.clone()).unwrap()
     }
 
-    fn said(pairs: &[(&str, &str)]) -> Fields {
+    fn submitted(pairs: &[(&str, &str)]) -> Fields {
         Fields(pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect())
     }
 
     #[test]
-    fn a_default_is_filled_in_and_only_a_person_takes_it_away() {
+    fn a_default_is_filled_in_and_only_a_person_removes_it() {
         let dry_run = known(&json!([{"name": "dry_run", "type": "boolean", "default": true}]));
-        let FormOf::Fields(inputs) = form(&dry_run) else { panic!("fields") };
+        let McpForm::Fields(inputs) = form(&dry_run) else { panic!("fields") };
         assert_eq!((inputs[0].has_default, &inputs[0].control), (true, &Control::Check { is_on: true }));
-        let filled = |pairs: &[(&str, &str)]| filled(&dry_run, &said(pairs)).unwrap();
+        let filled = |pairs: &[(&str, &str)]| filled(&dry_run, &submitted(pairs)).unwrap();
         assert_eq!(filled(&[("shown.dry_run", "1"), ("field.dry_run", "true")]), json!({"dry_run": true}));
         assert_eq!(filled(&[("shown.dry_run", "1")]), json!({"dry_run": false}));
-        assert_eq!(filled(&[]), json!({}), "of a form that did not show it");
+        assert_eq!(filled(&[]), json!({}), "the form did not show the field");
     }
 
     #[test]
-    fn what_nobody_filled_in_is_left_out() {
+    fn an_empty_field_is_omitted() {
         let all = known(&json!([
             {"name": "name", "type": "string", "required": true}, {"name": "count", "type": "integer"},
             {"name": "sure", "type": "boolean"}, {"name": "note", "type": "string"},
             {"name": "tags", "type": "array", "choices": [{"value": "a"}, {"value": "b"}]},
         ]));
-        let filled = |pairs: &[(&str, &str)]| filled(&all, &said(pairs));
+        let filled = |pairs: &[(&str, &str)]| filled(&all, &submitted(pairs));
         let sparse = filled(&[("field.name", "x"), ("field.sure", ""), ("field.note", " ")]);
         assert_eq!(sparse.unwrap(), json!({"name": "x"}));
         let full = [
@@ -273,24 +276,24 @@ mod tests {
             {"name": "age", "type": "number", "minimum": 1.0, "maximum": 9.5},
             {"name": "sure", "type": "boolean"},
         ]));
-        let FormOf::Fields(inputs) = form(&fields) else { panic!("fields") };
+        let McpForm::Fields(inputs) = form(&fields) else { panic!("fields") };
         let pick = |value: &str, label: &str, is_on| Pick { value: value.into(), label: label.into(), is_on };
         let picks = vec![pick("red", "Red", false), pick("blue", "blue", true)];
         assert_eq!(inputs[0].control, Control::One { picks, can_skip: false, is_list: false });
         let limits = vec![("step", "any".to_owned()), ("min", "1".to_owned()), ("max", "9.5".to_owned())];
         assert_eq!(inputs[1].control, Control::Typed(Typed { kind: "number", limits, ..Typed::default() }));
         let Control::One { can_skip, .. } = &inputs[2].control else { panic!("a yes or a no") };
-        assert!(can_skip, "whoever says nothing says neither yes nor no");
+        assert!(can_skip, "an untouched field is neither yes nor no");
     }
 
     #[test]
-    fn a_form_that_is_not_understood_is_json_with_its_defaults() {
+    fn a_form_with_unknown_fields_is_json_with_its_defaults() {
         let odd = known(
             &json!([{"name": "dry_run", "type": "boolean", "default": true}, {"name": "x", "type": "other"}]),
         );
-        let FormOf::Json(text) = form(&odd) else { panic!("JSON") };
+        let McpForm::Json(text) = form(&odd) else { panic!("JSON") };
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), json!({"dry_run": true}));
-        assert_eq!(filled(&odd, &said(&[("json", "{\"x\": 1}")])).unwrap(), json!({"x": 1}));
-        assert!(matches!(form(&[]), FormOf::Json(_)));
+        assert_eq!(filled(&odd, &submitted(&[("json", "{\"x\": 1}")])).unwrap(), json!({"x": 1}));
+        assert!(matches!(form(&[]), McpForm::Json(_)));
     }
 }

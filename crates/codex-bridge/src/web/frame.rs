@@ -1,4 +1,4 @@
-//! What stands around every page: its title, the way to the other pages, and who looks at it.
+//! The frame of every page: the title, the navigation, and the logged-in user.
 
 use askama::Template;
 use axum::http::StatusCode;
@@ -10,44 +10,44 @@ use super::assets::{ASSETS, Assets};
 use crate::failure::Failure;
 use crate::http::App;
 
-/// What stands around every page.
+/// The frame of a page.
 pub struct Frame {
-    /// What the page is about.
+    /// The heading.
     pub heading: String,
-    /// Which page, for the way to the others and for the script.
+    /// The name of the page, for the navigation and the script.
     pub page: &'static str,
-    /// How many requests wait for people.
+    /// The number of open requests.
     pub open_requests: u64,
-    /// Who looks at it; none on the login page.
-    pub who: Option<Who>,
-    /// Where the style and the script are.
+    /// The logged-in user. `None` on the login page.
+    pub user: Option<User>,
+    /// The URLs of the style sheet and the scripts.
     pub assets: &'static Assets,
 }
 
-/// Who looks at a page.
-pub struct Who {
-    /// For people.
+/// The user of a page.
+pub struct User {
+    /// The name.
     pub name: String,
-    /// What they may do, in one word.
+    /// The role.
     pub role: Role,
-    /// Whether they came by the socket, and have nothing to log out of.
+    /// Whether the user is on the socket, where there is no login.
     pub is_local: bool,
 }
 
 impl Frame {
-    /// The frame of a page for somebody who was let in.
+    /// The frame of a page for an authenticated caller.
     pub async fn new(app: &App, caller: &Caller, page: &'static str, heading: &str) -> Result<Self, Failure> {
         let open_requests = app.bridge.store().counts().await?.open_requests;
-        let who = Who { name: caller.name.clone(), role: caller.role, is_local: caller.is_owner() };
-        Ok(Self { open_requests, who: Some(who), ..Self::bare(page, heading) })
+        let user = User { name: caller.name.clone(), role: caller.role, is_local: caller.is_owner() };
+        Ok(Self { open_requests, user: Some(user), ..Self::bare(page, heading) })
     }
 
-    /// The frame of a page for anybody.
+    /// The frame of a page without a user.
     pub fn bare(page: &'static str, heading: &str) -> Self {
-        Self { heading: heading.to_owned(), page, open_requests: 0, who: None, assets: &ASSETS }
+        Self { heading: heading.to_owned(), page, open_requests: 0, user: None, assets: &ASSETS }
     }
 
-    /// The title of the window: it tells from afar that somebody is waited for.
+    /// The title of the window. It begins with the number of open requests.
     pub fn title(&self) -> String {
         match self.open_requests {
             0 => format!("{} – codex-bridge", self.heading),
@@ -55,13 +55,13 @@ impl Frame {
         }
     }
 
-    /// Whether whoever looks may hand over work.
+    /// Whether the user may start tasks.
     pub fn may_operate(&self) -> bool {
-        self.who.as_ref().is_some_and(|who| who.role >= Role::Operator)
+        self.user.as_ref().is_some_and(|user| user.role >= Role::Operator)
     }
 }
 
-/// A page as it is sent.
+/// The response for a template.
 pub fn page(status: StatusCode, template: &impl Template) -> Response {
     match template.render() {
         Ok(html) => (status, Html(html)).into_response(),

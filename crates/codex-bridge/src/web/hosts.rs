@@ -1,4 +1,4 @@
-//! The page of hosts: which Codex processes run, and the daemon itself.
+//! The page of hosts: the running Codex processes, and the daemon.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 
+use super::error_page::ErrorPage;
 use super::frame::{Frame, page};
-use super::wrong::Wrong;
 use super::{cut, words};
 use crate::amount;
 use crate::http::App;
@@ -21,23 +21,26 @@ use codex_bridge_core::Caller;
 struct Page {
     frame: Frame,
     about: Arc<About>,
-    hosts: Vec<Shown>,
+    hosts: Vec<Row>,
 }
 
-struct Shown {
+struct Row {
     host: Host,
     since: String,
     memory: Option<String>,
 }
 
-pub async fn show(State(app): State<App>, Extension(caller): Extension<Caller>) -> Result<Response, Wrong> {
+pub async fn show(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, ErrorPage> {
     let frame = Frame::new(&app, &caller, "hosts", "Hosts").await?;
     let now = amount::now_ms();
     let hosts = app.bridge.hosts();
-    let shown = hosts.iter().filter(|host| host.is_alive()).map(|host| Shown {
+    let rows = hosts.iter().filter(|host| host.is_alive()).map(|host| Row {
         since: words::ago(i64::try_from(host.record().started_at_ms).unwrap_or_default(), now),
         memory: host.rss_bytes().map(|bytes| cut::size(usize::try_from(bytes).unwrap_or(usize::MAX))),
         host: Host::from(host),
     });
-    Ok(page(StatusCode::OK, &Page { frame, about: Arc::clone(&app.about), hosts: shown.collect() }))
+    Ok(page(StatusCode::OK, &Page { frame, about: Arc::clone(&app.about), hosts: rows.collect() }))
 }

@@ -1,47 +1,47 @@
-//! Where a link in a model's words may lead: to the web, and never back to this machine or to us.
+//! Which links in a model's text may be clicked: links to the web, but not to this machine or to our own pages.
 //!
-//! A browser that follows a link to a server of this machine sends it the cookies of that name, and a page of ours that is
-//! opened by foreign words is opened by nobody who meant it. What a browser would make of an odd address is not guessed:
-//! an address that is not plain is no link. Nor is one of numbers: any of them may be one of this machine's.
+//! A browser that follows a link to a server on this machine sends it the cookies of that host name. A link to one of our
+//! pages could make a person open it by mistake. Browsers accept many spellings of an address, so an unusual address is
+//! not a link. Neither is a numeric address, because it may belong to this machine.
 
 use crate::http::origin::Names;
 
-/// Names that lead to this machine wherever one is.
+/// Names that every machine has for itself.
 const LOOPBACK_NAMES: [&str; 5] =
     ["localhost", "localdomain", "ip6-localhost", "ip6-loopback", "localhost.localdomain"];
 
-/// The names of this machine and of the daemon.
+/// The rule for links: they must not lead to these names.
 #[derive(Debug, Clone, Default)]
 pub struct Links {
     own: Vec<String>,
 }
 
 impl Links {
-    /// Links that lead to none of these names, nor to this machine.
-    pub fn beyond(names: Option<&Names>) -> Self {
+    /// Allows links to other names than these and those of this machine.
+    pub fn outside(names: Option<&Names>) -> Self {
         let allowed = names.into_iter().flat_map(|names| &names.allowed);
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        // `box.example.org` is `box.local` too.
+        // `box.example.org` may also be reached as `box.local`.
         let short = machine.split('.').next().unwrap_or_default().to_owned();
         let own = allowed.map(|name| host_of(name).to_owned()).chain([machine, short]);
         let own = own.map(|name| name.to_ascii_lowercase());
         Self { own: own.filter(|name| !name.is_empty()).collect() }
     }
 
-    /// Whether an address leads to the web, beyond this machine.
+    /// Whether a URL leads to the web and not to this machine.
     pub fn lead_to_the_web(&self, url: &str) -> bool {
         let Some((scheme, rest)) = url.split_once("://") else { return false };
-        let is_web = ["http", "https"].iter().any(|it| it.eq_ignore_ascii_case(scheme));
+        let is_web = ["http", "https"].iter().any(|web| web.eq_ignore_ascii_case(scheme));
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        is_web && !has_odd_characters(url) && self.is_beyond(authority)
+        is_web && !has_unusual_characters(url) && self.is_outside(authority)
     }
 
-    /// Whether this is a name, with or without a port, that is neither this machine's nor one of ours.
-    fn is_beyond(&self, authority: &str) -> bool {
+    /// Whether this is a host name, with or without a port, that is not one of this machine's or ours.
+    fn is_outside(&self, authority: &str) -> bool {
         let host = host_of(authority).strip_suffix('.').unwrap_or(host_of(authority)).to_ascii_lowercase();
         let is_plain =
             |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.' || byte == b'_';
-        // Browsers take a name whose last part is a number for an address, in many spellings.
+        // Browsers read a name whose last part is a number as an IP address.
         let last = host.rsplit('.').next().unwrap_or_default();
         let is_number =
             last.is_empty() || last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x");
@@ -49,19 +49,19 @@ impl Links {
             || host.ends_with(".localhost")
             || host.ends_with(".localdomain");
         let is_ours = self.own.iter().any(|own| is_same_or_below(&host, own));
-        // A name without a dot is one of this machine or of its net.
+        // A name without a dot belongs to this machine or its network.
         host.contains('.') && host.bytes().all(is_plain) && !is_number && !is_loopback && !is_ours
     }
 }
 
-/// Whether a host is this name, or this name in some domain: `box` is also `box.local`.
+/// Whether a host is this name, or this name in a domain: `box` matches `box.local`.
 fn is_same_or_below(host: &str, own: &str) -> bool {
     host == own || (!own.contains('.') && host.strip_prefix(own).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// What a browser leaves out, or reads as something else.
-fn has_odd_characters(url: &str) -> bool {
-    url.chars().any(|it| it.is_control() || it.is_whitespace() || it == '\\')
+/// Whether a URL has characters that a browser drops or replaces.
+fn has_unusual_characters(url: &str) -> bool {
+    url.chars().any(|char| char.is_control() || char.is_whitespace() || char == '\\')
 }
 
 /// A host without its port.
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn the_names_are_those_of_the_operator_and_of_the_machine() {
         let names = Names { port: 7777, allowed: vec!["Bridge.example.org:8443".into()] };
-        let links = Links::beyond(Some(&names));
+        let links = Links::outside(Some(&names));
         assert!(!links.lead_to_the_web("https://bridge.example.org/tasks"));
         assert!(links.lead_to_the_web("https://example.org/tasks"));
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();

@@ -1,4 +1,4 @@
-//! The login page: a token, once. What it is exchanged for is not known here.
+//! The login page. The gate handles its form.
 
 use askama::Template;
 use axum::extract::Request;
@@ -13,8 +13,8 @@ use crate::http::Query;
 /// `GET /login`.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
-pub struct Wanted {
-    /// Anything: a token was tried, and was none.
+pub struct LoginQuery {
+    /// Present if the token was unknown.
     failed: Option<u8>,
 }
 
@@ -25,9 +25,9 @@ struct Page {
     has_failed: bool,
 }
 
-pub async fn show(Query(wanted): Query<Wanted>, request: Request) -> Response {
+pub async fn show(Query(query): Query<LoginQuery>, request: Request) -> Response {
     if request.extensions().get::<Caller>().is_some() {
         return Redirect::to("/tasks").into_response();
     }
-    page(StatusCode::OK, &Page { frame: Frame::bare("login", "Log in"), has_failed: wanted.failed.is_some() })
+    page(StatusCode::OK, &Page { frame: Frame::bare("login", "Log in"), has_failed: query.failed.is_some() })
 }

@@ -1,70 +1,70 @@
-//! A model's Markdown as HTML that can do no harm: no HTML of its own, no pictures, links to the web alone, and none to
-//! this machine or to us.
+//! A model's Markdown as safe HTML: no embedded HTML, no images, and only links to the web.
 //!
-//! What comes out is the only text that the templates do not escape.
+//! The result is the only text that the templates do not escape.
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use redact::plain::plain;
 
 use super::links::Links;
 
-/// Longer texts are shown as they are.
+/// Longer texts are shown as plain text.
 const MAX_BYTES: usize = 128 * 1024;
 
-/// The HTML of a text.
+/// Renders Markdown as safe HTML.
 pub fn to_html(text: &str, allowed: &Links) -> String {
     let text = plain(text);
     if text.len() > MAX_BYTES {
         return format!("<pre>{}</pre>", escaped(&text));
     }
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut links: Vec<bool> = Vec::new();
-    let events = Parser::new_ext(&text, options).filter_map(|event| harmless(event, &mut links, allowed));
-    let mut shown = String::with_capacity(text.len() * 3 / 2);
-    html::push_html(&mut shown, events);
-    shown
+    let mut open_links: Vec<bool> = Vec::new();
+    let events =
+        Parser::new_ext(&text, options).filter_map(|event| sanitize(event, &mut open_links, allowed));
+    let mut rendered = String::with_capacity(text.len() * 3 / 2);
+    html::push_html(&mut rendered, events);
+    rendered
 }
 
-/// What may be shown of an event. `links` says of each link that is open whether it is one that leads somewhere.
-fn harmless<'a>(event: Event<'a>, links: &mut Vec<bool>, allowed: &Links) -> Option<Event<'a>> {
+/// Removes what is not safe. `open_links` has an entry for each open link: whether it is kept.
+fn sanitize<'a>(event: Event<'a>, open_links: &mut Vec<bool>, allowed: &Links) -> Option<Event<'a>> {
     match event {
         Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
         Event::Start(Tag::HtmlBlock) => Some(Event::Html(CowStr::Borrowed("<p>"))),
         Event::End(TagEnd::HtmlBlock) => Some(Event::Html(CowStr::Borrowed("</p>"))),
-        // The description of a picture stays as text.
+        // The description of an image stays as text.
         Event::Start(Tag::Image { .. }) | Event::End(TagEnd::Image) => None,
         Event::Start(Tag::Link { dest_url, .. }) => {
-            let leads = allowed.lead_to_the_web(&dest_url);
-            links.push(leads);
-            leads.then(|| Event::Html(anchor(&dest_url).into()))
+            let is_allowed = allowed.lead_to_the_web(&dest_url);
+            open_links.push(is_allowed);
+            is_allowed.then(|| Event::Html(anchor(&dest_url).into()))
         }
         Event::End(TagEnd::Link) => {
-            links.pop().unwrap_or(false).then_some(Event::Html(CowStr::Borrowed("</a>")))
+            open_links.pop().unwrap_or(false).then_some(Event::Html(CowStr::Borrowed("</a>")))
         }
         event => Some(event),
     }
 }
 
-/// Where it leads is shown to those who look before they click: the words of a link may lie.
+/// The title shows the real URL, because the text of a link may lie.
 fn anchor(url: &str) -> String {
     let url = escaped(url);
     format!("<a href=\"{url}\" title=\"{url}\" rel=\"noopener noreferrer nofollow\" target=\"_blank\">")
 }
 
-/// Text as it stands in HTML, between tags and in attributes.
+/// Escapes text for HTML elements and attributes.
 pub fn escaped(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
         match char {
-            '&' => shown.push_str("&amp;"),
-            '<' => shown.push_str("&lt;"),
-            '>' => shown.push_str("&gt;"),
-            '"' => shown.push_str("&quot;"),
-            '\'' => shown.push_str("&#39;"),
-            char => shown.push(char),
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            char => escaped.push(char),
         }
     }
-    shown
+    escaped
 }
 
 #[cfg(test)]
@@ -125,19 +125,19 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_words() {
+    fn images_become_text() {
         let html = to_html("![a cat](https://example.com/cat.png)");
         assert!(html.contains("a cat") && !html.contains("<img") && !html.contains("cat.png"), "{html}");
     }
 
     #[test]
-    fn what_deceives_the_eye_is_taken_out() {
+    fn deceptive_characters_are_removed() {
         let html = to_html("\u{1b}[31mred\u{1b}[0m \u{202e}evil\u{2066}");
         assert_eq!(html, "<p>red evil</p>\n");
     }
 
     #[test]
-    fn a_very_long_text_is_shown_as_it_is() {
+    fn a_very_long_text_is_shown_as_plain_text() {
         let html = to_html(&"*<b>".repeat(64 * 1024));
         assert!(html.starts_with("<pre>*&lt;b&gt;*") && !html.contains("<b>"));
     }

@@ -1,4 +1,4 @@
-//! A request as a card: all that the decision covers, and a form with the answers on offer.
+//! A request as a card: everything that the decision covers, and a form to decide it.
 
 use codex_bridge_core::Caller;
 use codex_bridge_core::request::{OpenedChanges, RequestRecord, RequestState};
@@ -12,100 +12,101 @@ use serde_json::{Map, Value, json};
 use super::cut;
 use super::diff::{self, File};
 use super::fields::Fields;
-use super::form::{self, FIELD, FormOf};
+use super::form::{self, FIELD, McpForm};
 use super::words::{self, Button};
 use crate::calls::Decide;
 use crate::failure::{Code, Failure};
-use crate::transcript::decided;
+use crate::transcript::past_tense;
 use crate::view::{self, ChangeKind, Detail, Question};
 
-/// An answer of one's own.
+/// The prefix of the field for an answer in one's own words.
 const OWN: &str = "own.";
-/// Facts that have a place of their own on the card.
+/// Details that the card shows in a place of their own.
 const PLACED: [Label; 5] = [Label::Careful, Label::Command, Label::Directory, Label::Reason, Label::Sandbox];
 
-/// What stands before the outcome, for whoever has not decided.
-const HEAD: &str = "No answer is needed any more";
+/// Stands before the outcome of a closed request.
+const CLOSED: &str = "This request is closed";
 
-/// A request as it is shown.
+/// A request on a page.
 pub struct Card {
-    /// What is asked.
+    /// The request.
     pub request: view::Request,
-    /// What the task was to do.
+    /// The beginning of the task's first prompt.
     pub task_summary: String,
-    /// What needs care, told before everything else.
-    pub care: Option<String>,
-    /// The sandbox that holds.
+    /// A warning, shown before everything else.
+    pub warning: Option<String>,
+    /// The sandbox.
     pub sandbox: String,
-    /// Everything else that the decision covers.
+    /// The other details that the decision covers.
     pub facts: Vec<Detail>,
     /// The files that would change.
     pub files: Vec<File>,
-    /// The thread of the sub-agent that asks, if it is one.
+    /// The thread of the sub-agent that asks, if a sub-agent does.
     pub sub_agent: Option<String>,
-    /// How many secrets are hidden, in words.
+    /// A sentence about hidden secrets.
     pub hidden: Option<String>,
-    /// How much of the changes is missing here, in words.
+    /// A sentence about changes that are not shown.
     pub cut: Option<String>,
-    /// How much the whole changes are, if they can be had.
+    /// The size of the whole changes, if they were stored.
     pub whole_changes: Option<String>,
-    /// Whether all of it is here.
+    /// Whether all changes are shown.
     pub extent: Extent,
-    /// When it was asked.
+    /// When Codex asked.
     pub asked_at: String,
-    /// When nobody may answer any more.
+    /// When the request expires.
     pub expires_at: Option<String>,
-    /// What is asked of the person.
+    /// The questions.
     pub questions: Vec<Question>,
     /// The form of an MCP server.
-    pub form: Option<FormOf>,
-    /// What can be pressed.
+    pub form: Option<McpForm>,
+    /// The buttons.
     pub buttons: Vec<Button>,
-    /// Whether whoever looks may decide.
+    /// Whether the caller may decide.
     pub may_decide: bool,
-    /// What came of it; none while it is open.
-    pub verdict: Option<String>,
-    /// What stands before that.
-    pub head: &'static str,
-    /// The tone in which it is said: `good` or `wait`.
-    pub tone: &'static str,
+    /// The outcome. `None` while the request is open.
+    pub outcome: Option<String>,
+    /// Stands before the outcome.
+    pub outcome_title: &'static str,
+    /// The tone of the outcome: `good` or `wait`.
+    pub outcome_tone: &'static str,
 }
 
-/// Whether all that a decision covers is on the card.
+/// How much of the changes the card shows.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// All of it.
+    /// All changes.
     Whole,
-    /// The beginning: whoever agrees opens the whole first.
+    /// The beginning. The whole must be opened before an approval.
     Beginning,
-    /// All of it, since somebody has opened it.
+    /// All changes, after they were opened.
     Opened,
-    /// The beginning, and the rest was not kept: nobody can see what they would agree to.
+    /// The beginning. The rest was not stored, so the request cannot be approved.
     Lost,
 }
 
 impl Card {
-    /// The card of a request of this task.
+    /// The card of a request.
     pub fn new(record: &RequestRecord, task: &Task, caller: &Caller) -> Self {
-        let verdict = verdict(record);
+        let outcome = outcome(record);
         let ask = &record.ask;
         let request = view::Request::from(record.clone());
         let detail = |label: Label| ask.detail(&label).map(str::to_owned);
         let sandbox = detail(Label::Sandbox).unwrap_or_else(|| task.settings.sandbox.as_str().to_owned());
-        let takes_form = request.decisions.iter().any(|it| it == "form");
+        let takes_form = request.decisions.iter().any(|decision| decision == "form");
         let form = takes_form.then(|| form::form(&request.fields));
         let is_placed = |fact: &&Detail| {
             PLACED.contains(&fact.label)
-                || (fact.label == Label::Fields && matches!(form, Some(FormOf::Fields(_))))
+                || (fact.label == Label::Fields && matches!(form, Some(McpForm::Fields(_))))
         };
-        let mut buttons: Vec<Button> = request.decisions.iter().filter_map(|it| words::button(it)).collect();
-        name_the_rule(&mut buttons, ask);
-        name_the_dismissal(&mut buttons, &request);
+        let mut buttons: Vec<Button> =
+            request.decisions.iter().filter_map(|decision| words::button(decision)).collect();
+        describe_rule(&mut buttons, ask);
+        describe_dismissal(&mut buttons, &request);
         Self {
             task_summary: plain(&task.prompt_summary).into_owned(),
-            care: detail(Label::Careful),
+            warning: detail(Label::Careful),
             sandbox,
-            facts: request.details.iter().filter(|it| !is_placed(it)).cloned().collect(),
+            facts: request.details.iter().filter(|fact| !is_placed(fact)).cloned().collect(),
             files: files(&request),
             sub_agent: request.sub_agent.as_deref().map(|id| plain(id).into_owned()),
             hidden: hidden(request.hidden_secrets),
@@ -118,14 +119,14 @@ impl Card {
             form,
             buttons,
             may_decide: caller.role >= Role::Approver,
-            verdict,
-            head: HEAD,
-            tone: "wait",
+            outcome,
+            outcome_title: CLOSED,
+            outcome_tone: "wait",
             request,
         }
     }
 
-    /// The same with the whole changes, and the digest that shows that they were opened.
+    /// The card with the whole changes, and with the digest that allows an approval.
     pub fn opened(mut self, whole: OpenedChanges) -> Self {
         let was_cut = self.extent != Extent::Whole;
         self.request.changes = Some(whole.changes);
@@ -134,7 +135,7 @@ impl Card {
         (self.extent, self.cut) = match extent(&self.request) {
             Extent::Whole if was_cut => (Extent::Opened, None),
             Extent::Whole => (Extent::Whole, None),
-            // Longer than what is kept at most.
+            // Longer than the limit for stored changes.
             _ => {
                 self.request.whole_changes_bytes = None;
                 (Extent::Lost, missing(&self.request))
@@ -143,13 +144,13 @@ impl Card {
         self
     }
 
-    /// Whether agreeing has to wait for the whole to be opened, or cannot be done here at all.
-    pub fn holds_back(&self, button: &Button) -> bool {
-        button.is_yes() && matches!(self.extent, Extent::Beginning | Extent::Lost)
+    /// Whether a button is disabled because not all changes are shown.
+    pub fn is_disabled(&self, button: &Button) -> bool {
+        button.is_approval() && matches!(self.extent, Extent::Beginning | Extent::Lost)
     }
 }
 
-/// Whether the changes of a request are all on its card.
+/// How much of the changes a request has.
 pub fn extent(request: &view::Request) -> Extent {
     let is_cut = request.changes.iter().flatten().any(|change| change.cut_bytes > 0);
     match (is_cut, request.whole_changes_bytes) {
@@ -159,31 +160,31 @@ pub fn extent(request: &view::Request) -> Extent {
     }
 }
 
-/// A rule for good names the commands that it covers.
-fn name_the_rule(buttons: &mut [Button], ask: &Ask) {
+/// Adds the covered commands to the button for a permanent rule.
+fn describe_rule(buttons: &mut [Button], ask: &Ask) {
     let prefix = ask.offers.iter().find_map(|offer| match offer {
         Offer::AcceptAlways { prefix } => Some(prefix.join(" ")),
         _ => None,
     });
-    let button = buttons.iter_mut().find(|it| it.decision == "acceptAlways");
+    let button = buttons.iter_mut().find(|button| button.decision == "acceptAlways");
     if let (Some(button), Some(rule)) = (button, prefix) {
-        button.meaning = format!("Yes, for good: every command that begins with “{rule}”, in every task");
+        button.meaning = format!("Yes, always, in every thread: every command that begins with “{rule}”");
     }
 }
 
-/// To an MCP server there is an answer that is neither yes nor no, and the turn goes on.
-fn name_the_dismissal(buttons: &mut [Button], request: &view::Request) {
-    let dismissal = buttons.iter_mut().find(|it| it.decision == "cancel");
+/// For an MCP server, `cancel` is neither yes nor no, and the turn continues.
+fn describe_dismissal(buttons: &mut [Button], request: &view::Request) {
+    let dismissal = buttons.iter_mut().find(|button| button.decision == "cancel");
     if let (Some(button), "elicitation") = (dismissal, request.kind.as_str()) {
-        button.words = "Dismiss";
-        "Neither yes nor no; Codex goes on without it".clone_into(&mut button.meaning);
+        button.label = "Dismiss";
+        "Neither yes nor no. Codex continues without it".clone_into(&mut button.meaning);
     }
 }
 
 fn files(request: &view::Request) -> Vec<File> {
     let changes = request.changes.as_deref().unwrap_or_default();
-    let shown = changes.iter().map(|change| {
-        // All of it belongs to this one file, whatever its lines look like.
+    let files = changes.iter().map(|change| {
+        // Every line belongs to this file, even one that looks like a header.
         let lines = diff::lines(change.without_header());
         let path = match &change.moved_to {
             Some(moved_to) => format!("{} → {moved_to}", change.path),
@@ -204,31 +205,33 @@ fn files(request: &view::Request) -> Vec<File> {
                 format!("{} more of this file's diff are not shown here", cut::size(change.cut_bytes))
             }),
             lines,
-            is_decided_on: true,
+            is_in_request: true,
         };
-        // What was counted before it was cut is true of the whole.
-        let here = file.changed_here();
-        let whole = |counted: Option<usize>, here: usize| counted.map_or(here, |counted| counted.max(here));
+        // The stored counts are those of the whole diff.
+        let shown = file.shown_changes();
+        let whole = |stored: Option<usize>, shown: usize| stored.map_or(shown, |stored| stored.max(shown));
         (file.added, file.removed) = match change.cut_bytes {
-            0 => here,
-            _ => (whole(change.added_lines, here.0), whole(change.removed_lines, here.1)),
+            0 => shown,
+            _ => (whole(change.added_lines, shown.0), whole(change.removed_lines, shown.1)),
         };
-        file.shown = (change.cut_bytes > 0).then_some(here);
+        file.shown = (change.cut_bytes > 0).then_some(shown);
         file
     });
-    shown.collect()
+    files.collect()
 }
 
 fn missing(request: &view::Request) -> Option<String> {
     let bytes: usize = request.changes.iter().flatten().map(|change| change.cut_bytes).sum();
-    let what_then = match request.whole_changes_bytes {
+    let advice = match request.whole_changes_bytes {
         Some(_) => " Open the whole diff before you approve.",
-        None => " They were not kept, so this cannot be approved here: decline, and ask for smaller steps.",
+        None => {
+            " They were not stored, so the request cannot be approved here. Decline it, and ask Codex for smaller steps."
+        }
     };
     (bytes > 0).then(|| {
         let missing = cut::size(bytes);
         format!(
-            "Not all is shown here: {missing} more of the changes are covered by the decision.{what_then}"
+            "Not all changes are shown: {missing} more of the changes are covered by the decision.{advice}"
         )
     })
 }
@@ -236,42 +239,42 @@ fn missing(request: &view::Request) -> Option<String> {
 fn hidden(secrets: usize) -> Option<String> {
     match secrets {
         0 => None,
-        1 => Some("1 secret is hidden in what you see".to_owned()),
-        count => Some(format!("{count} secrets are hidden in what you see")),
+        1 => Some("1 secret is hidden".to_owned()),
+        count => Some(format!("{count} secrets are hidden")),
     }
 }
 
-/// What came of a request that is open no more: by whom, and when.
-fn verdict(record: &RequestRecord) -> Option<String> {
+/// The outcome of a closed request: the decision, by whom, and when.
+fn outcome(record: &RequestRecord) -> Option<String> {
     let by = record.decided_by.as_deref().unwrap_or("somebody");
     let when = record.decided_at.or(record.closed_at).map(words::moment).unwrap_or_default();
-    let said = decided(record.decision.as_deref().unwrap_or_default());
+    let decision = past_tense(record.decision.as_deref().unwrap_or_default());
     Some(match record.state {
         RequestState::Open => return None,
-        RequestState::Decided => format!("{said} by {by} at {when}; on its way to Codex"),
-        RequestState::Resolved => format!("{said} by {by} at {when}"),
+        RequestState::Decided => format!("{decision} by {by} at {when}; not yet confirmed by Codex"),
+        RequestState::Resolved => format!("{decision} by {by} at {when}"),
         RequestState::AnsweredElsewhere => {
-            format!("answered at {when} by another program that talks to Codex")
+            format!("answered at {when} by another client of Codex")
         }
-        RequestState::Expired => format!("nobody answered in time: declined at {when}"),
+        RequestState::Expired => format!("declined at {when}: nobody answered in time"),
         RequestState::Orphaned if record.decided_by.is_some() => {
-            format!("{said} by {by} at {when}, but the turn or its host ended before Codex took it")
+            format!("{decision} by {by} at {when}, but the turn or its host ended before Codex received it")
         }
         RequestState::Orphaned => {
-            format!("gone at {when}: the turn or its host ended before anyone answered")
+            format!("closed at {when}: the turn or its host ended before anybody answered")
         }
     })
 }
 
-/// The decision that a form says.
+/// The decision of a submitted form.
 pub fn decision(record: &RequestRecord, fields: &Fields) -> Result<Decide, Failure> {
-    let pressed = fields.said("decision").unwrap_or_default();
+    let pressed = fields.value("decision").unwrap_or_default();
     let decision = match pressed {
         "answers" => json!({ "answers": answers(&record.ask, fields)? }),
         "form" => json!({ "form": form::filled(&record.ask.fields, fields)? }),
         word => word.into(),
     };
-    let digest = fields.said("digest").map(str::to_owned);
+    let digest = fields.value("digest").map(str::to_owned);
     Ok(Decide { decision, digest, revealed: false })
 }
 
@@ -280,16 +283,16 @@ fn answers(ask: &Ask, fields: &Fields) -> Result<Value, Failure> {
     for question in &ask.questions {
         let own = format!("{OWN}{}", question.id);
         let chosen = format!("{FIELD}{}", question.id);
-        // Words of one's own stand above a choice: whoever wrote them meant them.
-        let said: Vec<&str> = match fields.said(&own) {
+        // A typed answer overrides a choice.
+        let given: Vec<&str> = match fields.value(&own) {
             Some(own) => vec![own],
-            None => fields.all(&chosen).collect(),
+            None => fields.values(&chosen).collect(),
         };
-        if said.is_empty() {
-            let message = format!("there is no answer to “{}”", question.text);
+        if given.is_empty() {
+            let message = format!("the answer to “{}” is missing", question.text);
             return Err(Failure::new(Code::BadAnswers, message).hint("go back and answer every question"));
         }
-        answers.insert(question.id.clone(), json!(said));
+        answers.insert(question.id.clone(), json!(given));
     }
     Ok(Value::Object(answers))
 }

@@ -1,4 +1,4 @@
-//! The page of one task: what it does, what it says, what it asks; and how to steer, stop, continue and branch it.
+//! The page of one task: its log and requests, and forms to steer, interrupt, continue and fork it.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use codex_bridge_core::trust::Trust;
 use redact::plain::plain;
 use serde::Deserialize;
 
+use super::error_page::ErrorPage;
 use super::fields::Fields;
-use super::form::{Control, FormOf};
+use super::form::{Control, McpForm};
 use super::frame::{Frame, page};
 use super::links::Links;
 use super::request::{Card, Extent};
 use super::tasks::{elapsed, running_since};
-use super::timeline::{Entry, Timeline, What, whole_text as text_of};
+use super::timeline::{Entry, EntryKind, Timeline, whole_text as text_of};
 use super::words::{self, Badge};
-use super::wrong::Wrong;
 use crate::amount;
 use crate::calls::{Fork, Prompt};
 use crate::failure::{Code, Failure};
@@ -33,19 +33,19 @@ use crate::http::{App, Path, Query};
 use crate::view::{self};
 
 /// Events on one page.
-const ON_A_PAGE: u32 = 300;
-/// Events before those that are read only to know what they belong to: a call that began earlier.
+const PAGE_SIZE: u32 = 300;
+/// How many earlier events are read too, for calls that began before the page.
 const CONTEXT: Seq = 200;
 
 /// `GET /tasks/{id}`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Wanted {
-    /// Only entries with something new after this event: what the script asks for.
+pub struct TaskQuery {
+    /// Only entries that changed after this event. The script sends it.
     after: Option<Seq>,
-    /// Only events before this one: the earlier pages.
+    /// Only events before this one, for earlier pages.
     before: Option<Seq>,
-    /// What came of a form of this page, in one word.
+    /// The outcome of a form of this page, in one word.
     said: Option<String>,
 }
 
@@ -55,19 +55,19 @@ struct Page {
     frame: Frame,
     task: Head,
     cards: Vec<Card>,
-    said: Option<&'static str>,
+    message: Option<&'static str>,
     entries: Vec<Entry>,
     /// The first event on the page, if there are earlier ones.
     earlier_than: Option<Seq>,
-    /// The events on the page are those after this one …
+    /// The event before the first one on the page.
     after: Seq,
-    /// … up to this one.
+    /// The last event on the page.
     last_seq: Seq,
-    /// Whether the page ends with the newest event, and is kept up to date.
+    /// Whether the page ends with the newest event. Then the script keeps it up to date.
     is_newest: bool,
 }
 
-/// What stands above the timeline.
+/// The facts above the timeline.
 struct Head {
     id: String,
     state: Badge,
@@ -126,12 +126,12 @@ pub async fn show(
     Extension(caller): Extension<Caller>,
     names: Option<Extension<Arc<Names>>>,
     Path(id): Path<String>,
-    Query(wanted): Query<Wanted>,
-) -> Result<Response, Wrong> {
+    Query(query): Query<TaskQuery>,
+) -> Result<Response, ErrorPage> {
     let view = app.desk.show(&caller, &id).await?;
     let task = &view.task;
-    let links = Links::beyond(names.as_deref().map(AsRef::as_ref));
-    let read = read(&app, &task.id, &wanted, links).await?;
+    let links = Links::outside(names.as_deref().map(AsRef::as_ref));
+    let events = read(&app, &task.id, &query, links).await?;
     let summary: String = plain(&task.prompt_summary).chars().take(60).collect();
     let frame = Frame::new(&app, &caller, "task", summary.lines().next().unwrap_or_default()).await?;
     let cards = view.open_requests.iter().map(|record| Card::new(record, task, &caller)).collect();
@@ -139,55 +139,55 @@ pub async fn show(
         frame,
         task: Head::new(&view, running_since(&app, task).await?),
         cards,
-        said: wanted.said.as_deref().and_then(sentence),
-        entries: read.entries,
-        earlier_than: read.earlier_than,
-        after: read.after,
-        last_seq: read.last_seq,
-        is_newest: wanted.before.is_none(),
+        message: query.said.as_deref().and_then(message),
+        entries: events.entries,
+        earlier_than: events.earlier_than,
+        after: events.after,
+        last_seq: events.last_seq,
+        is_newest: query.before.is_none(),
     };
     Ok(page(StatusCode::OK, &page_of_task))
 }
 
-struct Read {
+struct PageOfEvents {
     entries: Vec<Entry>,
     earlier_than: Option<Seq>,
     after: Seq,
     last_seq: Seq,
 }
 
-/// The entries that are wanted. Numbers have no gaps, so the page before a number is known without looking.
-async fn read(app: &App, id: &TaskId, wanted: &Wanted, links: Links) -> Result<Read, Failure> {
-    let on_a_page = Seq::from(ON_A_PAGE);
+/// Reads the entries of a page. The numbers of events have no gaps, so the limits of a page can be computed.
+async fn read(app: &App, id: &TaskId, query: &TaskQuery, links: Links) -> Result<PageOfEvents, Failure> {
+    let page_size = Seq::from(PAGE_SIZE);
     let newest = app.bridge.last_events(id, 1).await?.last().map_or(0, |event| event.seq);
-    let end = wanted.before.map_or(newest, |before| before.saturating_sub(1).clamp(0, newest));
-    // Whoever is far behind gets the newest page: what lies between is on the earlier ones.
-    let after = wanted.after.unwrap_or(0).clamp(0, end).max(end - on_a_page);
+    let end = query.before.map_or(newest, |before| before.saturating_sub(1).clamp(0, newest));
+    // A script that is far behind gets the newest page. The events between are on earlier pages.
+    let after = query.after.unwrap_or(0).clamp(0, end).max(end - page_size);
     let from = (after - CONTEXT).max(0);
-    let limit = u32::try_from(end - from).unwrap_or(ON_A_PAGE);
+    let limit = u32::try_from(end - from).unwrap_or(PAGE_SIZE);
     let events = app.bridge.events(id, from, limit).await?;
     let mut timeline = Timeline::new(&app.bridge.turns(id).await?, links);
     for event in &events {
         timeline.read(event);
     }
-    let first_kept = app.bridge.events(id, 0, 1).await?.first().map_or(1, |event| event.seq);
-    Ok(Read {
+    let first_stored = app.bridge.events(id, 0, 1).await?.first().map_or(1, |event| event.seq);
+    Ok(PageOfEvents {
         entries: timeline.since(after),
-        earlier_than: (after >= first_kept).then_some(after.saturating_add(1)),
+        earlier_than: (after >= first_stored).then_some(after.saturating_add(1)),
         after,
         last_seq: end,
     })
 }
 
-/// All text of one event.
+/// The whole text of one event.
 pub async fn whole_text(
     State(app): State<App>,
     Path((id, seq)): Path<(String, Seq)>,
-) -> Result<Response, Wrong> {
+) -> Result<Response, ErrorPage> {
     let task = app.bridge.find(&id).await?;
     let event = app.bridge.events(&task.id, seq.saturating_sub(1), 1).await?.pop();
     let event = event.filter(|event| event.seq == seq);
-    let event = event.ok_or_else(|| Failure::new(Code::UnknownRoute, "this event is not kept any more"))?;
+    let event = event.ok_or_else(|| Failure::new(Code::UnknownRoute, "this event is not stored any more"))?;
     Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], text_of(&event)).into_response())
 }
 
@@ -196,10 +196,10 @@ pub async fn steer(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     fields: Fields,
-) -> Result<Response, Wrong> {
+) -> Result<Response, ErrorPage> {
     let steered = app.desk.steer(&caller, &id, &text_of_form(&fields)).await?;
     match view::steer_outcome(steered.outcome) {
-        (_, Some(message)) => Err(Wrong::half_done(Failure::new(Code::NotSteered, message))),
+        (_, Some(message)) => Err(ErrorPage::partly_done(Failure::new(Code::NotSteered, message))),
         (outcome, None) => Ok(back(&id, outcome)),
     }
 }
@@ -208,9 +208,9 @@ pub async fn interrupt(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Response, Wrong> {
-    let stopped = app.desk.interrupt(&caller, &id, None).await?;
-    Ok(back(&id, view::interrupt_outcome(stopped.task.status)))
+) -> Result<Response, ErrorPage> {
+    let interrupted = app.desk.interrupt(&caller, &id, None).await?;
+    Ok(back(&id, view::interrupt_outcome(interrupted.task.status)))
 }
 
 pub async fn continue_task(
@@ -218,7 +218,7 @@ pub async fn continue_task(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     fields: Fields,
-) -> Result<Response, Wrong> {
+) -> Result<Response, ErrorPage> {
     let turn = Prompt { prompt: text_of_form(&fields), client_request_id: None };
     let continued = app.desk.continue_task(&caller, &id, turn).await?;
     Ok(back(continued.view.task.id.as_str(), "continued"))
@@ -229,31 +229,31 @@ pub async fn fork(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     fields: Fields,
-) -> Result<Response, Wrong> {
+) -> Result<Response, ErrorPage> {
     let fork = Fork { prompt: Some(text_of_form(&fields)), client_request_id: None };
     let branch = app.desk.fork(&caller, &id, fork).await?;
     Ok(back(branch.task.id.as_str(), "forked"))
 }
 
 fn text_of_form(fields: &Fields) -> String {
-    fields.said("text").unwrap_or_default().to_owned()
+    fields.value("text").unwrap_or_default().to_owned()
 }
 
-fn back(id: &str, said: &str) -> Response {
-    Redirect::to(&format!("/tasks/{id}?said={said}")).into_response()
+fn back(id: &str, outcome: &str) -> Response {
+    Redirect::to(&format!("/tasks/{id}?said={outcome}")).into_response()
 }
 
-/// What came of a form, for people. Only words of ours: the address is anyone's to write.
-fn sentence(said: &str) -> Option<&'static str> {
-    Some(match said {
-        "accepted" => "Codex has taken your words into the running turn.",
-        "no_active_turn" => "The turn had ended before your words came. Continue the task instead.",
-        "wrong_turn" => "Another turn had begun before your words came. They were not added.",
-        "not_steerable" => "This turn takes no words while it runs. Wait for its end, or stop it.",
-        "interrupted" => "The turn is stopped. Continue the task when you like.",
-        "ended_first" => "The turn had ended by itself before it could be stopped.",
-        "continued" => "Your words are on their way.",
-        "forked" => "This is the branch. The task that it came from stays as it is.",
+/// The message about the outcome of a form. The text is not in the URL, which anybody can write.
+fn message(outcome: &str) -> Option<&'static str> {
+    Some(match outcome {
+        "accepted" => "Codex has added your text to the running turn.",
+        "no_active_turn" => "The turn had ended before your text arrived. Continue the task instead.",
+        "wrong_turn" => "Another turn had begun before your text arrived. The text was not added.",
+        "not_steerable" => "This turn cannot be steered. Wait until it has ended, or interrupt it.",
+        "interrupted" => "The turn was interrupted. You can continue the task.",
+        "ended_first" => "The turn had ended by itself before it could be interrupted.",
+        "continued" => "The task continues.",
+        "forked" => "This is the fork. The original task is unchanged.",
         _ => return None,
     })
 }

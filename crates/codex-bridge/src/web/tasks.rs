@@ -1,4 +1,4 @@
-//! The page of tasks: what runs, what waits, what is done; find one, hand over a new one.
+//! The page of tasks: a list with filters and search, and the form for a new task.
 
 use askama::Template;
 use axum::Extension;
@@ -12,54 +12,56 @@ use codex_bridge_core::task::{ShownStatus, Status, Task, TaskId};
 use redact::plain::plain;
 use serde::Deserialize;
 
+use super::error_page::ErrorPage;
 use super::fields::Fields;
 use super::frame::{Frame, page};
 use super::words::{self, Badge};
-use super::wrong::Wrong;
 use crate::amount;
 use crate::calls::{Door, Start};
 use crate::failure::{Code, Failure};
 use crate::http::{App, Query};
 
 /// Tasks on one page.
-const ON_A_PAGE: usize = 50;
+const PAGE_SIZE: usize = 50;
 /// Tasks that are read at once.
-const READ_AT_ONCE: u32 = 200;
-/// Tasks that are looked at for one page at most, so that a search has an end.
-const LOOKED_AT: usize = 4000;
+const BATCH_SIZE: u32 = 200;
+/// The limit for tasks that are read for one page.
+const MAX_SCANNED: usize = 4000;
 
 /// `GET /tasks`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Wanted {
-    /// Which shelf; unknown ones mean all.
+pub struct ListQuery {
+    /// The name of a filter. An unknown name means all tasks.
     state: String,
-    /// Words to find.
+    /// The text to search for.
     q: String,
-    /// Only tasks that are older than this one.
+    /// Only tasks older than this one.
     before: Option<String>,
 }
 
-/// Tasks that belong together for people.
-struct Shelf {
+/// A filter of the list.
+struct Filter {
     name: &'static str,
     words: &'static str,
-    holds: fn(ShownStatus) -> bool,
+    matches: fn(ShownStatus) -> bool,
 }
 
-const SHELVES: [Shelf; 5] = [
-    Shelf { name: "", words: "All", holds: |_| true },
-    Shelf { name: "active", words: "Active", holds: |status| !status.is_finished() },
-    Shelf {
+const FILTERS: [Filter; 5] = [
+    Filter { name: "", words: "All", matches: |_| true },
+    Filter { name: "active", words: "Active", matches: |status| !status.is_finished() },
+    Filter {
         name: "waiting",
         words: "Waiting for you",
-        holds: |status| matches!(status, ShownStatus::WaitingForApproval | ShownStatus::WaitingForUserInput),
+        matches: |status| {
+            matches!(status, ShownStatus::WaitingForApproval | ShownStatus::WaitingForUserInput)
+        },
     },
-    Shelf { name: "done", words: "Completed", holds: |status| status == Status::Completed },
-    Shelf {
+    Filter { name: "done", words: "Completed", matches: |status| status == Status::Completed },
+    Filter {
         name: "trouble",
         words: "Stopped or failed",
-        holds: |status| status.is_finished() && status != Status::Completed,
+        matches: |status| status.is_finished() && status != Status::Completed,
     },
 ];
 
@@ -67,8 +69,8 @@ const SHELVES: [Shelf; 5] = [
 #[template(path = "tasks.html")]
 struct Page {
     frame: Frame,
-    shelves: Vec<Tab>,
-    wanted: Wanted,
+    filters: Vec<Tab>,
+    query: ListQuery,
     rows: Vec<Row>,
     next: Option<String>,
     form: Form,
@@ -87,7 +89,7 @@ struct Row {
     cwd: String,
     sandbox: &'static str,
     when: String,
-    /// Since when it runs, for the clock of the script; none if it does not.
+    /// When the turn was requested, for the clock of the script. `None` if no turn runs.
     running_since: Option<i64>,
     elapsed: String,
     tokens: Option<String>,
@@ -95,7 +97,7 @@ struct Row {
     trouble: Option<String>,
 }
 
-/// The form for a new task, empty or as it was sent.
+/// The form for a new task: empty, or with the submitted values.
 #[derive(Default)]
 struct Form {
     prompt: String,
@@ -105,9 +107,9 @@ struct Form {
     model: String,
     effort: String,
     notify_target: String,
-    /// The same form twice is one task.
+    /// A form that is sent twice starts one task.
     client_request_id: String,
-    /// Directories to choose from.
+    /// Suggested directories.
     places: Vec<String>,
     refused: Option<Failure>,
 }
@@ -115,20 +117,20 @@ struct Form {
 pub async fn list(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(wanted): Query<Wanted>,
-) -> Result<Response, Wrong> {
-    let form = Form { client_request_id: once(), ..Form::default() };
-    tasks_page(&app, &caller, wanted, form, StatusCode::OK).await
+    Query(query): Query<ListQuery>,
+) -> Result<Response, ErrorPage> {
+    let form = Form { client_request_id: request_id(), ..Form::default() };
+    tasks_page(&app, &caller, query, form, StatusCode::OK).await
 }
 
 pub async fn start(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     fields: Fields,
-) -> Result<Response, Wrong> {
-    let text = |name: &str| fields.said(name).map(str::to_owned);
+) -> Result<Response, ErrorPage> {
+    let text = |name: &str| fields.value(name).map(str::to_owned);
     let start = Start {
-        cwd: fields.said("cwd").map(|cwd| cwd.trim().into()),
+        cwd: fields.value("cwd").map(|cwd| cwd.trim().into()),
         sandbox: text("sandbox"),
         approval_policy: text("approval_policy"),
         model: text("model"),
@@ -136,7 +138,7 @@ pub async fn start(
         notify_target: text("notify_target"),
         client_request_id: text("client_request_id"),
         door: Door::Cli,
-        prompt: fields.said("prompt").unwrap_or_default().to_owned(),
+        prompt: fields.value("prompt").unwrap_or_default().to_owned(),
         ..Start::default()
     };
     match app.desk.start(&caller, start).await.map_err(Failure::from) {
@@ -144,14 +146,14 @@ pub async fn start(
         Err(refused) if refused.code == Code::Forbidden => Err(refused.into()),
         Err(refused) => {
             let status = refused.code.status();
-            tasks_page(&app, &caller, Wanted::default(), sent(&fields, refused), status).await
+            tasks_page(&app, &caller, ListQuery::default(), refilled(&fields, refused), status).await
         }
     }
 }
 
-/// The form as it was sent, so that nothing must be written twice.
-fn sent(fields: &Fields, refused: Failure) -> Form {
-    let text = |name: &str| fields.said(name).unwrap_or_default().to_owned();
+/// The form with the submitted values, so that nothing must be typed twice.
+fn refilled(fields: &Fields, refused: Failure) -> Form {
+    let text = |name: &str| fields.value(name).unwrap_or_default().to_owned();
     Form {
         prompt: text("prompt"),
         cwd: text("cwd"),
@@ -160,7 +162,7 @@ fn sent(fields: &Fields, refused: Failure) -> Form {
         model: text("model"),
         effort: text("effort"),
         notify_target: text("notify_target"),
-        client_request_id: once(),
+        client_request_id: request_id(),
         places: Vec::new(),
         refused: Some(refused),
     }
@@ -169,50 +171,50 @@ fn sent(fields: &Fields, refused: Failure) -> Form {
 async fn tasks_page(
     app: &App,
     caller: &Caller,
-    wanted: Wanted,
+    query: ListQuery,
     mut form: Form,
     status: StatusCode,
-) -> Result<Response, Wrong> {
+) -> Result<Response, ErrorPage> {
     let frame = Frame::new(app, caller, "tasks", "Tasks").await?;
-    let shelf = SHELVES.iter().find(|shelf| shelf.name == wanted.state).unwrap_or(&SHELVES[0]);
-    let (found, next) = find(app, caller, shelf, &wanted).await?;
+    let filter = FILTERS.iter().find(|filter| filter.name == query.state).unwrap_or(&FILTERS[0]);
+    let (found, next) = find(app, caller, filter, &query).await?;
     form.places = places(app, caller, &found);
     if form.cwd.is_empty() {
         form.cwd = form.places.first().cloned().unwrap_or_default();
     }
-    let tab = |it: &Shelf| Tab { name: it.name, words: it.words, is_current: it.name == shelf.name };
+    let tab = |tab: &Filter| Tab { name: tab.name, words: tab.words, is_current: tab.name == filter.name };
     let now = amount::now_ms();
     let mut rows = Vec::new();
     for view in found {
         let running_since = running_since(app, &view.task).await?;
         rows.push(row(&view, running_since, now));
     }
-    let shelves = SHELVES.iter().map(tab).collect();
-    Ok(page(status, &Page { frame, shelves, wanted, rows, next, form }))
+    let filters = FILTERS.iter().map(tab).collect();
+    Ok(page(status, &Page { frame, filters, query, rows, next, form }))
 }
 
-/// The tasks that are wanted, and after which one the next page begins.
+/// The tasks of a page, and the `before` of the next page.
 async fn find(
     app: &App,
     caller: &Caller,
-    shelf: &Shelf,
-    wanted: &Wanted,
+    filter: &Filter,
+    query: &ListQuery,
 ) -> Result<(Vec<TaskView>, Option<String>), Failure> {
-    let text = Some(wanted.q.trim().to_owned()).filter(|text| !text.is_empty());
-    let (mut found, mut looked_at) = (Vec::new(), 0);
-    let mut before = wanted.before.clone().map(TaskId);
+    let text = Some(query.q.trim().to_owned()).filter(|text| !text.is_empty());
+    let (mut found, mut scanned) = (Vec::new(), 0);
+    let mut before = query.before.clone().map(TaskId);
     loop {
-        let (limit, text) = (Some(READ_AT_ONCE), text.clone());
-        let filter = TaskFilter { limit, text, before: before.take(), ..TaskFilter::default() };
-        let read = app.desk.list(caller, &filter).await?;
-        let is_last = read.len() < READ_AT_ONCE as usize;
+        let (limit, text) = (Some(BATCH_SIZE), text.clone());
+        let stored = TaskFilter { limit, text, before: before.take(), ..TaskFilter::default() };
+        let read = app.desk.list(caller, &stored).await?;
+        let is_last = read.len() < BATCH_SIZE as usize;
         for view in read {
-            if found.len() == ON_A_PAGE || looked_at == LOOKED_AT {
+            if found.len() == PAGE_SIZE || scanned == MAX_SCANNED {
                 return Ok((found, before.map(|id: TaskId| id.0)));
             }
-            looked_at += 1;
+            scanned += 1;
             before = Some(view.task.id.clone());
-            if (shelf.holds)(view.status()) {
+            if (filter.matches)(view.status()) {
                 found.push(view);
             }
         }
@@ -222,7 +224,7 @@ async fn find(
     }
 }
 
-/// Where a new task may work: where others did, and the roots of callers who may work there alone.
+/// Suggested directories for a new task: those of other tasks, and the roots. A caller with a token sees only roots.
 fn places(app: &App, caller: &Caller, tasks: &[TaskView]) -> Vec<String> {
     let mut places: Vec<String> = Vec::new();
     let used = tasks.iter().map(|view| view.task.settings.cwd.as_path());
@@ -258,7 +260,7 @@ fn row(view: &TaskView, running_since: Option<i64>, now: i64) -> Row {
     }
 }
 
-/// Since when a task that is under way has been: the first turn was asked for with it, a later one by itself.
+/// When the running turn of a task was requested. `None` if the task has finished.
 pub async fn running_since(app: &App, task: &Task) -> Result<Option<i64>, Failure> {
     if task.status.is_finished() {
         return Ok(None);
@@ -268,7 +270,7 @@ pub async fn running_since(app: &App, task: &Task) -> Result<Option<i64>, Failur
     Ok(Some(last.map_or(task.created_at, |turn| turn.created_at)))
 }
 
-/// How long a task has taken: the work of its turns if it is at rest, else the time since its turn was asked for.
+/// How long a task has taken: the work of all turns if it has finished, otherwise the time since its turn was requested.
 pub fn elapsed(task: &Task, running_since: Option<i64>, now: i64) -> String {
     if let Some(since) = running_since {
         return amount::clock(words::elapsed_ms(since, now));
@@ -279,7 +281,7 @@ pub fn elapsed(task: &Task, running_since: Option<i64>, now: i64) -> String {
     }
 }
 
-/// A name for one form.
-fn once() -> String {
+/// A unique name for the request of one form.
+fn request_id() -> String {
     format!("web-{:032x}", rand::random::<u128>())
 }

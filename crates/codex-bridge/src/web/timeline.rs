@@ -1,7 +1,7 @@
-//! A task's log as entries of a page: a call and its end are one, a question and its answer are one.
+//! A task's log as entries of a page. A call and its end are one entry, and so are a request and its outcome.
 //!
-//! Pure: gets stored events and gives what the templates show. Every text comes redacted; deceptive characters are
-//! taken out here, and what is too long for a view is cut with its size.
+//! Pure: turns stored events into what the templates show. The texts are already redacted. Deceptive characters are
+//! removed here, and long texts are shortened.
 
 use std::collections::HashMap;
 
@@ -9,133 +9,133 @@ use codex_bridge_core::event::{Event, Line, Seq, TurnStarted};
 use codex_bridge_core::task::{Status, TurnRecord};
 use redact::plain::plain;
 
-use super::cut::{Shown, cut, size};
+use super::cut::{Excerpt, cut, size};
 use super::diff::{self, File};
 use super::links::Links;
 use super::{markdown, words};
 use crate::transcript::{CallEnd, Note, Part, part};
 
-/// What is shown of a command's output: its beginning and its end.
+/// The shown bytes of a command's output: beginning and end.
 const OUTPUT_BYTES: (usize, usize) = (4 * 1024, 12 * 1024);
-/// What is shown of a command or of arguments.
+/// The shown bytes of a command or of arguments.
 const CALL_BYTES: (usize, usize) = (4 * 1024, 1024);
-/// What is shown of a message.
+/// The shown bytes of a message.
 const MESSAGE_BYTES: (usize, usize) = (96 * 1024, 16 * 1024);
-/// What is shown of a prompt.
+/// The shown bytes of a prompt.
 const PROMPT_BYTES: usize = 16 * 1024;
-/// Lines of a prompt that are shown before it is unfolded.
+/// The lines of a folded prompt.
 const PROMPT_LINES: usize = 6;
-/// What these lines may be.
+/// The bytes of a folded prompt.
 const PROMPT_BEGINNING_BYTES: usize = 1000;
-/// Prompts of logs that do not have them are known up to here.
+/// Older logs have only this many characters of a prompt.
 const SUMMARY_CHARS: usize = 200;
-/// Lines of a diff that are shown.
+/// The shown lines of a diff.
 const DIFF_LINES: usize = 1500;
 
 /// One entry of the timeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// Names it on the page: a later version of it has the same name.
+    /// The id on the page. A later version of the entry has the same id.
     pub key: String,
-    /// The event that its texts can be had from whole.
+    /// The event with the whole text.
     pub seq: Seq,
-    /// The last event that is in it.
+    /// The last event of the entry.
     pub last: Seq,
-    /// When it began.
+    /// The time of the first event.
     pub at: String,
-    /// What it is.
-    pub what: What,
+    /// The content.
+    pub kind: EntryKind,
 }
 
-/// What an entry is.
+/// The content of an entry.
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
-    /// A turn began with this prompt.
+pub enum EntryKind {
+    /// The prompt of a turn.
     Prompt(Prompt),
-    /// Codex said something: safe HTML.
+    /// A message of Codex.
     Message {
-        /// The HTML.
+        /// The message as safe HTML.
         html: String,
-        /// How much is missing at its end.
+        /// The size of what is missing at the end.
         missing: Option<String>,
     },
-    /// A summary of what Codex thought: safe HTML.
+    /// A summary of Codex's reasoning.
     Thought {
-        /// The HTML.
+        /// The message as safe HTML.
         html: String,
-        /// How much is missing at its end.
+        /// The size of what is missing at the end.
         missing: Option<String>,
     },
     /// A command or another tool.
     Call(Call),
-    /// What the turn changed.
+    /// The changes of the turn.
     Diff(Vec<File>),
-    /// Codex asked something.
+    /// A request of Codex.
     Asked {
-        /// The question in one line.
+        /// The request in one line.
         title: String,
-        /// Which request.
+        /// The id of the request.
         request_id: String,
-        /// What came of it; none while it is open.
+        /// The outcome. `None` while the request is open.
         outcome: Option<String>,
     },
-    /// A line about the turn itself.
+    /// A note about the turn.
     Note {
         /// `wait`, `bad` or `quiet`.
         tone: &'static str,
-        /// The line.
+        /// The note.
         text: String,
     },
 }
 
-/// What a turn began with.
+/// The prompt of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt {
-    /// Which turn.
+    /// The number of the turn.
     pub number: u32,
-    /// The first lines of a long prompt, which is folded.
+    /// The first lines, if the prompt is folded.
     pub beginning: Option<String>,
-    /// The prompt, as far as it is shown.
+    /// The prompt, shortened if it is long.
     pub text: String,
-    /// How much more there is to be had.
+    /// The size of what is not shown.
     pub missing: Option<String>,
-    /// What cannot be had any more, in words.
+    /// A sentence about what was not stored.
     pub lost: Option<String>,
 }
 
 /// A command or another tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// `waiting` (for an answer), `running`, `good` or `bad`.
+    /// `waiting` (for a decision), `running`, `good` or `bad`.
     pub state: &'static str,
-    /// What is to be done in one line.
+    /// The command or tool in one line.
     pub head: String,
-    /// All of it, if it is more than that line.
-    pub whole: Option<Shown>,
-    /// How it ended, beyond good or bad: `exit 1 · 2.0 s`.
+    /// The whole command, if it has more than that line.
+    pub whole: Option<Excerpt>,
+    /// The result: `exit 1 · 2.0 s`.
     pub ending: String,
-    /// What it wrote.
-    pub output: Shown,
-    /// Output is shown at once when something went wrong.
+    /// The output.
+    pub output: Excerpt,
+    /// Whether the output is unfolded, as it is for a failed call.
     pub is_open: bool,
 }
 
-/// Reads events into entries.
+/// Turns events into entries.
 #[derive(Debug, Default)]
 pub struct Timeline {
     entries: Vec<Entry>,
-    /// Where the entry of a call or a request is.
-    places: HashMap<String, usize>,
-    /// The calls that wait for an answer, by their requests.
-    asked_by: HashMap<String, String>,
+    /// The index of the entry of each call and request.
+    positions: HashMap<String, usize>,
+    /// The call of each open request.
+    waiting_calls: HashMap<String, String>,
     prompts: HashMap<String, (u32, String)>,
     last_message: String,
-    /// Where links may lead.
+    /// The rule for links.
     links: Links,
 }
 
 impl Timeline {
-    /// A timeline of a task with these turns.
+    /// An empty timeline for a task with these turns.
     pub fn new(turns: &[TurnRecord], links: Links) -> Self {
         let prompt = |turn: &TurnRecord| {
             Some((turn.turn_id.as_ref()?.0.clone(), (turn.number, turn.prompt_summary.clone())))
@@ -143,20 +143,20 @@ impl Timeline {
         Self { prompts: turns.iter().filter_map(prompt).collect(), links, ..Self::default() }
     }
 
-    /// The entries of which something happened after this event.
+    /// The entries that changed after this event.
     pub fn since(self, after: Seq) -> Vec<Entry> {
         self.entries.into_iter().filter(|entry| entry.last > after).collect()
     }
 
-    /// Reads one event.
+    /// Adds one event.
     pub fn read(&mut self, event: &Event) {
         let Some(part) = part(&event.line) else { return };
         match part {
             Part::Prompt(started) => self.turn_started(event, started),
             Part::Message(text) => self.message(event, text),
             Part::Thought(text) => self.thought(event, text),
-            Part::CallBegan { call_id, announced } => {
-                self.push(event, Some(format!("call-{call_id}")), What::Call(begun(&announced)));
+            Part::CallBegan { call_id, headline } => {
+                self.push(event, Some(format!("call-{call_id}")), EntryKind::Call(begun(&headline)));
             }
             Part::CallEnded(end) => self.call_ended(event, &end),
             Part::Asked { request_id, call_id, title } => self.asked(event, request_id, call_id, title),
@@ -169,33 +169,33 @@ impl Timeline {
         }
     }
 
-    fn push(&mut self, event: &Event, key: Option<String>, what: What) {
+    fn push(&mut self, event: &Event, key: Option<String>, kind: EntryKind) {
         if let Some(key) = &key {
-            self.places.insert(key.clone(), self.entries.len());
+            self.positions.insert(key.clone(), self.entries.len());
         }
         let key = key.unwrap_or_else(|| format!("e{}", event.seq));
         let at = words::moment(event.at);
-        self.entries.push(Entry { key, seq: event.seq, last: event.seq, at, what });
+        self.entries.push(Entry { key, seq: event.seq, last: event.seq, at, kind });
     }
 
     fn turn_started(&mut self, event: &Event, started: &TurnStarted) {
         let listed = self.prompts.get(started.turn_id.as_str());
         let Some(number) = started.number.or(listed.map(|(number, _)| *number)) else { return };
-        let what = match (started.prompt.as_deref(), listed) {
+        let kind = match (started.prompt.as_deref(), listed) {
             (Some(whole), _) => {
                 let lost =
-                    started.prompt_cut_bytes.map(|bytes| format!("{} more were not kept", size(bytes)));
-                What::Prompt(prompt(number, whole, lost))
+                    started.prompt_cut_bytes.map(|bytes| format!("{} more were not stored", size(bytes)));
+                EntryKind::Prompt(prompt(number, whole, lost))
             }
-            // One of an older log, or of a disk without space.
+            // The log is of an older version, or the disk was full.
             (None, Some((_, beginning))) => {
                 let is_cut = beginning.chars().count() >= SUMMARY_CHARS;
-                let lost = is_cut.then(|| "only the beginning was kept".to_owned());
-                What::Prompt(prompt(number, beginning, lost))
+                let lost = is_cut.then(|| "only the beginning was stored".to_owned());
+                EntryKind::Prompt(prompt(number, beginning, lost))
             }
             (None, None) => return,
         };
-        self.push(event, None, what);
+        self.push(event, None, kind);
     }
 
     fn message(&mut self, event: &Event, message: &str) {
@@ -203,10 +203,10 @@ impl Timeline {
         let shown = cut(message, MESSAGE_BYTES.0, MESSAGE_BYTES.1);
         let html = match &shown.missing {
             None => markdown::to_html(&shown.head, &self.links),
-            // Half a structure is none: a cut text is shown as it is.
+            // Cut Markdown may render wrongly, so it is shown as plain text.
             Some(_) => format!("<pre>{}</pre>", markdown::escaped(&plain(&shown.head))),
         };
-        self.push(event, None, What::Message { html, missing: shown.missing });
+        self.push(event, None, EntryKind::Message { html, missing: shown.missing });
     }
 
     fn thought(&mut self, event: &Event, thought: &str) {
@@ -214,23 +214,23 @@ impl Timeline {
         self.push(
             event,
             None,
-            What::Thought { html: markdown::to_html(&shown.head, &self.links), missing: shown.missing },
+            EntryKind::Thought { html: markdown::to_html(&shown.head, &self.links), missing: shown.missing },
         );
     }
 
     fn call_ended(&mut self, event: &Event, end: &CallEnd<'_>) {
         let key = format!("call-{}", end.call_id);
-        let place = self.places.get(&key).copied();
-        let begun = place.and_then(|place| match &self.entries[place].what {
-            What::Call(call) => Some(call.clone()),
+        let index = self.positions.get(&key).copied();
+        let begun = index.and_then(|index| match &self.entries[index].kind {
+            EntryKind::Call(call) => Some(call.clone()),
             _ => None,
         });
-        // Its beginning may be further back than was read.
-        let ended = What::Call(ended(begun.unwrap_or_else(|| self::begun(end.name)), end));
-        match place {
-            Some(place) => {
-                let entry = &mut self.entries[place];
-                (entry.what, entry.last, entry.seq) = (ended, event.seq, event.seq);
+        // The call may have begun before the events that were read.
+        let ended = EntryKind::Call(ended(begun.unwrap_or_else(|| self::begun(end.name)), end));
+        match index {
+            Some(index) => {
+                let entry = &mut self.entries[index];
+                (entry.kind, entry.last, entry.seq) = (ended, event.seq, event.seq);
             }
             None => self.push(event, Some(key), ended),
         }
@@ -238,37 +238,41 @@ impl Timeline {
 
     fn asked(&mut self, event: &Event, request_id: &str, call_id: Option<&str>, title: &str) {
         let call = format!("call-{}", call_id.unwrap_or_default());
-        self.turn_call(event, &call, "running", "waiting");
-        self.asked_by.insert(request_id.to_owned(), call);
+        self.change_call_state(event, &call, "running", "waiting");
+        self.waiting_calls.insert(request_id.to_owned(), call);
         let (title, request_id) = (plain(title).into_owned(), request_id.to_owned());
         let key = format!("asked-{request_id}");
-        self.push(event, Some(key), What::Asked { title, request_id, outcome: None });
+        self.push(event, Some(key), EntryKind::Asked { title, request_id, outcome: None });
     }
 
-    /// A call that was so is so now.
-    fn turn_call(&mut self, event: &Event, key: &str, from: &str, to: &'static str) {
-        let Some(place) = self.places.get(key) else { return };
-        let entry = &mut self.entries[*place];
-        if let What::Call(call) = &mut entry.what
+    /// Changes the state of a call, if it is `from`.
+    fn change_call_state(&mut self, event: &Event, key: &str, from: &str, to: &'static str) {
+        let Some(index) = self.positions.get(key) else { return };
+        let entry = &mut self.entries[*index];
+        if let EntryKind::Call(call) = &mut entry.kind
             && call.state == from
         {
             (call.state, entry.last) = (to, event.seq);
         }
     }
 
-    fn answered(&mut self, event: &Event, request_id: &str, said: String) {
+    fn answered(&mut self, event: &Event, request_id: &str, result: String) {
         let key = format!("asked-{request_id}");
-        if let Some(call) = self.asked_by.remove(request_id) {
-            self.turn_call(event, &call, "waiting", "running");
+        if let Some(call) = self.waiting_calls.remove(request_id) {
+            self.change_call_state(event, &call, "waiting", "running");
         }
-        let Some(place) = self.places.get(&key) else {
+        let Some(index) = self.positions.get(&key) else {
             let (title, request_id) = ("Codex asked something".to_owned(), request_id.to_owned());
-            return self.push(event, Some(key), What::Asked { title, request_id, outcome: Some(said) });
+            return self.push(
+                event,
+                Some(key),
+                EntryKind::Asked { title, request_id, outcome: Some(result) },
+            );
         };
-        let entry = &mut self.entries[*place];
+        let entry = &mut self.entries[*index];
         entry.last = event.seq;
-        if let What::Asked { outcome, .. } = &mut entry.what {
-            *outcome = Some(said);
+        if let EntryKind::Asked { outcome, .. } = &mut entry.kind {
+            *outcome = Some(result);
         }
     }
 
@@ -278,7 +282,7 @@ impl Timeline {
             return;
         }
         diff::bound(&mut files, DIFF_LINES);
-        self.push(event, None, What::Diff(files));
+        self.push(event, None, EntryKind::Diff(files));
     }
 
     fn state(&mut self, event: &Event, status: Status, reason: Option<&str>) {
@@ -290,36 +294,36 @@ impl Timeline {
             Status::Completed => ("quiet", "Done"),
             _ => return,
         };
-        let said = reason.map_or_else(|| words.to_owned(), |reason| format!("{words}: {reason}"));
-        self.note(event, tone, &said);
+        let text = reason.map_or_else(|| words.to_owned(), |reason| format!("{words}: {reason}"));
+        self.note(event, tone, &text);
     }
 
     fn turn_ended(&mut self, event: &Event, answer: Option<&str>, error: Option<&str>) {
-        let untold = answer.filter(|answer| !answer.is_empty() && *answer != self.last_message);
-        if let Some(answer) = untold {
+        let unshown = answer.filter(|answer| !answer.is_empty() && *answer != self.last_message);
+        if let Some(answer) = unshown {
             self.message(event, answer);
         }
         if let Some(error) = error {
             let key = format!("e{}-error", event.seq);
             let text = cut(&plain(error), CALL_BYTES.0, CALL_BYTES.1).head;
-            self.push(event, Some(key), What::Note { tone: "bad", text });
+            self.push(event, Some(key), EntryKind::Note { tone: "bad", text });
         }
     }
 
-    fn note(&mut self, event: &Event, tone: &'static str, said: &str) {
-        let text = cut(&plain(said), CALL_BYTES.0, CALL_BYTES.1).head;
-        self.push(event, None, What::Note { tone, text });
+    fn note(&mut self, event: &Event, tone: &'static str, text: &str) {
+        let text = cut(&plain(text), CALL_BYTES.0, CALL_BYTES.1).head;
+        self.push(event, None, EntryKind::Note { tone, text });
     }
 }
 
-/// A call that runs.
+/// A running call.
 fn begun(announced: &str) -> Call {
-    let said = plain(announced);
-    let first = said.lines().next().unwrap_or_default();
+    let text = plain(announced);
+    let first = text.lines().next().unwrap_or_default();
     let head = cut(first, 160, 0).head;
-    let is_whole = head.len() == said.len();
-    let whole = (!is_whole).then(|| cut(&said, CALL_BYTES.0, CALL_BYTES.1));
-    Call { state: "running", head, whole, ending: String::new(), output: Shown::default(), is_open: false }
+    let is_whole = head.len() == text.len();
+    let whole = (!is_whole).then(|| cut(&text, CALL_BYTES.0, CALL_BYTES.1));
+    Call { state: "running", head, whole, ending: String::new(), output: Excerpt::default(), is_open: false }
 }
 
 fn ended(begun: Call, end: &CallEnd<'_>) -> Call {
@@ -332,7 +336,7 @@ fn ended(begun: Call, end: &CallEnd<'_>) -> Call {
     }
 }
 
-/// With a capital letter: a remark stands by itself.
+/// The text with a capital letter at its beginning.
 fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().map(char::to_uppercase);
@@ -340,16 +344,16 @@ fn capitalised(text: &str) -> String {
 }
 
 fn prompt(number: u32, whole: &str, lost: Option<String>) -> Prompt {
-    let Shown { head: text, missing, .. } = cut(plain(whole).trim_end(), PROMPT_BYTES, 0);
+    let Excerpt { head: text, missing, .. } = cut(plain(whole).trim_end(), PROMPT_BYTES, 0);
     let end = text.match_indices('\n').nth(PROMPT_LINES - 1).map_or(text.len(), |(end, _)| end);
     let end = text.floor_char_boundary(end.min(PROMPT_BEGINNING_BYTES));
     let beginning = (end < text.len()).then(|| text[..end].to_owned());
     Prompt { number, beginning, text, missing, lost }
 }
 
-/// All text of an event, for those who want what the timeline cuts.
+/// The whole text of an event.
 pub fn whole_text(event: &Event) -> String {
-    let said = match &event.line {
+    let text = match &event.line {
         Line::Message(message) => &message.text,
         Line::Thought(thought) => &thought.text,
         Line::ToolCompleted(call) => &call.result,
@@ -357,7 +361,7 @@ pub fn whole_text(event: &Event) -> String {
         Line::TurnStarted(TurnStarted { prompt: Some(prompt), .. }) => prompt,
         other => &serde_json::to_string_pretty(other).unwrap_or_default(),
     };
-    plain(said).into_owned()
+    plain(text).into_owned()
 }
 
 #[cfg(test)]

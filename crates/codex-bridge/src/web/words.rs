@@ -1,4 +1,4 @@
-//! What people read for the words that programs use: states, decisions, kinds of requests.
+//! Labels for people: of states, times, decisions and counts.
 
 use codex_bridge_core::task::{ShownStatus, Status, TimeMs};
 use jiff::Timestamp;
@@ -6,12 +6,12 @@ use jiff::tz::TimeZone;
 
 use crate::amount;
 
-/// A state as a badge: its words, and the tone that gives its colour.
+/// The badge of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Badge {
-    /// What it says.
+    /// The text.
     pub words: &'static str,
-    /// `live`, `wait`, `good`, `bad` or `quiet`.
+    /// The tone, which gives the colour: `live`, `wait`, `good`, `bad` or `quiet`.
     pub tone: &'static str,
 }
 
@@ -30,10 +30,10 @@ pub fn badge(status: ShownStatus) -> Badge {
     Badge { words: status.word(), tone }
 }
 
-/// A time as a person reads it on a page, in UTC: the script shows it in theirs.
+/// A time in UTC. The script converts it to local time.
 pub fn moment(ms: TimeMs) -> String {
-    let moment = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH);
-    moment.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+    let time = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH);
+    time.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// How long ago: `now`, `5 s ago`.
@@ -44,58 +44,57 @@ pub fn ago(ms: TimeMs, now: TimeMs) -> String {
     }
 }
 
-/// The time between two moments; none if the clock went back.
+/// The time between two moments; 0 if the clock was set back.
 pub fn elapsed_ms(from: TimeMs, to: TimeMs) -> u64 {
     u64::try_from(to.saturating_sub(from)).unwrap_or_default()
 }
 
-/// The button of a decision: its words, what it means, and its look.
+/// The button of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Button {
-    /// What is sent.
+    /// The decision that it sends.
     pub decision: String,
-    /// What it says.
-    pub words: &'static str,
-    /// What it means.
+    /// The label.
+    pub label: &'static str,
+    /// The effect.
     pub meaning: String,
-    /// `yes`, `no` or `more`.
-    pub look: &'static str,
+    /// The CSS class: `yes`, `no` or `more`.
+    pub class: &'static str,
 }
 
 impl Button {
-    /// Whether it agrees to what is asked.
-    pub fn is_yes(&self) -> bool {
-        self.look != "no"
+    /// Whether the decision approves the request.
+    pub fn is_approval(&self) -> bool {
+        self.class != "no"
     }
 }
 
-/// The button of a decision that a request offers; answers have a form of their own. Each says in itself what it does: it
-/// may be read without what stands around it.
+/// The button of a decision. `None` for answers and forms, which have their own button.
 pub fn button(decision: &str) -> Option<Button> {
-    let (words, meaning, look) = match decision {
-        "accept" => ("Approve once", "Yes, this one time", "yes"),
+    let (label, meaning, class) = match decision {
+        "accept" => ("Approve once", "Yes, once", "yes"),
         "acceptForSession" => {
-            ("Approve for this task", "Yes, and what stands under Session, without asking again", "more")
+            ("Approve for this session", "Yes, and do not ask again for what is listed under Session", "more")
         }
-        "acceptAlways" => ("Approve always", "Yes, for good: in every task, without asking", "more"),
-        "decline" => ("Decline", "No; Codex goes on without it", "no"),
-        "cancel" => ("Decline and stop", "No, and the turn ends", "no"),
+        "acceptAlways" => ("Approve always", "Yes, always, in every thread", "more"),
+        "decline" => ("Decline", "No. Codex continues without it", "no"),
+        "cancel" => ("Decline and stop", "No, and end the turn", "no"),
         _ => return None,
     };
-    Some(Button { decision: decision.to_owned(), words, meaning: meaning.to_owned(), look })
+    Some(Button { decision: decision.to_owned(), label, meaning: meaning.to_owned(), class })
 }
 
-/// A count as a person reads it: `1,600`.
+/// A count with thousands separators: `1,600`.
 pub fn count(number: usize) -> String {
     let digits = number.to_string();
-    let mut read = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            read.push(',');
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
         }
-        read.push(digit);
+        grouped.push(digit);
     }
-    read
+    grouped
 }
 
 #[cfg(test)]
@@ -103,7 +102,7 @@ mod tests {
     use super::count;
 
     #[test]
-    fn counts_are_read_in_thousands() {
+    fn thousands_are_separated() {
         assert_eq!([0, 63, 999, 1600, 1_234_567].map(count), ["0", "63", "999", "1,600", "1,234,567"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The audit log: who decided and commanded what can be read by a person, long after.
+//! The audit log: a person can read later who decided and ordered what.
 
 use codex_bridge_core::id::short;
 use serde_json::json;

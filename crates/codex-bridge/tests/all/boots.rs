@@ -1,4 +1,4 @@
-//! While a host boots, and for as long as somebody keeps it from booting, everybody else is answered.
+//! While a host boots, or is kept from booting, all other callers are answered.
 
 use std::fs::{self, File};
 use std::time::{Duration, Instant};

@@ -57,7 +57,7 @@ async fn a_long_command_is_shown_whole_before_it_can_be_approved() {
         chat.server.said().into_iter().filter(|said| !said.text.contains(WORKING)).collect();
     assert_eq!(asking.last().unwrap().message_id, last.message_id, "{asking:#?}");
     assert!(asking.len() > 1 && asking.iter().rev().skip(1).all(|said| said.button("Deny").is_none()));
-    let shown: String = asking.iter().map(|said| said.text.replace("\n… (goes on below)", "")).collect();
+    let shown: String = asking.iter().map(|said| said.text.replace("\n… (continued below)", "")).collect();
     assert_eq!(shown.matches('🦀').count(), 2500, "{shown}");
     chat.server.tap(ADA, &last, &last.button("Approve").unwrap());
     chat.server.until_said(ADA, "Made.").await;
@@ -197,7 +197,7 @@ async fn a_task_of_another_door_is_decided_with_the_buttons_of_its_notice() {
 async fn a_request_that_nobody_answers_in_time_says_so_and_loses_its_buttons() {
     let chat = Chat::with("answer_limit_s = 4").await;
     let asked = chat.asked().await;
-    assert!(asked.text.contains("Declined by itself at"), "{}", asked.text);
+    assert!(asked.text.contains("Declined automatically at"), "{}", asked.text);
     chat.server.until_said(ADA, "nobody answered in time, so it was declined").await;
     let is_closed =
         |server: &Server| server.said().iter().all(|said| said.button("Deny").is_none()).then_some(());

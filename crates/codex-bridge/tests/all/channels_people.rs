@@ -494,7 +494,10 @@ async fn who_is_taken_off_the_list_is_heard_no_more_once_the_channel_is_run_agai
     std::fs::write(&file, config.replace("poll_ms = 50", "poll_ms = 51")).unwrap();
     let failure = channel.shell.run(&["--json", "channel", "run", "molecule"]).await.failure();
     assert_eq!(failure["code"], "wrong_state", "{failure}");
-    assert!(failure["message"].as_str().unwrap().contains("already, with other settings"), "{failure}");
+    assert!(
+        failure["message"].as_str().unwrap().contains("already served, with other settings"),
+        "{failure}"
+    );
     channel.end().await;
 }
 
@@ -529,7 +532,7 @@ async fn a_channel_is_written_into_the_configuration_and_tested() {
     let broken =
         ["channel", "add", "echo", "--platform", "plugin", "--allow", "ada", "--set", "argv=/bin/echo"];
     let told = channel.shell.run(&broken).await;
-    assert!(told.code != 0 && told.err.contains("left as it is"), "{}", told.err);
+    assert!(told.code != 0 && told.err.contains("the file was not changed"), "{}", told.err);
     let sneaky =
         ["channel", "add", "two", "--platform", "molecule", "--set", "url=x", "--set", "a\n[http]\nlisten=1"];
     assert_eq!(channel.shell.run(&sneaky).await.code, 2);

@@ -106,7 +106,7 @@ async fn a_channel_that_only_sends_is_listed_and_can_be_neither_served_nor_pause
     let listed = shell.run(&["--json", "channel", "list"]).await.ok().json();
     assert_eq!(
         (&listed[0]["name"], &listed[0]["about"]),
-        (&json!("mail"), &json!("it only sends")),
+        (&json!("mail"), &json!("the channel only sends")),
         "{listed}"
     );
     for verb in ["run", "test", "pause"] {
@@ -197,7 +197,7 @@ async fn a_target_that_is_not_known_is_refused_with_those_that_are() {
     let (shell, _hook) = with_webhook().await;
     for (target, why) in [
         ("webhook:cd", "is not configured"),
-        ("pigeon:roof", "no such platform"),
+        ("pigeon:roof", "no channel has this name"),
         ("telegram:-5", "is not configured"),
         ("molecule:canvas", "is not configured"),
         ("webhook:ci?on=sometimes", "unknown occasion"),

@@ -15,7 +15,7 @@ async fn the_demo_answers_by_itself_where_there_is_no_terminal_and_leaves_nothin
     for part in [
         "$ codex-bridge run --detach",
         "? Let Codex change files?",
-        "(no terminal here: the demo answers by itself)",
+        "(no terminal: the demo approves the request itself)",
         "$ codex-bridge approve codex-",
         "Done: the note says hello.",
         "1 file changed",

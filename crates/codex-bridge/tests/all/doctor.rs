@@ -34,7 +34,7 @@ async fn a_machine_that_is_well_gets_a_line_for_each_thing() {
     let id = shell.start("hello [play] say Hello.").await;
     shell.run(&["wait", &id, "--timeout", "120"]).await.ok();
     let after = shell.run(&["doctor"]).await.ok().out;
-    assert!(after.contains("runs as pid") && after.contains("hosts     1 run"), "{after}");
+    assert!(after.contains("running as pid") && after.contains("hosts     1 running"), "{after}");
     shell.end().await;
 }
 

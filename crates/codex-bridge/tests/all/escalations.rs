@@ -1,4 +1,4 @@
-//! Wishes to leave the sandbox at the doors of the built program: who is asked, what the card says, what the log tells.
+//! Requests to leave the sandbox: who is asked, what the card says, what the log contains.
 
 use scripted_model::{Scenario, ToolCall};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What the routes take and give: shapes, filters, pages, failures.
+//! Bodies and replies of the routes: formats, filters, pages, failures.
 
 use std::fs;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Whoever connects and says nothing, or asks for too much, keeps nobody else out.
+//! A client that opens idle connections, or makes too many calls, does not keep others out.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Who comes in by the port, and what they may do there.
+//! Authentication on the TCP port, and what each role may do.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -33,7 +33,7 @@ fn described() -> Vec<(String, String, &'static str)> {
             let says = operation["description"].as_str().unwrap();
             let least = match says {
                 "Needs no token." => "nobody",
-                "The owner's: by the socket alone." => "owner",
+                "For the owner only, on the socket." => "owner",
                 role => {
                     let role = role.strip_prefix("Needs the role ").and_then(|role| role.strip_suffix('.'));
                     LADDER.into_iter().find(|known| role == Some(known)).expect(says)

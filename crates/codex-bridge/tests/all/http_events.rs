@@ -1,4 +1,4 @@
-//! Server-sent events: resumed without a gap or a double, live for lists, and never in the way of a task.
+//! Server-sent events: resumed without gaps or repetitions, live for lists, and never slowing a task.
 
 use std::time::{Duration, Instant};
 

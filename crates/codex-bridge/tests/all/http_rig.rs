@@ -1,4 +1,4 @@
-//! The daemon's port as programs and browsers reach it: plain HTTP/1.1 on loopback, with or without a token.
+//! A client for the daemon's port: plain HTTP/1.1 on loopback, with or without a token.
 
 use std::fs;
 use std::net::TcpListener;
@@ -35,7 +35,7 @@ impl Port {
         port
     }
 
-    /// Writes the configuration: keys before the table of the port, and keys in it.
+    /// Writes the configuration: keys before `[http]`, and keys in it.
     pub fn configure(&self, keys: &str, http_keys: &str) {
         let codex = rig::codex_path();
         let text = format!(
@@ -46,7 +46,7 @@ impl Port {
         fs::write(self.shell.home.dir().join("config.toml"), text).unwrap();
     }
 
-    /// A new token.
+    /// Creates a token.
     pub async fn token(&self, name: &str, role: &str) -> String {
         let said = self.shell.run(&["--json", "token", "create", name, "--role", role]).await.ok();
         said.json()["token"].as_str().unwrap().to_owned()
@@ -64,14 +64,14 @@ impl Port {
         Call::to(self.number, method, path)
     }
 
-    /// The same by the socket, as the user of this machine.
+    /// The same call on the socket, as the owner.
     pub fn local(&self, method: &str, path: &str, body: &Value) -> Call {
         let call = self.post(path, body);
         let to = To::Socket(self.shell.home.dir().join("st/daemon.sock"));
         Call { to, method: method.parse().unwrap(), ..call }
     }
 
-    /// Hands over work with a token and returns its id.
+    /// Starts a task with a token. Returns its id.
     pub async fn start(&self, token: &str, prompt: &str) -> String {
         let body = self.work(prompt);
         let answer = self.post("/v1/tasks", &body).token(token).send().await;
@@ -79,13 +79,13 @@ impl Port {
         answer.json()["task_id"].as_str().unwrap().to_owned()
     }
 
-    /// The body of a start.
+    /// The body of `POST /v1/tasks`.
     pub fn work(&self, prompt: &str) -> Value {
         let cwd = self.shell.home.workspace();
         serde_json::json!({ "prompt": prompt, "cwd": cwd, "sandbox": "workspace-write" })
     }
 
-    /// Decides on the only open request of a task, as somebody who was shown it.
+    /// Decides the only open request of a task, with its digest.
     pub async fn decide(&self, token: &str, id: &str, decision: &str) -> Answer {
         let task = self.get(&format!("/v1/tasks/{id}")).token(token).send().await.ok().json();
         let asked = &task["pending_requests"][0];
@@ -94,14 +94,14 @@ impl Port {
         self.post(&format!("/v1/tasks/{id}/requests/{name}/decision"), &body).token(token).send().await
     }
 
-    /// Waits until a task is at rest or asks for something.
+    /// Waits until a task is finished or has an open request.
     pub async fn wait(&self, token: &str, id: &str) -> Value {
         let path = format!("/v1/tasks/{id}/wait?timeout_s=120");
         self.get(&path).token(token).send().await.ok().json()
     }
 }
 
-/// A port that no other test takes: below those that the system hands out by itself, and chosen by the number of this process.
+/// A port that no other test uses: below the ephemeral ports, derived from the pid of this process.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -118,7 +118,7 @@ enum To {
     Socket(std::path::PathBuf),
 }
 
-/// A call that is being put together.
+/// A call that is being built.
 pub struct Call {
     to: To,
     method: Method,
@@ -143,7 +143,7 @@ impl Call {
         self.header("authorization", &format!("Bearer {token}"))
     }
 
-    /// Sets a header; an empty one is left out.
+    /// Sets a header. An empty value is omitted.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.retain(|(known, _)| known != name);
         if !value.is_empty() {
@@ -157,7 +157,7 @@ impl Call {
         self
     }
 
-    /// The response, its body not read yet.
+    /// Sends the call. The body of the response is not read yet.
     pub async fn open(self) -> Response<Incoming> {
         let mut request = Request::builder().method(self.method).uri(&self.path);
         for (name, value) in &self.headers {
@@ -175,7 +175,7 @@ impl Call {
         timeout(PATIENCE, send).await.unwrap_or_else(|_| panic!("no answer to {}", self.path))
     }
 
-    /// The whole answer.
+    /// Sends the call and reads the whole response.
     pub async fn send(self) -> Answer {
         let response = self.open().await;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
@@ -201,7 +201,7 @@ where
     sender.send_request(request).await.unwrap()
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -225,7 +225,7 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The code of a failure, which is told as RFC 9457 wants it.
+    /// The code of a failure. Checks that it is problem JSON (RFC 9457).
     #[track_caller]
     pub fn problem(&self) -> (u16, String) {
         assert_eq!(self.header("content-type"), "application/problem+json", "{self:?}");
@@ -247,14 +247,14 @@ pub struct Event {
     pub data: Value,
 }
 
-/// A stream of them.
+/// A stream of server-sent events.
 pub struct Events {
     body: Incoming,
     read: BytesMut,
 }
 
 impl Events {
-    /// The next one; none at the end of the stream.
+    /// The next event. `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             let text = String::from_utf8_lossy(&self.read).into_owned();
@@ -272,7 +272,7 @@ impl Events {
         }
     }
 
-    /// Reads on to the first of which this is so.
+    /// The next event that matches.
     pub async fn until(&mut self, what: &str, is_so: impl Fn(&Event) -> bool) -> Vec<Event> {
         let mut read = Vec::new();
         let deadline = Instant::now() + PATIENCE;
@@ -287,7 +287,7 @@ impl Events {
     }
 }
 
-/// An event; nothing for comments and the time to come back.
+/// Parses an event. `None` for comments and the retry time.
 fn parsed(block: &str) -> Option<Event> {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
     let data = field("data: ")?;

@@ -1,4 +1,4 @@
-//! The API against its own description: schemathesis makes up calls, good and bad, and looks at what comes back.
+//! The API against its OpenAPI document: schemathesis generates valid and invalid calls and checks the replies.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Ids at the doors: people read short ones, programs whole ones, and every door takes a beginning that fits no other.
+//! Ids at the doors: people see short ids, programs whole ones, and every door accepts a unique prefix.
 
 use std::process::Command;
 

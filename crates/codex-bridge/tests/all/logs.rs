@@ -1,4 +1,4 @@
-//! What operators see: the log of the daemon and the spans of turns.
+//! The daemon's log and the spans of turns, for operators.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,5 @@
-//! What happens over MCP when Codex needs a person: asked where the client can ask, left open and told where it cannot.
+//! Requests of Codex over MCP: the client's user is asked if the client can ask; otherwise the request stays open, and the
+//! result says how to decide it.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Calls over MCP that are cut off: the work goes on, and the same call finds it.
+//! MCP calls that are cut off: the task continues, and a repeated call finds it.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `codex` and `codex-reply` over MCP on stdio, for those who had them from `codex mcp-server`.
+//! `codex` and `codex-reply` over MCP on stdio, for users of `codex mcp-server`.
 
 use std::fs;
 
@@ -146,7 +146,7 @@ async fn what_a_caller_may_not_choose_is_refused_and_what_is_harmless_is_said() 
     let told = &done["structuredContent"];
     assert_eq!(
         (&told["content"], &told["notes"]),
-        (&json!("Hello."), &json!(["base-instructions is not supported and was not used"])),
+        (&json!("Hello."), &json!(["base-instructions is not supported and was ignored"])),
         "{done:#}"
     );
     let task = shell.run(&["--json", "show", told["taskId"].as_str().unwrap()]).await.ok().json();

@@ -1,4 +1,4 @@
-//! MCP 2026-07-28: results that ask for input, and the Tasks extension over our own tasks.
+//! MCP 2026-07-28: results that ask for input, and the Tasks extension.
 
 use std::fs;
 use std::time::Duration;
@@ -229,7 +229,7 @@ async fn a_task_that_waits_for_its_account_is_under_way_and_gives_its_answer_lat
     let parked = old.tool("codex", call.clone()).await;
     assert_eq!(parked["structuredContent"]["status"], "paused", "{parked:#}");
     let said = parked["structuredContent"]["content"].as_str().unwrap();
-    assert!(said.contains("goes on by itself"), "{said}");
+    assert!(said.contains("continues by itself"), "{said}");
     let id = parked["structuredContent"]["taskId"].as_str().unwrap().to_owned();
     let shown = shell.run(&["--json", "show", &id]).await.ok().json();
     if shown["status"] == "paused" {
@@ -252,7 +252,7 @@ async fn what_was_left_out_is_said_with_the_task() {
     let mut mcp = shell.modern_mcp(&tasks_and_forms());
     let call = json!({"prompt": "one [play] say One.", "compact-prompt": "be brief"});
     let handle = mcp.tool("codex", call).await;
-    assert_eq!(handle["statusMessage"], "compact-prompt is not supported and was not used", "{handle:#}");
+    assert_eq!(handle["statusMessage"], "compact-prompt is not supported and was ignored", "{handle:#}");
     settled(&mut mcp, handle["taskId"].as_str().unwrap()).await;
     mcp.end().await;
     shell.end().await;

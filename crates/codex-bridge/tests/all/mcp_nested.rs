@@ -1,4 +1,4 @@
-//! A Codex of ours that has our own MCP server among its servers: it may not start tasks without end.
+//! A Codex host that has our MCP server among its servers must not start tasks without limit.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! A client of the MCP server on stdio that writes and reads plain JSON lines: independent of any SDK.
+//! An MCP client on stdio that reads and writes plain JSON lines, without an SDK.
 
 use std::collections::VecDeque;
 use std::process::Stdio;
@@ -16,20 +16,20 @@ pub const APPROVER: [&str; 2] = ["--role", "approver"];
 /// The revision without `initialize`.
 pub const MODERN: &str = "2026-07-28";
 
-/// A person takes their time; a program that answers for them does not, and is not believed.
+/// How long a person takes to answer. A faster answer is ignored.
 pub async fn take_a_moment() {
     tokio::time::sleep(Duration::from_millis(350)).await;
 }
 
-/// A running `codex-bridge mcp` and our end of it.
+/// A running `codex-bridge mcp` and its client.
 pub struct Mcp {
     pub child: Child,
     stdin: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
     last_id: u64,
-    /// What came while something else was waited for.
+    /// Messages that arrived while another one was awaited.
     aside: VecDeque<Value>,
-    /// What every request carries in `_meta`.
+    /// The `_meta` of every request.
     meta: Option<Value>,
 }
 
@@ -39,7 +39,7 @@ impl Shell {
         self.mcp_with(&[], capabilities).await
     }
 
-    /// The same, of a server with these arguments.
+    /// As above, with these arguments for the server.
     pub async fn mcp_with(&self, args: &[&str], capabilities: Value) -> Mcp {
         let mut mcp = Mcp::start(self, args, None);
         let hello = json!({
@@ -78,7 +78,7 @@ impl Mcp {
         self.write(&format!("{message}\n")).await;
     }
 
-    /// Writes this, whatever it is.
+    /// Writes a raw line.
     pub async fn write(&mut self, text: &str) {
         self.stdin.write_all(text.as_bytes()).await.unwrap();
     }
@@ -96,7 +96,7 @@ impl Mcp {
         self.last_id
     }
 
-    /// The first message that fits, whether it came already or comes later.
+    /// The first matching message, already received or not.
     pub async fn until(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         if let Some(found) = self.aside.iter().position(&fits) {
             return self.aside.remove(found).unwrap();
@@ -150,17 +150,17 @@ impl Mcp {
         answer["result"].clone()
     }
 
-    /// The next request to us with this method.
+    /// The next request from the server with this method.
     pub async fn asked(&mut self, method: &str) -> Value {
         self.until(method, |it| it["method"] == method && it.get("id").is_some()).await
     }
 
-    /// Answers a request to us.
+    /// Answers a request from the server.
     pub async fn reply(&mut self, request: &Value, result: Value) {
         self.send(json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).await;
     }
 
-    /// Progress of a call that says this.
+    /// Waits for a progress message of a call with this text.
     pub async fn progress(&mut self, id: u64, says: &str) -> String {
         let fits = |it: &Value| {
             it["method"] == "notifications/progress"
@@ -171,7 +171,7 @@ impl Mcp {
         told["params"]["message"].as_str().unwrap().to_owned()
     }
 
-    /// Ends it as clients do: by closing its stdin.
+    /// Stops the server by closing its stdin, as clients do.
     pub async fn end(self) {
         let Self { mut child, stdin, .. } = self;
         drop(stdin);
@@ -179,7 +179,7 @@ impl Mcp {
         assert!(ended.unwrap().success());
     }
 
-    /// Ends it the hard way.
+    /// Kills the server.
     pub async fn kill(mut self) {
         self.child.kill().await.unwrap();
     }

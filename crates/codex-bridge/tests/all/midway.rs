@@ -1,4 +1,4 @@
-//! Coming in the middle of a message: what is written so far, then every later piece, nothing twice.
+//! A reader that joins in the middle of a message gets the text so far, then each later piece once.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};

@@ -1,4 +1,4 @@
-//! The keeper of a host is killed, by what the host itself has started: what is left gets nowhere, and is ended.
+//! A process that a host started kills the host's keeper: the remaining processes are refused, and ended.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Whoever is not the owner gets no more of the owner's tasks than of those that they could begin themselves.
+//! A caller other than the owner cannot do more with a task of the owner than with a task of its own.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Who was lent a role can do no more than that, whichever route they take; and who has a token no more than its quota.
+//! A delegated role limits its caller on every route, and a token is limited by its quota.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ async fn a_lent_role_limits_every_route() {
     let mut refused = 0;
     for (method, path, who) in routes() {
         let path = path.replace("{id}", "codex-none").replace("{request}", "-").replace("{name}", "phone");
-        let is_owners = who.starts_with("The owner's");
+        let is_owners = who.starts_with("For the owner only");
         for role in ["viewer", "operator", "approver", "no such role"] {
             let too_little = match role {
                 "operator" => is_owners || who.contains("role approver"),

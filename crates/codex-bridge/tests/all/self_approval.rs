@@ -1,4 +1,4 @@
-//! What Codex runs may not use the daemon: it would answer its own approvals.
+//! Commands of Codex may not use the daemon, because they could approve their own requests.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The store by the command line: checks and copies.
+//! `codex-bridge store`: check and backup.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

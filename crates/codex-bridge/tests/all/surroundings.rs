@@ -1,4 +1,4 @@
-//! What commands find around them: the user's tools, and none of the services that would run a program for them.
+//! The environment of commands: they have the user's tools, and cannot reach services that would run a program for them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! What the tool's actions do, on the real Codex.
+//! The actions of the tool, on the real Codex.
 
 use serde_json::{Value, json};
 

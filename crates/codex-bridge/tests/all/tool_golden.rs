@@ -1,4 +1,4 @@
-//! The names of the tool's parameters and reply fields, pinned: agents and earlier bridges' users rely on them.
+//! Pins the names of the tool's parameters and reply fields, because agents rely on them.
 
 use std::collections::BTreeSet;
 

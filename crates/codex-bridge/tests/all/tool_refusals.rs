@@ -1,4 +1,4 @@
-//! What the tool refuses: each with a code, a sentence and what to do.
+//! Refused calls of the tool: each has a code, a message and a hint.
 
 use std::fs;
 

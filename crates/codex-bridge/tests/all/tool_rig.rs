@@ -1,11 +1,11 @@
-//! Calls of the tool by the built program, as an agent makes them.
+//! Calls the tool through the built program, as an agent does.
 
 use serde_json::{Value, json};
 
 use crate::shell::Shell;
 
 impl Shell {
-    /// One call of an agent that may also approve, and its reply. The exit code says the same as the reply.
+    /// One call by an agent with the role approver. Checks that the exit code agrees with the reply.
     pub async fn tool(&self, call: Value) -> Value {
         let said = self.run(&["tool", "--role", "approver", &call.to_string()]).await;
         let reply = said.json();
@@ -14,14 +14,14 @@ impl Shell {
         reply
     }
 
-    /// A call that goes well.
+    /// A call that succeeds.
     pub async fn told(&self, call: Value) -> Value {
         let reply = self.tool(call.clone()).await;
         assert_eq!(reply["success"], true, "{call}: {reply:#}");
         reply
     }
 
-    /// A call that is refused: with a code, a sentence, what to do, and nothing else.
+    /// A refused call. Checks that the reply has a code, a message and a hint, and nothing else.
     pub async fn refused(&self, call: Value) -> (String, String) {
         let reply = self.tool(call.clone()).await;
         let keys: Vec<&String> = reply.as_object().unwrap().keys().collect();
@@ -30,7 +30,7 @@ impl Shell {
         (text("code"), text("error"))
     }
 
-    /// The same answer by a caller that was shown what it is about: with the digest of the request that it names.
+    /// Adds the digest of the request to an answer.
     pub async fn seen(&self, mut call: Value) -> Value {
         let status = self.told(json!({"action": "status", "task_id": call["task_id"]})).await;
         let open = status["task"]["pending_requests"].as_array().unwrap();
@@ -39,13 +39,13 @@ impl Shell {
         call
     }
 
-    /// Starts a task by the tool.
+    /// Starts a task with the tool.
     pub async fn begin(&self, prompt: &str) -> String {
         let reply = self.told(json!({"action": "start", "prompt": prompt})).await;
         reply["task_id"].as_str().unwrap().to_owned()
     }
 
-    /// Starts a task and waits until it asks; gives its id and the request's.
+    /// Starts a task and waits for its request. Returns both ids.
     pub async fn begin_asking(&self, prompt: &str) -> (String, String) {
         let id = self.begin(prompt).await;
         let reply = self.told(json!({"action": "wait", "task_id": id})).await;
@@ -54,7 +54,7 @@ impl Shell {
         (id, request.as_str().unwrap_or_else(|| panic!("{reply:#}")).to_owned())
     }
 
-    /// Waits for the end of a task.
+    /// Waits until a task is finished.
     pub async fn ended(&self, id: &str) -> Value {
         let reply = self.told(json!({"action": "wait", "task_id": id})).await;
         assert!(reply["task"]["completed_at"].is_f64(), "{reply:#}");

@@ -76,7 +76,10 @@ async fn a_level_is_set_and_taken_back_and_a_task_that_exists_follows_at_once() 
     assert!(test_kill_process(pid).is_ok(), "it lives as long as the thread is loaded");
 
     let removed = shell.run(&["trust", "--remove", &dir]).await.ok().out;
-    assert!(removed.contains("  instructions: ") && removed.contains("; before: trusted\n"), "{removed}");
+    assert!(
+        removed.contains("  instructions: ") && removed.contains("; the level was trusted\n"),
+        "{removed}"
+    );
     assert_eq!(config(&shell), format!("{before}\n[trust]\n"));
     until("the end of the MCP server", || test_kill_process(pid).is_err().then_some(())).await;
     fs::remove_file(&started).unwrap();
@@ -102,7 +105,7 @@ async fn what_a_trusted_directory_started_ends_with_the_turn_in_which_trust_was_
     assert_eq!(request["trust"], "trusted");
     let pid = process(&started).await;
     let removed = shell.run(&["trust", "--remove", "."]).await.ok().out;
-    let told = format!("note: for 1 task the level of before counts until the turn ends: {}\n", short(&id));
+    let told = format!("note: the former level applies to 1 task until the turn ends: {}\n", short(&id));
     assert!(removed.contains(&told), "{removed}");
     assert!(test_kill_process(pid).is_ok(), "the turn that runs is left alone");
     shell.approve(&id).await.ok();
@@ -145,7 +148,8 @@ async fn a_directory_in_which_a_running_task_can_write_cannot_become_trusted() {
     let before = config(&shell);
     let refused = shell.run(&["trust", "sub", "trusted", "--yes"]).await;
     assert!(
-        refused.code != 0 && refused.err.contains(&format!("while {} can write in it", short(&id))),
+        refused.code != 0
+            && refused.err.contains(&format!("while these tasks can write in it: {}", short(&id))),
         "{}",
         refused.err
     );
@@ -175,7 +179,10 @@ async fn what_holds_is_shown_with_the_reason_and_all_of_it_is_listed() {
         set.starts_with(&format!("{dir}/sub\n  hostile: nothing of the directory configures Codex\n")),
         "{set}"
     );
-    assert!(set.contains(&format!("note: {dir}/link is a link to {dir}/sub, which is what counts")), "{set}");
+    assert!(
+        set.contains(&format!("note: {dir}/link is a link to {dir}/sub; the level applies to the latter")),
+        "{set}"
+    );
     shell.run(&["trust", &dir, "instructions"]).await.ok();
     let of_sub = shell.run(&["--json", "trust", "sub/../sub"]).await.ok().json();
     assert_eq!((&of_sub["trust"], &of_sub["decided_by"]), (&json!("hostile"), &json!(format!("{dir}/sub"))));
@@ -192,7 +199,7 @@ async fn what_holds_is_shown_with_the_reason_and_all_of_it_is_listed() {
     // One that is gone is told, and can be forgotten.
     fs::remove_dir(shell.home.workspace().join("sub")).unwrap();
     let list = shell.run(&["trust", "--list"]).await.ok().out;
-    assert!(list.contains("/sub  hostile       (it does not exist)\n"), "{list}");
+    assert!(list.contains("/sub  hostile       (the directory does not exist)\n"), "{list}");
     shell.run(&["trust", "--remove", "sub"]).await.ok();
     let again = shell.run(&["--json", "trust", "--remove", "sub"]).await;
     assert_eq!((again.code, &again.failure()["code"]), (2, &json!("unknown_directory")));
@@ -208,9 +215,9 @@ async fn what_cannot_be_meant_is_refused_in_one_sentence_and_changes_nothing() {
     fs::write(shell.home.workspace().join("file"), "").unwrap();
     symlink("nowhere", shell.home.workspace().join("dangling")).unwrap();
     let refused = [
-        (vec![".", "trusted"], "not_confirmed", "there is no terminal to confirm it on"),
+        (vec![".", "trusted"], "not_confirmed", "there is no terminal to ask on"),
         (vec!["none", "hostile"], "bad_directory", "/none does not exist"),
-        (vec!["dangling", "hostile"], "bad_directory", "is a link that leads nowhere"),
+        (vec!["dangling", "hostile"], "bad_directory", "is a link to something that does not exist"),
         (vec!["file", "hostile"], "bad_directory", "/file is a file"),
         (
             vec![home, "trusted", "--yes"],
@@ -233,14 +240,17 @@ async fn what_cannot_be_meant_is_refused_in_one_sentence_and_changes_nothing() {
     }
     let unconfirmed = shell.run(&["trust", ".", "trusted"]).await;
     assert!(
-        unconfirmed.err.contains("trusted --yes` trusts it: its .codex/ takes effect"),
+        unconfirmed.err.contains("trusted --yes` skips the question; its .codex/ then takes effect"),
         "{}",
         unconfirmed.err
     );
     assert_eq!(config(&shell), before);
     // The home as a whole may have its instructions read, and whoever says so is told what that covers.
     let wide = shell.run(&["trust", home, "instructions"]).await.ok().out;
-    assert!(wide.contains("is a wide place: it holds the whole home directory"), "{wide}");
+    assert!(
+        wide.contains("is not an ordinary project directory: it holds the whole home directory"),
+        "{wide}"
+    );
 
     // What is wrong in the file is said, and the file stays as it is.
     let wrong = format!("{}\"work\" = \"trusted\"\n", config(&shell));
@@ -277,9 +287,9 @@ async fn a_mistake_in_the_file_stops_the_daemon_with_its_line_and_a_missing_dire
     let told = findings(&shell.run(&["--json", "doctor"]).await.ok());
     assert_eq!(
         (&told[1]["verdict"], &told[1]["message"]),
-        (&json!("warning"), &json!("/no/such/place (trusted): it does not exist"))
+        (&json!("warning"), &json!("/no/such/place (trusted): the directory does not exist"))
     );
-    assert_eq!(told[1]["fix"], "`codex-bridge trust --remove /no/such/place` forgets it");
+    assert_eq!(told[1]["fix"], "`codex-bridge trust --remove /no/such/place` removes the level");
     shell.end().await;
 }
 
@@ -305,7 +315,7 @@ async fn the_doctor_lists_levels_and_names_the_default_and_what_was_edited_since
     let told = findings(&shell.run(&["--json", "doctor"]).await.ok());
     assert_eq!(
         told[1]["message"],
-        format!("{dir} (instructions): every user of the machine may write in it")
+        format!("{dir} (instructions): every user of the machine can write in the directory")
     );
     assert!(told[2]["message"].as_str().unwrap().contains("when it was started"), "{told:?}");
     shell.end().await;
@@ -355,10 +365,9 @@ async fn a_person_is_told_what_trusting_means_and_asked_for_a_yes() {
     tmux.line("codex-bridge trust . trusted");
     let screen = tmux.see("Type yes to trust it:").await;
     for words in [
-        format!("If you trust {dir}, with all that is below it:"),
-        "MCP servers that its .codex/ names are started with every task, outside the sandbox and as you"
-            .into(),
-        "commands that its .codex/ rules allow run without anybody being asked".into(),
+        format!("If you trust {dir} and everything below it:"),
+        "every task starts the MCP servers in its .codex/, outside the sandbox and as your user".into(),
+        "commands that its .codex/ rules allow run without approval".into(),
     ] {
         assert!(screen.contains(&words), "{words}\n{screen}");
     }
@@ -375,7 +384,7 @@ async fn a_person_is_told_what_trusting_means_and_asked_for_a_yes() {
     assert!(config(&shell).ends_with(&format!("[trust]\n\"{dir}\" = \"trusted\"\n")), "{}", config(&shell));
     // Nothing is asked when less is trusted.
     tmux.line("clear; codex-bridge trust . hostile");
-    tmux.see("before: trusted").await;
+    tmux.see("the level was trusted").await;
     drop(tmux);
     shell.end().await;
 }

@@ -37,7 +37,7 @@ async fn a_command_that_was_approved_runs_as_the_hosts_user() {
         |name: &str| findings.as_array().unwrap().iter().find(|finding| finding["name"] == name).unwrap();
     let both = said("users")["message"].as_str().unwrap();
     assert!(both.starts_with("hosts run as cbtest-hosts and the daemon as cbtest-daemon"), "{both}");
-    assert_eq!((&said("hosts")["message"], &said("closed")["verdict"]), (&"1 run".into(), &"ok".into()));
+    assert_eq!((&said("hosts")["message"], &said("closed")["verdict"]), (&"1 running".into(), &"ok".into()));
     users.end().await;
 }
 
@@ -397,7 +397,7 @@ async fn a_daemon_does_not_take_its_own_user_or_a_stranger_for_the_launcher() {
     for who in [As::Hosts, As::Root] {
         let args = ["--json", "launcher", "--listen", "/nowhere/s", "--for", "cbtest-hosts"];
         let refused = users.run(who, &users.program(), &args).await.failure();
-        assert!(refused["message"].as_str().unwrap().contains("hosts need a user of their own"), "{refused}");
+        assert!(refused["message"].as_str().unwrap().contains("hosts need their own user"), "{refused}");
     }
     users.start_daemon().await;
     users.end().await;

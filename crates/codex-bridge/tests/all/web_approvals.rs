@@ -1,4 +1,4 @@
-//! Answering Codex on the page: by buttons, by forms, and by two people at once.
+//! Decisions on the page: with buttons, with forms, and by two people at once.
 
 use codex_bridge_core::id::short;
 use scripted_model::{CodexConfig, Question, Scenario, ToolCall};
@@ -16,7 +16,7 @@ async fn of_two_who_answer_the_second_is_told_who_was_first() {
     let watcher = site.visitor("vera", "operator").await;
     for page in [&anna, &bert, &watcher] {
         page.goto(&site.address("/approvals")).await;
-        page.see("Nobody waits for you").await;
+        page.see("No pending requests").await;
     }
     let id = site.shell.start("touch it").await;
     for page in [&anna, &bert, &watcher] {
@@ -30,7 +30,7 @@ async fn of_two_who_answer_the_second_is_told_who_was_first() {
         "Sandbox",
         "workspace-write",
         "Approve once",
-        "Approve for this task",
+        "Approve for this session",
         "Decline",
     ] {
         assert!(card.contains(part), "{part} in {card}");
@@ -40,16 +40,16 @@ async fn of_two_who_answer_the_second_is_told_who_was_first() {
     // Bert's page is as it was when he decides.
     let form = bert.evaluate(FORM).await;
     decide(&anna, ".request button[value=decline]").await;
-    anna.see("Your answer is in: declined by token anna").await;
-    bert.see("No answer is needed any more").await;
+    anna.see("Your decision was recorded: declined by token anna").await;
+    bert.see("This request is closed").await;
     let told = bert.text(".request").await;
     assert!(told.contains("declined by token anna"), "{told}");
     bert.evaluate(&late_yes(&form)).await;
-    bert.see("Your answer came too late: declined by token anna at").await;
+    bert.see("Your decision came too late: declined by token anna at").await;
     bert.screenshot(&picture("approvals-late-desktop")).await;
-    watcher.see("No answer is needed any more: declined by token anna").await;
+    watcher.see("This request is closed: declined by token anna").await;
     watcher.reload().await;
-    watcher.see("Nobody waits for you").await;
+    watcher.see("No pending requests").await;
     site.shell.run(&["wait", &id]).await;
     assert!(!site.shell.home.workspace().join("it.txt").exists(), "the first answer counts");
     for page in [&anna, &bert, &watcher] {
@@ -242,7 +242,7 @@ async fn a_large_diff_is_shown_by_its_beginning_and_can_be_had_whole() {
     assert_eq!(page.evaluate("!!document.querySelector('.request .held, .request .cut')").await, false);
     page.screenshot(&picture("approvals-opened-desktop")).await;
     decide(&page, ".request button[value=accept]").await;
-    page.see("Your answer is in: accepted by token anna").await;
+    page.see("Your decision was recorded: accepted by token anna").await;
     site.shell.run(&["wait", &id]).await.ok();
     let written = std::fs::read_to_string(site.shell.home.workspace().join("table.txt")).unwrap();
     assert_eq!(written.lines().count(), 12_000);
@@ -279,19 +279,19 @@ async fn who_answers_after_the_limit_is_told_that_it_was_a_no() {
     site.shell.model.script("touch it", Scenario::new().exec("touch it.txt").then_say("Not touched."));
     let page = site.visitor("anna", "approver").await;
     page.goto(&site.address("/approvals")).await;
-    page.see("Nobody waits for you").await;
+    page.see("No pending requests").await;
     let id = site.shell.start("touch it").await;
     page.see("touch it.txt").await;
-    assert!(page.text(".request .asker").await.contains("a no after"), "the limit is shown");
+    assert!(page.text(".request .asker").await.contains("declined automatically at"), "the limit is shown");
     let form = page.evaluate(FORM).await;
-    page.see("No answer is needed any more: nobody answered in time: declined at").await;
+    page.see("This request is closed: declined at").await;
     assert_eq!(page.evaluate("document.querySelectorAll('.request button').length").await, 0);
     page.screenshot(&picture("approvals-expired-desktop")).await;
     page.evaluate(&late_yes(&form)).await;
-    page.see("Your answer came too late: nobody answered in time: declined at").await;
+    page.see("Your decision came too late: declined at").await;
     site.shell.run(&["wait", &id]).await.ok();
     page.goto(&site.address(&format!("/tasks/{id}"))).await;
-    page.see("nobody answered in time: declined").await;
+    page.see("nobody answered in time").await;
     assert!(!site.shell.home.workspace().join("it.txt").exists());
     assert_content(&page, &site);
     site.end().await;

@@ -1,4 +1,4 @@
-//! Open pages stay right: across a reload in mid-message, and across a restart of the daemon.
+//! Open pages stay up to date: after a reload in the middle of a message, and after a restart of the daemon.
 
 use scripted_model::Scenario;
 
@@ -149,7 +149,7 @@ async fn hosts_come_and_go_on_an_open_page() {
     site.shell.model.script("hello", Scenario::new().say("Hi."));
     let page = site.visitor("anna", "operator").await;
     page.goto(&site.address("/hosts")).await;
-    page.see("No host runs").await;
+    page.see("No host is running").await;
     page.evaluate("window.__same = true").await;
     let id = site.shell.start("hello").await;
     page.wait_for("document.querySelectorAll('#list .card').length === 1").await;
@@ -157,7 +157,7 @@ async fn hosts_come_and_go_on_an_open_page() {
     let pid = page.evaluate("document.querySelector('#list').textContent.match(/, process (\\d+)/)[1]").await;
     let killed = std::process::Command::new("kill").args(["-9", pid.as_str().unwrap()]).status().unwrap();
     assert!(killed.success());
-    page.see("No host runs").await;
+    page.see("No host is running").await;
     assert_eq!(page.evaluate("window.__same").await, true, "it is still the same page");
     assert_content(&page, &site);
     site.end().await;
@@ -169,7 +169,7 @@ async fn deliveries_change_on_an_open_page() {
     site.shell.model.script("hello", Scenario::new().say("Hi."));
     let page = site.visitor("anna", "operator").await;
     page.goto(&site.address("/deliveries")).await;
-    page.see("Nobody is to be told").await;
+    page.see("No deliveries").await;
     page.evaluate("window.__same = true").await;
     site.shell.run(&["run", "-d", "--notify", "exec:note", "hello"]).await.ok();
     page.wait_for("document.querySelector('#list .badge')?.textContent === 'delivered'").await;

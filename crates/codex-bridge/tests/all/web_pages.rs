@@ -1,4 +1,4 @@
-//! The pages as such: who may see them, how they look, and that they do without a script.
+//! The pages: who may see them, how they look, and that they work without a script.
 
 use scripted_model::{Phase, Scenario, ToolCall};
 use testkit::browser::{Page, Width};
@@ -123,18 +123,18 @@ async fn pages_are_read_and_forms_sent_without_a_script() {
     // The cookie alone decides nothing, and whoever presses twice is asked once more.
     let place = page.middle_of(".request button[value=accept]").await;
     page.click_through(".request button[value=accept]").await;
-    page.see("Your token, please").await;
+    page.see("Enter your token").await;
     page.screenshot(&picture("locked-desktop")).await;
     page.press_at(place).await;
     page.type_into("#token", "cbt_wrong").await;
     page.click_through("#locked button").await;
-    page.see("This is not the token of this log-in.").await;
+    page.see("This is not the token of this login.").await;
     let open = site.shell.run(&["--json", "requests"]).await.ok().json();
     assert_eq!(open[0]["state"], "open", "{open}");
     page.type_into("#token", &token).await;
     assert_eq!(page.text("#locked button").await, "Approve once");
     page.click_through("#locked button").await;
-    page.see("Your answer is in: accepted by token anna").await;
+    page.see("Your decision was recorded: accepted by token anna").await;
     assert_eq!(page.evaluate("document.querySelectorAll('.request button').length").await, 0);
     site.shell.run(&["wait", &id]).await.ok();
     page.goto(&site.address(&format!("/tasks/{id}"))).await;
@@ -207,7 +207,7 @@ async fn the_way_back_from_a_failure_leads_to_what_was_written() {
     site.shell.run(&["--json", "continue", &id, "go on"]).await.ok();
     site.stalled("on").await;
     page.click_through("button[formaction$='/continue']").await;
-    page.see("Your token, please").await;
+    page.see("Enter your token").await;
     page.type_into("#token", &token).await;
     page.click_through("#locked button").await;
     page.see("That did not work").await;

@@ -1,4 +1,4 @@
-//! A site of one's own: the daemon on a port, the real Codex with the scripted model, and a real browser.
+//! A test site: the daemon on a port, the real Codex with the scripted model, and a real browser.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ impl Site {
         Self::with("").await
     }
 
-    /// One whose daemon is told more.
+    /// A site whose daemon has more configuration.
     pub async fn with(settings: &str) -> Self {
         let shell = Shell::new().await;
         // A port that is free now: the daemon must find it again after a restart.
@@ -37,29 +37,29 @@ impl Site {
         Self { shell, browser: Browser::start().await, port }
     }
 
-    /// The whole address of a path.
+    /// The URL of a path.
     pub fn address(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// The same by the name that browsers lead here.
+    /// The URL of a path under `codex-bridge.localhost`.
     pub fn named_address(&self, path: &str) -> String {
         format!("http://codex-bridge.localhost:{}{path}", self.port)
     }
 
-    /// A new token.
+    /// Creates a token.
     pub async fn token(&self, name: &str, role: &str) -> String {
         let said = self.shell.run(&["token", "create", name, "--role", role]).await.ok();
         let is_token = |word: &&str| word.starts_with("cbt_");
         said.out.split_whitespace().find(is_token).unwrap_or_else(|| panic!("{}", said.out)).to_owned()
     }
 
-    /// Somebody who has logged in and looks at the tasks.
+    /// A logged-in page that shows the tasks.
     pub async fn visitor(&self, name: &str, role: &str) -> Page {
         self.visitor_with_token(name, role).await.0
     }
 
-    /// The same, and the token that they know.
+    /// As `visitor`, with the token.
     pub async fn visitor_with_token(&self, name: &str, role: &str) -> (Page, String) {
         let token = self.token(name, role).await;
         let page = self.browser.page().await;
@@ -71,12 +71,12 @@ impl Site {
         (page, token)
     }
 
-    /// Another page of the same person.
+    /// Another page of the same browser profile.
     pub async fn tab(&self, beside: &Page) -> Page {
         self.browser.tab(beside).await
     }
 
-    /// Lets a tab change things that has never logged in, as its dialog asks for.
+    /// Unlocks a tab that has not logged in, through its dialog.
     pub async fn unlock(page: &Page, token: &str) {
         page.wait_for("document.querySelector('#unlock').open").await;
         page.type_into("#unlock-token", token).await;
@@ -85,12 +85,12 @@ impl Site {
         page.wait_for("document.querySelector('#unlock')?.open === false").await;
     }
 
-    /// A page of nobody.
+    /// A page without a login.
     pub async fn stranger(&self) -> Page {
         self.browser.page().await
     }
 
-    /// Hands over work by the form of the page, and gives the task's id.
+    /// Starts a task with the form of the page. Returns the task's id.
     pub async fn start_by_form(&self, page: &Page, prompt: &str, sandbox: &str) -> String {
         page.goto(&self.address("/tasks")).await;
         page.evaluate("document.querySelector('#new').open = true").await;
@@ -103,7 +103,7 @@ impl Site {
         id.as_str().unwrap().to_owned()
     }
 
-    /// Waits until the model has come to the stall of this name.
+    /// Waits until the model has reached the stall of this name.
     pub async fn stalled(&self, name: &str) {
         if tokio::time::timeout(PATIENCE, self.shell.model.wait_for_stall(name)).await.is_err() {
             let tasks = self.shell.run(&["--json", "ps", "--all"]).await;
@@ -118,19 +118,19 @@ impl Site {
     }
 }
 
-/// Waits until all cards take presses.
+/// Waits until all cards accept presses.
 pub async fn at_rest(page: &Page) {
     page.wait_for("[...document.querySelectorAll('form.decide')].every(it => it.hasAttribute('data-ready'))")
         .await;
 }
 
-/// Presses a button of a card as soon as the card takes it, once, and waits until it did.
+/// Presses a button once, as soon as its card accepts presses, and waits for the outcome.
 pub async fn decide(page: &Page, selector: &str) {
     let button = begin_to_decide(page, selector).await;
     page.wait_for(&format!("!document.querySelector({})", json!(button))).await;
 }
 
-/// The same without waiting for what comes of it; gives the button by the name of its card.
+/// As above, without waiting for the outcome. Returns a selector for the button.
 pub async fn begin_to_decide(page: &Page, selector: &str) -> String {
     let quoted = json!(selector);
     page.wait_for(&format!("!!document.querySelector({quoted})?.closest('[data-key]')")).await;
@@ -153,7 +153,7 @@ pub async fn begin_to_decide(page: &Page, selector: &str) -> String {
     panic!("{button} takes no press");
 }
 
-/// Nothing went wrong on a page, and nothing was asked of anyone but us.
+/// Asserts that a page had no errors and sent no request to another server.
 pub fn assert_content(page: &Page, site: &Site) {
     assert_eq!(page.complaints(), Vec::<String>::new());
     let own = site.address("/");
@@ -162,7 +162,7 @@ pub fn assert_content(page: &Page, site: &Site) {
     assert_eq!(others, Vec::<String>::new());
 }
 
-/// Where a picture is put.
+/// The path of a screenshot.
 pub fn picture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/screenshots").join(format!("{name}.png"))
 }

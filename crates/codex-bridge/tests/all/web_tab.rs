@@ -1,4 +1,4 @@
-//! The secret of a tab: what other servers of this machine come to know of a log-in is not enough to change anything.
+//! The secret of a tab: a server on another port learns the cookie, and still cannot change anything.
 
 use std::net::TcpListener;
 
@@ -86,7 +86,7 @@ async fn a_server_on_another_port_gets_the_cookie_and_can_change_nothing_with_it
         let answer = with_cookie("POST", path).header("content-type", form).body(said.clone()).send().await;
         assert_eq!(answer.status, 403, "{path} {said}");
         assert!(
-            answer.body.contains("Your token, please") && !answer.body.contains(&secret),
+            answer.body.contains("Enter your token") && !answer.body.contains(&secret),
             "{}",
             answer.body
         );
@@ -151,7 +151,7 @@ async fn another_tab_looks_without_the_token_and_decides_with_it() {
     // With it, what was pressed is done.
     begin_to_decide(&tab, ".request button[value=accept]").await;
     Site::unlock(&tab, &token).await;
-    tab.see("Your answer is in: accepted by token anna").await;
+    tab.see("Your decision was recorded: accepted by token anna").await;
 
     // It goes on without asking again, and so does the first tab: one log-in does not end another.
     for (which, words) in [(&tab, "one"), (&page, "two")] {

@@ -1,4 +1,4 @@
-//! A no never becomes a yes: nothing moves under a finger, and what has just come up cannot be pressed.
+//! A decline never becomes an approval: no button moves under a finger, and a new card ignores presses.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ async fn who_presses_decline_again_and_again_approves_nothing() {
         page.press_at(place).await;
         // Before it is known what came of it, soon after, and long after.
         drum(&page, place, 12, 60).await;
-        page.see("Your answer is in: declined by token anna").await;
+        page.see("Your decision was recorded: declined by token anna").await;
         assert_eq!(page.evaluate(BOXES).await, before, "{width:?}: nothing has moved");
         page.screenshot(&picture(&format!("approvals-decided-{width:?}").to_lowercase())).await;
         drum(&page, place, 10, 160).await;
@@ -97,7 +97,7 @@ async fn a_card_takes_no_press_when_it_has_just_come_up() {
     let site = Site::new().await;
     let page = site.visitor("anna", "approver").await;
     page.goto(&site.address("/approvals")).await;
-    page.see("Nobody waits for you").await;
+    page.see("No pending requests").await;
     count_sent(&page).await;
     // One in the very moment in which the card comes up.
     page.evaluate(
@@ -165,7 +165,7 @@ async fn a_card_at_rest_is_answered_by_the_keyboard_and_a_held_key_answers_once(
     page.evaluate("document.querySelector('.request button[value=decline]').focus({preventScroll: true})")
         .await;
     page.hold_enter(20).await;
-    page.see("Your answer is in: declined by token anna").await;
+    page.see("Your decision was recorded: declined by token anna").await;
     // Whoever reads by ear hears what came of it, and goes on from there.
     let focus = "document.activeElement.classList.contains('decide') && document.activeElement.innerText.includes('declined')";
     page.wait_for(focus).await;

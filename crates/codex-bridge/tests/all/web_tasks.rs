@@ -1,4 +1,4 @@
-//! A task on the page, from the form to its end: hand over, watch, approve, see the change, steer, interrupt, go on.
+//! A task on the page: start, watch, approve, see the changes, steer, interrupt, continue.
 
 use codex_bridge_core::id::short;
 use scripted_model::{Phase, Scenario, ToolCall};
@@ -72,14 +72,14 @@ async fn a_running_turn_is_steered_and_interrupted_and_goes_on_in_a_branch() {
 
     page.type_into("#text", "black ones too").await;
     page.click_through("button[formaction$='/steer']").await;
-    page.see("Codex has taken your words").await;
+    page.see("Codex has added your text").await;
     let audit = site.shell.run(&["--json", "audit", &id]).await.ok().json();
     let steered = audit.as_array().unwrap().iter().find(|line| line["action"] == "steer");
     assert_eq!(steered.unwrap_or_else(|| panic!("{audit:#}"))["by"], "token olga");
     site.shell.model.release("sheep");
     page.see("And black ones").await;
     page.click_through("button[formaction$='/interrupt']").await;
-    page.see("The turn is stopped.").await;
+    page.see("The turn was interrupted.").await;
     page.wait_for("document.querySelector('#head .badge').textContent === 'cancelled'").await;
 
     page.type_into("#text", "count goats").await;
@@ -88,7 +88,7 @@ async fn a_running_turn_is_steered_and_interrupted_and_goes_on_in_a_branch() {
     page.wait_for("document.querySelector('#head .badge').textContent === 'completed'").await;
     page.type_into("#text", "count cows").await;
     page.click_through("button[formaction$='/fork']").await;
-    page.see("This is the branch.").await;
+    page.see("This is the fork.").await;
     page.see("One cow.").await;
     let branch = page.evaluate("document.querySelector('#task').dataset.task").await;
     assert_ne!(branch, id.as_str());
@@ -104,7 +104,7 @@ async fn the_list_is_live_filtered_and_searched() {
         .model
         .script("sleep", Scenario::new().delta("zzz zzz zzz ").stall("morning").delta("good morning."));
     let page = site.visitor("vera", "viewer").await;
-    page.see("Nothing here yet").await;
+    page.see("No tasks yet").await;
     assert_eq!(
         page.evaluate("document.querySelector('#new')").await,
         serde_json::Value::Null,
@@ -122,7 +122,7 @@ async fn the_list_is_live_filtered_and_searched() {
     assert_eq!(page.evaluate("document.querySelectorAll('.task').length").await, 1);
     page.type_into(".search input[type=search]", "SLEE").await;
     page.click_through(".search button").await;
-    page.see("No task is like that").await;
+    page.see("No matching tasks").await;
     page.goto(&site.address("/tasks?q=SLEE")).await;
     assert!(page.text(".task").await.contains("sleep"));
     page.goto(&site.address(&format!("/tasks/{sleeper}"))).await;

@@ -1,4 +1,4 @@
-//! What a model, a command or a prompt says is text and nothing else, however much of it there is.
+//! Text of a model, a command or a prompt is shown as text, however long it is.
 
 use codex_bridge_core::event::NewEvent;
 use codex_bridge_core::store::sqlite::Sqlite;
@@ -188,7 +188,7 @@ async fn a_long_prompt_is_folded_and_can_be_read_whole() {
     let tasks = site.shell.run(&["--json", "ps", "--all"]).await.json();
     page.goto(&site.address(&format!("/tasks/{}", tasks[0]["task_id"].as_str().unwrap()))).await;
     let shown = page.text(".prompt").await;
-    assert!(shown.contains("34 KB more were not kept") && shown.contains("Show all of it"), "{shown}");
+    assert!(shown.contains("34 KB more were not stored") && shown.contains("Show all"), "{shown}");
     let whole = "fetch(document.querySelector('.prompt a').href).then(it => it.text()).then(it => it.length)";
     assert_eq!(page.evaluate(whole).await, 64 * 1024);
     assert_content(&page, &site);

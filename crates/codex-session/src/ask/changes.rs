@@ -1,7 +1,7 @@
 //! A patch, in one line (`2 add, 1 update: a, b, c, +4 more`) and as a diff of each file.
 
 use codex_wire::item::{Change, ChangeKind};
-use redact::approval::Matter;
+use redact::approval::TextKind;
 use redact::plain::with_named_breaks;
 
 use super::clean::Cleaner;
@@ -79,7 +79,7 @@ fn whole(change: &Change, cleaner: &mut Cleaner<'_>) -> ShownChange {
         ChangeKind::Update { move_path } => move_path.as_deref().map(|target| names.place(target)),
         _ => None,
     };
-    let text = cleaner.verbatim(&with_named_breaks(&change.diff), Matter::Excerpt);
+    let text = cleaner.verbatim(&with_named_breaks(&change.diff), TextKind::Excerpt);
     let after = moved_to.as_deref().unwrap_or(&path);
     let diff = match &change.kind {
         // codex 0.166 sends the content of these two, and hunks for the others.

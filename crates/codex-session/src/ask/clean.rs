@@ -2,7 +2,7 @@
 //! them.
 
 use redact::Redactor;
-use redact::approval::Matter;
+use redact::approval::TextKind;
 
 /// Replaces a line break where a text is shown in one line.
 const LINE_BREAK: &str = " ⏎ ";
@@ -40,7 +40,7 @@ impl<'a> Cleaner<'a> {
     }
 
     /// A text with all its lines, including empty ones at the end.
-    pub(super) fn verbatim(&mut self, raw: &str, matter: Matter) -> String {
+    pub(super) fn verbatim(&mut self, raw: &str, matter: TextKind) -> String {
         let shown = self.redactor.show_for_approval(raw, matter);
         self.hidden_secrets += shown.hidden;
         self.exposed_secrets += shown.exposed;
@@ -49,21 +49,21 @@ impl<'a> Cleaner<'a> {
     }
 
     /// A text that may have several lines.
-    pub(super) fn block(&mut self, raw: &str, matter: Matter) -> String {
+    pub(super) fn block(&mut self, raw: &str, matter: TextKind) -> String {
         self.verbatim(raw, matter).trim_end().to_owned()
     }
 
     /// Prose, in one line.
     pub(super) fn line(&mut self, raw: &str) -> String {
-        self.line_of(raw, Matter::Prose)
+        self.line_of(raw, TextKind::Prose)
     }
 
     /// A path or a host, in one line.
     pub(super) fn place(&mut self, raw: &str) -> String {
-        self.line_of(raw, Matter::Excerpt)
+        self.line_of(raw, TextKind::Excerpt)
     }
 
-    fn line_of(&mut self, raw: &str, matter: Matter) -> String {
+    fn line_of(&mut self, raw: &str, matter: TextKind) -> String {
         self.block(raw, matter).lines().collect::<Vec<_>>().join(LINE_BREAK)
     }
 

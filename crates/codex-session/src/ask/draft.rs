@@ -8,7 +8,7 @@ use codex_wire::request::{
     Question, UserInputRequest,
 };
 use redact::Redactor;
-use redact::approval::Matter;
+use redact::approval::TextKind;
 
 use super::clean::{self, Cleaner};
 use super::{
@@ -48,11 +48,11 @@ impl<'a> Draft<'a> {
 
     /// Adds prose of one or more lines, if there is any.
     pub(super) fn block(&mut self, label: Label, raw: Option<&str>) {
-        self.acted_on(label, raw, Matter::Prose);
+        self.acted_on(label, raw, TextKind::Prose);
     }
 
     /// Adds a text that is acted on once it is approved, if there is one.
-    pub(super) fn acted_on(&mut self, label: Label, raw: Option<&str>, matter: Matter) {
+    pub(super) fn acted_on(&mut self, label: Label, raw: Option<&str>, matter: TextKind) {
         let text = self.cleaner.block(raw.unwrap_or_default(), matter);
         if !text.is_empty() {
             self.details.push(Detail { label, text });
@@ -117,7 +117,7 @@ impl<'a> Draft<'a> {
         self.care = bounds::care_for_command(&self.context, kind, &mut self.cleaner);
         if kind != Kind::Network {
             let command = it.command.as_deref().unwrap_or("(Codex did not say which)");
-            self.acted_on(Label::Command, Some(command), Matter::Command);
+            self.acted_on(Label::Command, Some(command), TextKind::Command);
             self.directory(it.cwd.as_deref());
         }
         if let Some(network) = &it.network_approval_context {
@@ -129,7 +129,7 @@ impl<'a> Draft<'a> {
         }
         if let Some(extra) = &it.additional_permissions {
             let opens = permissions::opens_raw(extra);
-            self.acted_on(Label::AlsoOpens, Some(&opens.join("\n")), Matter::Excerpt);
+            self.acted_on(Label::AlsoOpens, Some(&opens.join("\n")), TextKind::Excerpt);
         }
         let always = self.amendment(it);
         let offers = self.lasting_offers(always);
@@ -167,7 +167,7 @@ impl<'a> Draft<'a> {
 
     pub(super) fn legacy_command(mut self, it: &LegacyCommandApproval) -> Ask {
         self.care = bounds::care_for_command(&self.context, Kind::Command, &mut self.cleaner);
-        self.acted_on(Label::Command, Some(&clean::shell_words(&it.command)), Matter::Command);
+        self.acted_on(Label::Command, Some(&clean::shell_words(&it.command)), TextKind::Command);
         self.directory(it.cwd.as_deref());
         self.block(Label::Reason, it.reason.as_deref());
         self.own(Label::Sandbox, bounds::sandbox(&self.context));
@@ -210,7 +210,7 @@ impl<'a> Draft<'a> {
     pub(super) fn permissions(mut self, it: &PermissionsApproval) -> Ask {
         let opens = permissions::opens(&it.permissions);
         let opens = if opens.is_empty() { "nothing".to_owned() } else { opens.join("\n") };
-        self.acted_on(Label::Opens, Some(&opens), Matter::Excerpt);
+        self.acted_on(Label::Opens, Some(&opens), TextKind::Excerpt);
         self.directory(it.cwd.as_deref());
         self.block(Label::Reason, it.reason.as_deref());
         self.own(Label::Session, bounds::SESSION_PERMISSIONS);
@@ -232,7 +232,7 @@ impl<'a> Draft<'a> {
     fn question(&mut self, index: usize, question: &Question) -> ShownQuestion {
         let options = question.options.as_deref().unwrap_or_default();
         let header = self.cleaner.line(&question.header);
-        let text = self.cleaner.block(&question.question, Matter::Prose);
+        let text = self.cleaner.block(&question.question, TextKind::Prose);
         ShownQuestion {
             id: question_key(index, &question.id),
             text: if header.is_empty() { text } else { format!("{header}: {text}") },

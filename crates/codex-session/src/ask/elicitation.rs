@@ -1,7 +1,7 @@
 //! Requests of MCP servers: input from a person, and approvals of their tools.
 
 use codex_wire::request::ElicitationRequest;
-use redact::approval::Matter;
+use redact::approval::TextKind;
 use serde_json::Value;
 
 use super::draft::Draft;
@@ -34,9 +34,9 @@ impl Draft<'_> {
     fn mcp_tool(mut self, it: &ElicitationRequest, server: &str) -> Ask {
         let note = |key: &str| it.meta.as_ref().and_then(|meta| meta.get(key));
         // The message contains the name of the tool.
-        self.acted_on(Label::Message, Some(&it.message), Matter::Excerpt);
+        self.acted_on(Label::Message, Some(&it.message), TextKind::Excerpt);
         self.block(Label::Description, note("tool_description").and_then(Value::as_str));
-        self.acted_on(Label::Arguments, note("tool_params").map(arguments).as_deref(), Matter::Excerpt);
+        self.acted_on(Label::Arguments, note("tool_params").map(arguments).as_deref(), TextKind::Excerpt);
         let is_lasting = match note("persist") {
             Some(Value::Array(scopes)) => scopes.iter().any(|scope| scope == "session"),
             Some(scope) => scope == "session",

@@ -3,7 +3,7 @@
 //! What a field says is foreign text and is made fit to be shown. A name or a choice is sent back as it was shown, so one
 //! that had to be changed for that cannot be filled in field by field.
 
-use redact::approval::Matter;
+use redact::approval::TextKind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -189,7 +189,7 @@ fn shown_default(
             is_choice(default) && number.as_f64().is_some_and(|number| number.fract() == 0.0)
         }
         (FieldKind::String, Value::String(text)) => {
-            is_choice(default) && cleaner.verbatim(text, Matter::Excerpt) == *text
+            is_choice(default) && cleaner.verbatim(text, TextKind::Excerpt) == *text
         }
         (FieldKind::Array, Value::Array(values)) => values.iter().all(is_choice),
         _ => false,

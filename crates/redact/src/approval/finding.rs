@@ -1,54 +1,54 @@
-//! All secrets of a text by their places in it, as many rounds of hiding as it takes.
+//! Finds all secrets of a text with their positions, in several rounds: hiding one secret may reveal another.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-use crate::look::{Ending, Look};
 use crate::mark::push_sentinel;
 use crate::scan::Line;
+use crate::search::{Ending, Search};
 use crate::text::Span;
 use crate::{MOST_ROUNDS, Redactor, render};
 
-/// The secrets of `text`, by their beginning, an outer one before what lies in it.
+/// The secrets of `text`, sorted by their start; an outer one comes before those inside it.
 pub(super) fn spans(redactor: &Redactor, text: &str) -> Vec<Span> {
     if redactor.hides_nothing {
         return Vec::new();
     }
-    let looks = Look::all(&redactor.known());
-    let mut search = Search { text, all: Vec::new(), hidden: Vec::new(), current: Cow::Borrowed(text) };
-    // What must go to no chat is looked for first: no other rule may take its beginning for a value and end there.
-    let [known, ..] = &looks;
-    search.look(known);
-    search.look(&Look::PrivateKeys);
+    let searches = Search::all(&redactor.known());
+    let mut rounds = Rounds { text, all: Vec::new(), hidden: Vec::new(), current: Cow::Borrowed(text) };
+    // Secrets that must not appear in a chat are searched first, so that no other rule hides only their beginning.
+    let [known, ..] = &searches;
+    rounds.apply(known);
+    rounds.apply(&Search::PrivateKeys);
     for _ in 0..MOST_ROUNDS {
-        let before = search.all.len();
-        for look in &looks {
-            search.look(look);
+        let before = rounds.all.len();
+        for search in &searches {
+            rounds.apply(search);
         }
-        if search.all.len() == before {
+        if rounds.all.len() == before {
             break;
         }
     }
-    let mut all = search.all;
+    let mut all = rounds.all;
     all.sort_by_key(|span| (span.start, Reverse(span.end)));
     all.dedup_by_key(|span| (span.start, span.end));
     all
 }
 
-struct Search<'a> {
+struct Rounds<'a> {
     text: &'a str,
     all: Vec<Span>,
-    /// What is replaced in `current`, by its places in `text`.
+    /// The secrets that are hidden in `current`, by their positions in `text`.
     hidden: Vec<Span>,
     current: Cow<'a, str>,
 }
 
-impl Search<'_> {
-    fn look(&mut self, look: &Look) {
-        if !look.is_needed(&self.current) {
+impl Rounds<'_> {
+    fn apply(&mut self, search: &Search) {
+        if !search.is_needed(&self.current) {
             return;
         }
-        let found = look.examine(&self.current, 0, Line::default(), Ending::Complete).spans;
+        let found = search.examine(&self.current, 0, Line::default(), Ending::Complete).spans;
         if found.is_empty() {
             return;
         }
@@ -61,7 +61,7 @@ impl Search<'_> {
     }
 }
 
-/// The places in the original of what was found where `hidden` had been replaced.
+/// Maps spans of the text with sentinels to the original text.
 fn in_original(found: &[Span], hidden: &[Span]) -> Vec<Span> {
     let mut gone = hidden.iter().peekable();
     // `current` is a place in the text with sentinels, `original` the same place in the text without

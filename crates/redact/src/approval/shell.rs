@@ -1,25 +1,25 @@
-//! Where in a text the name of a program may stand, and how far the values in it may travel.
+//! Where a text may name a program, and whether its values may be used elsewhere.
 //!
-//! This is no parser of any shell. It looks at a few bytes around a place and says "maybe" whenever it is not sure, at
-//! every depth of quoting at once, since Codex itself hands each command over as a string for `bash -lc`.
+//! Not a parser of a shell. It reads a few bytes around a position and answers "maybe" whenever it is not sure, for all
+//! depths of quoting at once, since Codex itself passes each command as a string to `bash -lc`.
 
-use super::Matter;
+use super::TextKind;
 use super::quotes::{Quoted, stretches};
 
-/// Longer words are taken for the name of a program.
+/// A longer word counts as the name of a program.
 const LONGEST_WORD: usize = 256;
 
-/// `\U0001F60` and one more.
+/// The length of `U0001F600`.
 const LONGEST_ESCAPE: usize = 9;
 
-/// Words behind which the name of a program or a text to evaluate follows.
+/// Words that are followed by the name of a program, or by a text to evaluate.
 const BEFORE_PROGRAM: [&str; 32] = [
     "!", "builtin", "chroot", "command", "coproc", "do", "doas", "elif", "else", "env", "eval", "exec",
     "flock", "if", "ionice", "nice", "nohup", "npx", "parallel", "setsid", "source", "stdbuf", "strace",
     "su", "sudo", "then", "time", "timeout", "trap", "until", "while", "xargs",
 ];
 
-/// Words with which a text makes a program of another text, wherever they stand.
+/// Words that run another text as a program, at any position.
 const EVALUATORS: [&str; 11] = [
     "eval",
     "exec",
@@ -34,13 +34,13 @@ const EVALUATORS: [&str; 11] = [
     "xargs",
 ];
 
-/// Programs that run a text: one that they get with `-c` or `-e`, or on their input.
+/// Programs that run a text, which they get with `-c` or `-e`, or on their input.
 const INTERPRETERS: [&str; 19] = [
     "ash", "bash", "bun", "csh", "dash", "deno", "expect", "fish", "ksh", "lua", "node", "perl", "php",
     "pwsh", "ruby", "sh", "tclsh", "tcsh", "zsh",
 ];
 
-/// Programs that make another text of a text: a generated string may be anything behind them.
+/// Programs that turn a text into another one: the result for a generated string may be anything.
 const DECODERS: [&str; 20] = [
     "ascii2uni",
     "base32",
@@ -64,20 +64,20 @@ const DECODERS: [&str; 20] = [
     "zstdcat",
 ];
 
-/// Words that give a value a second life under another name, without any expansion.
+/// Words that make a value available under another name, without any expansion.
 const RENAMERS: [&str; 8] = ["alias", "bind", "declare", "enable", "hash", "let", "local", "typeset"];
 
-/// Words that let a shell use a variable where none is expanded: `shopt -s cdable_vars; cd NAME`.
+/// Words that let a shell use a variable without an expansion: `shopt -s cdable_vars; cd NAME`.
 const SHELL_OPTIONS: [&str; 9] =
     ["-O", "+O", "BASHOPTS", "SHELLOPTS", "emulate", "set", "setopt", "shopt", "unsetopt"];
 
-/// Variables that a shell itself uses, with a name that looks like a secret's: `PWD=id; ~+`, `OLDPWD=src; cd -`.
+/// Variables of the shell itself whose names look like those of secrets: `PWD=id; ~+`, `OLDPWD=src; cd -`.
 const OF_THE_SHELL: [&[u8]; 2] = [b"PWD", b"OLDPWD"];
 
-/// What is looked at, to see where it stands.
+/// What is at the examined position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Subject {
-    /// What may be hidden, up to `end`. Behind it a string may go on as a command does.
+    /// A value that may be hidden, up to `end`. The string may continue behind it like a command.
     Value { end: usize },
     /// A dollar sign, a backquote, a dot.
     Expansion,
@@ -85,13 +85,13 @@ enum Subject {
     String,
 }
 
-/// A text, and what happens to values in it.
+/// A text, and what can happen to values in it.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     bytes: &'a [u8],
-    /// What is quoted, for commands.
+    /// The quoted strings of a command.
     quoted: Vec<Quoted>,
-    /// Whether it is not clear what is quoted: then every place may be that of a program.
+    /// Whether the quotes are unclear: then every position may name a program.
     is_unsure: bool,
     runs_what_it_computes: bool,
     moves_nothing: bool,
@@ -99,9 +99,9 @@ pub(super) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn of(text: &'a str, matter: Matter) -> Self {
+    pub(super) fn of(text: &'a str, kind: TextKind) -> Self {
         let bytes = text.as_bytes();
-        let quoted = if matter == Matter::Command { stretches(bytes) } else { Some(Vec::new()) };
+        let quoted = if kind == TextKind::Command { stretches(bytes) } else { Some(Vec::new()) };
         let is_unsure = quoted.is_none();
         let quoted = quoted.unwrap_or_default();
         let mut context = Self {
@@ -112,18 +112,18 @@ impl<'a> Context<'a> {
             moves_nothing: false,
             keeps_variables: true,
         };
-        if matter != Matter::Prose {
+        if kind != TextKind::Prose {
             context.runs_what_it_computes =
-                context.expands_to_program() || context.sources() || evaluates(text, matter);
-            context.moves_nothing = matter == Matter::Command
+                context.expands_to_program() || context.sources() || evaluates(text, kind);
+            context.moves_nothing = kind == TextKind::Command
                 && !without_null_redirections(text).contains(['$', '`', '|', '<', '>', '('])
                 && !words(&unquoted(text)).any(|word| RENAMERS.contains(&word));
-            context.keeps_variables = matter != Matter::Command || context.keeps_variables(text);
+            context.keeps_variables = kind != TextKind::Command || context.keeps_variables(text);
         }
         context
     }
 
-    /// Whether a shell uses no variable without expanding it. A pattern could stand for any word.
+    /// Whether a shell uses variables only by expansion. A pattern could match any word, so it counts as a use.
     fn keeps_variables(&self, text: &str) -> bool {
         let is_named_directory = |pair: &[u8]| matches!(pair, [b'~', next] if next.is_ascii_alphanumeric() || b"+-_.\"\'\\".contains(next));
         let is_several = text.trim_end().contains([';', '&', '\n']);
@@ -134,7 +134,7 @@ impl<'a> Context<'a> {
         !uses_one
     }
 
-    /// Whether what begins at `start` is the value of a variable that a shell may use, also without any expansion.
+    /// Whether the value at `start` is assigned to a variable that a shell may use without an expansion.
     pub(super) fn is_in_use_by_shell(&self, start: usize) -> bool {
         let Some(word) = self.word_start(start) else { return true };
         let prefix = &self.bytes[word..start];
@@ -142,12 +142,12 @@ impl<'a> Context<'a> {
         is_assignment(prefix) && (OF_THE_SHELL.contains(&name) || !self.keeps_variables)
     }
 
-    /// Whether the text may run something that it makes at run time: nothing in it is sure to be mere data.
+    /// Whether the text may run a program that it computes at run time: then no part of it is certainly mere data.
     pub(super) fn runs_what_it_computes(&self) -> bool {
         self.runs_what_it_computes
     }
 
-    /// Whether every value stays where it is written, and only the program that it stands behind gets it.
+    /// Whether every value is used only by the program before it.
     pub(super) fn moves_nothing(&self) -> bool {
         self.moves_nothing
     }
@@ -167,7 +167,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Whether what stands from `start` to `end` may be (in) the name of a program or of a variable, a text to evaluate or the
+    /// Whether the text from `start` to `end` may be (a part of) the name of a program or variable, a text to evaluate, or the
     /// target of a redirection.
     pub(super) fn may_be_name(&self, start: usize, end: usize) -> bool {
         is_in_variable(&self.bytes[..start])
@@ -175,8 +175,8 @@ impl<'a> Context<'a> {
             || self.is_in_place_of_program(start, Subject::Value { end })
     }
 
-    /// Whether what begins at `start` may be an operand: a word of its own behind an option that perhaps takes no value
-    /// (`dropdb --no-password production`), or one that looks like an assignment and stands behind a program (`tee password=x`).
+    /// Whether the value at `start` may be an operand: a separate word behind an option that may take no value
+    /// (`dropdb --no-password production`), or a word behind a program that looks like an assignment (`tee password=x`).
     pub(super) fn may_be_operand(&self, start: usize) -> bool {
         let Some(word) = self.word_start(start) else { return true };
         let (blanks, before) = split_blanks(&self.bytes[..word]);
@@ -196,13 +196,13 @@ impl<'a> Context<'a> {
         if self.is_unsure || is_escaped(&self.bytes[..start]) || self.is_first_word(start, subject) {
             return true;
         }
-        // a string in that place is the name of a program as a whole: `"a b c"`
+        // a whole string may be the name of a program: `"a b c"`
         self.enclosing(start).is_some_and(|string| self.is_first_word(string.open, Subject::String))
     }
 
     fn is_first_word(&self, start: usize, subject: Subject) -> bool {
         let Some(word) = self.word_start(start) else { return true };
-        // the sign of a line in a diff is no part of the word
+        // the sign of a line of a diff is not a part of the word
         let is_signed = word < start
             && matches!(self.bytes[word], b'+' | b'-')
             && self.bytes[..word].last().is_none_or(|byte| *byte == b'\n');
@@ -213,7 +213,7 @@ impl<'a> Context<'a> {
         match before.last() {
             Some(b'(') if blanks == 0 && is_call(before) && is_whole => false,
             Some(b'{') if blanks == 0 => !prefix.contains(&b':') && !is_assignment(prefix),
-            // a redirection takes any word: `> TOKEN=x` is a file of that name
+            // any word can be the target of a redirection: `> TOKEN=x` is a file of that name
             Some(b'<' | b'>') => true,
             None | Some(b'\n' | b';' | b'|' | b'&' | b'(' | b')' | b'`' | b'{' | b'}') => {
                 !is_assignment(prefix)
@@ -222,17 +222,17 @@ impl<'a> Context<'a> {
                 None => true,
                 Some(word) if takes_text(word) => {
                     let unquoted = prefix.strip_prefix(b"'").or_else(|| prefix.strip_prefix(b"\""));
-                    // what stands inside of the text is looked at by itself
+                    // the content of the text is examined separately
                     subject != Subject::String && !is_assignment(unquoted.unwrap_or(prefix))
                 }
                 Some(word) if is_before_program(word) => !is_assignment(prefix),
-                // the beginning of a longer string, which may be a command of its own
+                // the beginning of a longer string, which may be a command
                 Some(_) => is_value && !prefix.is_empty() && is_only_quotes(prefix) && !is_whole,
             },
         }
     }
 
-    /// The string in which `at` stands.
+    /// The string that contains `at`.
     fn enclosing(&self, at: usize) -> Option<Quoted> {
         let index = self.quoted.partition_point(|string| string.close < at);
         self.quoted.get(index).copied().filter(|string| string.open < at)
@@ -244,7 +244,7 @@ impl<'a> Context<'a> {
         self.quoted.get(index).copied().filter(|string| string.close + 1 == at)
     }
 
-    /// The word that ends at `end`, without quotes around it; none where it is not sure where it begins: `A="x y" program`.
+    /// The word that ends at `end`, without its quotes; none if its start is unclear: `A="x y" program`.
     fn word_before(&self, end: usize) -> Option<&[u8]> {
         let floor = self.enclosing(end).map_or(0, |string| string.open + 1);
         let mut at = end;
@@ -262,7 +262,7 @@ impl<'a> Context<'a> {
                     break;
                 }
                 b')' | b'`' | b'<' | b'>' | b'}' => return None,
-                // a name in JSON is a word by itself, whatever stands around it
+                // a name in JSON is a word of its own, whatever is around it
                 b'"' | b'\'' | b'\\' if !self.bytes[at - 1..end].ends_with(b"\":") => return None,
                 _ => at -= 1,
             }
@@ -273,7 +273,7 @@ impl<'a> Context<'a> {
         Some(self.bytes[at..end].trim_quotes())
     }
 
-    /// Where the word begins that holds `end`; none where that is far away, or not sure.
+    /// The start of the word that contains `end`; none if it is far away or unclear.
     fn word_start(&self, end: usize) -> Option<usize> {
         let is_boundary = |byte: u8| byte.is_ascii_whitespace() || b";|&()<>`{}".contains(&byte);
         let mut at = end;
@@ -290,21 +290,21 @@ impl<'a> Context<'a> {
             }
         }
         match &self.bytes[..at] {
-            // a line that goes on between two words
+            // a line that continues between two words
             [.., b' ' | b'\t', b'\\', b'\n'] => Some(at),
-            // an escaped blank is a part of the word, and a line may go on in the middle of one
+            // an escaped blank is a part of the word, and a line may continue within a word
             [.., b'\\', _] => None,
             _ => Some(at),
         }
     }
 
-    /// Whether the quotes before a place are closed right behind it.
+    /// Whether the quotes in `prefix` are closed at `end`.
     fn is_whole_string(&self, prefix: &[u8], end: usize) -> bool {
         let closing: Vec<u8> = prefix.iter().rev().copied().collect();
         let behind = &self.bytes[end..];
         let is_closed = match closing.as_slice() {
             [quote] => behind.first() == Some(quote),
-            // `'\''…'\''` and `\"…\"` are the same backwards and forwards, but for the place of the backslash
+            // the quotes of `'\''…'\''` and `\"…\"` are symmetric, except for the position of the backslash
             [_, ..] => behind.starts_with(prefix) || behind.starts_with(&closing),
             [] => false,
         };
@@ -312,7 +312,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The text without redirections that keep nothing of what a program says, or only join its two outputs.
+/// The text without redirections that discard output or join stdout and stderr.
 fn without_null_redirections(text: &str) -> String {
     ["2>&1", "&>/dev/null", "2>/dev/null", "2> /dev/null", ">/dev/null", "> /dev/null"]
         .iter()
@@ -324,22 +324,22 @@ fn unquoted(text: &str) -> String {
     text.replace(['"', '\'', '\\'], "")
 }
 
-/// Whether a backslash before a place takes what follows as a part of it: `\e`, `\x24`, `\u0041`.
+/// Whether the text behind `before` belongs to an escape: `\e`, `\x24`, `\u0041`.
 fn is_escaped(before: &[u8]) -> bool {
     let digits =
         before.iter().rev().take(LONGEST_ESCAPE).take_while(|byte| byte.is_ascii_alphanumeric()).count();
     before[..before.len() - digits].last() == Some(&b'\\')
 }
 
-/// Whether a place is inside the name of a variable, or right behind it: `$HOME`. Text there chooses another variable.
+/// Whether `before` ends within or behind the name of a variable, such as `$HOME`. Text there changes the name.
 fn is_in_variable(before: &[u8]) -> bool {
     let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
     let length = before.iter().rev().take_while(is_part).count();
     before[..before.len() - length].last() == Some(&b'$')
 }
 
-/// Whether what stands before a text may be (the beginning of) the name of an assignment. A word goes on behind the end of a
-/// line that is escaped.
+/// Whether the text before `behind` may be (the beginning of) the name of an assignment. A word continues behind an escaped
+/// line end.
 fn is_name_of_more(behind: &[u8]) -> bool {
     matches!(behind, [b'=', ..] | [b'+', b'=', ..] | [b'\\', b'\n', ..])
 }
@@ -348,18 +348,18 @@ fn is_only_quotes(prefix: &[u8]) -> bool {
     prefix.iter().all(|byte| matches!(byte, b'"' | b'\'' | b'\\'))
 }
 
-/// `f(`, as code has it; `$(` and `<(` and `(` begin a command.
+/// A call in code, such as `f(`; `$(`, `<(` and `(` begin a command.
 fn is_call(before: &[u8]) -> bool {
     matches!(before, [.., name, b'('] if name.is_ascii_alphanumeric() || *name == b'_')
 }
 
-/// `NAME=`, `NAME+=` and what may follow of the value.
+/// `NAME=` or `NAME+=`, with or without the beginning of a value.
 fn is_assignment(word: &[u8]) -> bool {
     let length = word.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
     length > 0 && !word[0].is_ascii_digit() && matches!(&word[length..], [b'=', ..] | [b'+', b'=', ..])
 }
 
-/// How many blanks a text ends in, and the text before them. The end of a line that goes on (`\`) counts as a blank.
+/// The number of blanks at the end of a text, and the text before them. An escaped line end counts as a blank.
 fn split_blanks(bytes: &[u8]) -> (usize, &[u8]) {
     let mut before = bytes;
     while let [rest @ .., b' ' | b'\t'] | [rest @ .., b'\\', b'\n'] = before {
@@ -381,7 +381,7 @@ impl TrimQuotes for [u8] {
     }
 }
 
-/// `-c`, `-lc`, `-e`, `--eval`, `eval`: the next word is a text that is evaluated.
+/// Whether the next word is a text that is evaluated: `-c`, `-lc`, `-e`, `--eval`, `eval`.
 fn takes_text(word: &[u8]) -> bool {
     let is_short = |flags: &[u8]| {
         flags.iter().all(u8::is_ascii_alphabetic) && matches!(flags.last(), Some(b'c' | b'e' | b'E'))
@@ -414,16 +414,16 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(move |char| !is_inside(char)).filter(|word| !word.is_empty())
 }
 
-/// Whether the text hands a text to something that runs it.
-fn evaluates(text: &str, matter: Matter) -> bool {
-    // arithmetic reads names and signs of its own
+/// Whether the text passes a text to a program that runs it.
+fn evaluates(text: &str, kind: TextKind) -> bool {
+    // arithmetic evaluates names without `$`
     let calculates = || text.contains("((") || text.contains("$[") || words(text).any(|word| word == "let");
     let decodes = || words(text).any(|word| DECODERS.contains(&word));
     words(text).any(|word| EVALUATORS.contains(&word))
-        || (matter == Matter::Command && (interprets(text) || calculates() || decodes()))
+        || (kind == TextKind::Command && (interprets(text) || calculates() || decodes()))
 }
 
-/// Whether an interpreter may get its program from the text: `python3 script.py` gets it from a file.
+/// Whether an interpreter may get its program from the text. `python3 script.py` gets it from a file.
 fn interprets(text: &str) -> bool {
     let is_inside = |char: char| char.is_ascii_alphanumeric() || "_-.".contains(char);
     let mut rest = text;

@@ -11,7 +11,7 @@ const PEM: &str = concat!(
 );
 
 fn show(text: &str) -> Shown {
-    Redactor::default().show_for_approval(text, Matter::Command)
+    Redactor::default().show_for_approval(text, TextKind::Command)
 }
 
 /// The text with the samples above in the place of `§gh` and so on.
@@ -126,7 +126,7 @@ fn a_credential_that_may_travel_is_neither_shown_nor_approved_unseen() {
         .collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     let diff = filled("+TOKEN=§gh\n+echo $TOKEN | base64 -d | sh\n");
-    let shown = Redactor::default().show_for_approval(&diff, Matter::Excerpt);
+    let shown = Redactor::default().show_for_approval(&diff, TextKind::Excerpt);
     assert!(!shown.is_whole || shown.text.contains("ghp_"), "{shown:?}");
 }
 
@@ -155,7 +155,7 @@ fn a_private_key_is_neither_shown_nor_approved_unseen() {
         let shown = show(&text);
         assert!(!shown.is_whole && !shown.text.contains("MIIEpAIB"), "{shown:?}");
     }
-    let prose = Redactor::default().show_for_approval(PEM, Matter::Prose);
+    let prose = Redactor::default().show_for_approval(PEM, TextKind::Prose);
     assert!(prose.is_whole && prose.hidden == 1, "{prose:?}");
 }
 
@@ -163,7 +163,7 @@ fn a_private_key_is_neither_shown_nor_approved_unseen() {
 fn a_known_value_is_never_shown() {
     let values = ["correct-horse/battery", "pass$(word) \"x\"", "abc\u{200b}defghi"];
     let redactor = Redactor::knowing(values);
-    let show = |text: &str| redactor.show_for_approval(text, Matter::Command);
+    let show = |text: &str| redactor.show_for_approval(text, TextKind::Command);
     let inert = show("login correct-horse/battery | tee x");
     assert_eq!(inert.text, "login [known-secret, 21 characters] | tee x");
     assert!(inert.is_whole);
@@ -215,13 +215,13 @@ fn what_the_eye_does_not_see_is_named() {
     let shown = show("l\u{200b}s \u{1b}[;touch x\r\nrm\u{202e} y\u{2028}z");
     assert_eq!(shown.text, "l⟨U+200B⟩s ⟨U+001B⟩[;touch x⟨U+000D⟩\nrm⟨U+202E⟩ y⟨U+2028⟩z");
     assert_eq!(show("./deploy\u{a0}--dry-run a\u{3000}b").text, "./deploy⟨U+00A0⟩--dry-run a⟨U+3000⟩b");
-    let diff = Redactor::default().show_for_approval("+a\r\n+b\rc\u{200b}\n", Matter::Excerpt);
+    let diff = Redactor::default().show_for_approval("+a\r\n+b\rc\u{200b}\n", TextKind::Excerpt);
     assert_eq!(diff.text, "+a\n+b⟨U+000D⟩c⟨U+200B⟩\n");
 }
 
 #[test]
 fn a_diff_hides_generated_values_only() {
-    let show = |text: &str| Redactor::default().show_for_approval(&filled(text), Matter::Excerpt);
+    let show = |text: &str| Redactor::default().show_for_approval(&filled(text), TextKind::Excerpt);
     let hidden =
         show("@@ -1 +1,3 @@\n-API_KEY=x\n+API_KEY=§gh\n+client = OpenAI(\"§sk\")\n+  \"token\": \"§npm\",\n");
     assert_eq!(
@@ -286,10 +286,10 @@ fn what_may_be_an_operand_or_is_decoded_is_shown() {
         "npm install --no-password evil-package",
         "echo API_TOKEN=YWxsOgoJdG91Y2ggYXRrX3B3bmVkOQo= | cut -d= -f2- | base64 -d | make -f -",
     ] {
-        let shown = Redactor::default().show_for_approval(command, Matter::Command);
+        let shown = Redactor::default().show_for_approval(command, TextKind::Command);
         assert_eq!((shown.text.as_str(), shown.hidden), (command, 0));
     }
     for command in ["mysql --password=hunter2 -e 'select 1'", "DB_PASSWORD=hunter2 psql"] {
-        assert_eq!(Redactor::default().show_for_approval(command, Matter::Command).hidden, 1, "{command}");
+        assert_eq!(Redactor::default().show_for_approval(command, TextKind::Command).hidden, 1, "{command}");
     }
 }

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use redact::Redactor;
-use redact::approval::{Matter, Shown};
+use redact::approval::{Shown, TextKind};
 
 /// Stands under the marks instead of what is hidden.
 const FILLER: char = 'Q';
@@ -88,13 +88,13 @@ proptest! {
 
     #[test]
     fn whatever_a_parser_finds_to_run_is_visible(command in commands::any_command()) {
-        let shown = redactor().show_for_approval(&command, Matter::Command);
+        let shown = redactor().show_for_approval(&command, TextKind::Command);
         check(&command, &shown, parsed::compare).map_err(TestCaseError::fail)?;
     }
 
     #[test]
     fn a_known_value_and_a_private_key_never_come_out(command in commands::any_command()) {
-        for matter in [Matter::Command, Matter::Excerpt, Matter::Prose] {
+        for matter in [TextKind::Command, TextKind::Excerpt, TextKind::Prose] {
             let shown = redactor().show_for_approval(&command, matter);
             for secret in commands::KNOWN.iter().chain([&commands::KEY_MATERIAL]) {
                 prop_assert!(!shown.text.contains(secret), "{command}\n{}", shown.text);
@@ -108,7 +108,7 @@ proptest! {
 
     #[test]
     fn whatever_runs_is_visible(command in commands::any_command()) {
-        let shown = redactor().show_for_approval(&command, Matter::Command);
+        let shown = redactor().show_for_approval(&command, TextKind::Command);
         check(&command, &shown, traced::compare).map_err(TestCaseError::fail)?;
     }
 }
@@ -121,11 +121,11 @@ fn hiding_every_secret_is_caught_by_both() {
         "API_KEY=x;beta${IFS}evil|gamma;true",
         "PASSWORD=beta; $PASSWORD x",
     ] {
-        let hidden = Redactor::default().show_for_approval(command, Matter::Prose);
+        let hidden = Redactor::default().show_for_approval(command, TextKind::Prose);
         assert!(hidden.hidden > 0 && check(command, &hidden, traced::compare).is_err(), "{hidden:?}");
     }
     let command = r#"DB_PASSWORD="a$(beta x)" && true"#;
-    let hidden = Redactor::default().show_for_approval(command, Matter::Prose);
+    let hidden = Redactor::default().show_for_approval(command, TextKind::Prose);
     assert!(check(command, &hidden, parsed::compare).is_err(), "{hidden:?}");
 }
 
@@ -135,7 +135,7 @@ fn random_commands_reach_every_fate() {
     let (mut hidden, mut exposed, mut withheld, mut parsed) = (0, 0, 0, 0);
     for _ in 0..1000 {
         let command = commands::any_command().new_tree(&mut runner).unwrap().current();
-        let shown = redactor().show_for_approval(&command, Matter::Command);
+        let shown = redactor().show_for_approval(&command, TextKind::Command);
         hidden += usize::from(shown.hidden > 0 && shown.is_whole);
         exposed += usize::from(shown.exposed > 0);
         withheld += usize::from(!shown.is_whole);

@@ -1,10 +1,10 @@
-//! The calls of the platform, with the headers that it wants.
+//! The platform's HTTP calls, with its headers.
 
 use codex_bridge_core::outbox::Outcome;
 use codex_bridge_core::outbox::sender::Refusal;
 use serde_json::{Value, json};
 
-use super::super::Trouble;
+use super::super::ChannelError;
 use crate::channel::http::{self, Call, Reply};
 
 /// One workspace of the platform.
@@ -36,7 +36,7 @@ impl Api {
     fn headers(&self) -> Vec<(&'static str, String)> {
         let mut headers = vec![
             ("authorization", format!("Bearer {}", self.token)),
-            // Without it the hosted platform answers with a page instead.
+            // Without this header the hosted platform answers with a web page.
             ("origin", self.base.clone()),
             ("x-workspace-id", self.workspace.clone()),
         ];
@@ -60,31 +60,35 @@ impl Api {
         self.get(&format!("{path}?type=a2a_receive&include=peer_info&{query}")).await
     }
 
-    /// Says something to the people on the canvas.
+    /// Writes a message on the canvas.
     pub async fn notify(&self, text: &str) -> Outcome {
         match self.post(&self.of_workspace("notify"), &json!({ "message": text })).await {
             Ok(reply) if reply.is_success() => Outcome::delivered(None),
-            Ok(reply) if matches!(reply.status, 400 | 403) => {
-                Outcome::failed(Refusal::Never, format!("it answered {}: {}", reply.status, said(&reply)))
-            }
+            Ok(reply) if matches!(reply.status, 400 | 403) => Outcome::failed(
+                Refusal::Never,
+                format!("the platform answered {}: {}", reply.status, error_message(&reply)),
+            ),
             Ok(reply) => reply.refusal(),
             Err(error) => error.into(),
         }
     }
 }
 
-/// What the platform says of a failure.
-pub fn said(reply: &Reply) -> String {
+/// The error message in a reply.
+pub fn error_message(reply: &Reply) -> String {
     reply.body["error"].as_str().unwrap_or("without a reason").chars().take(200).collect()
 }
 
-/// An answer that may be another one later.
-pub fn later(reply: &Reply) -> Trouble {
-    Trouble::Again { after: reply.retry_after, why: format!("the platform answered {}", reply.status) }
+/// The error for a reply that may be different later.
+pub fn retry_later(reply: &Reply) -> ChannelError {
+    ChannelError::Retry {
+        after: reply.retry_after,
+        reason: format!("the platform answered {}", reply.status),
+    }
 }
 
-/// A call that got no answer.
-pub fn trouble(error: &http::Error) -> Trouble {
+/// The error for a call without a reply.
+pub fn connection_error(error: &http::Error) -> ChannelError {
     let why = format!("the platform cannot be reached: {error}");
-    if *error == http::Error::Address { Trouble::Stop(why) } else { Trouble::again(why) }
+    if *error == http::Error::Address { ChannelError::Fatal(why) } else { ChannelError::retry(why) }
 }

@@ -1,42 +1,42 @@
-//! A row of the activity log, and the message that it is. Pure.
+//! Turns rows of the activity log into messages. Pure.
 //!
-//! What the platform calls a row and we cannot read is kept as a message without words: the inbox gives it up, where an
-//! operator sees it, and its sender is told.
+//! A row that cannot be read becomes a message without text: the inbox gives it up, where the operator can see it, and its
+//! sender is notified.
 
 use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::text_of;
-use crate::channel::attached;
+use super::non_empty_str;
+use crate::channel::attachments;
 
-/// What is said of a message without text.
+/// The text of a message without text.
 const EMPTY: &str = "(empty A2A message)";
 
-/// What the platform says of a message that a person wrote on the canvas. It writes so into `params.metadata` itself, over
-/// whatever stood there (EnterOS core of 2026-08, `injectCanvasUserIdentity`).
+/// The `source` of a message that a person wrote on the canvas. The platform itself sets it in `params.metadata`, over any
+/// other value (EnterOS core of 2026-08, `injectCanvasUserIdentity`).
 const CANVAS_SOURCE: &str = "canvas_user";
-/// What it says of somebody whom it does not know.
+/// The `user_identity_status` of an unknown person.
 const UNAUTHENTICATED: &str = "UNAUTHENTICATED";
-/// The name of what passed a message on and has none that can be used.
+/// The id of a source without a usable name.
 const UNNAMED: &str = "unknown";
-/// The longest name that is used.
+/// The longest usable name of a source.
 const SOURCE_CHARS: usize = 64;
 
-/// Who wrote a message.
+/// The writer of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Writer {
-    /// A person on the canvas, as the platform itself says.
+    /// A person on the canvas, according to the platform.
     Canvas,
     /// Another agent.
     Peer(String),
-    /// Somebody elsewhere, of whom we know only what of the platform's passed it on: a chat bridge, a timer, a hook.
+    /// Somebody elsewhere. Only the relaying source is known: a chat bridge, a timer, a hook.
     PassedOn(String),
 }
 
 impl Writer {
-    /// As they are allowed.
+    /// The id in `allow`.
     fn id(&self) -> String {
         match self {
             Self::PassedOn(source) => format!("channel:{source}"),
@@ -44,7 +44,7 @@ impl Writer {
         }
     }
 
-    /// Where a reply goes. What was passed on is answered on the canvas: the platform has no way back.
+    /// The place of a reply. A relayed message is answered on the canvas, since the platform has no way back to its source.
     fn place(&self) -> String {
         match self {
             Self::Peer(peer) => format!("peer:{peer}"),
@@ -52,7 +52,7 @@ impl Writer {
         }
     }
 
-    /// Only who writes on the canvas is surely a person of this workspace's, and may ever decide.
+    /// Only a writer on the canvas is certainly a person of this workspace, and may be allowed to decide.
     fn party(&self) -> Party {
         match self {
             Self::Canvas => Party::Person,
@@ -61,7 +61,7 @@ impl Writer {
     }
 }
 
-/// A row, as far as we read it.
+/// The fields of a row that are read.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Row {
@@ -74,15 +74,14 @@ pub struct Row {
     pub created_at: String,
     pub seq: Option<i64>,
     pub peer_name: Option<String>,
-    /// Files, which the platform lists whatever the message looks like.
+    /// Attached files, which the platform lists for every form of message.
     pub attachments: Value,
-    /// Whether there is more in it than we could read.
+    /// Whether some field could not be read.
     #[serde(skip)]
     is_unreadable: bool,
 }
 
-/// The rows of an answer, the oldest first: without a place in the log the platform gives the newest first. What has no
-/// name is no row, and left out.
+/// The rows of a reply, the oldest first; the platform may send the newest first. Rows without an id are left out.
 pub fn in_order(body: &Value) -> Vec<Row> {
     let rows = body.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut rows: Vec<Row> = rows.iter().map(Row::read).filter(|row| !row.id.is_empty()).collect();
@@ -110,44 +109,44 @@ impl Row {
         self.created_at.parse::<Timestamp>().map_or(0, Timestamp::as_microsecond)
     }
 
-    /// When it was written, in milliseconds since 1970.
+    /// The time of the row, in milliseconds since 1970.
     pub fn at(&self) -> i64 {
         self.micros().div_euclid(1_000)
     }
 
-    /// When it was written, and so many microseconds, as the platform writes it.
+    /// The time of the row plus `after_us` microseconds, in the platform's format.
     pub fn moment(&self, after_us: i64) -> Option<String> {
         Timestamp::from_microsecond(self.micros() + after_us).ok().map(|at| at.to_string())
     }
 
-    /// Whether it is a reply of ours on the canvas, with this text.
+    /// Whether the row is a reply of ours on the canvas with this text.
     pub fn is_notice_of(&self, text: &str) -> bool {
         self.method.as_deref() == Some("notify")
             && self.source_id.is_none()
             && self.response_body["result"].as_str() == Some(text)
     }
 
-    /// Whether it says something that nobody has to answer.
-    fn is_by_the_way(&self, request: &Value, workspace: &str) -> bool {
+    /// Whether the row needs no answer.
+    fn needs_no_reply(&self, request: &Value, workspace: &str) -> bool {
         let method = self.method.as_deref().unwrap_or_default();
         let source = self.source_id.as_deref().filter(|id| !id.is_empty());
-        // Our own replies come back, and two agents that answer each other's results never end.
+        // Our own replies are in the log too. Two agents that answered each other's results would never stop.
         let is_ours = (method == "notify" && source.is_none()) || source == Some(workspace);
-        // A file comes by itself first; the message that it belongs to names it.
+        // An upload has a row of its own, before the message that names the file.
         let is_bare = matches!(method, "delegate_result" | "chat_upload_receive");
-        // What people decide on our requests we read where it stands.
+        // Decisions on our requests are read from the requests themselves.
         let id = request["params"]["message"]["messageId"].as_str().unwrap_or_default();
         is_ours || is_bare || (source.is_none() && id.starts_with("request-responded:"))
     }
 
-    /// The message that it is; none for what nobody has to answer.
+    /// The message of a row; none if it needs no answer.
     pub fn arrival(&self, channel: &str, workspace: &str) -> Option<Arrival> {
-        let request = opened(&self.request_body);
-        if self.is_by_the_way(&request, workspace) {
+        let request = parse_nested(&self.request_body);
+        if self.needs_no_reply(&request, workspace) {
             return None;
         }
         let writer = self.writer(&request);
-        let context = text_of(&request["params"]["message"]["contextId"]);
+        let context = non_empty_str(&request["params"]["message"]["contextId"]);
         let id = writer.id();
         Some(Arrival {
             external_id: self.id.clone(),
@@ -161,21 +160,23 @@ impl Row {
         })
     }
 
-    /// Who wrote it. Without a source it is not only a person on the canvas: the platform writes none for its own
-    /// callers either (timers, hooks), and its chat bridges hand over what any stranger wrote to them. A person is only who
-    /// the platform says is one.
+    /// The writer of a row. A row without a source need not be from a person on the canvas: the platform's own callers (timers,
+    /// hooks) have no source either, and its chat bridges relay what strangers write. Only a writer that the platform marks as
+    /// a person counts as one.
     fn writer(&self, request: &Value) -> Writer {
         if let Some(peer) = self.source_id.as_deref().filter(|id| !id.is_empty()) {
             return Writer::Peer(peer.to_owned());
         }
         let params = &request["params"];
-        let places = [&params["metadata"], &params["message"]["metadata"], &request["metadata"]].map(opened);
-        let told =
-            |name: &'static str| places.iter().map(move |place| &place[name]).filter(|told| !told.is_null());
-        if let Some(source) = told("source").find(|source| *source != CANVAS_SOURCE) {
-            return Writer::PassedOn(as_id(source));
+        let places =
+            [&params["metadata"], &params["message"]["metadata"], &request["metadata"]].map(parse_nested);
+        let metadata = |name: &'static str| {
+            places.iter().map(move |place| &place[name]).filter(|metadata| !metadata.is_null())
+        };
+        if let Some(source) = metadata("source").find(|source| *source != CANVAS_SOURCE) {
+            return Writer::PassedOn(source_id(source));
         }
-        let is_unknown = told("user_identity_status")
+        let is_unknown = metadata("user_identity_status")
             .any(|status| status.as_str().is_some_and(|status| status.eq_ignore_ascii_case(UNAUTHENTICATED)));
         let ids = [&params["message"]["messageId"], &params["messageId"], &request["messageId"]];
         let is_bridged = ids.into_iter().filter_map(Value::as_str).any(|id| id.starts_with("channel-"));
@@ -196,34 +197,37 @@ impl Row {
         }
         let params = &request["params"];
         let places = [&params["message"]["parts"], &params["parts"], &request["parts"]];
-        let said = places.into_iter().map(text_of_parts).find(|text| !text.is_empty());
+        let text_parts = places.into_iter().map(parts_text).find(|text| !text.is_empty());
         let attached = self.attached();
         let summary = || self.summary.clone().filter(|text| !text.is_empty());
-        let said = said.or_else(|| summary().filter(|_| attached.is_empty()));
-        let text = attached::below(&said.unwrap_or_default(), attached);
+        let text_parts = text_parts.or_else(|| summary().filter(|_| attached.is_empty()));
+        let text = attachments::append(&text_parts.unwrap_or_default(), attached);
         if text.is_empty() { EMPTY.to_owned() } else { text }
     }
 
-    /// The files that came with it, one a line: they are named to Codex, and not read.
+    /// The attached files, one per line.
     fn attached(&self) -> Vec<String> {
         let files = self.attachments.as_array().map(Vec::as_slice).unwrap_or_default();
         let line = |file: &Value| {
-            attached::line(text_of(&file["kind"]), text_of(&file["name"]).or_else(|| text_of(&file["uri"])))
+            attachments::line(
+                non_empty_str(&file["kind"]),
+                non_empty_str(&file["name"]).or_else(|| non_empty_str(&file["uri"])),
+            )
         };
         files.iter().map(line).collect()
     }
 }
 
-/// A body may be JSON in a string.
-fn opened(body: &Value) -> Value {
+/// Parses a body that is JSON in a string.
+fn parse_nested(body: &Value) -> Value {
     match body.as_str() {
         Some(text) => serde_json::from_str(text).unwrap_or_default(),
         None => body.clone(),
     }
 }
 
-/// What passed a message on, as part of an id: `telegram` of `telegram` and of `channel:telegram`.
-fn as_id(source: &Value) -> String {
+/// The name of a source for an id: `telegram` for both `telegram` and `channel:telegram`.
+fn source_id(source: &Value) -> String {
     let name = source.as_str().unwrap_or_default();
     let name = name.strip_prefix("channel:").unwrap_or(name);
     let is_plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.' | ':');
@@ -231,8 +235,8 @@ fn as_id(source: &Value) -> String {
     if is_usable { name.to_owned() } else { UNNAMED.to_owned() }
 }
 
-/// The texts of all parts that are text, one after the other: `kind` or `type` says so, or neither, as in A2A 1.0.
-fn text_of_parts(parts: &Value) -> String {
+/// The joined texts of all text parts. A part is text by its `kind` or `type`, or if it has neither, as in A2A 1.0.
+fn parts_text(parts: &Value) -> String {
     let parts = parts.as_array().map(Vec::as_slice).unwrap_or_default();
     let is_text = |part: &&Value| match part.get("kind").or_else(|| part.get("type")) {
         Some(kind) => kind == "text",
@@ -281,10 +285,10 @@ mod tests {
         let upload = json!({"id": "7", "method": "chat_upload_receive", "summary": "Canvas upload: a.png",
             "request_body": {"uri": "platform-pending:w/f", "name": "a.png"}});
         assert_eq!(arrival(&upload), None, "a file that is on its way to a message");
-        let told = json!({"params": {"message": {"messageId": "request-responded:7-u", "parts": [{"text": "It was approved."}]}}});
-        assert_eq!(arrival(&json!({"id": "8", "request_body": told})), None, "what we read elsewhere");
+        let answered = json!({"params": {"message": {"messageId": "request-responded:7-u", "parts": [{"text": "It was approved."}]}}});
+        assert_eq!(arrival(&json!({"id": "8", "request_body": answered})), None, "what we read elsewhere");
         assert!(
-            arrival(&json!({"id": "9", "source_id": "peer", "request_body": told})).is_some(),
+            arrival(&json!({"id": "9", "source_id": "peer", "request_body": answered})).is_some(),
             "a peer claims it"
         );
     }
@@ -343,7 +347,7 @@ mod tests {
         assert_eq!(writer(&json!({"params": {"metadata": {"source": "canvas_user"}}})), on_canvas);
         let known = json!({"source": "canvas_user", "user_identity_status": "AUTHENTICATED"});
         assert_eq!(writer(&json!({"params": {"metadata": known}})), on_canvas);
-        let said = [
+        let cases = [
             (json!({}), "channel:unknown"),
             (json!(null), "channel:unknown"),
             (json!({"params": {"message": {"parts": [{"text": "a timer"}]}}}), "channel:unknown"),
@@ -365,7 +369,7 @@ mod tests {
             (json!({"params": {"message": {"messageId": "channel-telegram-7"}}}), "channel:unknown"),
             (json!("{\"params\": {\"metadata\": {\"source\": \"tele"), "channel:unknown"),
         ];
-        for (request, id) in said {
+        for (request, id) in cases {
             assert_eq!(writer(&request), (id.to_owned(), Party::Agent), "{request}");
         }
         let both = json!({"params": {"metadata": {"source": "canvas_user"},

@@ -1,5 +1,4 @@
-//! What is said between us and a plugin, read and written. Pure. The same for every platform; `docs/channels.md` has it in
-//! words.
+//! The messages between the bridge and a plugin. Pure. `docs/channels.md` documents the protocol.
 
 use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender};
 use codex_bridge_core::outbox::sender::Refusal;
@@ -11,45 +10,45 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use super::process::Unanswered;
+use super::process::CallError;
 use crate::amount;
 use crate::channel::text::{self, Limit};
-use crate::channel::{Progress, Tap, attached};
+use crate::channel::{Progress, Tap, attachments};
 
-/// The longest place: targets have room for the channel's name beside it.
+/// The longest place: a target also has to hold the channel's name.
 const PLACE_BYTES: usize = 200;
-/// The longest name of a message or a conversation.
+/// The longest id of a message or a conversation.
 const NAME_BYTES: usize = 512;
 
-/// What a plugin says that it can do.
+/// The capabilities that a plugin reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
-    /// Takes what is said.
+    /// Sends messages.
     pub send: bool,
-    /// Can change what it said.
+    /// Edits sent messages.
     pub edit: bool,
-    /// Shows buttons, and tells when one is tapped.
+    /// Shows buttons and reports taps.
     pub approve: bool,
-    /// Wants to show how a turn stands while it runs; with `edit`.
+    /// Shows the progress of turns; needs `send` and `edit`.
     pub progress: bool,
-    /// Wants to know where a turn works, as long as it does.
+    /// Shows that a turn is running.
     pub typing: bool,
-    /// Knows what it has sent by its `outbox_id`.
+    /// Deduplicates messages by `outbox_id`.
     pub idempotent_send: bool,
     /// The longest text.
     pub max_text: Option<usize>,
-    /// In which unit: `chars`, `utf16` or `bytes`.
+    /// The unit of `max_text`: `chars`, `utf16` or `bytes`.
     pub text_unit: Option<String>,
 }
 
 impl Capabilities {
-    /// Whether how a turn stands is shown in a message.
+    /// Whether progress is shown in a message.
     pub fn shows_turns(&self) -> bool {
         self.progress && self.send && self.edit
     }
 
-    /// How long a text may be.
+    /// The longest text.
     pub fn limit(&self) -> Limit {
         let most = self.max_text.unwrap_or(4_096);
         match self.text_unit.as_deref() {
@@ -60,30 +59,29 @@ impl Capabilities {
     }
 }
 
-/// A message that came in.
+/// An incoming message.
 #[derive(Debug, Deserialize)]
 pub struct Inbound {
     id: String,
     conversation: String,
-    sender: From,
+    sender: PluginUser,
     #[serde(default)]
     text: Option<String>,
-    /// What came with it.
     #[serde(default)]
     attachments: Vec<Attachment>,
     #[serde(default)]
     reply_to: Option<String>,
     #[serde(default)]
     ts: Option<Value>,
-    /// Whether others than the sender read the conversation.
+    /// Whether other people read the conversation too.
     #[serde(default)]
     shared: bool,
-    /// How far the source is read with it.
+    /// The plugin's cursor behind this message.
     #[serde(default)]
     pub cursor: Option<String>,
 }
 
-/// Something that came with a message.
+/// An attachment of a message.
 #[derive(Debug, Deserialize)]
 struct Attachment {
     #[serde(default)]
@@ -96,37 +94,37 @@ struct Attachment {
 
 impl Attachment {
     fn line(&self) -> String {
-        attached::line(self.kind.as_deref(), self.name.as_deref().or(self.uri.as_deref()))
+        attachments::line(self.kind.as_deref(), self.name.as_deref().or(self.uri.as_deref()))
     }
 }
 
 #[derive(Debug, Deserialize)]
-struct From {
+struct PluginUser {
     id: String,
     #[serde(default)]
     name: Option<String>,
-    /// Whether it is a program that writes by itself. Only the plugin can tell.
+    /// Whether the user is a program that writes by itself. Only the plugin can know.
     #[serde(default)]
     agent: bool,
 }
 
-impl From {
+impl PluginUser {
     fn party(&self) -> Party {
         if self.agent { Party::Agent } else { Party::Person }
     }
 }
 
 impl Inbound {
-    /// As the inbox takes it, or why it cannot be taken: what has no proper place could never be answered. Where others read
-    /// along, any approver of the channel may decide; else only the sender, if they are one.
+    /// The message for the inbox. A message without a valid place is refused, since it could never be answered. In a shared
+    /// conversation any approver of the channel may decide, else only the sender, if they are an approver.
     pub fn arrival(self, channel: &str, now_ms: i64) -> Result<Arrival, String> {
         let place = self.reply_to.as_ref().unwrap_or(&self.conversation);
         check_place(place).map_err(|why| format!("{why}; name it in `reply_to`"))?;
         if [&self.id, &self.conversation].iter().any(|name| name.is_empty() || name.len() > NAME_BYTES) {
-            return Err(format!("an id and a conversation have 1 to {NAME_BYTES} bytes"));
+            return Err(format!("`id` and `conversation` must have 1 to {NAME_BYTES} bytes"));
         }
         if self.text.is_none() && self.attachments.is_empty() {
-            return Err("it has neither a text nor attachments".to_owned());
+            return Err("the message has neither `text` nor `attachments`".to_owned());
         }
         let text = self.text.unwrap_or_default();
         let party = self.sender.party();
@@ -137,23 +135,23 @@ impl Inbound {
             conversation: ConversationKey(self.conversation),
             sender: Sender { id: self.sender.id, name, party },
             room: if self.shared { Room::Shared } else { Room::Direct },
-            text: attached::below(&text, self.attachments.iter().map(Attachment::line)),
+            text: attachments::append(&text, self.attachments.iter().map(Attachment::line)),
             position: None,
-            sent_at: self.ts.as_ref().and_then(time).unwrap_or(now_ms),
+            sent_at: self.ts.as_ref().and_then(parse_time).unwrap_or(now_ms),
         })
     }
 }
 
-/// Whether something can be sent there.
+/// Checks that a place has the right form.
 pub fn check_place(place: &str) -> Result<(), String> {
     if place.trim().is_empty() || place.len() > PLACE_BYTES || place.contains(char::is_control) {
-        return Err(format!("a place has 1 to {PLACE_BYTES} bytes, without control characters"));
+        return Err(format!("a place must have 1 to {PLACE_BYTES} bytes without control characters"));
     }
     Ok(())
 }
 
-/// Seconds since 1970, or RFC 3339.
-fn time(ts: &Value) -> Option<i64> {
+/// Parses seconds since 1970, or RFC 3339. In milliseconds.
+fn parse_time(ts: &Value) -> Option<i64> {
     match ts {
         Value::String(text) => text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond),
         other => other.as_i64().map(|seconds| seconds.saturating_mul(1000)),
@@ -165,24 +163,24 @@ fn time(ts: &Value) -> Option<i64> {
 pub struct Action {
     #[serde(rename = "action_id")]
     id: String,
-    user: From,
+    user: PluginUser,
     #[serde(default)]
     message_id: Option<String>,
     #[serde(default)]
     conversation: Option<String>,
 }
 
-/// How the names of actions begin.
+/// The actions: the beginning of the id, the decision, the label and the style.
 const ACTIONS: [(&str, Decision, &str, &str); 2] =
     [("approve", Decision::Accept, "Approve", "primary"), ("deny", Decision::Decline, "Deny", "danger")];
 
 impl Action {
-    /// What was decided, and where; or why it counts for nothing.
+    /// The decision of a tap, or why it is refused.
     pub fn tap(self, id: String) -> Result<Tap, &'static str> {
         if self.user.party() == Party::Agent {
-            return Err("an agent never decides");
+            return Err("an agent may not decide");
         }
-        let Parts { decision, button, place } = Parts::of(&self.id).ok_or("there is no such action")?;
+        let ActionId { decision, button, place } = ActionId::of(&self.id).ok_or("unknown action")?;
         Ok(Tap {
             id,
             conversation: ConversationKey(self.conversation.unwrap_or_else(|| place.to_owned())),
@@ -194,14 +192,14 @@ impl Action {
     }
 }
 
-/// What the name of an action carries: a decision, on what, and where that was put before people.
-struct Parts<'a> {
+/// The parts of an action's id: the decision, the request, and the place in which it was shown.
+struct ActionId<'a> {
     decision: Decision,
     button: Button,
     place: &'a str,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> ActionId<'a> {
     /// Reads `approve/REQUEST.DIGEST/PLACE`.
     fn of(action: &'a str) -> Option<Self> {
         let mut words = action.splitn(3, '/');
@@ -213,11 +211,11 @@ impl<'a> Parts<'a> {
 
 /// The request that an action is about.
 pub fn request_of(action: &str) -> Option<RequestName> {
-    Parts::of(action).map(|parts| parts.button.request_id)
+    ActionId::of(action).map(|parts| parts.button.request_id)
 }
 
-/// What a plugin is asked to say.
-pub fn send(place: &str, attempt: &Attempt, can: &Capabilities) -> Value {
+/// The parameters of `send`.
+pub fn send(place: &str, attempt: &Attempt, capabilities: &Capabilities) -> Value {
     let notice = &attempt.notice;
     let kind = match &notice.content {
         Content::Asks(_) | Content::Reminder(_) => "approval",
@@ -226,19 +224,19 @@ pub fn send(place: &str, attempt: &Attempt, can: &Capabilities) -> Value {
     };
     let decidable = notice.requests().iter().filter(|asked| !asked.is_question());
     let actions = decidable.flat_map(|asked| actions(place, asked));
-    // Nobody is offered to agree to what they are not shown.
-    let is_whole = text::is_whole(notice, can.limit());
+    // A request that is not shown completely has no button to approve it.
+    let is_whole = text::is_whole(notice, capabilities.limit());
     let actions = actions.filter(|action| is_whole || action["style"] != "primary");
     let expires_at = notice.requests().iter().filter_map(|asked| asked.expires_at).min().map(amount::rfc3339);
     json!({
         "outbox_id": attempt.key, "target": place, "kind": kind, "format": "text",
-        "text": text::chat(notice, attempt.may_be_duplicate, can.limit()), "in_reply_to": notice.in_reply_to(),
-        "actions": if can.approve { actions.collect::<Vec<_>>() } else { Vec::new() },
+        "text": text::chat(notice, attempt.may_be_duplicate, capabilities.limit()), "in_reply_to": notice.in_reply_to(),
+        "actions": if capabilities.approve { actions.collect::<Vec<_>>() } else { Vec::new() },
         "expires_at": expires_at, "attempt": attempt.number, "maybe_duplicate": attempt.may_be_duplicate,
     })
 }
 
-/// How a turn stands, for the first time.
+/// The parameters of the first `send` for the progress of a turn.
 pub fn progress(progress: &Progress, text: &str) -> Value {
     json!({
         "outbox_id": format!("progress-{}", progress.message_id), "target": progress.place, "kind": "progress",
@@ -253,32 +251,32 @@ fn actions(place: &str, asked: &Asked) -> Vec<Value> {
     ACTIONS.iter().map(action).collect()
 }
 
-/// What an answer to `send` means.
-pub fn outcome(answer: Result<Value, Unanswered>) -> Outcome {
+/// The meaning of an answer to `send`.
+pub fn outcome(answer: Result<Value, CallError>) -> Outcome {
     let error = match answer {
         Ok(result) => {
             let message_id = result["message_id"].as_str().map(str::to_owned);
             return Outcome::delivered(message_id);
         }
-        Err(Unanswered::Unsent(why)) => return Outcome::failed(Refusal::Later, why),
-        Err(Unanswered::InDoubt(why)) => return Outcome::in_doubt(why),
-        Err(Unanswered::Refused(error)) => error,
+        Err(CallError::Unsent(why)) => return Outcome::failed(Refusal::Later, why),
+        Err(CallError::InDoubt(why)) => return Outcome::in_doubt(why),
+        Err(CallError::Refused(error)) => error,
     };
     let code = error["code"].as_str().unwrap_or_default();
     let why = format!(
-        "the plugin refused it ({code}): {}",
+        "the plugin refused the message ({code}): {}",
         error["message"].as_str().unwrap_or("without a reason")
     );
     let refusal = match code {
         "dead_target" => Refusal::Gone,
         "invalid" => Refusal::Never,
-        // Credentials may be put right, and the rest passes.
+        // Credentials may be corrected, and other faults pass.
         _ => retry_after(&error).map_or(Refusal::Later, Refusal::NotBefore),
     };
     Outcome::failed(refusal, why)
 }
 
-/// How long a plugin wants to be left alone, if it says so with a refusal.
+/// The pause that a plugin asks for with a refusal, if any.
 pub fn retry_after(error: &Value) -> Option<Duration> {
     let seconds = error["data"]["retry_after"].as_f64()?;
     Duration::try_from_secs_f64(seconds).ok()
@@ -291,7 +289,7 @@ mod tests {
     use super::*;
 
     fn refused(error: Value) -> Refusal {
-        match outcome(Err(Unanswered::Refused(error))) {
+        match outcome(Err(CallError::Refused(error))) {
             Outcome::Failed { refusal, .. } => refusal,
             Outcome::Delivered { .. } => panic!("delivered"),
         }
@@ -312,7 +310,7 @@ mod tests {
         assert_eq!(refused(json!({"code": -32603})), Refusal::Later);
         assert_eq!(outcome(Ok(json!({"message_id": "m1"}))), Outcome::delivered(Some("m1".into())));
         assert!(matches!(
-            outcome(Err(Unanswered::InDoubt("x".into()))),
+            outcome(Err(CallError::InDoubt("x".into()))),
             Outcome::Failed { in_doubt: true, .. }
         ));
     }

@@ -1,93 +1,92 @@
-//! What must not be forgotten beside the plugin's own cursor: the messages of ours that still have buttons, and those
-//! that show how a turn stands. Written with the cursor, so that the next life can change them. Everything in it is
-//! redacted.
+//! The state that is stored with the plugin's cursor: the messages with buttons, and those that show progress, so that they
+//! can be edited after a restart. All of it is redacted.
 
 use codex_bridge_core::inbox::MessageId;
 use codex_bridge_core::request::RequestName;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::channel::recent::{MOST, Recent};
+use crate::channel::recent::{MAX_ENTRIES, Recent};
 
-/// What is remembered.
+/// The stored state of a plugin.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// How far the plugin has read, in its own words.
+    /// The plugin's own cursor.
     pub cursor: Option<String>,
     /// Messages with buttons, the oldest first.
-    pub asking: Vec<Asking>,
-    /// Messages that show how turns stand, by the message that asked for the turn.
-    pub shown: Recent<Shown>,
-    /// Whether the last life's notes were read: from then on we know better.
-    has_recalled: bool,
+    pub request_messages: Vec<RequestMessage>,
+    /// Messages that show the progress of turns, by the message that started the turn.
+    pub progress_messages: Recent<ProgressMessage>,
+    /// Whether the stored state was read; later stored states are older than this one.
+    is_restored: bool,
 }
 
 /// A message with buttons.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Asking {
-    /// The plugin's name for it.
+pub struct RequestMessage {
+    /// The plugin's id of the message.
     pub message_id: String,
-    /// What it says.
+    /// The text of the message.
     pub text: String,
-    /// The requests that are still open in it.
+    /// The requests in the message that are still open.
     pub requests: Vec<RequestName>,
-    /// Its buttons.
+    /// The buttons of the message.
     pub actions: Vec<Value>,
 }
 
-/// A message that shows how a turn stands.
+/// A message that shows the progress of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shown {
-    /// The plugin's name for it; none if it could not be sent, and is not tried again.
+pub struct ProgressMessage {
+    /// The plugin's id of the message; none if sending failed, which is not retried.
     pub message_id: Option<String>,
-    /// What it says.
+    /// The text of the message.
     #[serde(skip)]
     pub text: String,
 }
 
-/// As it is written.
+/// The stored form; its field names are fixed.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Noted {
+struct SavedMemory {
     plugin: Option<String>,
-    asking: Vec<Asking>,
-    shown: Recent<Shown>,
+    asking: Vec<RequestMessage>,
+    shown: Recent<ProgressMessage>,
 }
 
 impl Memory {
-    /// Takes over what was written down, the rest of it once; gives the plugin's own cursor.
-    pub fn recall(&mut self, noted: Option<&str>) -> Option<String> {
+    /// Restores the stored state: the cursor always, the messages once. Returns the plugin's own cursor.
+    pub fn restore(&mut self, saved: Option<&str>) -> Option<String> {
         let read = |text: &str| {
-            // What is not ours is the plugin's.
+            // Text in another form is the bare cursor of a plugin.
             serde_json::from_str(text)
-                .unwrap_or_else(|_| Noted { plugin: Some(text.to_owned()), ..Noted::default() })
+                .unwrap_or_else(|_| SavedMemory { plugin: Some(text.to_owned()), ..SavedMemory::default() })
         };
-        let noted = noted.map(read).unwrap_or_default();
-        self.cursor.clone_from(&noted.plugin);
-        if !std::mem::replace(&mut self.has_recalled, true) {
-            (self.asking, self.shown) = (noted.asking, noted.shown);
+        let saved = saved.map(read).unwrap_or_default();
+        self.cursor.clone_from(&saved.plugin);
+        if !std::mem::replace(&mut self.is_restored, true) {
+            (self.request_messages, self.progress_messages) = (saved.asking, saved.shown);
         }
-        noted.plugin
+        saved.plugin
     }
 
-    /// As it is written down; none if there is nothing to remember.
-    pub fn note(&self) -> Option<String> {
-        let (asking, shown) = (self.asking.clone(), self.shown.clone());
+    /// The state to be stored; none if there is nothing to store.
+    pub fn to_saved(&self) -> Option<String> {
+        let (asking, shown) = (self.request_messages.clone(), self.progress_messages.clone());
         let is_empty = self.cursor.is_none() && asking.is_empty() && shown.is_empty();
-        let noted = Noted { plugin: self.cursor.clone(), asking, shown };
-        serde_json::to_string(&noted).ok().filter(|_| !is_empty)
+        let saved = SavedMemory { plugin: self.cursor.clone(), asking, shown };
+        serde_json::to_string(&saved).ok().filter(|_| !is_empty)
     }
 
-    /// A message with buttons is out.
-    pub fn ask(&mut self, asking: Asking) {
-        self.asking.push(asking);
-        let surplus = self.asking.len().saturating_sub(MOST);
-        self.asking.drain(..surplus);
+    /// Remembers a message with buttons.
+    pub fn add_request_message(&mut self, asking: RequestMessage) {
+        self.request_messages.push(asking);
+        let surplus = self.request_messages.len().saturating_sub(MAX_ENTRIES);
+        self.request_messages.drain(..surplus);
     }
 
-    /// What a turn shows.
-    pub fn show(&mut self, message: &MessageId, shown: Shown) {
-        self.shown.insert(message.as_str(), shown);
+    /// Remembers the message of a turn.
+    pub fn show(&mut self, message: &MessageId, shown: ProgressMessage) {
+        self.progress_messages.insert(message.as_str(), shown);
     }
 }
 
@@ -98,22 +97,26 @@ mod tests {
     #[test]
     fn another_life_knows_what_the_last_one_noted() {
         let mut before = Memory::default();
-        assert_eq!(before.note(), None);
-        assert_eq!(before.recall(Some("42")), Some("42".to_owned()), "a plugin's own words");
-        before.ask(Asking {
+        assert_eq!(before.to_saved(), None);
+        assert_eq!(before.restore(Some("42")), Some("42".to_owned()), "a plugin's own words");
+        before.add_request_message(RequestMessage {
             message_id: "m1".into(),
             text: "Codex asks".into(),
             requests: vec!["req-1".into()],
             actions: Vec::new(),
         });
-        before.show(&"in-1".into(), Shown { message_id: Some("m2".into()), text: "working".into() });
+        before
+            .show(&"in-1".into(), ProgressMessage { message_id: Some("m2".into()), text: "working".into() });
         let mut after = Memory::default();
-        assert_eq!(after.recall(before.note().as_deref()), Some("42".to_owned()));
-        assert_eq!(after.asking, before.asking);
-        assert_eq!(after.shown.get("in-1").and_then(|shown| shown.message_id.as_deref()), Some("m2"));
-        after.asking.clear();
-        after.recall(before.note().as_deref());
-        assert!(after.asking.is_empty(), "once: from then on it knows better");
-        assert_eq!(Memory::default().recall(Some("{\"offset\": 3}")).as_deref(), Some("{\"offset\": 3}"));
+        assert_eq!(after.restore(before.to_saved().as_deref()), Some("42".to_owned()));
+        assert_eq!(after.request_messages, before.request_messages);
+        assert_eq!(
+            after.progress_messages.get("in-1").and_then(|shown| shown.message_id.as_deref()),
+            Some("m2")
+        );
+        after.request_messages.clear();
+        after.restore(before.to_saved().as_deref());
+        assert!(after.request_messages.is_empty(), "once: from then on it knows better");
+        assert_eq!(Memory::default().restore(Some("{\"offset\": 3}")).as_deref(), Some("{\"offset\": 3}"));
     }
 }

@@ -1,4 +1,4 @@
-//! Saying something through a plugin, and changing what was said.
+//! Sends and edits messages through a plugin.
 
 use std::time::Duration;
 
@@ -7,123 +7,128 @@ use codex_bridge_core::outbox::{Attempt, Outcome};
 use codex_bridge_core::request::RequestName;
 use serde_json::json;
 
-use super::memory::{Asking, Shown};
+use super::memory::{ProgressMessage, RequestMessage};
 use super::process::Process;
-use super::{Plugin, READY, envelope};
+use super::{Plugin, READY_TIMEOUT, envelope};
 use crate::channel::Progress;
 use crate::channel::text;
 
-/// How long a plugin has to say something somewhere.
-const SAID: Duration = Duration::from_secs(40);
+/// How long a plugin may take to send a message.
+const SEND_TIMEOUT: Duration = Duration::from_secs(40);
 
 impl Plugin {
-    /// What asked for this says from now on what became of it.
+    /// Adds the outcome of a request to its messages, and removes its buttons.
     pub(super) async fn close(&self, request_id: &RequestName, note: &str) {
-        let all = self.state().memory.asking.clone();
+        let all = self.state().memory.request_messages.clone();
         for mut asking in all.into_iter().filter(|asking| asking.requests.contains(request_id)) {
             asking.requests.retain(|id| id != request_id);
             asking.actions.retain(|action| {
                 action["id"].as_str().and_then(envelope::request_of).as_ref() != Some(request_id)
             });
-            if let Some((process, can)) = self.running().filter(|(_, can)| can.edit) {
-                asking.text = text::appended(&asking.text, note, can.limit());
+            if let Some((process, capabilities)) =
+                self.running().filter(|(_, capabilities)| capabilities.edit)
+            {
+                asking.text = text::with_note(&asking.text, note, capabilities.limit());
                 let edit = json!({ "message_id": asking.message_id, "text": asking.text, "actions": asking.actions });
-                // Best effort: a tap on what is left says the same.
-                if let Err(error) = process.call("edit", edit, READY).await {
+                // Not retried: a tap on a remaining button gets the outcome as its answer.
+                if let Err(error) = process.call("edit", edit, READY_TIMEOUT).await {
                     let request = request_id.as_str();
                     tracing::warn!(
                         channel = self.name,
                         request,
                         ?error,
-                        "what is no longer open is still shown"
+                        "the message of a closed request could not be edited"
                     );
                 }
             }
             self.remember(|memory| {
-                memory.asking.retain(|one| one.message_id != asking.message_id);
+                memory.request_messages.retain(|one| one.message_id != asking.message_id);
                 if !asking.requests.is_empty() {
-                    memory.ask(asking);
+                    memory.add_request_message(asking);
                 }
             });
         }
     }
 
     pub(super) async fn say(&self, place: &str, attempt: &Attempt) -> Outcome {
-        let Some((process, can)) = self.running() else { return not_now() };
-        if !can.send {
-            return Outcome::failed(Refusal::Never, "the plugin says nothing: it only brings messages");
+        let Some((process, capabilities)) = self.running() else { return not_running() };
+        if !capabilities.send {
+            return Outcome::failed(Refusal::Never, "the plugin cannot send: it only receives");
         }
-        let said = envelope::send(place, attempt, &can);
-        let mut outcome = envelope::outcome(process.call("send", said.clone(), SAID).await);
+        let params = envelope::send(place, attempt, &capabilities);
+        let mut outcome = envelope::outcome(process.call("send", params.clone(), SEND_TIMEOUT).await);
         if let Outcome::Delivered { shown, .. } = &mut outcome
-            && text::is_whole(&attempt.notice, can.limit())
+            && text::is_whole(&attempt.notice, capabilities.limit())
         {
             shown.extend(attempt.notice.requests().iter().map(|asked| asked.request_id.clone()));
         }
         if let Outcome::Delivered { message_id: Some(message_id), .. } = &outcome
             && !attempt.notice.requests().is_empty()
         {
-            let asking = Asking {
+            let message = RequestMessage {
                 message_id: message_id.clone(),
-                text: said["text"].as_str().unwrap_or_default().to_owned(),
+                text: params["text"].as_str().unwrap_or_default().to_owned(),
                 requests: attempt.notice.requests().iter().map(|asked| asked.request_id.clone()).collect(),
-                actions: said["actions"].as_array().cloned().unwrap_or_default(),
+                actions: params["actions"].as_array().cloned().unwrap_or_default(),
             };
-            self.remember(|memory| memory.ask(asking));
+            self.remember(|memory| memory.add_request_message(message));
         }
         outcome
     }
 
-    /// That a turn works, for as long as it does; and where it can be shown, one message per turn: sent once, edited when
-    /// it says something else, closed at the end.
+    /// Shows a turn: as typing, and in one message that is sent once, edited when the text changes, and forgotten at the end.
     pub(super) async fn show(&self, progress: &Progress) {
-        let Some((process, can)) = self.running() else { return };
-        if can.typing && !progress.is_over {
+        let Some((process, capabilities)) = self.running() else { return };
+        if capabilities.typing && !progress.is_finished {
             process.notify("typing", &json!({ "target": progress.place }));
         }
-        let text = text::appended("", &text::harmless(&progress.text), can.limit());
-        let known = self.state().memory.shown.get(progress.message_id.as_str()).cloned();
+        let text = text::with_note("", &text::harmless(&progress.text), capabilities.limit());
+        let known = self.state().memory.progress_messages.get(progress.message_id.as_str()).cloned();
         let message_id = match known {
-            None if progress.is_over => return,
+            None if progress.is_finished => return,
             None => {
-                // Whatever becomes of it, there is no second one.
-                self.show_as(progress, None, &text);
-                if can.shows_turns() { said_first(&process, progress, &text).await } else { None }
+                // Stored before sending, so that there is never a second message for the turn.
+                self.remember_progress(progress, None, &text);
+                if capabilities.shows_turns() { send_progress(&process, progress, &text).await } else { None }
             }
             Some(shown) => {
                 if let Some(message_id) = shown.message_id.as_ref().filter(|_| shown.text != text) {
                     let edit = json!({ "message_id": message_id, "text": text, "actions": [] });
-                    // Best effort: the next one says more.
-                    if let Err(error) = process.call("edit", edit, READY).await {
-                        tracing::debug!(channel = self.name, ?error, "how a turn stands could not be shown");
+                    // Not retried: the next update replaces it.
+                    if let Err(error) = process.call("edit", edit, READY_TIMEOUT).await {
+                        tracing::debug!(
+                            channel = self.name,
+                            ?error,
+                            "the progress of a turn could not be shown"
+                        );
                     }
                 }
                 shown.message_id
             }
         };
-        if progress.is_over {
-            self.remember(|memory| memory.shown.remove(progress.message_id.as_str()));
+        if progress.is_finished {
+            self.remember(|memory| memory.progress_messages.remove(progress.message_id.as_str()));
         } else {
-            self.show_as(progress, message_id, &text);
+            self.remember_progress(progress, message_id, &text);
         }
     }
 
-    fn show_as(&self, progress: &Progress, message_id: Option<String>, text: &str) {
-        let shown = Shown { message_id, text: text.to_owned() };
+    fn remember_progress(&self, progress: &Progress, message_id: Option<String>, text: &str) {
+        let shown = ProgressMessage { message_id, text: text.to_owned() };
         self.remember(|memory| memory.show(&progress.message_id, shown));
     }
 }
 
-/// Says how a turn stands for the first time; gives the plugin's name for that, if it was said.
-async fn said_first(process: &Process, progress: &Progress, text: &str) -> Option<String> {
-    let said = envelope::progress(progress, text);
-    match envelope::outcome(process.call("send", said, READY).await) {
+/// Sends the progress message of a turn; returns the plugin's id of it.
+async fn send_progress(process: &Process, progress: &Progress, text: &str) -> Option<String> {
+    let params = envelope::progress(progress, text);
+    match envelope::outcome(process.call("send", params, READY_TIMEOUT).await) {
         Outcome::Delivered { message_id, .. } => message_id,
         Outcome::Failed { .. } => None,
     }
 }
 
-/// It is being begun, or begun again: that costs no attempt.
-fn not_now() -> Outcome {
+/// The plugin is being started or restarted, which costs no attempt.
+fn not_running() -> Outcome {
     Outcome::failed(Refusal::NotBefore(Duration::from_secs(1)), "the plugin does not run now")
 }

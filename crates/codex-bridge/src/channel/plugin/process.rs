@@ -1,7 +1,7 @@
-//! A plugin's process: lines of JSON-RPC both ways, calls with answers, and an end for it and all that it started.
+//! The process of a plugin: JSON-RPC lines both ways, calls with answers, and the end of the whole process group.
 //!
-//! Knows nothing of what the lines mean. Lines and queues have bounds: a plugin that floods us waits, one that reads
-//! nothing is not written to, one whose line is too long is ended.
+//! Does not know what the lines mean. Lines and queues are bounded: a plugin that writes too fast has to wait, one that does
+//! not read gets no more lines, and one with a line that is too long is ended.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use codex_wire::reason;
 use redact::Redactor;
 use redact::plain::plain;
 use serde_json::{Value, json};
@@ -18,60 +19,60 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::channel::exec::Group;
+use crate::channel::exec::ProcessGroup;
 
 /// The longest line.
 const LINE_BYTES: u64 = 1024 * 1024;
-/// The longest line of its complaints that is read, and that is kept of it.
-const COMPLAINT_BYTES: u64 = 64 * 1024;
-const COMPLAINT_CHARS: usize = 2_000;
-/// Lines that may wait to be written, and that may wait to be acted on.
+/// How much of a line on stderr is read, and how much is logged.
+const STDERR_LINE_BYTES: u64 = 64 * 1024;
+const STDERR_LINE_CHARS: usize = 2_000;
+/// The limit of lines that wait to be written, and of messages that wait to be handled.
 const QUEUE: usize = 64;
-/// How long it has to end by itself when asked to.
-const LAST_MOMENTS: Duration = Duration::from_secs(2);
+/// How long a plugin may take to exit by itself.
+const EXIT_GRACE: Duration = Duration::from_secs(2);
 
-/// What a plugin says of its own accord.
+/// A call or a notification of the plugin.
 #[derive(Debug, PartialEq)]
-pub struct Heard {
-    /// What its answer must carry; none if it wants no answer.
+pub struct PluginMessage {
+    /// The id for the answer; none for a notification.
     pub id: Option<Value>,
-    /// What it is.
+    /// The method.
     pub method: String,
-    /// The rest.
+    /// The parameters.
     pub params: Value,
 }
 
 /// Why a call has no result.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Unanswered {
-    /// It was not even written.
+pub enum CallError {
+    /// The call was not written.
     Unsent(String),
-    /// It was written, and nobody knows.
+    /// The call was written, and its outcome is unknown.
     InDoubt(String),
-    /// The plugin said no.
+    /// The plugin answered with an error.
     Refused(Value),
 }
 
 type Pending = Arc<Mutex<HashMap<u64, oneshot::Sender<Result<Value, Value>>>>>;
 
-/// A plugin's process. It ends when this is dropped.
+/// The process of a plugin. Dropping this ends the process.
 pub struct Process {
     lines: mpsc::Sender<String>,
     pending: Pending,
     last_id: AtomicU64,
-    heard: tokio::sync::Mutex<mpsc::Receiver<Heard>>,
+    messages: tokio::sync::Mutex<mpsc::Receiver<PluginMessage>>,
     ended: watch::Receiver<Option<String>>,
     _stop: oneshot::Sender<()>,
 }
 
 impl Process {
-    /// Starts it. `log` gets each line of its stderr.
+    /// Starts the process. `log` gets each line of its stderr.
     pub fn start(command: &mut Command, log: Log) -> io::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.process_group(0).kill_on_drop(true).spawn()?;
-        let group = Group::of(&child);
+        let group = ProcessGroup::of(&child);
         let (lines, to_write) = mpsc::channel(QUEUE);
-        let (heard_sender, heard) = mpsc::channel(QUEUE);
+        let (messages_sender, messages) = mpsc::channel(QUEUE);
         let (ended_sender, ended) = watch::channel(None);
         let (stop, stopping) = oneshot::channel();
         let pending = Pending::default();
@@ -79,43 +80,42 @@ impl Process {
             tokio::spawn(write(stdin, to_write));
         }
         if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(complain(BufReader::new(stderr), log));
+            tokio::spawn(log_stderr(BufReader::new(stderr), log));
         }
         let stdout = child.stdout.take().map(BufReader::new);
-        let reading = read(stdout, heard_sender, Arc::clone(&pending));
-        tokio::spawn(keep(child, group, reading, stopping, ended_sender));
+        let reading = read(stdout, messages_sender, Arc::clone(&pending));
+        tokio::spawn(supervise(child, group, reading, stopping, ended_sender));
         let last_id = AtomicU64::new(0);
-        Ok(Self { lines, pending, last_id, heard: tokio::sync::Mutex::new(heard), ended, _stop: stop })
+        Ok(Self { lines, pending, last_id, messages: tokio::sync::Mutex::new(messages), ended, _stop: stop })
     }
 
-    /// Asks for something and waits for the answer.
-    pub async fn call(&self, method: &str, params: Value, limit: Duration) -> Result<Value, Unanswered> {
+    /// Calls a method of the plugin and waits for the answer.
+    pub async fn call(&self, method: &str, params: Value, limit: Duration) -> Result<Value, CallError> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let (answer, answered) = oneshot::channel();
         locked(&self.pending).insert(id, answer);
         let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();
         let sent = self.lines.try_send(line);
         let outcome = match sent {
-            Err(_) => Err(Unanswered::Unsent("the plugin takes nothing now".to_owned())),
+            Err(_) => Err(CallError::Unsent("the plugin does not read its stdin".to_owned())),
             Ok(()) => match tokio::time::timeout(limit, answered).await {
                 Ok(Ok(Ok(result))) => Ok(result),
-                Ok(Ok(Err(error))) => Err(Unanswered::Refused(error)),
-                Ok(Err(_)) => Err(Unanswered::InDoubt("the plugin ended".to_owned())),
-                Err(_) => Err(Unanswered::InDoubt(format!(
-                    "the plugin did not answer within {} s",
-                    limit.as_secs()
-                ))),
+                Ok(Ok(Err(error))) => Err(CallError::Refused(error)),
+                Ok(Err(_)) => Err(CallError::InDoubt("the plugin exited".to_owned())),
+                Err(_) => {
+                    Err(CallError::InDoubt(format!("the plugin did not answer within {} s", limit.as_secs())))
+                }
             },
         };
         locked(&self.pending).remove(&id);
         outcome
     }
 
-    /// Tells something that needs no answer; one that takes nothing now does without.
+    /// Sends a notification. It is dropped if the queue is full.
     pub fn notify(&self, method: &str, params: &Value) {
         let line = json!({ "jsonrpc": "2.0", "method": method, "params": params });
         if let Err(error) = self.lines.try_send(line.to_string()) {
-            tracing::debug!(method, %error, "a plugin was not told");
+            tracing::debug!(method, %error, "a notification for a plugin was dropped");
         }
     }
 
@@ -124,12 +124,12 @@ impl Process {
         self.write(json!({ "jsonrpc": "2.0", "id": id, "result": result })).await;
     }
 
-    /// Refuses one, with a word that says why.
+    /// Refuses a call of the plugin's.
     pub async fn refuse(&self, id: &Value, code: &str, message: &str) {
         self.refuse_with(id, json!({ "code": code, "message": message })).await;
     }
 
-    /// Refuses one for now: it is to be said again after so long.
+    /// Refuses a call for now: the plugin shall repeat it after `wait`.
     pub async fn put_off(&self, id: &Value, message: &str, wait: Duration) {
         let data = json!({ "retry_after": wait.as_secs() });
         self.refuse_with(id, json!({ "code": "retry_after", "message": message, "data": data })).await;
@@ -140,45 +140,45 @@ impl Process {
     }
 
     async fn write(&self, line: Value) {
-        // One that ended meanwhile says everything again in its next life.
-        let sent = self.lines.send_timeout(line.to_string(), LAST_MOMENTS).await;
+        // A plugin that has exited repeats its calls after the restart.
+        let sent = self.lines.send_timeout(line.to_string(), EXIT_GRACE).await;
         if let Err(SendTimeoutError::Timeout(_)) = sent {
-            tracing::warn!(id = %line["id"], "a plugin that reads nothing got no answer to what it said");
+            tracing::warn!(id = %line["id"], "an answer was dropped: the plugin does not read its stdin");
         }
     }
 
-    /// What it says next, and what else is there already; or why there will be nothing more.
-    pub async fn hear(&self, patience: Duration) -> Result<Vec<Heard>, String> {
-        let mut heard = self.heard.lock().await;
+    /// The next messages of the plugin. The error says why the process ended.
+    pub async fn next_messages(&self, timeout: Duration) -> Result<Vec<PluginMessage>, String> {
+        let mut messages = self.messages.lock().await;
         let mut all = Vec::new();
-        match tokio::time::timeout(patience, heard.recv_many(&mut all, QUEUE)).await {
-            Ok(0) => Err(self.last_words().await),
+        match tokio::time::timeout(timeout, messages.recv_many(&mut all, QUEUE)).await {
+            Ok(0) => Err(self.exit_reason().await),
             _ => Ok(all),
         }
     }
 
-    async fn last_words(&self) -> String {
+    async fn exit_reason(&self) -> String {
         let mut ended = self.ended.clone();
-        let told = tokio::time::timeout(LAST_MOMENTS, ended.wait_for(Option::is_some)).await;
-        let why = told.ok().and_then(|told| told.ok().and_then(|why| why.clone()));
-        why.unwrap_or_else(|| "it closed its stdout".to_owned())
+        let reason = tokio::time::timeout(EXIT_GRACE, ended.wait_for(Option::is_some)).await;
+        let why = reason.ok().and_then(|reason| reason.ok().and_then(|why| why.clone()));
+        why.unwrap_or_else(|| "the plugin closed its stdout".to_owned())
     }
 }
 
-/// Where a plugin's words for people go: the daemon's log, without secrets.
+/// Writes lines of a plugin to the daemon's log, redacted.
 #[derive(Clone)]
 pub struct Log {
     /// The channel.
     pub name: String,
-    /// What hides secrets.
+    /// Hides secrets.
     pub redactor: Redactor,
 }
 
 impl Log {
-    /// One line.
-    pub fn say(&self, line: &str) {
+    /// Logs one line.
+    pub fn write(&self, line: &str) {
         let line = self.redactor.redact(line);
-        let line: String = plain(&line).chars().take(COMPLAINT_CHARS).collect();
+        let line: String = plain(&line).chars().take(STDERR_LINE_CHARS).collect();
         tracing::info!(channel = self.name, "plugin: {}", line.trim_end());
     }
 }
@@ -187,7 +187,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Until nobody has anything more to say; then it is told to end.
+/// Writes lines until the senders are dropped, then `shutdown`.
 async fn write(mut stdin: ChildStdin, mut lines: mpsc::Receiver<String>) {
     while let Some(mut line) = lines.recv().await {
         line.push('\n');
@@ -195,24 +195,24 @@ async fn write(mut stdin: ChildStdin, mut lines: mpsc::Receiver<String>) {
             return;
         }
     }
-    // One that has ended already need not be told.
+    // An error means that the plugin has exited already.
     stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"shutdown\"}\n").await.ok();
 }
 
-/// One line, without its end; none at the end of all.
+/// Reads one line; none at the end of the stream.
 async fn line(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let count = reader.take(LINE_BYTES).read_until(b'\n', &mut line).await?;
     if count as u64 == LINE_BYTES && line.last() != Some(&b'\n') {
-        return Err(io::Error::other(format!("a line of it is longer than {LINE_BYTES} bytes")));
+        return Err(io::Error::other(format!("the plugin wrote a line longer than {LINE_BYTES} bytes")));
     }
     Ok((count > 0).then_some(line))
 }
 
-/// Hands on what comes; says why nothing more does.
+/// Reads messages and answers until the stream ends; returns an error of the plugin, if that was the reason.
 async fn read(
     stdout: Option<impl AsyncBufRead + Unpin>,
-    heard: mpsc::Sender<Heard>,
+    messages: mpsc::Sender<PluginMessage>,
     pending: Pending,
 ) -> Option<String> {
     let mut stdout = stdout?;
@@ -226,26 +226,26 @@ async fn read(
             continue;
         }
         let Ok(mut message) = serde_json::from_slice::<Value>(&line) else {
-            return Some("it wrote a line on stdout that is no JSON".to_owned());
+            return Some("the plugin wrote a line on stdout that is not JSON".to_owned());
         };
         if let Some(method) = message["method"].as_str().map(str::to_owned) {
             let id = message.get("id").filter(|id| !id.is_null()).cloned();
             let params = message["params"].take();
-            if heard.send(Heard { id, method, params }).await.is_err() {
+            if messages.send(PluginMessage { id, method, params }).await.is_err() {
                 return None;
             }
         } else if let Some(waiting) = message["id"].as_u64().and_then(|id| locked(&pending).remove(&id)) {
             let error = message.get("error").filter(|error| !error.is_null()).cloned();
-            // Whoever asked may have given up.
+            // The caller may have timed out.
             waiting.send(error.map_or_else(|| Ok(message["result"].take()), Err)).ok();
         }
     }
 }
 
-/// Until it ends, or must: then all that it started ends too.
-async fn keep(
+/// Waits until the process exits or has to be ended, then kills its process group.
+async fn supervise(
     mut child: Child,
-    group: Group,
+    group: ProcessGroup,
     reading: impl Future<Output = Option<String>>,
     stopping: oneshot::Receiver<()>,
     ended: watch::Sender<Option<String>>,
@@ -255,24 +255,25 @@ async fn keep(
         _ = stopping => None,
     };
     if why.is_none() {
-        // Its stdin is closed, or it has closed its stdout: a moment to end by itself. Then it is ended.
-        tokio::time::timeout(LAST_MOMENTS, child.wait()).await.ok();
+        // Stdin or stdout is closed: the plugin may exit by itself before it is killed.
+        tokio::time::timeout(EXIT_GRACE, child.wait()).await.ok();
     }
     drop(group);
     let status = child.wait().await;
-    let how = || status.map_or_else(|error| error.to_string(), |status| format!("it ended with {status}"));
-    // Nobody may be left who wants to know.
+    let how =
+        || status.map_or_else(|error| reason(&error), |status| format!("the plugin ended with {status}"));
+    // The channel may have been dropped.
     ended.send(Some(why.unwrap_or_else(how))).ok();
 }
 
-/// Until the end: whoever writes to a pipe that nobody reads ends by it. A line that is too long is only begun.
-async fn complain(mut stderr: impl AsyncBufRead + Unpin, log: Log) {
+/// Reads stderr to its end, so that the plugin never blocks on it. Only the beginning of a long line is logged.
+async fn log_stderr(mut stderr: impl AsyncBufRead + Unpin, log: Log) {
     let mut is_middle = false;
     loop {
         let mut line = Vec::new();
-        match (&mut stderr).take(COMPLAINT_BYTES).read_until(b'\n', &mut line).await {
+        match (&mut stderr).take(STDERR_LINE_BYTES).read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return,
-            Ok(_) if !is_middle => log.say(&String::from_utf8_lossy(&line)),
+            Ok(_) if !is_middle => log.write(&String::from_utf8_lossy(&line)),
             Ok(_) => {}
         }
         is_middle = line.last() != Some(&b'\n');

@@ -6,17 +6,17 @@ use serde_json::json;
 use toml::de::DeTable;
 
 use super::*;
-use crate::channel::old;
-use crate::channel::settings::{self, Settings, Surroundings};
+use crate::channel::notify_section;
+use crate::channel::settings::{self, Context, Settings};
 
 type All = BTreeMap<String, Settings>;
 
-/// What a file says: its channels, and its old section.
+/// The channels of a file, and those of its old section.
 fn read(file: &str) -> (All, All) {
     let mut table = DeTable::parse(file).unwrap();
     let [channels, notify] = ["channels", "notify"].map(|key| table.get_mut().remove(key));
     let channels = channels.map(|all| settings::read(all).unwrap()).unwrap_or_default();
-    (channels, notify.map(|all| old::read(all).unwrap()).unwrap_or_default())
+    (channels, notify.map(|all| notify_section::read(all).unwrap()).unwrap_or_default())
 }
 
 fn env(name: &str) -> Option<String> {
@@ -27,14 +27,9 @@ fn registry(file: &str) -> Registry {
     let (channels, notify) = read(file);
     let (workspaces, profiles) = ([("main".to_owned(), "/".into())].into(), BTreeMap::new());
     let redactor = Redactor::default();
-    let around = Surroundings {
-        workspaces: &workspaces,
-        profiles: &profiles,
-        env: &env,
-        cwd: None,
-        redactor: &redactor,
-    };
-    Registry::new(&channels, &notify, around)
+    let context =
+        Context { workspaces: &workspaces, profiles: &profiles, env: &env, cwd: None, redactor: &redactor };
+    Registry::new(&channels, &notify, context)
 }
 
 fn why(registry: &Registry, target: &str) -> String {
@@ -50,12 +45,15 @@ fn a_secret_comes_from_the_file_or_the_environment_and_its_lack_is_told() {
         let unset = why(&telegram("token_env = \"UNSET\""), "telegram");
         assert!(unset.contains("the variable UNSET is not set"), "{unset}");
         let none = why(&telegram(""), "telegram");
-        let expected =
-            if head == "[notify.telegram]" { "it has no token" } else { "TELEGRAM_BOT_TOKEN is not set" };
+        let expected = if head == "[notify.telegram]" {
+            "the token is missing"
+        } else {
+            "TELEGRAM_BOT_TOKEN is not set"
+        };
         assert!(none.contains(expected), "{none}");
     }
-    assert_eq!(why(&registry(""), "telegram"), "it is not configured");
-    assert_eq!(why(&registry(""), "pigeon:roof"), "there is no such platform");
+    assert_eq!(why(&registry(""), "telegram"), "the channel is not configured");
+    assert_eq!(why(&registry(""), "pigeon:roof"), "no channel has this name");
 }
 
 #[test]
@@ -71,11 +69,14 @@ fn only_the_operators_chats_are_known() {
         let registry = registry(&file);
         assert_eq!(registry.check("telegram:-5:17"), Ok(()));
         assert_eq!(registry.check("feishu:oc_1:om_9"), Ok(()));
-        assert_eq!(why(&registry, "telegram:-6"), "that chat is not one of the operator's");
-        assert_eq!(why(&registry, "telegram"), "no chat is set for it; name one");
+        assert_eq!(why(&registry, "telegram:-6"), "that chat is not in `chat` or `chats` of the channel");
+        assert_eq!(why(&registry, "telegram"), "the channel has no default chat: name one, or set `chat`");
         assert_eq!(why(&registry, "telegram:-5:x"), "a thread is a number");
-        assert_eq!(why(&registry, "feishu:oc_2"), "that chat is not one of the operator's");
-        assert_eq!(why(&registry, "feishu:oc_1:../x"), "a thread is named by a message of it, om_…");
+        assert_eq!(why(&registry, "feishu:oc_2"), "that chat is not in `chat` or `chats` of the channel");
+        assert_eq!(
+            why(&registry, "feishu:oc_1:../x"),
+            "a thread is named by the id of one of its messages, om_…"
+        );
         let known = registry.check("pigeon").unwrap_err().known;
         assert_eq!(known, ["feishu:oc_1", "feishu:ou_2", "telegram:-5"]);
     }
@@ -186,9 +187,9 @@ fn what_is_accepted_goes_out_the_way_for_which_it_was_accepted() {
     let registry = two_bots();
     let check = |target: &str, occasion: Occasion, is_of_channel: bool| {
         assert_eq!(registry.check(target), Ok(()), "{target}");
-        let way = registry.way(target, &notice(occasion));
-        assert_eq!(matches!(way, Way::Resting), is_of_channel, "{target} {occasion:?}");
-        assert_eq!(matches!(way, Way::Channel(..)), !is_of_channel, "{target} {occasion:?}");
+        let route = registry.route(target, &notice(occasion));
+        assert_eq!(matches!(route, Route::NotServed), is_of_channel, "{target} {occasion:?}");
+        assert_eq!(matches!(route, Route::Channel(..)), !is_of_channel, "{target} {occasion:?}");
     };
     check("telegram:42", Occasion::Completed, true);
     check("telegram:42", Occasion::Approval, true);
@@ -208,7 +209,7 @@ fn whoever_wrote_is_answered_by_the_channel_wherever_they_wrote() {
     let Content::Asks(asks) = &mut asked.content else { panic!("{asked:?}") };
     asks.in_conversation = true;
     for (target, notice) in [("telegram:-5", notice(Occasion::Reply)), ("telegram:-1001", asked)] {
-        assert!(matches!(registry.way(target, &notice), Way::Resting), "{target}");
+        assert!(matches!(registry.route(target, &notice), Route::NotServed), "{target}");
     }
     assert!(registry.check("telegram:-1001").is_err(), "and nobody else may name that place");
 }
@@ -221,8 +222,8 @@ fn one_bot_sends_and_receives_and_one_that_nobody_writes_to_only_sends() {
     for target in ["ops", "ops:@ops", "ops:-5:7", "telegram:ops:-5"] {
         for (registry, rests) in [(&sends, false), (&both, true)] {
             assert_eq!(registry.check(target), Ok(()), "{target}");
-            let way = registry.way(target, &notice(Occasion::Completed));
-            assert_eq!(matches!(way, Way::Resting), rests, "{target}");
+            let route = registry.route(target, &notice(Occasion::Completed));
+            assert_eq!(matches!(route, Route::NotServed), rests, "{target}");
         }
     }
     assert!(sends.only_sends("ops") && !both.only_sends("ops"));
@@ -236,19 +237,19 @@ fn the_words_of_a_conversation_wait_for_a_channel_that_only_sends_by_the_file() 
          [channels.ci]\ntype = \"webhook\"\nurl = \"http://x/\"\n",
     );
     let rests = |target: &str, occasion: Occasion| {
-        let way = registry.way(target, &notice(occasion));
-        assert!(!matches!(way, Way::None(_)), "{target} {occasion:?}");
-        matches!(way, Way::Resting)
+        let route = registry.route(target, &notice(occasion));
+        assert!(!matches!(route, Route::None(_)), "{target} {occasion:?}");
+        matches!(route, Route::NotServed)
     };
     assert!(rests("telegram:42", Occasion::Reply), "somebody who was named with --allow wrote there");
     assert!(!rests("telegram:-5", Occasion::Reply), "nobody wrote there: a hook's reply");
-    registry.know("telegram");
+    registry.mark_served("telegram");
     for target in ["telegram:42", "telegram:-5"] {
         assert!(rests(target, Occasion::Reply), "{target}");
     }
     assert!(rests("telegram:42", Occasion::Completed), "it was accepted while the channel was served");
     assert!(!rests("telegram:-5", Occasion::Completed));
-    registry.know("ci");
+    registry.mark_served("ci");
     assert!(!rests("ci", Occasion::Reply), "a hook's reply, though the name was another kind's once");
 }
 
@@ -262,12 +263,13 @@ fn in_the_old_spelling_names_and_chats_keep_the_bot_that_told_them() {
         )
     };
     let receiving = registry(&old("allow = [\"42\"]\n"));
-    let rests = |target: &str, occasion| matches!(receiving.way(target, &notice(occasion)), Way::Resting);
+    let rests =
+        |target: &str, occasion| matches!(receiving.route(target, &notice(occasion)), Route::NotServed);
     assert!(!rests("telegram:@ops", Occasion::Completed) && !rests("telegram:@ops", Occasion::Reply));
     assert!(rests("telegram:-5", Occasion::Completed) && rests("telegram:-5", Occasion::Reply));
     let sending = registry(&old(""));
     for target in ["telegram:@ops", "telegram:-5"] {
-        let Way::Channel(chosen, _) = sending.way(target, &notice(Occasion::Completed)) else {
+        let Route::Channel(chosen, _) = sending.route(target, &notice(Occasion::Completed)) else {
             panic!("{target}")
         };
         let of_notify = sending.candidates(target).into_iter().find(|one| !one.can_receive).unwrap();
@@ -282,17 +284,17 @@ fn of_two_old_tables_the_first_counts_and_the_other_is_told() {
          [channels.x.telegram]\ntoken = \"4711:token\"\n",
     );
     assert_eq!(channels["x"].kind(), Some("telegram"));
-    let hints = old::hints(&notify, &channels);
+    let hints = notify_section::hints(&notify, &channels);
     assert!(hints.iter().any(|hint| hint.starts_with("[channels.x.webhook] is not used")), "{hints:?}");
 }
 
 #[test]
 fn a_channel_that_was_served_is_waited_for_by_whatever_type_it_is_named() {
     let registry = two_bots();
-    assert!(matches!(registry.way("plugin:echo:room", &notice(Occasion::Completed)), Way::None(_)));
-    registry.know("echo");
+    assert!(matches!(registry.route("plugin:echo:room", &notice(Occasion::Completed)), Route::None(_)));
+    registry.mark_served("echo");
     for target in ["plugin:echo:room", "molecule:echo:room", "echo:room", "plugin:telegram:42"] {
-        assert!(matches!(registry.way(target, &notice(Occasion::Completed)), Way::Resting), "{target}");
+        assert!(matches!(registry.route(target, &notice(Occasion::Completed)), Route::NotServed), "{target}");
     }
     assert!(registry.check("plugin:telegram:42").is_ok() && registry.check("exec:telegram:42").is_err());
 }
@@ -303,8 +305,10 @@ fn what_a_kind_cannot_do_is_not_waited_for() {
         "[channels.ci]\ntype = \"webhook\"\nurl_env = \"UNSET\"\n\
          [channels.bot]\ntype = \"telegram\"\ntoken_env = \"UNSET\"\nallow = [\"42\"]\n",
     );
-    let Way::None(why) = registry.way("ci", &notice(Occasion::Completed)) else { panic!("it only sends") };
+    let Route::None(why) = registry.route("ci", &notice(Occasion::Completed)) else {
+        panic!("it only sends")
+    };
     assert!(why.contains("the variable UNSET is not set"), "{why}");
     assert!(registry.only_sends("ci") && !registry.only_sends("bot"));
-    assert!(matches!(registry.way("bot:42", &notice(Occasion::Completed)), Way::Resting));
+    assert!(matches!(registry.route("bot:42", &notice(Occasion::Completed)), Route::NotServed));
 }

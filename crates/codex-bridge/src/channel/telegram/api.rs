@@ -1,5 +1,5 @@
-//! Telegram's Bot API (10.3): a bot's methods, its chats, and what an answer to `sendMessage` means. Plain text: no parse
-//! mode, no previews of links.
+//! Telegram's Bot API (10.3): a bot's methods, its chats, and the meaning of replies to `sendMessage`. Messages are plain
+//! text: no parse mode, no link previews.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,9 +17,9 @@ pub const API: &str = "https://api.telegram.org";
 /// The longest message.
 pub const LIMIT: Limit = Limit::Utf16(4096);
 
-/// The way to a bot's methods.
+/// A client for a bot's methods.
 pub struct Bot {
-    /// With the token in it.
+    /// The address of the bot's methods, which contains the token.
     base: String,
     id: String,
 }
@@ -35,14 +35,14 @@ impl Bot {
     pub fn new(token: &str, api_base: Option<&str>) -> Result<Self, String> {
         if token.is_empty() || !token.chars().all(|char| char.is_ascii_alphanumeric() || ":_-".contains(char))
         {
-            return Err("its token is none".to_owned());
+            return Err("the token is not a Telegram token; it looks like 123456:ABC-DEF".to_owned());
         }
         let base = api_base.unwrap_or(API).trim_end_matches('/');
         let id = token.split(':').next().unwrap_or_default().to_owned();
         Ok(Self { base: format!("{base}/bot{token}"), id })
     }
 
-    /// Its number, which is no secret.
+    /// The bot's number, which is no secret.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -52,19 +52,19 @@ impl Bot {
         Call::post(format!("{}/{method}", self.base), body).send().await
     }
 
-    /// Asks for a list, which may be long in coming and in length.
+    /// Polls for a list, with a timeout of its own.
     pub async fn list(&self, method_and_query: &str, timeout: Duration) -> Result<Reply, http::Error> {
         Call { timeout, ..Call::get(format!("{}/{method_and_query}", self.base)) }.send().await
     }
 }
 
-/// A chat of Telegram's: a number or an `@name`.
+/// A Telegram chat: a number or an `@name`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Chat {
-    /// Its number.
+    /// The chat's number.
     Number(i64),
-    /// Its name.
+    /// The chat's name.
     Name(String),
 }
 
@@ -77,12 +77,12 @@ impl fmt::Display for Chat {
     }
 }
 
-/// A chat, and a topic of it.
+/// A chat, or a topic in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The chat.
     pub chat: Chat,
-    /// The topic, if it is in one.
+    /// The topic, if any.
     pub topic: Option<i64>,
 }
 
@@ -96,7 +96,7 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// From `CHAT` or `CHAT:TOPIC`.
+    /// Parses `CHAT` or `CHAT:TOPIC`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (chat, topic) = text.split_once(':').map_or((text, None), |(chat, topic)| (chat, Some(topic)));
         let number = chat.parse().map(Chat::Number);
@@ -106,7 +106,7 @@ impl Place {
         })
     }
 
-    /// What `sendMessage` wants, to say this there.
+    /// The body of `sendMessage`.
     pub fn message(&self, text: &str) -> Value {
         let chat: Value = match &self.chat {
             Chat::Number(number) => (*number).into(),
@@ -121,7 +121,7 @@ impl Place {
     }
 }
 
-/// What an answer to `sendMessage` means.
+/// The meaning of a reply to `sendMessage`.
 pub fn outcome(reply: &Reply) -> Outcome {
     if reply.body["ok"] == true {
         let id = &reply.body["result"]["message_id"];
@@ -135,12 +135,12 @@ pub fn outcome(reply: &Reply) -> Outcome {
             let wait = wait.or(reply.retry_after);
             Outcome::failed(wait.map_or(Refusal::Later, Refusal::NotBefore), error)
         }
-        // Blocked, kicked, or no such chat: there is nobody any more.
+        // Blocked, kicked, or no such chat.
         403 => Outcome::failed(Refusal::Gone, error),
         400 if described.contains("chat not found") => Outcome::failed(Refusal::Gone, error),
-        // The group has another number now; the operator must write it down.
+        // A group that became a supergroup has a new number, which the operator has to configure.
         400 => Outcome::failed(Refusal::Never, migrated(reply, error)),
-        // A token that is not valid may be put right meanwhile.
+        // The token may be corrected meanwhile.
         401 | 404 => Outcome::failed(Refusal::Later, error),
         _ => reply.refusal(),
     }

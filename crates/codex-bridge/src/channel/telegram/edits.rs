@@ -1,5 +1,4 @@
-//! Editing what was said: what became of a request, and how a turn stands. All of it best effort: what cannot be edited now
-//! stays remembered, and is tried again.
+//! Edits sent messages: the outcome of a request, and the progress of a turn. A failed edit is kept and retried.
 
 use std::time::{Duration, Instant};
 
@@ -10,129 +9,134 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::api::LIMIT;
-use super::memory::{Asking, Shown};
-use super::outgoing::{Edited, numbered};
+use super::memory::{ProgressMessage, RequestMessage};
+use super::outgoing::{EditOutcome, numeric_place};
 use super::{Telegram, keyboard};
 use crate::amount;
 use crate::channel::text;
 use crate::channel::{Progress, Tap};
 
-/// How often a turn is shown anew in a group.
+/// The pause between progress edits in a group.
 const GROUP_EDITS_EVERY: Duration = Duration::from_secs(6);
 
 impl Telegram {
-    /// What came of a tap: first in the message, for all, then to who tapped.
+    /// Shows the outcome of a tap: first in the message, for everybody, then to the person who tapped.
     pub(super) async fn show_verdict(&self, tap: &Tap, verdict: &Verdict) {
-        // Until it is shown, nobody else shows what became of the request: see [`Telegram::asked`].
+        // Until then the request is not in `shown_requests`, so `show_closed` does not edit the message.
         let tapped = self.memory().taps.get(&tap.id).cloned();
         if let (Some(tapped), Some(message_id)) = (tapped, number(tap))
             && matches!(verdict, Verdict::Taken { .. } | Verdict::TooLate { .. })
         {
             let known = self.known(tap.conversation.as_str(), message_id);
-            let said = tapped.text.or_else(|| known.as_ref().map(|asking| asking.text.clone()));
+            let text_before = tapped.text.or_else(|| known.as_ref().map(|message| message.text.clone()));
             let note = match verdict {
                 Verdict::Taken { .. } => {
                     format!("{} by {}, {:.0}", outcome_of(&tap.choice), tapped.who, Timestamp::now())
                 }
                 late => late.text().to_owned(),
             };
-            if let Some(said) = said {
+            if let Some(text_before) = text_before {
                 let buttons = keyboard::without(&tapped.buttons, &tap.button.request_id);
                 let note = format!("{}: {note}", tap.button.request_id.short());
-                let asking = Asking {
+                let message = RequestMessage {
                     place: tap.conversation.0.clone(),
                     message_id,
-                    text: text::appended(&said, &note, LIMIT),
+                    text: text::with_note(&text_before, &note, LIMIT),
                     buttons,
-                    requests: known.map(|asking| asking.requests).unwrap_or_default(),
+                    requests: known.map(|message| message.requests).unwrap_or_default(),
                 };
-                self.update(asking, &tap.button.request_id).await;
+                self.update(message, &tap.button.request_id).await;
             }
         }
         self.toast(&tap.id, verdict.text()).await;
         self.memory().taps.remove(&tap.id);
     }
 
-    /// A request was answered at another door, or can be answered no more.
+    /// Shows that a request was decided at another door or is no longer open.
     pub(super) async fn show_closed(&self, request: &RequestRecord) {
-        let all = self.memory().asking.clone();
+        let all = self.memory().request_messages.clone();
         let id = &request.request_id;
-        for asking in all.into_iter().filter(|asking| asking.requests.contains(id)) {
+        for message in all.into_iter().filter(|message| message.requests.contains(id)) {
             let note = format!("{}: {}", id.short(), closed(request));
-            let text = text::appended(&asking.text, &note, LIMIT);
-            let buttons = keyboard::without(&asking.buttons, id);
-            self.update(Asking { text, buttons, ..asking }, id).await;
+            let text = text::with_note(&message.text, &note, LIMIT);
+            let buttons = keyboard::without(&message.buttons, id);
+            self.update(RequestMessage { text, buttons, ..message }, id).await;
         }
     }
 
-    /// A message as it is to be from now on, without this request. What cannot be edited now is left as it was.
-    async fn update(&self, mut asking: Asking, request_id: &RequestName) {
-        let edited = self.edit(&asking.place, asking.message_id, &asking.text, &asking.buttons).await;
-        if edited == Edited::Later {
+    /// Edits a message and removes a request from it. After a failed edit the message is kept as it was, for a retry.
+    async fn update(&self, mut message: RequestMessage, request_id: &RequestName) {
+        let edited = self.edit(&message.place, message.message_id, &message.text, &message.buttons).await;
+        if edited == EditOutcome::Later {
             return;
         }
-        asking.requests.retain(|id| id != request_id);
+        message.requests.retain(|id| id != request_id);
         let mut memory = self.memory();
-        let is_it = |one: &Asking| one.place == asking.place && one.message_id == asking.message_id;
-        memory.asking.retain(|one| !is_it(one));
-        if !asking.requests.is_empty() && edited == Edited::Done {
-            memory.asking.push(asking);
+        let is_same =
+            |other: &RequestMessage| other.place == message.place && other.message_id == message.message_id;
+        memory.request_messages.retain(|other| !is_same(other));
+        if !message.requests.is_empty() && edited == EditOutcome::Done {
+            memory.request_messages.push(message);
         }
     }
 
-    fn known(&self, place: &str, message_id: i64) -> Option<Asking> {
+    fn known(&self, place: &str, message_id: i64) -> Option<RequestMessage> {
         let memory = self.memory();
-        memory.asking.iter().find(|one| one.place == place && one.message_id == message_id).cloned()
+        memory
+            .request_messages
+            .iter()
+            .find(|other| other.place == place && other.message_id == message_id)
+            .cloned()
     }
 
-    /// One message per turn: sent once, edited when it says something else, closed at the end.
+    /// Shows a turn in one message: sent once, edited when the text changes, forgotten at the end.
     pub(super) async fn show_progress(&self, progress: &Progress) {
-        let known = self.memory().shown.get(progress.message_id.as_str()).cloned();
-        let text = text::appended("", &text::harmless(&progress.text), LIMIT);
+        let known = self.memory().progress_messages.get(progress.message_id.as_str()).cloned();
+        let text = text::with_note("", &text::harmless(&progress.text), LIMIT);
         match known {
-            None if progress.is_over => {}
+            None if progress.is_finished => {}
             None => {
-                let Ok((_, place)) = numbered(&progress.place) else { return };
-                let shown = Shown { place: progress.place.clone(), message_id: None, text };
-                // Noted first: whatever becomes of this attempt, there is no second one.
+                let Ok((_, place)) = numeric_place(&progress.place) else { return };
+                let shown = ProgressMessage { place: progress.place.clone(), message_id: None, text };
+                // Stored before sending, so that there is never a second message for the turn.
                 self.memory().show(&progress.message_id, shown.clone());
                 let sent = self.post(&place, &shown.text, &Value::Null, None).await;
                 let message_id = sent.ok().and_then(|reply| reply.body["result"]["message_id"].as_i64());
-                self.memory().show(&progress.message_id, Shown { message_id, ..shown });
+                self.memory().show(&progress.message_id, ProgressMessage { message_id, ..shown });
             }
             Some(shown) => self.edit_progress(progress, shown, text).await,
         }
     }
 
-    async fn edit_progress(&self, progress: &Progress, shown: Shown, text: String) {
+    async fn edit_progress(&self, progress: &Progress, shown: ProgressMessage, text: String) {
         let edited = match shown.message_id {
-            Some(_) if shown.text == text => Edited::Done,
-            Some(_) if !self.may_edit_progress(&shown.place) => Edited::Later,
+            Some(_) if shown.text == text => EditOutcome::Done,
+            Some(_) if !self.may_edit_progress(&shown.place) => EditOutcome::Later,
             Some(message_id) => self.edit(&shown.place, message_id, &text, &Value::Null).await,
-            None => Edited::Never,
+            None => EditOutcome::Never,
         };
         let mut memory = self.memory();
-        if progress.is_over && edited != Edited::Later {
-            memory.shown.remove(progress.message_id.as_str());
-        } else if edited == Edited::Done {
-            memory.show(&progress.message_id, Shown { text, ..shown });
+        if progress.is_finished && edited != EditOutcome::Later {
+            memory.progress_messages.remove(progress.message_id.as_str());
+        } else if edited == EditOutcome::Done {
+            memory.show(&progress.message_id, ProgressMessage { text, ..shown });
         }
     }
 
-    /// A group takes twenty messages and edits in a minute: how turns stand leaves most of them to what matters more.
+    /// Telegram allows twenty messages and edits a minute in a group. Progress leaves most of them to replies and requests.
     fn may_edit_progress(&self, place: &str) -> bool {
-        let Ok((chat, _)) = numbered(place) else { return true };
+        let Ok((chat, _)) = numeric_place(place) else { return true };
         let is_group = chat < 0;
         if !is_group {
             return true;
         }
         let mut memory = self.memory();
         memory.edited_at.retain(|_, at| at.elapsed() < GROUP_EDITS_EVERY);
-        let is_soon = memory.edited_at.contains_key(&chat);
-        if !is_soon {
+        let was_edited = memory.edited_at.contains_key(&chat);
+        if !was_edited {
             memory.edited_at.insert(chat, Instant::now());
         }
-        !is_soon
+        !was_edited
     }
 }
 
@@ -155,7 +159,7 @@ fn closed(request: &RequestRecord) -> String {
     let at = at.map(|at| format!(", {at}")).unwrap_or_default();
     match request.state {
         RequestState::Expired => format!("nobody answered in time, so it was declined{at}"),
-        RequestState::Orphaned => "no longer open: what asked has ended".to_owned(),
+        RequestState::Orphaned => "no longer open: its turn has ended".to_owned(),
         RequestState::AnsweredElsewhere => format!("answered in Codex's own terminal{at}"),
         _ => format!("{} by {by}{at}", request.decision.as_deref().unwrap_or("answered")),
     }

@@ -1,6 +1,5 @@
-//! The buttons under what Codex asks. What a button carries is the whole name of its request, which is random and bound
-//! by the bridge to its task, its conversation and those who may decide; and the beginning of the digest of what stands
-//! above it. Pure.
+//! The buttons below a request. The data of a button is the full id of the request, which is random, and the beginning of
+//! the digest of the text above the button. The bridge binds the id to a task, a conversation and its approvers. Pure.
 
 use codex_bridge_core::chats::Choice;
 use codex_bridge_core::inbox::answer;
@@ -10,24 +9,24 @@ use codex_session::Decision;
 use codex_session::ask::Offer;
 use serde_json::{Value, json};
 
-use crate::channel::text::Shown;
+use crate::channel::text::ShownRequest;
 
-/// What the buttons are, and how their data begins.
+/// How the data of each button begins.
 const APPROVE: &str = "a:";
 const FOR_SESSION: &str = "s:";
 const DENY: &str = "d:";
 const OPTION: &str = "q:";
-/// The most options that have buttons; with more, a question is answered in words.
-const MOST_OPTIONS: usize = 10;
-/// The longest words on a button, in characters.
+/// A question with more options has no buttons, and is answered in words.
+const MAX_OPTIONS: usize = 10;
+/// The longest label of a button, in characters.
 const WORDS: usize = 40;
 
-/// The buttons for these: a row each, and for a question a row for each of its options.
-pub fn buttons(shown: &[Shown<'_>]) -> Value {
+/// The buttons of these requests: one row per request, or one row per option of a question.
+pub fn buttons(shown: &[ShownRequest<'_>]) -> Value {
     shown.iter().flat_map(|one| rows(*one, shown.len() > 1)).collect()
 }
 
-fn rows(shown: Shown<'_>, is_one_of_many: bool) -> Vec<Value> {
+fn rows(shown: ShownRequest<'_>, is_one_of_many: bool) -> Vec<Value> {
     let (asked, id) = (shown.asked, shown.asked.request_id.short());
     let name = asked.name();
     let button = |start: &str, word: &str, end: &str| {
@@ -36,7 +35,7 @@ fn rows(shown: Shown<'_>, is_one_of_many: bool) -> Vec<Value> {
     };
     if asked.is_question() {
         let options = answer::options(&asked.ask);
-        let options = if options.len() > MOST_OPTIONS || !shown.is_whole { Vec::new() } else { options };
+        let options = if options.len() > MAX_OPTIONS || !shown.is_whole { Vec::new() } else { options };
         let words = options.iter().map(|label| label.chars().take(WORDS).collect::<String>());
         let row = |(number, word): (usize, String)| json!([button(OPTION, &word, &format!(":{number}"))]);
         return words.enumerate().map(row).collect();
@@ -52,20 +51,20 @@ fn rows(shown: Shown<'_>, is_one_of_many: bool) -> Vec<Value> {
     vec![row.into()]
 }
 
-/// What a button says.
+/// The data of a button.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Meaning {
-    /// On which request.
+pub struct ButtonData {
+    /// The request and its digest.
     pub button: Button,
-    /// What.
+    /// The decision, or the chosen option.
     pub choice: Choice,
 }
 
-/// What a button says.
-pub fn meaning(data: &str) -> Option<Meaning> {
+/// Parses the data of a button.
+pub fn parse(data: &str) -> Option<ButtonData> {
     let about = |asked: &str, choice: Choice| {
-        // Buttons of earlier versions have no digest: they can still say no.
-        Some(Meaning { button: Button::named(asked), choice })
+        // Buttons of earlier versions have no digest: they can only decline.
+        Some(ButtonData { button: Button::named(asked), choice })
     };
     let of = |start: &str, decision: Decision| about(data.strip_prefix(start)?, decision.into());
     let option = || {
@@ -81,7 +80,7 @@ pub fn meaning(data: &str) -> Option<Meaning> {
 /// The same buttons without those of a request.
 pub fn without(buttons: &Value, request_id: &RequestName) -> Value {
     let is_of = |button: &Value| {
-        let data = button["callback_data"].as_str().and_then(meaning);
+        let data = button["callback_data"].as_str().and_then(parse);
         data.is_some_and(|it| it.button.request_id == *request_id)
     };
     let rows = buttons.as_array().map(Vec::as_slice).unwrap_or_default().iter();
@@ -101,16 +100,16 @@ mod tests {
     const DIGEST: &str = "0123456789abcdef0123456789abcdef";
     const SHORT: &str = "0123456789abcdef";
     const NAME: &str = "req-12ab34cd12ab34cd12ab34cd12ab34cd";
-    /// What Telegram takes as `callback_data`.
-    const MOST_BYTES: usize = 64;
+    /// Telegram's limit for `callback_data`.
+    const MAX_BYTES: usize = 64;
 
     fn asked(id: &str, ask: Value) -> Asked {
         let (digest, ask) = (DIGEST.to_owned(), serde_json::from_value(ask).unwrap());
         Asked { request_id: id.into(), digest, ask, is_long: false, was_shown: false, expires_at: None }
     }
 
-    fn whole(asked: &Asked) -> Shown<'_> {
-        Shown { asked, is_whole: true }
+    fn whole(asked: &Asked) -> ShownRequest<'_> {
+        ShownRequest { asked, is_whole: true }
     }
 
     fn data(buttons: &Value) -> Vec<&str> {
@@ -126,20 +125,20 @@ mod tests {
         let data = data(&buttons);
         let expected = ["a:", "s:", "d:"].map(|start| format!("{start}{NAME}.{SHORT}"));
         assert_eq!(data, expected);
-        assert!(data.iter().all(|data| data.len() <= MOST_BYTES));
-        let choices: Vec<Choice> = data.iter().map(|data| meaning(data).unwrap().choice).collect();
+        assert!(data.iter().all(|data| data.len() <= MAX_BYTES));
+        let choices: Vec<Choice> = data.iter().map(|data| parse(data).unwrap().choice).collect();
         let decisions = [Decision::Accept, Decision::AcceptForSession, Decision::Decline];
         assert_eq!(choices, decisions.map(Choice::from));
-        assert!(data.iter().all(|data| meaning(data).unwrap().button.digest == SHORT));
-        assert_eq!(meaning("x:1"), None);
-        let early = meaning("a:req-12ab34cd").unwrap();
+        assert!(data.iter().all(|data| parse(data).unwrap().button.digest == SHORT));
+        assert_eq!(parse("x:1"), None);
+        let early = parse("a:req-12ab34cd").unwrap();
         assert_eq!((early.button.request_id.as_str(), early.button.digest.as_str()), ("req-12ab34cd", ""));
     }
 
     #[test]
     fn what_was_not_shown_whole_can_only_be_denied() {
         let asked = asked("req-1", json!({"kind": "command", "offers": ["accept", "accept_for_session"]}));
-        let buttons = buttons(&[Shown { asked: &asked, is_whole: false }]);
+        let buttons = buttons(&[ShownRequest { asked: &asked, is_whole: false }]);
         assert_eq!(data(&buttons), [format!("d:req-1.{SHORT}")]);
     }
 
@@ -153,13 +152,13 @@ mod tests {
         let buttons = buttons(&[whole(&choice)]);
         assert_eq!(data(&buttons), ["0", "1"].map(|number| format!("q:req-1.{SHORT}:{number}")));
         assert_eq!(buttons[1][0]["text"], "Blue");
-        let blue = meaning(data(&buttons)[1]).unwrap();
+        let blue = parse(data(&buttons)[1]).unwrap();
         assert_eq!((blue.button.request_id.as_str(), blue.choice), ("req-1", Choice::Option(1)));
         assert_eq!(without(&buttons, &"req-1".into()), json!([]));
-        let most = asked(NAME, question(vec![json!({"label": "x"}); MOST_OPTIONS].into()));
+        let most = asked(NAME, question(vec![json!({"label": "x"}); MAX_OPTIONS].into()));
         let buttons = super::buttons(&[whole(&most)]);
-        assert_eq!(data(&buttons).len(), MOST_OPTIONS);
-        assert!(data(&buttons).iter().all(|data| data.len() <= MOST_BYTES), "{buttons}");
+        assert_eq!(data(&buttons).len(), MAX_OPTIONS);
+        assert!(data(&buttons).iter().all(|data| data.len() <= MAX_BYTES), "{buttons}");
     }
 
     #[test]

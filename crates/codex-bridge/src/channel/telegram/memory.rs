@@ -1,5 +1,5 @@
-//! What must not be forgotten beside how far we have read: the messages of ours that still have buttons, and those that
-//! show how a turn stands. Written with the cursor, so that the next life can edit them. Everything in it is redacted.
+//! The state of a bot. The offset, the messages with buttons and the messages that show progress are stored as the cursor,
+//! so that they can be edited after a restart. All stored text is redacted.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -11,125 +11,125 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::update::Tapped;
-use crate::channel::recent::{MOST, Recent};
+use crate::channel::recent::{MAX_ENTRIES, Recent};
 
-/// For so long after something came, more is expected.
-const STIRRED: Duration = Duration::from_mins(1);
+/// How long polls stay short after an update.
+const ACTIVE_FOR: Duration = Duration::from_mins(1);
 
-/// What is remembered, and what is only known in this life.
+/// The state of a bot. Only the fields of [`Cursor`] survive a restart.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// The next update that we want.
+    /// The next update to read.
     pub offset: Option<i64>,
     /// Messages with buttons, the oldest first.
-    pub asking: Vec<Asking>,
-    /// Messages that show how turns stand, by the message that asked for the turn.
-    pub shown: Recent<Shown>,
-    /// Taps that are being decided on, by their names.
+    pub request_messages: Vec<RequestMessage>,
+    /// Messages that show the progress of turns, by the message that started the turn.
+    pub progress_messages: Recent<ProgressMessage>,
+    /// Taps that are being decided, by their ids.
     pub taps: HashMap<String, Tapped>,
-    /// Groups that have another number now.
+    /// Groups that became supergroups: the old number and the new one.
     pub moved: BTreeMap<i64, i64>,
-    /// Chats that asked for quiet, and until when.
-    pub quiet: HashMap<i64, Instant>,
-    /// Groups in which how a turn stands was edited just now, and when.
+    /// Chats with too many messages, and until when they must not be edited.
+    pub rate_limited: HashMap<i64, Instant>,
+    /// Groups in which progress was edited, and when.
     pub edited_at: HashMap<i64, Instant>,
-    /// How far we came with what takes several messages, by its key.
-    told: Recent<Told>,
-    /// How our bot is called.
+    /// Deliveries of several messages that are not complete, by their ids.
+    parts_sent: Recent<PartsSent>,
+    /// The bot's user name.
     pub username: String,
-    /// When something came last.
-    pub stirred_at: Option<Instant>,
-    /// Whether the last life's notes were read: from then on we know better.
-    has_recalled: bool,
+    /// When the last update arrived.
+    pub last_update_at: Option<Instant>,
+    /// Whether the stored cursor was read; later cursors are older than this state.
+    is_restored: bool,
 }
 
-/// How far we came with something that takes several messages.
+/// How many messages of a delivery were sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
-    /// How many were said.
-    pub said: usize,
-    /// So many may have been said, whether or not we know of it; those are marked when they are said again.
+pub struct PartsSent {
+    /// Messages that were sent.
+    pub sent: usize,
+    /// Messages that may have been sent; they are marked as possible duplicates when they are sent again.
     pub in_doubt: usize,
 }
 
 /// A message with buttons.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Asking {
-    /// Where.
+pub struct RequestMessage {
+    /// The chat or topic.
     pub place: String,
-    /// Its number.
+    /// The number of the message.
     pub message_id: i64,
-    /// What it says.
+    /// The text of the message.
     pub text: String,
-    /// Its buttons.
+    /// The buttons of the message.
     pub buttons: Value,
-    /// The requests that are still open in it.
+    /// The requests in the message that are still open.
     pub requests: Vec<RequestName>,
 }
 
-/// A message that shows how a turn stands.
+/// A message that shows the progress of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shown {
-    /// Where.
+pub struct ProgressMessage {
+    /// The chat or topic.
     pub place: String,
-    /// Its number; none if it could not be sent, and is not tried again.
+    /// The number of the message; none if sending failed, which is not retried.
     pub message_id: Option<i64>,
-    /// What it says.
+    /// The text of the message.
     #[serde(skip)]
     pub text: String,
 }
 
-/// As it is written.
+/// The stored part of the state; its field names are fixed.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Cursor {
     offset: Option<i64>,
-    asking: Vec<Asking>,
-    shown: Recent<Shown>,
+    asking: Vec<RequestMessage>,
+    shown: Recent<ProgressMessage>,
     moved: BTreeMap<i64, i64>,
 }
 
 impl Memory {
-    /// Takes over what another life wrote down, once.
-    pub fn recall(&mut self, cursor: Option<&str>) {
-        if std::mem::replace(&mut self.has_recalled, true) {
+    /// Restores the stored state, once.
+    pub fn restore(&mut self, cursor: Option<&str>) {
+        if std::mem::replace(&mut self.is_restored, true) {
             return;
         }
         let cursor: Cursor = cursor.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        (self.offset, self.asking) = (cursor.offset, cursor.asking);
-        (self.shown, self.moved) = (cursor.shown, cursor.moved);
+        (self.offset, self.request_messages) = (cursor.offset, cursor.asking);
+        (self.progress_messages, self.moved) = (cursor.shown, cursor.moved);
     }
 
-    /// The first update that is not yet durable here.
+    /// The first update that is not stored yet.
     pub fn offset_of(cursor: Option<&str>) -> Option<i64> {
         let cursor: Cursor = serde_json::from_str(cursor?).ok()?;
         cursor.offset
     }
 
-    /// What the next life needs.
+    /// The state to be stored.
     pub fn cursor(&self) -> Option<String> {
         let cursor = Cursor {
             offset: self.offset,
-            asking: self.asking.clone(),
-            shown: self.shown.clone(),
+            asking: self.request_messages.clone(),
+            shown: self.progress_messages.clone(),
             moved: self.moved.clone(),
         };
         serde_json::to_string(&cursor).ok()
     }
 
-    /// A message with buttons was sent.
-    pub fn ask(&mut self, asking: Asking) {
-        self.asking.push(asking);
-        let surplus = self.asking.len().saturating_sub(MOST);
-        self.asking.drain(..surplus);
+    /// Remembers a message with buttons.
+    pub fn add_request_message(&mut self, message: RequestMessage) {
+        self.request_messages.push(message);
+        let surplus = self.request_messages.len().saturating_sub(MAX_ENTRIES);
+        self.request_messages.drain(..surplus);
     }
 
-    /// A message that shows how a turn stands was sent, or could not be.
-    pub fn show(&mut self, turn: &MessageId, shown: Shown) {
-        self.shown.insert(turn.as_str(), shown);
+    /// Remembers the message of a turn, sent or failed.
+    pub fn show(&mut self, turn: &MessageId, shown: ProgressMessage) {
+        self.progress_messages.insert(turn.as_str(), shown);
     }
 
-    /// A group that became a supergroup says so with a message of its own, on either side.
+    /// Notes that a group became a supergroup. Telegram sends a message about it in both.
     pub fn note_move(&mut self, message: &Value) {
         let chat = message["chat"]["id"].as_i64();
         let to = (chat, message["migrate_to_chat_id"].as_i64());
@@ -141,42 +141,42 @@ impl Memory {
         }
     }
 
-    /// The number under which a chat is known here: what was begun in a group goes on after it has moved.
-    pub fn home(&self, chat: i64) -> i64 {
+    /// The number that a chat had first: a conversation of a group continues in its supergroup.
+    pub fn original_chat(&self, chat: i64) -> i64 {
         self.moved.iter().find(|(_, now)| **now == chat).map_or(chat, |(before, _)| *before)
     }
 
-    /// Whether a chat asked for quiet.
-    pub fn is_quiet(&mut self, chat: i64) -> bool {
-        self.quiet.retain(|_, until| *until > Instant::now());
-        self.quiet.contains_key(&chat)
+    /// Whether a chat got too many messages.
+    pub fn is_rate_limited(&mut self, chat: i64) -> bool {
+        self.rate_limited.retain(|_, until| *until > Instant::now());
+        self.rate_limited.contains_key(&chat)
     }
 
-    /// How far we came with this. What was begun in another life may have been said to its end.
-    pub fn told(&self, attempt: &Attempt) -> Told {
+    /// The progress of a delivery. After a restart, all of its messages may have been sent.
+    pub fn parts_sent(&self, attempt: &Attempt) -> PartsSent {
         let in_doubt = if attempt.may_be_duplicate { usize::MAX } else { 0 };
-        self.told.get(attempt.key.as_str()).copied().unwrap_or(Told { said: 0, in_doubt })
+        self.parts_sent.get(attempt.key.as_str()).copied().unwrap_or(PartsSent { sent: 0, in_doubt })
     }
 
-    /// We came so far with this.
-    pub fn note_told(&mut self, key: &DeliveryId, told: Told) {
-        self.told.insert(key.as_str(), told);
+    /// Notes the progress of a delivery.
+    pub fn note_parts_sent(&mut self, key: &DeliveryId, parts_sent: PartsSent) {
+        self.parts_sent.insert(key.as_str(), parts_sent);
     }
 
-    /// All of it was said.
-    pub fn forget_told(&mut self, key: &DeliveryId) {
-        self.told.remove(key.as_str());
+    /// Forgets a complete delivery.
+    pub fn forget_parts_sent(&mut self, key: &DeliveryId) {
+        self.parts_sent.remove(key.as_str());
     }
 
-    /// Where a chat is now.
-    pub fn now(&self, chat: i64) -> i64 {
+    /// The present number of a chat.
+    pub fn current_chat(&self, chat: i64) -> i64 {
         self.moved.get(&chat).copied().unwrap_or(chat)
     }
 
-    /// Whether something is under way, so that we should not sleep long.
+    /// Whether the next poll should be short.
     pub fn is_busy(&self) -> bool {
-        let is_stirred = self.stirred_at.is_some_and(|at| at.elapsed() < STIRRED);
-        is_stirred || !self.asking.is_empty() || !self.shown.is_empty()
+        let is_active = self.last_update_at.is_some_and(|at| at.elapsed() < ACTIVE_FOR);
+        is_active || !self.request_messages.is_empty() || !self.progress_messages.is_empty()
     }
 }
 
@@ -187,23 +187,28 @@ mod tests {
     #[test]
     fn the_next_life_knows_what_this_one_has_to_edit() {
         let mut memory = Memory { offset: Some(8), ..Memory::default() };
-        let asking = |message_id| Asking {
+        let message = |message_id| RequestMessage {
             place: "42".into(),
             message_id,
             text: "Codex asks".into(),
             buttons: Value::Null,
             requests: vec!["req-1".into()],
         };
-        (0..100).for_each(|number| memory.ask(asking(number)));
-        memory
-            .show(&"in-1".into(), Shown { place: "42".into(), message_id: Some(7), text: "working".into() });
+        (0..100).for_each(|number| memory.add_request_message(message(number)));
+        memory.show(
+            &"in-1".into(),
+            ProgressMessage { place: "42".into(), message_id: Some(7), text: "working".into() },
+        );
         memory.moved.insert(-1, -100);
         let mut next = Memory::default();
-        next.recall(memory.cursor().as_deref());
-        assert_eq!((next.offset, next.asking.len(), next.asking[63].message_id), (Some(8), MOST, 99));
-        let shown = next.shown.get("in-1").and_then(|shown| shown.message_id);
-        assert_eq!((shown, next.now(-1), next.now(-2)), (Some(7), -100, -2));
-        next.recall(None);
+        next.restore(memory.cursor().as_deref());
+        assert_eq!(
+            (next.offset, next.request_messages.len(), next.request_messages[63].message_id),
+            (Some(8), MAX_ENTRIES, 99)
+        );
+        let shown = next.progress_messages.get("in-1").and_then(|shown| shown.message_id);
+        assert_eq!((shown, next.current_chat(-1), next.current_chat(-2)), (Some(7), -100, -2));
+        next.restore(None);
         assert_eq!(next.offset, Some(8), "later on we know better");
         assert_eq!(Memory::offset_of(memory.cursor().as_deref()), Some(8));
         assert_eq!(Memory::offset_of(Some("nonsense")), None);

@@ -1,5 +1,5 @@
-//! Saying something, and changing what was said. One message may take several: what was said of them is remembered, so
-//! that an attempt which broke off goes on where it did.
+//! Sends and edits messages. A delivery may take several messages: the sent ones are remembered, so that a retry continues
+//! behind them.
 
 use std::time::{Duration, Instant};
 
@@ -8,31 +8,31 @@ use codex_bridge_core::outbox::{Attempt, Outcome};
 use serde_json::{Value, json};
 
 use super::api::{Chat, LIMIT, Place, outcome};
-use super::memory::{Asking, Told};
+use super::memory::{PartsSent, RequestMessage};
 use super::{Telegram, keyboard, update};
 use crate::channel::http::{self, Reply};
 use crate::channel::text::{self, Part};
 
-/// The longest answer to a tap, in characters.
+/// The longest reply to a tap, in characters.
 const TOAST_CHARS: usize = 190;
 
-/// How an edit went.
+/// The outcome of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Edited {
-    /// It says so now.
+pub enum EditOutcome {
+    /// The message has the new text.
     Done,
-    /// It may work later.
+    /// A retry may succeed.
     Later,
     /// The message is gone, or cannot be edited any more.
     Never,
 }
 
-/// The number of the chat of a place, and the place itself.
-pub fn numbered(place: &str) -> Result<(i64, Place), String> {
+/// Parses a place with a numeric chat, and returns the number too.
+pub fn numeric_place(place: &str) -> Result<(i64, Place), String> {
     let place = Place::parse(place)?;
     match place.chat {
         Chat::Number(chat) => Ok((chat, place)),
-        Chat::Name(_) => Err("it is CHAT or CHAT:TOPIC, both numbers".to_owned()),
+        Chat::Name(_) => Err("a place is CHAT or CHAT:TOPIC, both numbers".to_owned()),
     }
 }
 
@@ -41,19 +41,18 @@ fn has_any(buttons: &Value) -> bool {
 }
 
 impl Telegram {
-    /// Says all of it, or as much as can be said now. A tap in a chat with a name could not be told from one elsewhere, so
-    /// there are no buttons there.
-    pub(super) async fn say(&self, at: &str, attempt: &Attempt) -> Outcome {
+    /// Delivers a notice. A chat that is named by `@name` gets no buttons, since its taps carry a number that is not known here.
+    pub(super) async fn deliver(&self, at: &str, attempt: &Attempt) -> Outcome {
         match self.place(at) {
             Err(why) => Outcome::failed(Refusal::Never, why),
             Ok(place) => match place.chat {
-                Chat::Number(chat) if !self.only_sends() => self.say_in_parts(chat, &place, attempt).await,
-                _ => self.say_plainly(&place, attempt).await,
+                Chat::Number(chat) if !self.only_sends() => self.send_in_parts(chat, &place, attempt).await,
+                _ => self.send_plain(&place, attempt).await,
             },
         }
     }
 
-    async fn say_plainly(&self, place: &Place, attempt: &Attempt) -> Outcome {
+    async fn send_plain(&self, place: &Place, attempt: &Attempt) -> Outcome {
         let body = place.message(&text::text(&attempt.notice, attempt.may_be_duplicate, LIMIT));
         match self.bot.call("sendMessage", &body).await {
             Ok(reply) => outcome(&reply),
@@ -61,37 +60,38 @@ impl Telegram {
         }
     }
 
-    async fn say_in_parts(&self, chat: i64, place: &Place, attempt: &Attempt) -> Outcome {
-        let answers = attempt.notice.in_reply_to();
-        let mut answers = answers.and_then(|id| update::number_in(id, self.memory().now(chat)));
+    async fn send_in_parts(&self, chat: i64, place: &Place, attempt: &Attempt) -> Outcome {
+        let reply_to = attempt.notice.in_reply_to();
+        let mut reply_to =
+            reply_to.and_then(|id| update::message_number(id, self.memory().current_chat(chat)));
         let [parts, marked] = [false, true].map(|marks| text::parts(&attempt.notice, marks, LIMIT));
-        let mut told = self.memory().told(attempt);
+        let mut parts_sent = self.memory().parts_sent(attempt);
         let mut last = Outcome::delivered(None);
         // A repetition has as many parts as the first attempt.
-        for (number, (plain, marked)) in parts.iter().zip(&marked).enumerate().skip(told.said) {
-            let part = if number < told.in_doubt { marked } else { plain };
-            let doubtful = Told { in_doubt: told.in_doubt.max(number + 1), ..told };
-            // Before it is known what comes of it: an attempt that takes too long breaks off here.
-            self.memory().note_told(&attempt.key, doubtful);
-            last = self.say_part(place, part, answers.take()).await;
+        for (number, (plain, marked)) in parts.iter().zip(&marked).enumerate().skip(parts_sent.sent) {
+            let part = if number < parts_sent.in_doubt { marked } else { plain };
+            let doubtful = PartsSent { in_doubt: parts_sent.in_doubt.max(number + 1), ..parts_sent };
+            // Noted before the outcome is known: an attempt that times out ends in the next line.
+            self.memory().note_parts_sent(&attempt.key, doubtful);
+            last = self.send_part(place, part, reply_to.take()).await;
             if let Outcome::Failed { in_doubt, .. } = &mut last {
-                self.memory().note_told(&attempt.key, if *in_doubt { doubtful } else { told });
-                // Another life does not know how far we came, and would say again what was said.
+                self.memory().note_parts_sent(&attempt.key, if *in_doubt { doubtful } else { parts_sent });
+                // After a restart the sent messages are unknown and would be sent again.
                 *in_doubt |= number > 0;
                 return last;
             }
-            told.said = number + 1;
+            parts_sent.sent = number + 1;
         }
-        self.memory().forget_told(&attempt.key);
+        self.memory().forget_parts_sent(&attempt.key);
         if let Outcome::Delivered { shown, .. } = &mut last {
-            *shown = text::shown_whole(&parts);
+            *shown = text::requests_shown_whole(&parts);
         }
         last
     }
 
-    async fn say_part(&self, place: &Place, part: &Part<'_>, answers: Option<i64>) -> Outcome {
+    async fn send_part(&self, place: &Place, part: &Part<'_>, reply_to: Option<i64>) -> Outcome {
         let buttons = keyboard::buttons(&part.decides);
-        let reply = match self.post(place, &part.text, &buttons, answers).await {
+        let reply = match self.post(place, &part.text, &buttons, reply_to).await {
             Ok(reply) => reply,
             Err(error) => return error.into(),
         };
@@ -102,23 +102,29 @@ impl Telegram {
         {
             let requests = part.decides.iter().map(|shown| shown.asked.request_id.clone()).collect();
             let text = part.text.clone();
-            self.memory().ask(Asking { place: place.to_string(), message_id, text, buttons, requests });
+            self.memory().add_request_message(RequestMessage {
+                place: place.to_string(),
+                message_id,
+                text,
+                buttons,
+                requests,
+            });
         }
         outcome
     }
 
-    /// Sends a message; a group that has moved is followed.
+    /// Sends a message; follows a group that became a supergroup.
     pub(super) async fn post(
         &self,
         place: &Place,
         text: &str,
         buttons: &Value,
-        answers: Option<i64>,
+        reply_to: Option<i64>,
     ) -> Result<Reply, http::Error> {
         let mut body = place.message(text);
-        let chat = self.memory().now(body["chat_id"].as_i64().unwrap_or_default());
+        let chat = self.memory().current_chat(body["chat_id"].as_i64().unwrap_or_default());
         body["chat_id"] = chat.into();
-        if let Some(message_id) = answers {
+        if let Some(message_id) = reply_to {
             body["reply_parameters"] =
                 json!({ "message_id": message_id, "allow_sending_without_reply": true });
         }
@@ -136,39 +142,45 @@ impl Telegram {
         self.bot.call("sendMessage", &body).await
     }
 
-    /// Makes a message say this, with these buttons. A chat that asked for quiet is left alone.
-    pub(super) async fn edit(&self, place: &str, message_id: i64, text: &str, buttons: &Value) -> Edited {
-        let Ok((chat, _)) = numbered(place) else { return Edited::Never };
-        let chat = self.memory().now(chat);
-        if self.memory().is_quiet(chat) {
-            return Edited::Later;
+    /// Edits text and buttons of a message. A chat with too many messages is not edited.
+    pub(super) async fn edit(
+        &self,
+        place: &str,
+        message_id: i64,
+        text: &str,
+        buttons: &Value,
+    ) -> EditOutcome {
+        let Ok((chat, _)) = numeric_place(place) else { return EditOutcome::Never };
+        let chat = self.memory().current_chat(chat);
+        if self.memory().is_rate_limited(chat) {
+            return EditOutcome::Later;
         }
         let body = json!({
             "chat_id": chat, "message_id": message_id, "text": text,
             "link_preview_options": { "is_disabled": true },
             "reply_markup": { "inline_keyboard": if buttons.is_array() { buttons.clone() } else { json!([]) } },
         });
-        let Ok(reply) = self.bot.call("editMessageText", &body).await else { return Edited::Later };
+        let Ok(reply) = self.bot.call("editMessageText", &body).await else { return EditOutcome::Later };
         self.note_flood(chat, &reply);
         let described = reply.body["description"].as_str().unwrap_or_default();
         match reply.status {
-            200 => Edited::Done,
-            400 if described.contains("message is not modified") => Edited::Done,
-            400 | 403 => Edited::Never,
-            _ => Edited::Later,
+            200 => EditOutcome::Done,
+            400 if described.contains("message is not modified") => EditOutcome::Done,
+            400 | 403 => EditOutcome::Never,
+            _ => EditOutcome::Later,
         }
     }
 
-    /// Too much was said in a chat: nothing is edited there until it is over.
+    /// Notes that a chat got too many messages, and until when it must not be edited.
     fn note_flood(&self, chat: i64, reply: &Reply) {
         if reply.status == 429 {
             let wait = reply.body["parameters"]["retry_after"].as_u64().map(Duration::from_secs);
             let wait = wait.or(reply.retry_after).unwrap_or(Duration::from_secs(1));
-            self.memory().quiet.insert(chat, Instant::now() + wait);
+            self.memory().rate_limited.insert(chat, Instant::now() + wait);
         }
     }
 
-    /// Tells whoever tapped; with no words, that it was seen. Best effort: after some seconds nobody waits for it any more.
+    /// Answers a tap; an empty text only ends the spinner of the button. Not retried: after some seconds nobody waits for it.
     pub(super) async fn toast(&self, tap_id: &str, text: &str) {
         let text: String = text.chars().take(TOAST_CHARS).collect();
         let mut body = json!({ "callback_query_id": tap_id });
@@ -176,7 +188,7 @@ impl Telegram {
             (body["text"], body["show_alert"]) = (text.into(), true.into());
         }
         if let Err(error) = self.bot.call("answerCallbackQuery", &body).await {
-            tracing::debug!(channel = self.name, %error, "whoever tapped could not be told");
+            tracing::debug!(channel = self.name, %error, "the answer to a tap could not be sent");
         }
     }
 }

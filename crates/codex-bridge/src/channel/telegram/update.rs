@@ -1,12 +1,12 @@
-//! What Telegram tells us, read: messages and taps on buttons. Pure. Fields that we do not know are none of our business.
+//! Reads Telegram's updates: messages and taps on buttons. Pure. Unknown fields are ignored.
 
 use codex_bridge_core::inbox::{Arrival, ConversationKey, Party, Room, Sender};
 use serde_json::Value;
 
-use super::keyboard::{self, Meaning};
-use crate::channel::{Stranger, Tap, attached};
+use super::keyboard::{self, ButtonData};
+use crate::channel::{Stranger, Tap, attachments};
 
-/// What can come beside text; none of it can be read here.
+/// The kinds of attachments; none of them can be read here.
 const ATTACHMENTS: [&str; 10] = [
     "photo",
     "document",
@@ -20,37 +20,42 @@ const ATTACHMENTS: [&str; 10] = [
     "contact",
 ];
 
-/// Stands above the words of somebody else.
+/// The line above a forwarded text.
 const FORWARDED: &str = "(forwarded)";
 
-/// A tap, and what is needed to show what came of it.
+/// A tap, with what is needed to show its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tapped {
     /// The tap itself.
     pub tap: Tap,
-    /// Who tapped, as people call them.
+    /// The display name of the person who tapped.
     pub who: String,
-    /// The message as it stands, if Telegram still shows it to us.
+    /// The present text of the message, if Telegram still sends it.
     pub text: Option<String>,
-    /// Its buttons.
+    /// The present buttons of the message.
     pub buttons: Value,
 }
 
-/// The chat of a message, and the topic if it is in one: what belongs together, and where a reply goes. `home` is the
-/// number under which a chat is known here.
-fn place(message: &Value, home: impl Fn(i64) -> i64) -> Option<String> {
-    let chat = home(message["chat"]["id"].as_i64()?);
-    // Without this mark a thread is only a chain of replies.
+/// The chat and topic of a message: its conversation, and the place of the reply. `original_chat` gives the number that a
+/// chat had first.
+fn place(message: &Value, original_chat: impl Fn(i64) -> i64) -> Option<String> {
+    let chat = original_chat(message["chat"]["id"].as_i64()?);
+    // Without this flag a thread is only a chain of replies.
     let topic = message["message_thread_id"].as_i64().filter(|_| message["is_topic_message"] == true);
     Some(topic.map_or_else(|| chat.to_string(), |topic| format!("{chat}:{topic}")))
 }
 
-/// A message for us; none if there is nothing in it that somebody said, or if it is a command for another bot. `username`
-/// is how our bot is called.
-pub fn arrival(channel: &str, username: &str, message: &Value, home: impl Fn(i64) -> i64) -> Option<Arrival> {
+/// A message for the bot; none if it has no text and no attachment, or is a command for another bot. `username` is our
+/// bot's name.
+pub fn arrival(
+    channel: &str,
+    username: &str,
+    message: &Value,
+    original_chat: impl Fn(i64) -> i64,
+) -> Option<Arrival> {
     let from = &message["from"];
     let (chat, number) = (message["chat"]["id"].as_i64()?, message["message_id"].as_i64()?);
-    let place = place(message, home)?;
+    let place = place(message, original_chat)?;
     let is_private = message["chat"]["type"] == "private";
     let party = if from["is_bot"] == true { Party::Agent } else { Party::Person };
     Some(Arrival {
@@ -65,23 +70,22 @@ pub fn arrival(channel: &str, username: &str, message: &Value, home: impl Fn(i64
     })
 }
 
-/// The number of the message that an arrival of ours names, in this chat.
-pub fn number_in(external_id: &str, chat: i64) -> Option<i64> {
-    let (of, number) = external_id.split_once('/')?;
-    number.parse().ok().filter(|_| of == chat.to_string())
+/// The number of a message in this chat, from the `external_id` of its arrival.
+pub fn message_number(external_id: &str, chat: i64) -> Option<i64> {
+    let (chat_id, number) = external_id.split_once('/')?;
+    number.parse().ok().filter(|_| chat_id == chat.to_string())
 }
 
-/// A tap on one of our buttons: one that stands on a message of our bot's, whose number is `bot`. Telegram no longer says
-/// of messages that are too old who sent them.
-pub fn tapped(bot: &str, callback: &Value, home: impl Fn(i64) -> i64) -> Option<Tapped> {
+/// A tap on a button of our bot, whose number is `bot`. A tap on a message that is too old has no sender, and is ignored.
+pub fn tapped(bot: &str, callback: &Value, original_chat: impl Fn(i64) -> i64) -> Option<Tapped> {
     let message = &callback["message"];
     if message["from"]["id"].as_i64()?.to_string() != bot {
         return None;
     }
-    let Meaning { button, choice } = keyboard::meaning(callback["data"].as_str()?)?;
+    let ButtonData { button, choice } = keyboard::parse(callback["data"].as_str()?)?;
     let tap = Tap {
         id: callback["id"].as_str()?.to_owned(),
-        conversation: ConversationKey(place(message, home)?),
+        conversation: ConversationKey(place(message, original_chat)?),
         sender_id: callback["from"]["id"].as_i64()?.to_string(),
         button,
         choice,
@@ -95,10 +99,10 @@ pub fn tapped(bot: &str, callback: &Value, home: impl Fn(i64) -> i64) -> Option<
     })
 }
 
-/// Whoever tapped on something that means nothing to us.
-pub fn stranger(callback: &Value, home: impl Fn(i64) -> i64) -> Option<Stranger> {
+/// The person who tapped on an unknown button.
+pub fn stranger(callback: &Value, original_chat: impl Fn(i64) -> i64) -> Option<Stranger> {
     Some(Stranger {
-        conversation: ConversationKey(place(&callback["message"], home).unwrap_or_default()),
+        conversation: ConversationKey(place(&callback["message"], original_chat).unwrap_or_default()),
         id: callback["from"]["id"].as_i64()?.to_string(),
         name: name(&callback["from"]),
     })
@@ -115,38 +119,38 @@ fn name(from: &Value) -> String {
 }
 
 fn text(username: &str, message: &Value) -> Option<String> {
-    let said = message["text"].as_str().or_else(|| message["caption"].as_str()).unwrap_or_default();
-    if is_of_another(message) {
-        return Some(format!("{FORWARDED}\n{said}")).filter(|_| !said.trim().is_empty());
+    let text = message["text"].as_str().or_else(|| message["caption"].as_str()).unwrap_or_default();
+    if is_forwarded(message) {
+        return Some(format!("{FORWARDED}\n{text}")).filter(|_| !text.trim().is_empty());
     }
-    // In a group a bot is addressed.
-    let said = match said.strip_prefix('@').and_then(|said| said.split_once(char::is_whitespace)) {
-        Some((name, rest)) if is_ours(username, name) => rest.trim_start(),
-        _ => said,
+    // In a group a message begins with the bot's name.
+    let text = match text.strip_prefix('@').and_then(|text| text.split_once(char::is_whitespace)) {
+        Some((name, rest)) if is_our_name(username, name) => rest.trim_start(),
+        _ => text,
     };
-    if commanded(said).is_some_and(|name| !is_ours(username, name)) {
+    if addressed_bot(text).is_some_and(|name| !is_our_name(username, name)) {
         return None;
     }
     let kind = ATTACHMENTS.into_iter().find(|kind| message.get(*kind).is_some());
     let name = kind.and_then(|kind| message[kind]["file_name"].as_str());
-    let text = attached::below(said, kind.map(|kind| attached::line(Some(kind), name)));
+    let text = attachments::append(text, kind.map(|kind| attachments::line(Some(kind), name)));
     Some(text).filter(|text| !text.trim().is_empty())
 }
 
-/// Whether somebody else wrote the words of a message. They are no command and no yes of whoever passes them on.
-fn is_of_another(message: &Value) -> bool {
+/// Whether another person wrote the text. A forwarded text is never a command or an approval of the person who forwards it.
+fn is_forwarded(message: &Value) -> bool {
     ["forward_origin", "forward_date", "via_bot"].iter().any(|key| message.get(*key).is_some())
 }
 
-/// The bot that a command is for, if it names one: `/status@codex_bot`.
-fn commanded(said: &str) -> Option<&str> {
-    let (word, name) = said.trim_start().strip_prefix('/')?.split_whitespace().next()?.split_once('@')?;
+/// The bot that a command names, if any: `/status@codex_bot`.
+fn addressed_bot(text: &str) -> Option<&str> {
+    let (word, name) = text.trim_start().strip_prefix('/')?.split_whitespace().next()?.split_once('@')?;
     let is_of_word = |char: char| char.is_ascii_alphanumeric() || char == '_';
     (!word.is_empty() && word.chars().all(is_of_word)).then_some(name)
 }
 
-/// Telegram's names are the same in small letters and in capitals.
-fn is_ours(username: &str, name: &str) -> bool {
+/// Telegram's names are case-insensitive.
+fn is_our_name(username: &str, name: &str) -> bool {
     !username.is_empty() && name.eq_ignore_ascii_case(username)
 }
 
@@ -251,7 +255,7 @@ mod tests {
             ("42", "req-12ab34cd")
         );
         assert_eq!((tapped.tap.choice, tapped.who.as_str()), (Decision::Accept.into(), "ada"));
-        assert_eq!(number_in("42/5", 42), Some(5));
-        assert_eq!(number_in("42/5", 43), None);
+        assert_eq!(message_number("42/5", 42), Some(5));
+        assert_eq!(message_number("42/5", 43), None);
     }
 }

@@ -1,115 +1,115 @@
-//! What Codex asks, said in a chat with buttons: all of it, in as many messages as that takes, and each request with its
-//! buttons where the last of it was shown. Nobody is offered to agree to what they were not shown.
+//! Splits the requests of a notice into messages for a chat with buttons. The buttons of a request are below its last
+//! message. A request that was not shown completely gets no button to approve it.
 
 use codex_bridge_core::outbox::{Asked, Notice};
 use codex_bridge_core::request::RequestName;
 use codex_bridge_core::task::TaskId;
 
-use super::{DUPLICATE, Decides, Limit, chat, harmless, request, requests, words};
+use super::{DUPLICATE, DecisionPlace, Limit, chat, harmless, other_lines, request, requests};
 
-/// The most messages for one request: beyond this nobody reads on.
-const MOST_PARTS: usize = 10;
-/// Stands below what goes on in the next message.
-const GOES_ON: &str = "\n… (goes on below)";
+/// The limit of messages for one request; nobody reads more.
+const MAX_PARTS: usize = 10;
+/// The end of a message that the next one continues.
+const CONTINUED: &str = "\n… (continued below)";
 
 /// One message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part<'a> {
-    /// What it says.
+    /// The text of the message.
     pub text: String,
-    /// What can be decided below it.
-    pub decides: Vec<Shown<'a>>,
+    /// The requests with buttons below it.
+    pub decides: Vec<ShownRequest<'a>>,
 }
 
-/// A request, and how much of it was shown.
+/// A request with buttons.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Shown<'a> {
+pub struct ShownRequest<'a> {
     /// The request.
     pub asked: &'a Asked,
-    /// Whether all of it was: if not, it can be denied here, and no more.
+    /// Whether the request was shown completely; if not, it can only be denied here.
     pub is_whole: bool,
 }
 
-/// Whether all that a notice asks is said in one message.
+/// Whether one message can show all requests of a notice completely.
 pub fn is_whole(notice: &Notice, limit: Limit) -> bool {
     notice.requests().iter().all(|asked| !asked.is_long)
-        && limit.length(&chat(notice, true, Limit::Bytes(usize::MAX))) <= limit.most()
+        && limit.length(&chat(notice, true, Limit::Bytes(usize::MAX))) <= limit.max()
 }
 
-/// The requests that these messages show whole, and that can be approved where they stand.
-pub fn shown_whole(parts: &[Part<'_>]) -> Vec<RequestName> {
+/// The requests that these messages show completely, and that can be approved there.
+pub fn requests_shown_whole(parts: &[Part<'_>]) -> Vec<RequestName> {
     let decides = parts.iter().flat_map(|part| &part.decides);
     decides.filter(|shown| shown.is_whole).map(|shown| shown.asked.request_id.clone()).collect()
 }
 
-/// The messages of a notice, the first one first. A repetition has as many as the first attempt.
+/// The messages of a notice, in order. A repetition has as many as the first attempt.
 pub fn parts(notice: &Notice, may_be_duplicate: bool, limit: Limit) -> Vec<Part<'_>> {
     if notice.requests().is_empty() || is_whole(notice, limit) {
-        let decides = notice.requests().iter().map(whole).collect();
+        let decides = notice.requests().iter().map(fully_shown).collect();
         return vec![Part { text: chat(notice, may_be_duplicate, limit), decides }];
     }
-    let mut parts = several(notice, limit.less(limit.length(DUPLICATE) + 1));
+    let mut parts = split_notice(notice, limit.reduced_by(limit.length(DUPLICATE) + 1));
     for part in parts.iter_mut().filter(|_| may_be_duplicate) {
         part.text = format!("{DUPLICATE}\n{}", part.text);
     }
     parts
 }
 
-fn whole(asked: &Asked) -> Shown<'_> {
-    Shown { asked, is_whole: true }
+fn fully_shown(asked: &Asked) -> ShownRequest<'_> {
+    ShownRequest { asked, is_whole: true }
 }
 
-fn several(notice: &Notice, limit: Limit) -> Vec<Part<'_>> {
+fn split_notice(notice: &Notice, limit: Limit) -> Vec<Part<'_>> {
     let mut parts = vec![Part { text: "Codex asks:".to_owned(), decides: Vec::new() }];
     for (task, asked) in requests(notice) {
-        let text = harmless(&request(task, asked, Decides::Here).join("\n"));
+        let text = harmless(&request(task, asked, DecisionPlace::Chat).join("\n"));
         let joined = parts.last().map(|last| format!("{}\n\n{text}", last.text)).unwrap_or_default();
         match parts.last_mut() {
-            Some(last) if !asked.is_long && limit.length(&joined) <= limit.most() => {
+            Some(last) if !asked.is_long && limit.length(&joined) <= limit.max() => {
                 last.text = joined;
-                last.decides.push(whole(asked));
+                last.decides.push(fully_shown(asked));
             }
-            _ => parts.extend(of_request(task, asked, &text, limit)),
+            _ => parts.extend(split_request(task, asked, &text, limit)),
         }
     }
-    let rest = harmless(&words(notice).join("\n"));
+    let rest = harmless(&other_lines(notice).join("\n"));
     if !rest.is_empty() {
         parts.push(Part { text: rest, decides: Vec::new() });
     }
     parts
 }
 
-/// One request in messages of its own.
-fn of_request<'a>(task: &TaskId, asked: &'a Asked, text: &str, limit: Limit) -> Vec<Part<'a>> {
+/// The messages of one long request.
+fn split_request<'a>(task: &TaskId, asked: &'a Asked, text: &str, limit: Limit) -> Vec<Part<'a>> {
     let mut texts = split(text, limit);
-    let is_whole = !asked.is_long && texts.len() <= MOST_PARTS;
+    let is_whole = !asked.is_long && texts.len() <= MAX_PARTS;
     if !is_whole {
         let (id, request) = (task.short(), asked.request_id.short());
         let note = format!(
-            "… (cut: it is too long to be shown here, and cannot be approved here. `codex-bridge requests {id}` \
-             shows all of it, `codex-bridge approve {id} {request}` approves it; /deny {request} denies it)"
+            "… (cut: this request is too long to be shown or approved here. `codex-bridge requests {id}` shows all of \
+             it, `codex-bridge approve {id} {request}` approves it; /deny {request} denies it)"
         );
-        let most = limit.most().saturating_sub(limit.length(&note) + 1);
-        let beginning = limit.beginning(text, most).trim_end();
+        let max = limit.max().saturating_sub(limit.length(&note) + 1);
+        let beginning = limit.prefix(text, max).trim_end();
         texts = vec![format!("{beginning}\n{note}")];
     }
     let last = texts.len().saturating_sub(1);
     let part = |(number, text): (usize, String)| Part {
         text,
-        decides: if number == last { vec![Shown { asked, is_whole }] } else { Vec::new() },
+        decides: if number == last { vec![ShownRequest { asked, is_whole }] } else { Vec::new() },
     };
     texts.into_iter().enumerate().map(part).collect()
 }
 
-/// Pieces that fit, cut behind lines where that can be.
+/// Splits a text into pieces that fit, at line ends where possible.
 fn split(text: &str, limit: Limit) -> Vec<String> {
-    let most = limit.most().saturating_sub(limit.length(GOES_ON)).max(1);
+    let max = limit.max().saturating_sub(limit.length(CONTINUED)).max(1);
     let mut pieces = Vec::new();
     let mut rest = text;
-    while limit.length(rest) > limit.most() {
-        let piece = limit.beginning(rest, most);
+    while limit.length(rest) > limit.max() {
+        let piece = limit.prefix(rest, max);
         let line = piece.rfind('\n').filter(|at| *at > piece.len() / 2).map_or(piece.len(), |at| at + 1);
-        pieces.push(format!("{}{GOES_ON}", rest[..line].trim_end_matches('\n')));
+        pieces.push(format!("{}{CONTINUED}", rest[..line].trim_end_matches('\n')));
         rest = &rest[line..];
     }
     pieces.push(rest.to_owned());
@@ -142,7 +142,7 @@ mod tests {
         text.split_whitespace().collect()
     }
 
-    /// What was said up to where each request can be decided.
+    /// The part with the buttons of each request, after checking that the request was shown before.
     fn check(notice: &Notice) -> Vec<(usize, bool)> {
         let mut said = String::new();
         let mut decided = Vec::new();
@@ -150,7 +150,7 @@ mod tests {
         for (number, part) in parts(notice, false, LIMIT).into_iter().enumerate() {
             assert_eq!(marked[number].text, format!("{DUPLICATE}\n{}", part.text));
             assert!(LIMIT.length(&marked[number].text) <= 4096 && !part.text.is_empty());
-            said.push_str(&part.text.replace(GOES_ON, ""));
+            said.push_str(&part.text.replace(CONTINUED, ""));
             for shown in part.decides {
                 let command = shown.asked.ask.details[0].text.as_str();
                 assert_eq!(bare(&said).contains(&bare(command)), shown.is_whole);

@@ -78,9 +78,9 @@ fn an_approval_shows_all_that_it_covers_and_how_to_answer() {
       fi
     Directory: /work
     Reason: it is needed
-    Yes: codex-bridge approve codex-0123456789ab req-12ab34cd12ab
-    No: codex-bridge decline codex-0123456789ab req-12ab34cd12ab
-    Declined by itself at 1970-01-01T00:01:00.000Z.
+    Approve: codex-bridge approve codex-0123456789ab req-12ab34cd12ab
+    Decline: codex-bridge decline codex-0123456789ab req-12ab34cd12ab
+    Declined automatically at 1970-01-01T00:01:00.000Z.
     ");
 }
 
@@ -118,7 +118,7 @@ fn a_long_answer_is_cut_in_the_platforms_own_unit() {
     for limit in [Limit::Chars(500), Limit::Utf16(500), Limit::Bytes(500), Limit::Utf16(4096)] {
         let text = text(&notice, false, limit);
         let length = limit.length(&text);
-        assert!((limit.most() - 4..=limit.most()).contains(&length), "{limit:?}: {length}");
+        assert!((limit.max() - 4..=limit.max()).contains(&length), "{limit:?}: {length}");
         assert!(text.contains("`codex-bridge show codex-0123456789ab` shows all of it"), "{text}");
         assert!(text.ends_with("1.0 s"), "the end stays: {text}");
     }

@@ -1,20 +1,20 @@
-//! Folds what a command wrote: its beginning and its end, and how much is between.
+//! Folds long output: shows its beginning and its end, and counts the lines between.
 
-/// Lines shown of the beginning.
+/// Lines shown at the beginning.
 const HEAD: usize = 4;
-/// Lines shown of the end, which says more: errors come last.
+/// Lines shown at the end. More than at the beginning, because errors come last.
 const TAIL: usize = 6;
 
-/// What is shown of a long text.
+/// One entry of a folded text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fold<'a> {
-    /// A line as it is.
+    /// A line.
     Line(&'a str),
-    /// So many lines are not shown.
+    /// The number of lines that are not shown.
     Hidden(usize),
 }
 
-/// The lines to show. Empty lines at both ends do not count; one line is never hidden alone.
+/// Folds a text. Empty lines at both ends are dropped, and a single line is never hidden.
 pub fn fold(text: &str) -> Vec<Fold<'_>> {
     let mut lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     while lines.last().is_some_and(|line| line.is_empty()) {

@@ -1,9 +1,9 @@
-//! Colour, where there is a terminal that shows it. Nothing else is decided here.
+//! Colours, for terminals that show them.
 
-/// Writes text in a colour, or leaves it as it is.
+/// Colours text, or leaves it plain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Paint {
-    /// For files, pipes, and people who set `NO_COLOR`.
+    /// For files, pipes, and if `NO_COLOR` is set.
     #[default]
     Plain,
     /// For terminals.
@@ -11,32 +11,32 @@ pub enum Paint {
 }
 
 impl Paint {
-    /// What matters most.
+    /// Bold.
     pub fn strong(self, text: &str) -> String {
         self.with("1", text)
     }
 
-    /// What may be overlooked.
+    /// Dim, for what matters least.
     pub fn faint(self, text: &str) -> String {
         self.with("2", text)
     }
 
-    /// What went well.
+    /// Green, for success.
     pub fn good(self, text: &str) -> String {
         self.with("32", text)
     }
 
-    /// What went wrong.
+    /// Red, for failure.
     pub fn bad(self, text: &str) -> String {
         self.with("31", text)
     }
 
-    /// What waits for the reader.
+    /// Yellow, for what needs the reader's attention.
     pub fn waiting(self, text: &str) -> String {
         self.with("33", text)
     }
 
-    /// What is under way.
+    /// Cyan, for what is running and for commands to type.
     pub fn busy(self, text: &str) -> String {
         self.with("36", text)
     }

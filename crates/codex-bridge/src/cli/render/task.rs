@@ -1,4 +1,4 @@
-//! Tasks as people read them: one in full, many in a table.
+//! Renders one task in full, or many as a table.
 
 use codex_bridge_core::id::short;
 use codex_bridge_core::task::{ShownStatus, Status};
@@ -11,18 +11,18 @@ use super::width::{columns, cut, pad, wrap};
 use crate::amount::{age, duration, tokens};
 use crate::view::{ShortTask, Task};
 
-/// The columns of a prompt below which other columns give way.
-const LEAST_PROMPT: usize = 16;
-/// In a window narrower than this, ids lose the word that all of them begin with. They are understood without.
+/// Other columns are left out if fewer columns remain for the prompt.
+const MIN_PROMPT: usize = 16;
+/// In a window narrower than this, ids are shown without `codex-`. Commands accept them in that form.
 const NARROW: usize = 60;
 
 /// A task in full.
-pub fn task(task: &Task, paint: Paint, room: usize, now_ms: i64) -> Vec<String> {
+pub fn task(task: &Task, paint: Paint, width: usize, now_ms: i64) -> Vec<String> {
     let mut lines = vec![format!("{}  {}", paint.strong(short(&task.task_id)), status(task.status, paint))];
-    let mut fact = |label: &str, said: &str| lines.extend(fact(label, said, paint, room));
+    let mut fact = |label: &str, text: &str| lines.extend(fact(label, text, paint, width));
     fact("reason", task.reason.as_deref().unwrap_or_default());
     if let Some(parked) = &task.parked {
-        fact("goes on", parked.resume_at.as_deref().unwrap_or("when Codex is logged in"));
+        fact("resumes", parked.resume_at.as_deref().unwrap_or("when Codex is logged in"));
     }
     fact("prompt", &task.prompt_summary);
     fact("cwd", &task.cwd);
@@ -39,38 +39,38 @@ pub fn task(task: &Task, paint: Paint, room: usize, now_ms: i64) -> Vec<String> 
     if let Some(error) = &task.error {
         fact("error", &format!("{}: {}", error.kind, error.message));
     }
-    for asked in &task.pending_requests {
+    for pending in &task.pending_requests {
         lines.push(String::new());
-        lines.extend(request::request(asked, paint, room));
-        lines.push(format!("  {}", paint.faint(short(&asked.request_id))));
+        lines.extend(request::request(pending, paint, width));
+        lines.push(format!("  {}", paint.faint(short(&pending.request_id))));
     }
     if let Some(answer) = task.final_text.as_deref().filter(|answer| !answer.is_empty()) {
         lines.push(String::new());
-        lines.extend(wrap(&plain(answer), room));
+        lines.extend(wrap(&plain(answer), width));
     }
     lines
 }
 
-fn fact(label: &str, said: &str, paint: Paint, room: usize) -> Vec<String> {
-    if said.is_empty() {
+fn fact(label: &str, text: &str, paint: Paint, width: usize) -> Vec<String> {
+    if text.is_empty() {
         return Vec::new();
     }
     let indent = " ".repeat(10);
-    let mut lines = wrap(plain(said).trim_end(), room.saturating_sub(10).max(10)).into_iter();
+    let mut lines = wrap(plain(text).trim_end(), width.saturating_sub(10).max(10)).into_iter();
     let first = format!("  {}{}", paint.faint(&pad(label, 8)), lines.next().unwrap_or_default());
     std::iter::once(first).chain(lines.map(|line| format!("{indent}{line}").trim_end().to_owned())).collect()
 }
 
-/// Tasks in a table. In a narrow window the prompt stays and the rest goes.
-pub fn table(tasks: &[ShortTask], paint: Paint, room: usize, now_ms: i64) -> Vec<String> {
+/// Tasks in a table. In a narrow window the other columns give way to the prompt.
+pub fn table(tasks: &[ShortTask], paint: Paint, width: usize, now_ms: i64) -> Vec<String> {
     let id = |task: &ShortTask| {
         let id = short(&task.task_id);
-        id.strip_prefix("codex-").filter(|_| room < NARROW).unwrap_or(id).to_owned()
+        id.strip_prefix("codex-").filter(|_| width < NARROW).unwrap_or(id).to_owned()
     };
     let id_width = tasks.iter().map(|task| columns(&id(task))).max().unwrap_or(0).max(4);
     let status_width = tasks.iter().map(|task| columns(task.status.word())).max().unwrap_or(0).max(6);
-    let with_age = room >= id_width + status_width + 8 + 6 + LEAST_PROMPT;
-    let with_cwd = room >= id_width + status_width + 8 + 24 + 8 + 2 * LEAST_PROMPT;
+    let with_age = width >= id_width + status_width + 8 + 6 + MIN_PROMPT;
+    let with_cwd = width >= id_width + status_width + 8 + 24 + 8 + 2 * MIN_PROMPT;
     let row = |id: &str, status: String, age: &str, cwd: &str, prompt: &str| {
         let mut row = format!("{}  {status}", pad(id, id_width));
         if with_age {
@@ -80,7 +80,7 @@ pub fn table(tasks: &[ShortTask], paint: Paint, room: usize, now_ms: i64) -> Vec
             row = format!("{row}  {}", pad(&cut_front(cwd, 24), 24));
         }
         let used = id_width + status_width + 4 + if with_age { 8 } else { 0 } + if with_cwd { 26 } else { 0 };
-        format!("{row}  {}", cut(prompt, room.saturating_sub(used))).trim_end().to_owned()
+        format!("{row}  {}", cut(prompt, width.saturating_sub(used))).trim_end().to_owned()
     };
     let mut lines = vec![paint.faint(&row("TASK", pad("STATUS", status_width), "AGE", "CWD", "PROMPT"))];
     for task in tasks {
@@ -93,9 +93,9 @@ pub fn table(tasks: &[ShortTask], paint: Paint, room: usize, now_ms: i64) -> Vec
     lines
 }
 
-/// The end of a path says more than its beginning.
-fn cut_front(path: &str, room: usize) -> String {
-    let excess = columns(path).saturating_sub(room);
+/// Cuts the beginning of a path, because its end says more.
+fn cut_front(path: &str, width: usize) -> String {
+    let excess = columns(path).saturating_sub(width);
     if excess == 0 {
         return path.to_owned();
     }
@@ -103,9 +103,9 @@ fn cut_front(path: &str, room: usize) -> String {
     let kept: String = path
         .chars()
         .skip_while(|char| {
-            let drops = dropped <= excess;
+            let is_dropped = dropped <= excess;
             dropped += super::width::char_columns(*char);
-            drops
+            is_dropped
         })
         .collect();
     format!("…{kept}")
@@ -127,13 +127,13 @@ fn painted(status: ShownStatus, shown: &str, paint: Paint) -> String {
     }
 }
 
-/// From a task's hand-over to its end, or to now if it has none.
+/// The time from a task's creation to its end, or to now if it has not ended.
 pub fn elapsed_ms(task: &Task, now_ms: i64) -> u64 {
     let end = task.completed_at.as_deref().map_or(now_ms, time_ms);
     u64::try_from(end - time_ms(&task.created_at)).unwrap_or(0)
 }
 
-/// A time as the daemon writes it, in milliseconds since 1970; 0 if it is none.
+/// Parses a time of the daemon into milliseconds since 1970; 0 if it cannot be parsed.
 pub fn time_ms(text: &str) -> i64 {
     text.parse().map_or(0, Timestamp::as_millisecond)
 }
@@ -142,22 +142,22 @@ fn since(time: &str, now_ms: i64) -> u64 {
     u64::try_from(now_ms - time_ms(time)).unwrap_or(0)
 }
 
-/// How a task stands after so much time: one line, or two where there is no room.
-pub fn ending(task: &Task, took_ms: u64, paint: Paint, room: usize) -> Vec<String> {
+/// A task's status with its duration, tokens and id: one line, or two in a narrow window.
+pub fn ending(task: &Task, took_ms: u64, paint: Paint, width: usize) -> Vec<String> {
     let sign = match task.status {
         ShownStatus::Stored(Status::Completed) => paint.good("✓"),
         ShownStatus::Stored(Status::Failed | Status::Lost) => paint.bad("✗"),
         _ => paint.waiting("■"),
     };
-    let words = task.status.word();
-    let mut said = vec![duration(took_ms)];
-    said.extend(task.usage.map(|usage| format!("{} tokens", tokens(usage.total.total_tokens))));
-    let said = said.join(" · ");
-    let line = format!("{sign} {} · {said}", painted(task.status, words, paint));
+    let status = task.status.word();
+    let mut facts = vec![duration(took_ms)];
+    facts.extend(task.usage.map(|usage| format!("{} tokens", tokens(usage.total.total_tokens))));
+    let facts = facts.join(" · ");
+    let line = format!("{sign} {} · {facts}", painted(task.status, status, paint));
     let id = short(&task.task_id);
-    let used = columns(words) + columns(&said) + columns(id) + 8;
+    let used = columns(status) + columns(&facts) + columns(id) + 8;
     let id = paint.faint(id);
-    if used <= room { vec![format!("{line} · {id}")] } else { vec![line, format!("  {id}")] }
+    if used <= width { vec![format!("{line} · {id}")] } else { vec![line, format!("  {id}")] }
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! How much room a text takes on a terminal, and how it is made to fit.
+//! Measures, cuts, pads and wraps text for terminals.
 //!
-//! Counts as terminals do for the scripts that people use; a character that a terminal draws otherwise costs a ragged
-//! edge, nothing more. Knows no colours: texts are painted after they fit.
+//! The widths are those of common terminals. A character that a terminal draws otherwise costs only a ragged edge. Colours
+//! are added afterwards.
 
 use crate::amount::one_line;
 
-/// Stands for what was cut off.
+/// Marks a cut.
 const ELLIPSIS: char = '…';
 /// A tab moves to the next multiple of this.
 const TAB: usize = 4;
@@ -15,7 +15,7 @@ pub fn columns(text: &str) -> usize {
     text.chars().map(char_columns).sum()
 }
 
-/// The columns of one character: combining marks none, East Asian wide ones and pictures two.
+/// The columns of one character: 0 for combining marks, 2 for wide East Asian characters and emoji.
 pub fn char_columns(char: char) -> usize {
     match char as u32 {
         0x09 => TAB,
@@ -36,45 +36,45 @@ pub fn char_columns(char: char) -> usize {
     }
 }
 
-/// The text in one line of at most this many columns; what does not fit is cut and marked.
-pub fn cut(text: &str, room: usize) -> String {
+/// The text in one line of at most this width. A cut is marked.
+pub fn cut(text: &str, width: usize) -> String {
     let line = one_line(text);
-    if columns(&line) <= room {
+    if columns(&line) <= width {
         return line;
     }
     let mut kept = String::new();
     let mut used = 1;
     for char in line.chars() {
         used += char_columns(char);
-        if used > room {
+        if used > width {
             break;
         }
         kept.push(char);
     }
-    if room > 0 {
+    if width > 0 {
         kept.push(ELLIPSIS);
     }
     kept
 }
 
-/// The text, followed by blanks up to this many columns.
-pub fn pad(text: &str, room: usize) -> String {
-    let missing = room.saturating_sub(columns(text));
+/// The text, padded with blanks to this width.
+pub fn pad(text: &str, width: usize) -> String {
+    let missing = width.saturating_sub(columns(text));
     format!("{text}{}", " ".repeat(missing))
 }
 
-/// The lines of a text, none longer than `room` if its words allow it. Blanks at the beginning of a line stay.
-pub fn wrap(text: &str, room: usize) -> Vec<String> {
-    let mut flow = Flow::new(room);
+/// Wraps a text at words. Blanks at the beginning of a line stay.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut flow = Flow::new(width);
     let mut wrapped = flow.push(text);
     wrapped.push_str(&flow.finish());
     wrapped.split('\n').map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// Breaks a text into lines while it is being written: a word is shown once it is known to be whole.
+/// Wraps a text while it is being written. A word is given out once it is complete.
 #[derive(Debug)]
 pub struct Flow {
-    room: usize,
+    width: usize,
     column: usize,
     blanks: String,
     word: String,
@@ -82,11 +82,11 @@ pub struct Flow {
 
 impl Flow {
     /// A text that begins at the left edge.
-    pub fn new(room: usize) -> Self {
-        Self { room: room.max(1), column: 0, blanks: String::new(), word: String::new() }
+    pub fn new(width: usize) -> Self {
+        Self { width: width.max(1), column: 0, blanks: String::new(), word: String::new() }
     }
 
-    /// What can be shown after this piece.
+    /// Adds a piece, and gives what can be shown now.
     pub fn push(&mut self, piece: &str) -> String {
         let mut shown = String::new();
         for char in piece.chars() {
@@ -102,8 +102,8 @@ impl Flow {
                     self.blanks.push_str(if char == '\t' { "    " } else { " " });
                 }
                 _ => {
-                    // A word that fills a line need not be waited for; scripts without blanks are like that.
-                    if columns(&self.word) + char_columns(char) > self.room {
+                    // A word that fills a line is given out at once: some scripts have no blanks.
+                    if columns(&self.word) + char_columns(char) > self.width {
                         self.end_word(&mut shown);
                     }
                     self.word.push(char);
@@ -113,7 +113,7 @@ impl Flow {
         shown
     }
 
-    /// What was held back.
+    /// The last word.
     pub fn finish(&mut self) -> String {
         let mut shown = String::new();
         self.end_word(&mut shown);
@@ -128,7 +128,7 @@ impl Flow {
         let word = std::mem::take(&mut self.word);
         let blanks = std::mem::take(&mut self.blanks);
         let needed = columns(&blanks) + columns(&word);
-        if self.column > 0 && self.column + needed > self.room {
+        if self.column > 0 && self.column + needed > self.width {
             shown.push('\n');
             self.column = 0;
         } else {

@@ -1,4 +1,4 @@
-//! What a person is asked in place, and what their answer means. Reads no keyboard and writes to no screen.
+//! The choices that a person has, and the meaning of a typed answer. Pure: reads no keyboard, writes to no screen.
 
 use std::collections::BTreeMap;
 
@@ -10,59 +10,59 @@ use crate::cli::render::width::wrap;
 use crate::view::Question;
 use crate::view::Request;
 
-/// Refuses to answer a question.
-const REFUSE: &str = "!decline";
+/// Typed instead of an answer, declines the questions.
+const DECLINE: &str = "!decline";
 
-/// What a line that was typed leads to.
+/// The meaning of a typed line.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
-    /// It decides.
+pub enum TypedAnswer {
+    /// The request is decided.
     Decide(Decision),
-    /// The next question of the same request.
+    /// The question is answered, and the request has another one.
     Next,
-    /// It does not say anything that can be acted on: this is what would.
-    Again(String),
-    /// The person leaves; the task goes on.
+    /// The line is no valid answer; the text says which answers are.
+    Invalid(String),
+    /// The person detaches; the task continues.
     Detach,
 }
 
-/// A request that is being put to a person.
+/// A request shown at the terminal, with the answers typed so far.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Inquiry {
+pub struct Dialog {
     /// The request.
     pub request: Request,
     questions: Vec<Question>,
     answers: BTreeMap<String, Vec<String>>,
 }
 
-impl Inquiry {
-    /// Nothing is answered yet.
+impl Dialog {
+    /// A dialog without answers.
     pub fn new(request: Request) -> Self {
         Self { questions: request.questions.clone(), request, answers: BTreeMap::new() }
     }
 
-    /// The question that is next, with its number.
+    /// The next question, with its index.
     fn next(&self) -> Option<(usize, &Question)> {
         self.questions.iter().enumerate().find(|(_, question)| !self.answers.contains_key(&question.id))
     }
 
-    /// Whether the next answer must not be seen.
+    /// Whether the next answer must be hidden while it is typed.
     pub fn is_secret(&self) -> bool {
         self.next().is_some_and(|(_, question)| question.is_secret)
     }
 
-    /// What can be answered, and the prompt to type behind.
+    /// The lines that say what can be typed, and the prompt.
     pub fn prompt(&self, paint: Paint, columns: usize) -> (Vec<String>, String) {
         let Some((index, question)) = self.next() else {
             return (choices(&self.offers(), paint, columns), "> ".to_owned());
         };
-        let how = match (question.options.is_empty(), question.is_free) {
+        let input = match (question.options.is_empty(), question.is_free) {
             (true, _) => "in your own words",
             (false, true) => "a letter, or your own words",
             (false, false) => "a letter",
         };
-        let how = format!("{how}; {REFUSE} refuses, Ctrl-C leaves");
-        let lines = wrap(&how, columns.saturating_sub(2))
+        let hint = format!("{input}; {DECLINE} declines, Ctrl-C leaves");
+        let lines = wrap(&hint, columns.saturating_sub(2))
             .iter()
             .map(|line| format!("  {}", paint.faint(line)))
             .collect();
@@ -70,22 +70,26 @@ impl Inquiry {
         (lines, format!("{number}> "))
     }
 
-    /// Reads what was typed.
-    pub fn answer(&mut self, typed: &str) -> Step {
+    /// Interprets a typed line.
+    pub fn answer(&mut self, typed: &str) -> TypedAnswer {
         let typed = typed.trim();
         let Some((_, question)) = self.next() else { return self.decide(typed) };
-        if typed == REFUSE {
-            return Step::Decide(Decision::Decline);
+        if typed == DECLINE {
+            return TypedAnswer::Decide(Decision::Decline);
         }
         let Some(answer) = choose(question, typed) else {
-            return Step::Again("type the letter of one of the choices".to_owned());
+            return TypedAnswer::Invalid("type the letter of one of the choices".to_owned());
         };
         let id = question.id.clone();
         self.answers.insert(id, vec![answer]);
-        if self.next().is_some() { Step::Next } else { Step::Decide(Decision::Answers(self.answers.clone())) }
+        if self.next().is_some() {
+            TypedAnswer::Next
+        } else {
+            TypedAnswer::Decide(Decision::Answers(self.answers.clone()))
+        }
     }
 
-    fn decide(&self, typed: &str) -> Step {
+    fn decide(&self, typed: &str) -> TypedAnswer {
         let offers = self.offers();
         let key = match typed.to_ascii_lowercase().as_str() {
             "yes" => "y".to_owned(),
@@ -93,33 +97,37 @@ impl Inquiry {
             other => other.to_owned(),
         };
         let keys: Vec<&str> = offers.iter().map(|offer| offer.key).collect();
-        let again = Step::Again(format!("type {}", keys.join(", ")));
-        offers.into_iter().find(|offer| offer.key == key).map_or(again, |offer| offer.step)
+        let invalid = TypedAnswer::Invalid(format!("type {}", keys.join(", ")));
+        offers.into_iter().find(|offer| offer.key == key).map_or(invalid, |offer| offer.answer)
     }
 
     fn offers(&self) -> Vec<Offer> {
-        let offered = |decision: &str| self.request.decisions.iter().any(|it| it == decision);
-        let all = [
+        let offered = |decision: &str| self.request.decisions.iter().any(|allowed| allowed == decision);
+        let known = [
             ("accept", "y", "yes, once", Decision::Accept),
             ("acceptForSession", "s", "yes, for this session", Decision::AcceptForSession),
             ("acceptAlways", "a", "yes, always, in every thread", Decision::AcceptAlways),
             ("decline", "n", "no", Decision::Decline),
             ("cancel", "c", "no, and end the turn", Decision::Cancel),
         ];
-        let offers = all.into_iter().filter(|(word, ..)| offered(word));
-        let offers =
-            offers.map(|(_, key, words, decision)| Offer { key, words, step: Step::Decide(decision) });
-        offers.chain([Offer { key: "d", words: "detach", step: Step::Detach }]).collect()
+        let offers = known.into_iter().filter(|(word, ..)| offered(word));
+        let offers = offers.map(|(_, key, label, decision)| Offer {
+            key,
+            label,
+            answer: TypedAnswer::Decide(decision),
+        });
+        offers.chain([Offer { key: "d", label: "detach", answer: TypedAnswer::Detach }]).collect()
     }
 }
 
+/// One key that can be typed.
 struct Offer {
     key: &'static str,
-    words: &'static str,
-    step: Step,
+    label: &'static str,
+    answer: TypedAnswer,
 }
 
-/// The answer that was typed: a choice by its letter or its words, or one's own words where they will do.
+/// The typed answer: an option by its letter or its label, or free text if the question takes it.
 fn choose(question: &Question, typed: &str) -> Option<String> {
     let by_letter = |index: usize| typed.eq_ignore_ascii_case(&letter(index).to_string());
     let chosen = question.options.iter().enumerate();
@@ -131,9 +139,9 @@ fn choose(question: &Question, typed: &str) -> Option<String> {
 
 fn choices(offers: &[Offer], paint: Paint, columns: usize) -> Vec<String> {
     let mut lines: Vec<(usize, String)> = Vec::new();
-    for Offer { key, words, .. } in offers {
-        let width = key.len() + words.len() + 5;
-        let shown = format!("  {} {words}", paint.busy(&format!("[{key}]")));
+    for Offer { key, label, .. } in offers {
+        let width = key.len() + label.len() + 5;
+        let shown = format!("  {} {label}", paint.busy(&format!("[{key}]")));
         match lines.last_mut() {
             Some((used, line)) if *used + width <= columns => {
                 *used += width;
@@ -145,11 +153,14 @@ fn choices(offers: &[Offer], paint: Paint, columns: usize) -> Vec<String> {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// What a person may do who pressed Ctrl-C.
-pub fn leaving(paint: Paint, columns: usize) -> (Vec<String>, String) {
-    let offer = |key, words| Offer { key, words, step: Step::Detach };
-    let offers =
-        [offer("i", "interrupt the task"), offer("d", "detach: it goes on"), offer("Enter", "stay here")];
+/// The choices after Ctrl-C.
+pub fn ctrl_c_choices(paint: Paint, columns: usize) -> (Vec<String>, String) {
+    let offer = |key, label| Offer { key, label, answer: TypedAnswer::Detach };
+    let offers = [
+        offer("i", "interrupt the task"),
+        offer("d", "detach: the task continues"),
+        offer("Enter", "stay here"),
+    ];
     (choices(&offers, paint, columns), "> ".to_owned())
 }
 

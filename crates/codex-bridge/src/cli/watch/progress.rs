@@ -1,4 +1,4 @@
-//! The status line: what the task does, for how long, and what it has used. Pure: told what happens and what time it is.
+//! The status line: the task's status, elapsed time, tokens and current activity. Pure: events and the time are inputs.
 
 use codex_bridge_core::bridge::LiveKind;
 use codex_bridge_core::event::Line;
@@ -9,58 +9,58 @@ use crate::amount::{clock, tokens};
 use crate::cli::render::paint::Paint;
 use crate::cli::render::task::time_ms;
 use crate::cli::render::width::{columns, cut};
-use crate::view::{Aside, Event, Live, Told};
+use crate::view::{Event, EventContent, Live, Unlogged};
 
-/// The pictures of the spinner.
+/// The frames of the spinner.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// What the status line tells.
+/// The content of the status line.
 #[derive(Debug)]
 pub struct Progress {
     status: Status,
-    doing: String,
+    activity: String,
     began_ms: i64,
     tokens: Option<u64>,
     frame: usize,
 }
 
 impl Progress {
-    /// A task whose turn was asked for at this time.
+    /// The status line of a turn that was requested at this time.
     pub fn new(began_ms: i64) -> Self {
-        Self { status: Status::Queued, doing: String::new(), began_ms, tokens: None, frame: 0 }
+        Self { status: Status::Queued, activity: String::new(), began_ms, tokens: None, frame: 0 }
     }
 
-    /// Something happened.
+    /// Updates the status line from an event.
     pub fn observe(&mut self, event: &Event) {
-        match &event.told {
-            Told::Line(Line::State(state)) => {
+        match &event.content {
+            EventContent::Line(Line::State(state)) => {
                 self.status = state.status;
-                self.doing.clear();
+                self.activity.clear();
                 if self.status == Status::Queued {
-                    // A new turn has a clock of its own.
+                    // A new turn starts a new clock.
                     self.began_ms = event.at.as_deref().map_or(self.began_ms, time_ms);
                 }
             }
-            Told::Line(Line::ToolStarted(_)) => "running".clone_into(&mut self.doing),
-            Told::Aside(Aside::Live(live)) => self.observe_live(live),
-            _ => self.doing.clear(),
+            EventContent::Line(Line::ToolStarted(_)) => "running".clone_into(&mut self.activity),
+            EventContent::Unlogged(Unlogged::Live(live)) => self.observe_live(live),
+            _ => self.activity.clear(),
         }
     }
 
     fn observe_live(&mut self, live: &Live) {
         match live.live {
             LiveKind::Text => {}
-            LiveKind::Reasoning => "thinking".clone_into(&mut self.doing),
+            LiveKind::Reasoning => "thinking".clone_into(&mut self.activity),
             LiveKind::Output => {
                 let last = live.text.lines().rev().find(|line| !line.trim().is_empty());
                 if let Some(last) = last {
-                    self.doing = plain(last).into_owned();
+                    self.activity = plain(last).into_owned();
                 }
             }
         }
     }
 
-    /// Tokens were counted.
+    /// Sets the token count.
     pub fn set_tokens(&mut self, tokens: u64) {
         self.tokens = Some(tokens);
     }
@@ -70,21 +70,21 @@ impl Progress {
         u64::try_from(now_ms - self.began_ms).unwrap_or(0)
     }
 
-    /// The line, one step further.
-    pub fn draw(&mut self, now_ms: i64, paint: Paint, room: usize) -> String {
+    /// The status line with the next frame of the spinner.
+    pub fn draw(&mut self, now_ms: i64, paint: Paint, width: usize) -> String {
         self.frame = (self.frame + 1) % SPINNER.len();
-        let mut said = format!("{} {}", self.status, clock(self.took_ms(now_ms)));
+        let mut summary = format!("{} {}", self.status, clock(self.took_ms(now_ms)));
         if let Some(count) = self.tokens.filter(|count| *count > 0) {
-            said = format!("{said} · {} tokens", tokens(count));
+            summary = format!("{summary} · {} tokens", tokens(count));
         }
-        let said = cut(&said, room.saturating_sub(3));
-        let rest = room.saturating_sub(columns(&said) + 6);
-        let doing = if self.doing.is_empty() || rest < 8 {
+        let summary = cut(&summary, width.saturating_sub(3));
+        let remaining = width.saturating_sub(columns(&summary) + 6);
+        let activity = if self.activity.is_empty() || remaining < 8 {
             String::new()
         } else {
-            format!(" · {}", cut(&self.doing, rest))
+            format!(" · {}", cut(&self.activity, remaining))
         };
-        format!("{} {}{}", paint.busy(SPINNER[self.frame]), said, paint.faint(&doing))
+        format!("{} {}{}", paint.busy(SPINNER[self.frame]), summary, paint.faint(&activity))
     }
 }
 
@@ -124,9 +124,9 @@ mod tests {
             json!({"kind": "live", "live": "output", "text": "a long line of output that goes on and on"}),
         ]);
         progress.set_tokens(123_456);
-        for room in 20..90 {
-            let line = progress.draw(10_000_000, Paint::Plain, room);
-            assert!(columns(&line) < room, "{room}: {line}");
+        for width in 20..90 {
+            let line = progress.draw(10_000_000, Paint::Plain, width);
+            assert!(columns(&line) < width, "{width}: {line}");
         }
     }
 }

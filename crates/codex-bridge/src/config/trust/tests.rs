@@ -50,7 +50,7 @@ fn two_levels_for_one_directory_are_told_by_its_real_path() {
         format!("[trust]\n{app:?} = \"hostile\"\n{link:?} = \"{level}\"\n")
     };
     let told = message(&text("trusted"));
-    assert!(told.contains("line 3") && told.ends_with("line 2 says hostile of the same directory"), "{told}");
+    assert!(told.contains("line 3") && told.ends_with("line 2 has hostile for the same directory"), "{told}");
     assert!(parse(&text("hostile"), Path::new(FILE)).is_ok(), "twice the same is no contradiction");
 }
 
@@ -58,10 +58,11 @@ fn two_levels_for_one_directory_are_told_by_its_real_path() {
 fn a_directory_that_does_not_exist_stops_nobody() {
     let file = parse("[trust]\n\"/no/such/place\" = \"trusted\"\n", Path::new(FILE)).unwrap();
     assert_eq!(file.trusted_roots(), [("/no/such/place".into(), Trust::Trusted)].into());
-    assert_eq!(oddity(Path::new("/no/such/place")).unwrap(), "it does not exist");
-    assert_eq!(oddity(Path::new("/etc/hostname")).unwrap(), "it is no directory");
+    assert_eq!(problem_with(Path::new("/no/such/place")).unwrap(), "the directory does not exist");
+    assert_eq!(problem_with(Path::new("/etc/hostname")).unwrap(), "this is not a directory");
     assert_eq!(
-        oddity(Path::new("/tmp")).map(|told| told.contains("may write in it") || told.contains("uid")),
+        problem_with(Path::new("/tmp"))
+            .map(|told| told.contains("can write in the directory") || told.contains("uid")),
         Some(true)
     );
 }

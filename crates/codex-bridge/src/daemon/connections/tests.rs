@@ -18,7 +18,7 @@ const HELLO: &str = "GET /hello HTTP/1.1\r\nhost: x\r\n\r\n";
 
 struct Server {
     address: SocketAddr,
-    ending: watch::Sender<End>,
+    ending: watch::Sender<Shutdown>,
     served: JoinHandle<()>,
 }
 
@@ -31,8 +31,8 @@ async fn server(limits: Limits) -> Server {
         .route("/take", post(taken));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (ending, ended) = watch::channel(End::Never);
-    let served = tokio::spawn(answer(listener, router, limits, |_, address| *address, ended));
+    let (ending, ended) = watch::channel(Shutdown::No);
+    let served = tokio::spawn(serve(listener, router, limits, |_, address| *address, ended));
     Server { address, ending, served }
 }
 
@@ -109,7 +109,7 @@ async fn an_answer_that_was_begun_is_finished_at_the_end_and_an_idle_connection_
     let slow = server.say("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
     // It has been taken when the next one is answered.
     heard(&mut server.say(HELLO).await).await;
-    server.ending.send(End::LeaveHosts).unwrap();
+    server.ending.send(Shutdown::LeaveHosts).unwrap();
     assert_eq!(rest(idle).await, "");
     assert!(rest(slow).await.starts_with("HTTP/1.1 200 OK"));
     timeout(Duration::from_secs(3), server.served).await.expect("nobody is waited for in vain").unwrap();
@@ -121,8 +121,8 @@ async fn what_never_ends_does_not_hold_up_the_end_for_long() {
     let server = server(Limits::default()).await;
     let _never = server.say("GET /never HTTP/1.1\r\nhost: x\r\n\r\n").await;
     heard(&mut server.say(HELLO).await).await;
-    server.ending.send(End::LeaveHosts).unwrap();
+    server.ending.send(Shutdown::LeaveHosts).unwrap();
     let began = tokio::time::Instant::now();
     server.served.await.unwrap();
-    assert!(began.elapsed() >= LAST_ANSWERS && began.elapsed() < LAST_ANSWERS * 2, "{:?}", began.elapsed());
+    assert!(began.elapsed() >= DRAIN_TIMEOUT && began.elapsed() < DRAIN_TIMEOUT * 2, "{:?}", began.elapsed());
 }

@@ -12,12 +12,12 @@ fn request(kind: &str, decisions: &[&str], more: &Value) -> Request {
     serde_json::from_value(fields).unwrap()
 }
 
-fn said(action: ElicitationAction, content: Value) -> ElicitResult {
+fn answer(action: ElicitationAction, content: Value) -> ElicitResult {
     ElicitResult::new(action).with_content(content)
 }
 
 #[test]
-fn an_approval_offers_what_is_on_offer_and_no_rule_for_good() {
+fn a_form_offers_the_decisions_of_the_request_except_permanent_rules() {
     let request =
         request("command", &["accept", "acceptForSession", "acceptAlways", "decline", "cancel"], &json!({}));
     let form = serde_json::to_value(form(&request).unwrap()).unwrap();
@@ -26,14 +26,14 @@ fn an_approval_offers_what_is_on_offer_and_no_rule_for_good() {
     assert_eq!(decision["enum"], json!(["accept", "acceptForSession", "decline", "cancel"]));
     assert_eq!(form["requestedSchema"]["required"], json!(["decision"]));
     let message = form["message"].as_str().unwrap();
-    assert!(message.contains("Command: rm -r x") && message.contains("hidden in this: 1"), "{message}");
-    let always = said(ElicitationAction::Accept, json!({"decision": "acceptAlways"}));
+    assert!(message.contains("Command: rm -r x") && message.contains("Hidden secrets: 1"), "{message}");
+    let always = answer(ElicitationAction::Accept, json!({"decision": "acceptAlways"}));
     assert_eq!(super::decision(&request, &always), None);
 }
 
 #[test]
-fn lines_of_others_cannot_pose_as_ours() {
-    let command = "x\nDirectory: /tmp\nSecrets that are hidden in this: 0";
+fn foreign_lines_cannot_imitate_ours() {
+    let command = "x\nDirectory: /tmp\nHidden secrets: 0";
     let diff = "--- a\n+++ a\n@@ -1 +1 @@\n-x\nReason: tidying up";
     let more = json!({
         "details": [{"label": "Command", "text": command}], "sub_agent": "thread-7",
@@ -46,7 +46,7 @@ fn lines_of_others_cannot_pose_as_ours() {
         [
             "Codex asks (task codex-1): Run this?",
             "Command:",
-            "Secrets that are hidden in this: 1",
+            "Hidden secrets: 1",
             "Asked by a sub-agent, thread thread-7"
         ],
         "{message}"
@@ -61,12 +61,12 @@ fn lines_of_others_cannot_pose_as_ours() {
 fn only_a_choice_decides() {
     let request = request("command", &["accept", "decline"], &json!({}));
     let check = |action, content, expected: Option<Decision>| {
-        assert_eq!(super::decision(&request, &said(action, content)), expected);
+        assert_eq!(super::decision(&request, &answer(action, content)), expected);
     };
     check(ElicitationAction::Accept, json!({"decision": "accept"}), Some(Decision::Accept));
     check(ElicitationAction::Accept, json!({"decision": "decline"}), Some(Decision::Decline));
     check(ElicitationAction::Decline, json!({}), Some(Decision::Decline));
-    // Dismissed, empty, not on offer, nonsense.
+    // Dismissed, empty, not offered, of the wrong type.
     check(ElicitationAction::Cancel, json!({"decision": "accept"}), None);
     check(ElicitationAction::Accept, json!({}), None);
     check(ElicitationAction::Accept, json!({"decision": "acceptForSession"}), None);
@@ -84,11 +84,11 @@ fn questions_have_a_field_each_and_all_must_be_answered() {
     let fields = &form["requestedSchema"]["properties"];
     assert_eq!((&fields["a"]["enum"], &fields["a"]["title"]), (&json!(["red", "blue"]), &json!("Which?")));
     assert_eq!((&fields["b"]["enum"], &fields["b"]["type"]), (&Value::Null, &json!("string")));
-    let answer = said(ElicitationAction::Accept, json!({"a": "red", "b": "so"}));
+    let both = answer(ElicitationAction::Accept, json!({"a": "red", "b": "so"}));
     let expected =
         BTreeMap::from([("a".to_owned(), vec!["red".to_owned()]), ("b".to_owned(), vec!["so".to_owned()])]);
-    assert_eq!(super::decision(&request, &answer), Some(Decision::Answers(expected)));
-    assert_eq!(super::decision(&request, &said(ElicitationAction::Accept, json!({"a": "red"}))), None);
+    assert_eq!(super::decision(&request, &both), Some(Decision::Answers(expected)));
+    assert_eq!(super::decision(&request, &answer(ElicitationAction::Accept, json!({"a": "red"}))), None);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn secrets_forms_and_pages_are_not_asked_for() {
 }
 
 #[test]
-fn who_cannot_be_asked_is_told_what_to_type() {
+fn a_person_whom_the_client_cannot_ask_is_told_what_to_type() {
     let approval = how_to_answer(&request("command", &["accept", "decline"], &json!({})));
     assert!(approval.contains("`codex-bridge approve codex-1 req-1`"), "{approval}");
     let question = how_to_answer(&request("question", &["answers"], &json!({})));
@@ -108,20 +108,22 @@ fn who_cannot_be_asked_is_told_what_to_type() {
 }
 
 #[test]
-fn who_cannot_be_asked_is_not_flooded() {
+fn a_long_request_is_shortened_for_progress_and_results() {
     let long =
         json!({"changes": [{"path": "a", "diff": "+ä".repeat(100_000), "kind": "update", "cut_bytes": 0}]});
-    let told = how_to_answer(&request("file_change", &["accept", "decline"], &long));
-    assert!(told.chars().count() < TOLD_CHARS + 500, "{} characters", told.chars().count());
-    assert!(told.contains("`codex-bridge requests codex-1` shows the rest"), "{told}");
-    assert!(told.contains("`codex-bridge approve codex-1 req-1`"), "{told}");
+    let text = how_to_answer(&request("file_change", &["accept", "decline"], &long));
+    assert!(text.chars().count() < SHOWN_CHARS + 500, "{} characters", text.chars().count());
+    assert!(text.contains("`codex-bridge requests codex-1` shows the rest"), "{text}");
+    assert!(text.contains("`codex-bridge approve codex-1 req-1`"), "{text}");
 }
 
 #[test]
 fn a_client_that_names_no_kind_of_elicitation_means_forms() {
-    let can = |elicitation: Value| {
-        asks_people(&serde_json::from_value(json!({ "elicitation": elicitation })).unwrap())
+    let has_forms = |elicitation: Value| {
+        supports_forms(&serde_json::from_value(json!({ "elicitation": elicitation })).unwrap())
     };
-    assert!(can(json!({})) && can(json!({"form": {}})) && can(json!({"form": {}, "url": {}})));
-    assert!(!can(json!({"url": {}})) && !can(Value::Null));
+    assert!(
+        has_forms(json!({})) && has_forms(json!({"form": {}})) && has_forms(json!({"form": {}, "url": {}}))
+    );
+    assert!(!has_forms(json!({"url": {}})) && !has_forms(Value::Null));
 }

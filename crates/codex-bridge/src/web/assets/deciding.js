@@ -1,14 +1,14 @@
-// How people decide on a page: never by accident, and never by the cookie alone.
+// Decisions on a page: never by accident, and never with the cookie alone.
 //
-// A decision is made in place. The card stays where it is and says what came of it, so that nothing slides under a finger
-// that presses again. What has just come up or moved cannot be pressed. And whatever a form changes is sent with the
-// secret of this tab, which the log-in told it and which no other port of this name can read.
+// A decided card stays in its place and shows the outcome, so that no other button moves under a finger that presses
+// again. A card that has just appeared or moved ignores presses. Every change is sent with the secret of this tab, which
+// comes with the login and which a server on another port cannot read.
 "use strict";
 const deciding = (() => {
-  const GUARD_MS = 700;            // so long a card is deaf after it came up or moved
-  const MOVED_PX = 4;              // less than that nobody misses a button by
+  const GUARD_MS = 700;            // a card ignores presses for this time after it appeared or moved
+  const MOVED_PX = 4;              // a smaller move cannot make a person miss a button
   const HEADER = "x-codex-bridge-tab";
-  const KEPT = "tab";              // under this name the tab keeps its secret
+  const STORAGE_KEY = "tab";       // of the secret in the session storage
   const SCROLL_KEYS = ["PageUp", "PageDown", "Home", "End", "ArrowUp", "ArrowDown", " "];
 
   const $ = (selector, within = document) => within.querySelector(selector);
@@ -16,42 +16,42 @@ const deciding = (() => {
   const parsed = (text) => new DOMParser().parseFromString(text, "text/html");
   const FORMS = ".request form.decide";
 
-  // The guard. For each form: where its buttons were when they last came to rest, and since when they are there.
-  const places = new Map();
-  let tallness = 0, hasScrolled = false;
-  function look() {
-    const now = performance.now(), tall = document.documentElement.scrollHeight;
-    // A page that grows or shrinks may scroll by itself; else it is the person who scrolls, and knows.
-    const isRestless = hasScrolled || tall !== tallness;
-    [tallness, hasScrolled] = [tall, false];
+  // The guard. For each form: the position of its buttons, and since when they are there.
+  const positions = new Map();
+  let lastHeight = 0, hasScrolled = false;
+  function updateGuard() {
+    const now = performance.now(), height = document.documentElement.scrollHeight;
+    // If the height has not changed, only the person scrolls, and that is no move.
+    const mayHaveMoved = hasScrolled || height !== lastHeight;
+    [lastHeight, hasScrolled] = [height, false];
     const forms = all(FORMS);
-    for (const form of places.keys()) if (!form.isConnected) places.delete(form);
+    for (const form of positions.keys()) if (!form.isConnected) positions.delete(form);
     for (const form of forms) {
-      const box = $(".buttons", form).getBoundingClientRect(), was = places.get(form);
+      const box = $(".buttons", form).getBoundingClientRect(), was = positions.get(form);
       const is = { x: box.x, y: box.y, width: box.width, height: box.height, page: box.y + scrollY, since: now };
       const differs = (key) => Math.abs(is[key] - was[key]) > MOVED_PX;
-      const isOther = !was || differs("width") || differs("height");
-      const isElsewhere = !isOther && (differs("x") || differs("y"));
-      if (!isOther && !(isElsewhere && (isRestless || differs("page")))) {
+      const isResized = !was || differs("width") || differs("height");
+      const isElsewhere = !isResized && (differs("x") || differs("y"));
+      if (!isResized && !(isElsewhere && (mayHaveMoved || differs("page")))) {
         is.since = was.since;
-        if (!isElsewhere) [is.x, is.y, is.page] = [was.x, was.y, was.page];   // or it could creep
+        if (!isElsewhere) [is.x, is.y, is.page] = [was.x, was.y, was.page];   // or many small moves would go unnoticed
       }
-      places.set(form, is);
+      positions.set(form, is);
       form.toggleAttribute("data-ready", now - is.since >= GUARD_MS);
     }
     return forms.length;
   }
   function restart() {
-    places.clear();
-    look();
+    positions.clear();
+    updateGuard();
   }
   function watch() {
-    if (look()) requestAnimationFrame(watch);
+    if (updateGuard()) requestAnimationFrame(watch);
     else setTimeout(watch, 100);
   }
-  const isReady = (form) => { look(); return form.hasAttribute("data-ready"); };
+  const isReady = (form) => { updateGuard(); return form.hasAttribute("data-ready"); };
 
-  // A press counts if the card was ready when it began and when it ended. A key that is held down presses once.
+  // A press counts if the card was ready when the press began and when it ended. A held key presses once.
   let pressed = null;
   const buttonOf = (event) => event.target instanceof Element ? event.target.closest(`${FORMS} button`) : null;
   function pressBegins(event) {
@@ -62,7 +62,7 @@ const deciding = (() => {
   function pressEnds(event) {
     const button = buttonOf(event);
     if (!button) return;
-    const began = pressed ?? { button, ok: event.detail === 0 };   // by a key in a field, or by a reader of screens
+    const began = pressed ?? { button, ok: event.detail === 0 };   // by Enter in a field, or by a screen reader
     pressed = null;
     if (began.ok && began.button === button && isReady(button.form)) return;
     event.preventDefault();
@@ -70,51 +70,51 @@ const deciding = (() => {
   }
 
   // The secret of the tab.
-  const secret = () => sessionStorage.getItem(KEPT);
-  function unlock(words) {
-    const dialog = $("#unlock"), form = $("form", dialog), wrong = $(".notice", dialog);
-    $("button.primary", form).textContent = words;   // what was pressed, and is done with the token
-    wrong.hidden = true;
+  const secret = () => sessionStorage.getItem(STORAGE_KEY);
+  function unlock(label) {
+    const dialog = $("#unlock"), form = $("form", dialog), notice = $(".notice", dialog);
+    $("button.primary", form).textContent = label;   // of the pressed button, whose form is sent afterwards
+    notice.hidden = true;
     form.reset();
     dialog.showModal();
     return new Promise((resolve) => {
-      const end = (given) => { form.onsubmit = null; dialog.onclose = null; dialog.close(); form.reset(); resolve(given); };
+      const end = (secret) => { form.onsubmit = null; dialog.onclose = null; dialog.close(); form.reset(); resolve(secret); };
       dialog.onclose = () => end(null);
       $("button[value=leave]", form).onclick = () => end(null);
       form.onsubmit = async (event) => {
         event.preventDefault();
         const body = new URLSearchParams(new FormData(form));
         try {
-          const answer = await fetch("/login", { method: "POST", headers: { accept: "application/json" }, body });
-          const told = await answer.json();
-          if (answer.ok) { sessionStorage.setItem(KEPT, told.tab); end(told.tab); return; }
-          wrong.textContent = answer.status === 401 ? "This token is not known, or was revoked." : told.detail;
-        } catch { wrong.textContent = "The daemon cannot be reached. Try again."; }
-        wrong.hidden = false;
+          const response = await fetch("/login", { method: "POST", headers: { accept: "application/json" }, body });
+          const reply = await response.json();
+          if (response.ok) { sessionStorage.setItem(STORAGE_KEY, reply.tab); end(reply.tab); return; }
+          notice.textContent = response.status === 401 ? "This token is not known, or was revoked." : reply.detail;
+        } catch { notice.textContent = "The daemon cannot be reached. Try again."; }
+        notice.hidden = false;
       };
     });
   }
-  // Sends a form with the secret of the tab; asks for the token if there is none, or if it is worth nothing any more.
-  async function send(address, body, words) {
+  // Sends a form with the secret of the tab. Asks for the token if the secret is missing or not valid any more.
+  async function send(address, body, label) {
     for (;;) {
-      const shown = secret() ?? await unlock(words);
-      if (!shown) return null;
-      const answer = await fetch(address, { method: "POST", headers: { accept: "text/html", [HEADER]: shown }, body });
-      if (new URL(answer.url).pathname === "/login") { location.assign("/login"); return null; }
-      const doc = parsed(await answer.text());
-      if (!$("#locked", doc)) return { answer, doc };
-      sessionStorage.removeItem(KEPT);
+      const own = secret() ?? await unlock(label);
+      if (!own) return null;
+      const response = await fetch(address, { method: "POST", headers: { accept: "text/html", [HEADER]: own }, body });
+      if (new URL(response.url).pathname === "/login") { location.assign("/login"); return null; }
+      const doc = parsed(await response.text());
+      if (!$("#locked", doc)) return { response, doc };
+      sessionStorage.removeItem(STORAGE_KEY);
     }
   }
-  // Forms that lead to another page take it along.
-  async function sendAlong(event) {
+  // Adds the secret to a form that the browser itself sends.
+  async function addSecret(event) {
     const form = event.target, button = event.submitter;
     if (form.method !== "post" || form.getAttribute("action") === "/login") return;
-    if (form.getAttribute("action") === "/logout") { sessionStorage.removeItem(KEPT); return; }
+    if (form.getAttribute("action") === "/logout") { sessionStorage.removeItem(STORAGE_KEY); return; }
     if (!secret()) {
-      if (!$("#unlock")) return;   // on a page of nobody's, or of one who came by the socket
+      if (!$("#unlock")) return;   // the page has no user, or the user may change nothing
       event.preventDefault();
-      if (await unlock(button?.textContent || "Go on")) form.requestSubmit(button);
+      if (await unlock(button?.textContent || "Continue")) form.requestSubmit(button);
       return;
     }
     let field = $("input[name=tab]", form);
@@ -127,79 +127,79 @@ const deciding = (() => {
     field.value = secret();
   }
 
-  // Whoever has decided looks at the card of it: nothing scrolls by itself until they do.
-  let held = null;
-  const isInView = (it) => { const box = it.getBoundingClientRect(); return box.bottom > 0 && box.top < innerHeight; };
-  const holds = () => (held?.isConnected && isInView(held) ? held : all(FORMS).map((form) => form.closest(".request")).find(isInView));
-  // Changes the page and leaves the card that somebody looks at where it is.
+  // After a decision the person looks at its card: the page does not scroll by itself until the person scrolls.
+  let decidedCard = null;
+  const isInView = (card) => { const box = card.getBoundingClientRect(); return box.bottom > 0 && box.top < innerHeight; };
+  const cardInView = () => (decidedCard?.isConnected && isInView(decidedCard) ? decidedCard : all(FORMS).map((form) => form.closest(".request")).find(isInView));
+  // Changes the page without moving the card in view.
   function keepPlace(change) {
-    const card = holds(), root = document.documentElement;
+    const card = cardInView(), root = document.documentElement;
     const before = card?.getBoundingClientRect().top;
-    if (card) root.style.overflowAnchor = "none";   // or the browser does it a second time
+    if (card) root.style.overflowAnchor = "none";   // or the browser would also correct the scroll position
     change();
     const by = card?.isConnected ? card.getBoundingClientRect().top - before : 0;
     if (by) scrollBy({ top: by, behavior: "instant" });
     if (card) requestAnimationFrame(() => requestAnimationFrame(() => { root.style.overflowAnchor = ""; }));
-    look();
+    updateGuard();
   }
-  function letGo(event) {
+  function forgetDecidedCard(event) {
     if (event.type === "keydown" && (!SCROLL_KEYS.includes(event.key) || event.target.closest?.("button, input, textarea, select"))) return;
-    held = null;
+    decidedCard = null;
   }
 
-  // A card that is decided says so in the place of its form, and is as high as before.
+  // Shows the outcome in place of the form. The card keeps its height.
   function close(card, drawn, hadFocus = card.contains(document.activeElement)) {
     if (card.classList.contains("closed")) return;
     card.classList.add("closed");
-    const place = $(".decide", card), outcome = $(".decide", drawn);
-    if (!place || !outcome) return;
-    outcome.style.minHeight = `${place.getBoundingClientRect().height}px`;
+    const form = $(".decide", card), outcome = $(".decide", drawn);
+    if (!form || !outcome) return;
+    outcome.style.minHeight = `${form.getBoundingClientRect().height}px`;
     outcome.tabIndex = -1;
-    place.replaceWith(outcome);
+    form.replaceWith(outcome);
     if (hadFocus) outcome.focus({ preventScroll: true });
-    look();
+    updateGuard();
   }
   const sameCard = (card, doc) => $(`[data-key="${CSS.escape(card.dataset.key)}"]`, doc);
 
-  function say(form, text) {
-    let place = $(".said", form);
-    if (!place) {
-      place = document.createElement("p");
-      place.setAttribute("role", "alert");
-      form.append(place);
+  function showError(form, text) {
+    let notice = $(".said", form);
+    if (!notice) {
+      notice = document.createElement("p");
+      notice.setAttribute("role", "alert");
+      form.append(notice);
     }
-    place.className = "notice bad said";
-    place.textContent = text;
+    notice.className = "notice bad said";
+    notice.textContent = text;
   }
   async function decide(form, button) {
     const card = form.closest(".request"), body = new URLSearchParams(new FormData(form));
-    const buttons = all("button", form).filter((it) => !it.disabled);
+    const buttons = all("button", form).filter((other) => !other.disabled);
     body.append(button.name, button.value);
-    held = card;
-    buttons.forEach((it) => { it.disabled = true; });
+    decidedCard = card;
+    buttons.forEach((other) => { other.disabled = true; });
     button.setAttribute("aria-busy", "true");
-    let said = "", sent = null;
+    let error = "", sent = null;
     try {
       sent = await send(form.getAttribute("action"), body, button.textContent);
-      const drawn = sent?.answer.ok && sameCard(card, sent.doc);
+      const drawn = sent?.response.ok && sameCard(card, sent.doc);
       if (drawn && !$("form.decide", drawn)) { onDrawn(drawn); close(card, drawn, true); return; }
-      if (sent) said = $("main .notice.bad", sent.doc)?.textContent ?? "That did not work. Load the page again to see how it stands.";
-    } catch { said = "The daemon cannot be reached. Nothing is known of your answer: look again before you repeat it."; }
+      if (sent) error = $("main .notice.bad", sent.doc)?.textContent ?? "That did not work. Reload the page to see the present state.";
+    } catch { error = "The daemon cannot be reached. Your decision may or may not have arrived: check before you repeat it."; }
     button.removeAttribute("aria-busy");
-    buttons.forEach((it) => { it.disabled = false; });
-    if (said) say(form, said);
-    places.delete(form);
-    look();
+    buttons.forEach((other) => { other.disabled = false; });
+    if (error) showError(form, error);
+    positions.delete(form);
+    updateGuard();
   }
 
-  // The whole diff, in the place of its beginning. Only with it can be agreed.
+  // Replaces the beginning of a diff by the whole, and enables the approval.
   async function openWhole(link) {
     const card = link.closest(".request");
     link.setAttribute("aria-busy", "true");
     try {
-      const answer = await fetch(link.href);
-      const drawn = answer.ok && sameCard(card, parsed(await answer.text()));
-      if (!drawn) throw new Error(answer.status);
+      const response = await fetch(link.href);
+      const drawn = response.ok && sameCard(card, parsed(await response.text()));
+      if (!drawn) throw new Error(response.status);
       $(".files", card).replaceWith($(".files", drawn));
       const cut = $(".cut", drawn);
       if (cut) $(".cut", card).replaceWith(cut); else $(".cut", card).remove();
@@ -207,10 +207,10 @@ const deciding = (() => {
       if (form && whole && !$("button[data-held]", whole)) {
         $("input[name=digest]", form).value = $("input[name=digest]", whole).value;
         $(".held", form)?.remove();
-        all("button[data-held]", form).forEach((it) => { it.disabled = false; it.removeAttribute("data-held"); });
+        all("button[data-held]", form).forEach((button) => { button.disabled = false; button.removeAttribute("data-held"); });
       }
-      places.delete(form);
-      look();
+      positions.delete(form);
+      updateGuard();
     } catch { link.removeAttribute("aria-busy"); }
   }
 
@@ -219,11 +219,11 @@ const deciding = (() => {
     onDrawn = drawn;
     const entered = $("#entered");
     if (entered) {
-      sessionStorage.setItem(KEPT, entered.dataset.tab);
+      sessionStorage.setItem(STORAGE_KEY, entered.dataset.tab);
       location.replace("/tasks");
       return;
     }
-    if (["login", "locked"].includes(document.body.dataset.page)) sessionStorage.removeItem(KEPT);
+    if (["login", "locked"].includes(document.body.dataset.page)) sessionStorage.removeItem(STORAGE_KEY);
     for (const kind of ["pointerdown", "keydown"]) document.addEventListener(kind, pressBegins, true);
     document.addEventListener("click", pressEnds, true);
     document.addEventListener("click", (event) => {
@@ -237,17 +237,17 @@ const deciding = (() => {
       if (event.target.matches(FORMS)) {
         event.preventDefault();
         if (event.submitter) decide(event.target, event.submitter);
-      } else sendAlong(event);
+      } else addSecret(event);
     });
-    for (const kind of ["wheel", "touchmove", "keydown"]) addEventListener(kind, letGo, { passive: true });
+    for (const kind of ["wheel", "touchmove", "keydown"]) addEventListener(kind, forgetDecidedCard, { passive: true });
     document.documentElement.dataset.guarded = "";
     addEventListener("pageshow", restart);
     addEventListener("visibilitychange", restart);
-    addEventListener("focus", restart);      // whatever lay above the page has gone
+    addEventListener("focus", restart);      // a window above the page may have closed
     watch();
   }
   return {
-    start, close, sameCard, keepPlace, holds: () => !!holds(),
-    scrolled: () => { hasScrolled = true; look(); },
+    start, close, sameCard, keepPlace, hasCardInView: () => !!cardInView(),
+    scrolled: () => { hasScrolled = true; updateGuard(); },
   };
 })();

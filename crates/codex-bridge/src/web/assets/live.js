@@ -1,15 +1,15 @@
-// Keeps an open page up to date. The server draws everything: this script hears that something has changed, fetches the
-// same page again, and puts the parts that are new in place. Without it every page can be read, and every form sent, with
-// the token. How people decide is in deciding.js.
+// Keeps an open page up to date. The server renders everything. When something has changed, this script fetches the same
+// page again and inserts the changed parts. Without the script, pages can still be read, and forms sent with the token.
+// Decisions are in deciding.js.
 "use strict";
 (() => {
-  const MAX_ENTRIES = 400;         // more are let go at the top, with a way back to them
-  const MAX_LIVE_CHARS = 100000;   // of a text that is being written, its end is kept
-  const MAX_OUTPUTS = 8;           // calls whose output is kept while they run
+  const MAX_ENTRIES = 400;         // older ones are removed, with a link to them
+  const MAX_LIVE_CHARS = 100000;   // of live text; only the end is kept
+  const MAX_OUTPUTS = 8;           // running calls whose output is kept
   const REFRESH_EVERY_MS = 250;
   const RETRY_MS = 2000;
-  const RETRY_MAX_MS = 4000;       // so rarely is a daemon asked that is away
-  const LOOK_MS = 30000;           // so often a page looks that nobody sees
+  const RETRY_MAX_MS = 4000;       // the longest pause while the daemon is away
+  const POLL_MS = 30000;           // how often a hidden page polls
   const KINDS = ["state", "thread_opened", "turn_started", "turn_ended", "message", "thought", "tool_started", "tool_completed",
     "request", "request_closed", "request_decided", "terminal_input", "warning", "notice", "retrying", "diff"];
 
@@ -46,77 +46,77 @@
     document.title = `${count ? `(${count}) ` : ""}${document.body.dataset.heading} – codex-bridge`;
   }
 
-  // Fetches a page of ours; one fetch at a time, and one more if something changed meanwhile.
+  // Fetches a page: one fetch at a time, and one more if something changed meanwhile.
   function refresher(address, use) {
     let busy = false, again = false, pause = REFRESH_EVERY_MS;
     return async function refresh() {
       if (busy) { again = true; return; }
       busy = true;
       try {
-        const answer = await fetch(address(), { headers: { accept: "text/html" } });
-        if (new URL(answer.url).pathname === "/login") { location.assign("/login"); return; }
-        if (!answer.ok) throw new Error(answer.status);
-        use(new DOMParser().parseFromString(await answer.text(), "text/html"));
+        const response = await fetch(address(), { headers: { accept: "text/html" } });
+        if (new URL(response.url).pathname === "/login") { location.assign("/login"); return; }
+        if (!response.ok) throw new Error(response.status);
+        use(new DOMParser().parseFromString(await response.text(), "text/html"));
         pause = REFRESH_EVERY_MS;
       } catch { again = true; pause = Math.min(2 * pause, RETRY_MAX_MS); }
       setTimeout(() => { busy = false; if (again) { again = false; refresh(); } }, pause);
     };
   }
 
-  function countOf(doc) {
+  function updateCount(doc) {
     const badge = $("#open-requests", doc);
     if (badge) showCount(Number(badge.textContent));
   }
 
-  // The list of tasks, of deliveries, of hosts. Whoever is at a link or a button in it stays there.
-  function useList(doc) {
+  // The list of tasks, deliveries or hosts. The focus stays on the same link or button.
+  function replaceList(doc) {
     const here = $("#list"), there = $("#list", doc);
     if (!here || !there) return;
-    const at = here.contains(document.activeElement) ? document.activeElement : null;
-    const link = at?.getAttribute("href"), form = at?.form?.getAttribute("action");
+    const focused = here.contains(document.activeElement) ? document.activeElement : null;
+    const link = focused?.getAttribute("href"), form = focused?.form?.getAttribute("action");
     localTimes(there);
     here.replaceChildren(...there.childNodes);
     if (link) $(`[href="${CSS.escape(link)}"]`, here)?.focus();
     else if (form) $(`form[action="${CSS.escape(form)}"] button`, here)?.focus();
-    countOf(doc);
+    updateCount(doc);
     tick();
   }
 
-  // Cards keep what somebody is writing in them: a card that is still there stays as it is. One that is answered stays too,
-  // and says so; new ones come below.
+  // An open card stays as it is, with the text that a person is writing in it. A closed card shows its outcome. New cards
+  // are appended.
   function mergeCards(doc) {
     const here = $("#requests"), there = $("#requests", doc);
     if (!here || !there) return;
-    const wanted = new Map(all("[data-key]", there).map((card) => [card.dataset.key, card]));
+    const open = new Map(all("[data-key]", there).map((card) => [card.dataset.key, card]));
     for (const card of all(":scope > [data-key]", here)) {
-      if (wanted.has(card.dataset.key)) wanted.delete(card.dataset.key);
+      if (open.has(card.dataset.key)) open.delete(card.dataset.key);
       else if (!card.classList.contains("closed")) closeCard(card);
     }
-    for (const card of wanted.values()) { localTimes(card); here.append(card); }
+    for (const card of open.values()) { localTimes(card); here.append(card); }
     const nothing = $("#nothing-open");
-    // Another page may have some.
+    // Other pages of the list may have cards.
     if (nothing) nothing.hidden = !!$("[data-key]", here) || !!$("#nothing-open", doc)?.hidden;
   }
   async function closeCard(card) {
-    // One that is being decided just here is told what came of it.
+    // A card that is being decided here gets its outcome from that decision.
     if ($(".decide [aria-busy]", card) || card.dataset.closing) return;
     card.dataset.closing = "true";
-    all("button, input, textarea, select", card).forEach((it) => { it.disabled = true; });
+    all("button, input, textarea, select", card).forEach((control) => { control.disabled = true; });
     try {
-      const answer = await fetch(`/approvals/${card.dataset.task}/${card.dataset.key}`);
-      const drawn = deciding.sameCard(card, new DOMParser().parseFromString(await answer.text(), "text/html"));
+      const response = await fetch(`/approvals/${card.dataset.task}/${card.dataset.key}`);
+      const drawn = deciding.sameCard(card, new DOMParser().parseFromString(await response.text(), "text/html"));
       if (!drawn) return;
       localTimes(drawn);
-      // One that is asked again is another one.
+      // If it is open after all, the card is replaced.
       if ($("form.decide", drawn)) card.replaceWith(drawn);
       else deciding.close(card, drawn);
-    } catch { delete card.dataset.closing; }   // it cannot be pressed, and is looked at again
+    } catch { delete card.dataset.closing; }   // its controls stay disabled, and the next refresh tries again
   }
-  function useCards(doc) {
+  function updateCards(doc) {
     mergeCards(doc);
     const more = $("#more", doc);
     if (more) $("#more")?.replaceWith(more);
-    countOf(doc);
+    updateCount(doc);
   }
 
   // One task.
@@ -125,35 +125,35 @@
     const timeline = $("#timeline"), live = $("#live"), liveText = $("#live-text");
     const liveReasoning = $("#live-reasoning"), reasoningText = $(".said", liveReasoning);
     let last = Number(root.dataset.last);
-    let held = "", text = "", reasoning = "";   // `held` is whole, and shown until its entry has come
-    const outputs = new Map();                  // by call: output may come before the entry of its call
+    let complete = "", text = "", reasoning = "";   // `complete` is shown until its entry arrives
+    const outputs = new Map();                  // by call: output may arrive before the entry of its call
 
-    const isAtRest = () => $("#controls").dataset.version.startsWith("true");
+    const isFinished = () => $("#controls").dataset.version.startsWith("true");
     const isAtEnd = () => innerHeight + scrollY > document.documentElement.scrollHeight - 160;
     const toEnd = () => { scrollTo({ top: document.documentElement.scrollHeight }); deciding.scrolled(); };
-    // Follows what is written, unless somebody is at a card: that stays where it is.
+    // Scrolls to new text, unless a card is in view: then the card does not move.
     function following(change) {
-      if (deciding.holds()) { deciding.keepPlace(change); return; }
+      if (deciding.hasCardInView()) { deciding.keepPlace(change); return; }
       const follow = isAtEnd();
       change();
       if (follow) toEnd();
     }
 
     const drawLive = () => following(() => {
-      liveText.textContent = held + text;
+      liveText.textContent = complete + text;
       reasoningText.textContent = reasoning;
       liveReasoning.hidden = !reasoning;
-      live.hidden = !held && !text && !reasoning;
+      live.hidden = !complete && !text && !reasoning;
     });
-    function heard(told) {
-      const end = (so) => so.slice(-MAX_LIVE_CHARS);
-      if (told.live === "text") text = end(told.so_far ? told.text : text + told.text);
-      else if (told.live === "reasoning") reasoning = end(reasoning + told.text);
-      else if (told.live === "output") {
-        const before = told.so_far ? "" : outputs.get(told.call_id) ?? "";
-        outputs.set(told.call_id, end(before + told.text));
+    function onLive(piece) {
+      const end = (text) => text.slice(-MAX_LIVE_CHARS);
+      if (piece.live === "text") text = end(piece.so_far ? piece.text : text + piece.text);
+      else if (piece.live === "reasoning") reasoning = end(reasoning + piece.text);
+      else if (piece.live === "output") {
+        const before = piece.so_far ? "" : outputs.get(piece.call_id) ?? "";
+        outputs.set(piece.call_id, end(before + piece.text));
         if (outputs.size > MAX_OUTPUTS) outputs.delete(outputs.keys().next().value);
-        drawOutput(told.call_id);
+        drawOutput(piece.call_id);
         return;
       }
       drawLive();
@@ -162,13 +162,13 @@
       const call = document.getElementById(`call-${callId}`);
       if (!call) return;
       const output = $("[data-live-output]", call);
-      if (!output && $(".call.waiting", call)) return;   // its entry does not know yet that it runs
-      if (!output) { outputs.delete(callId); return; }   // it has ended, and its entry has all
+      if (!output && $(".call.waiting", call)) return;   // the entry does not show yet that the call runs
+      if (!output) { outputs.delete(callId); return; }   // the call has ended, and its entry has the output
       output.textContent = outputs.get(callId);
       output.scrollTop = output.scrollHeight;
     });
 
-    const useTask = (doc) => following(() => {
+    const updateTask = (doc) => following(() => {
       const there = $("#task", doc);
       if (!there) return;
       const head = $("#head", doc), isOpen = $("#about").open;
@@ -181,13 +181,13 @@
         $("#controls").replaceWith(controls);
         if (written) $("#controls textarea").value = written;
       }
-      letCardsGo();
+      removeHiddenCards();
       mergeCards(doc);
       const entries = all("#timeline > li", doc);
-      // The summary of what was thought comes as an entry of its own.
+      // The summary of the reasoning arrives as an entry.
       if (entries.length) { reasoning = ""; $("#quiet")?.remove(); }
       if (Number(there.dataset.after) > last) {
-        // So much has happened that there is a gap: what lies in it is on the earlier pages, as all before it.
+        // There is a gap: the missing entries are on the earlier pages.
         timeline.replaceChildren();
         $("#earlier")?.remove();
         const earlier = $("#earlier", doc);
@@ -204,22 +204,22 @@
       }
       [...outputs.keys()].forEach(drawOutput);
       last = Math.max(last, Number(there.dataset.last));
-      letGo();
-      held = "";
+      removeOldEntries();
+      complete = "";
       drawLive();
       document.body.dataset.heading = doc.body.dataset.heading;
-      countOf(doc);
+      updateCount(doc);
       tick();
-      if (isAtRest()) { text = ""; drawLive(); }
+      if (isFinished()) { text = ""; drawLive(); }
     });
-    // What was decided is in the timeline, too: its card goes once nobody sees it.
-    function letCardsGo() {
+    // A decision is also in the timeline, so its card is removed once it is out of view.
+    function removeHiddenCards() {
       for (const card of all("#requests > .closed")) {
         const box = card.getBoundingClientRect();
         if (box.bottom < 0 || box.top > innerHeight) card.remove();
       }
     }
-    function letGo() {
+    function removeOldEntries() {
       if (timeline.children.length <= MAX_ENTRIES) return;
       while (timeline.children.length > MAX_ENTRIES) timeline.firstElementChild.remove();
       let earlier = $("#earlier");
@@ -236,28 +236,28 @@
       $("a", earlier).href = `/tasks/${id}?before=${timeline.firstElementChild.dataset.seq}`;
     }
 
-    const refresh = refresher(() => `/tasks/${id}?after=${last}`, useTask);
+    const refresh = refresher(() => `/tasks/${id}?after=${last}`, updateTask);
 
-    // Whatever its stream tells is only a sign to look: the page has the words.
-    const hears = { live: heard };
-    for (const kind of KINDS) hears[kind] = () => {
-      if (kind === "message" || kind === "turn_started" || kind === "turn_ended") { held += text; text = ""; }
+    // An event only triggers a refresh; the page has the content.
+    const handlers = { live: onLive };
+    for (const kind of KINDS) handlers[kind] = () => {
+      if (kind === "message" || kind === "turn_started" || kind === "turn_ended") { complete += text; text = ""; }
       refresh();
     };
     if (timeline.scrollHeight > 2 * innerHeight && !location.hash) toEnd();
     return {
-      changed: (told) => { if (told.task_id === undefined || told.task_id === id) refresh(); },
+      changed: (news) => { if (news.task_id === undefined || news.task_id === id) refresh(); },
       address: () => `/v1/tasks/${id}/events?after=${last}&live=true&news=true`,
-      hears,
-      // What is being written is told from its beginning to whoever comes back.
-      lost: () => { held = text = reasoning = ""; },
+      handlers,
+      // After a reconnect, the server sends the live text from its beginning.
+      lost: () => { complete = text = reasoning = ""; },
     };
   }
 
-  // News, by one stream a page: browsers open six connections to a server, for all of its pages together. A page that
-  // nobody sees has none: it looks now and then, for the number in its title, and at once when it is seen again.
-  function follow({ changed, address = () => "/v1/events", hears = {}, lost = () => {}, looksFirst = false }) {
-    let stream = null, retry = 0, look = 0, wasLost = looksFirst;
+  // One stream of news for each visible page: browsers open six connections to a server, for all of its pages together. A
+  // hidden page has no stream. It polls for the number in its title, and is refreshed when it becomes visible.
+  function follow({ changed, address = () => "/v1/events", handlers = {}, lost = () => {}, refreshesOnOpen = false }) {
+    let stream = null, retry = 0, poll = 0, wasLost = refreshesOnOpen;
     const kinds = {
       open_requests: ({ total }) => {
         const isNews = $("#open-requests")?.textContent !== String(total);
@@ -267,11 +267,11 @@
       task: changed,
       missed: () => changed({}),
       dropped: () => changed({}),
-      ...hears,
+      ...handlers,
     };
     function open() {
       const own = stream = new EventSource(address());
-      for (const [kind, hear] of Object.entries(kinds)) own.addEventListener(kind, (event) => hear(JSON.parse(event.data)));
+      for (const [kind, handle] of Object.entries(kinds)) own.addEventListener(kind, (event) => handle(JSON.parse(event.data)));
       own.onopen = () => {
         $("#offline").hidden = true;
         if (wasLost) changed({});
@@ -287,9 +287,9 @@
     }
     function show() {
       clearTimeout(retry);
-      clearInterval(look);
+      clearInterval(poll);
       stream?.close();
-      if (document.hidden) look = setInterval(() => changed({}), LOOK_MS);
+      if (document.hidden) poll = setInterval(() => changed({}), POLL_MS);
       else open();
     }
     addEventListener("visibilitychange", () => {
@@ -306,20 +306,20 @@
     deciding.start(localTimes);
     addEventListener("submit", (event) => {
       if (event.defaultPrevented) return;
-      // After the form has been read: a button that is off is not sent.
-      setTimeout(() => all("button", event.target).forEach((it) => { it.disabled = true; }));
+      // After the browser has read the form: a disabled button would not be sent.
+      setTimeout(() => all("button", event.target).forEach((button) => { button.disabled = true; }));
     });
-    addEventListener("pageshow", () => all("form:not(.decide) button").forEach((it) => { it.disabled = false; }));
-    if (["login", "entered", "locked", "wrong"].includes(page)) return;
+    addEventListener("pageshow", () => all("form:not(.decide) button").forEach((button) => { button.disabled = false; }));
+    if (["login", "entered", "locked", "error"].includes(page)) return;
     const here = $("[data-live]")?.dataset.live;
     const again = () => location.href;
-    // What these list changes without a task: they look once more when they hear, since all may have happened before.
-    const listed = (refresh) => ({ changed: refresh, hears: { task: () => {}, [here]: refresh }, looksFirst: true });
+    // These lists do not depend on tasks. They refresh when the stream opens, because a change may have come before.
+    const listed = (refresh) => ({ changed: refresh, handlers: { task: () => {}, [here]: refresh }, refreshesOnOpen: true });
     follow(here === "task" ? taskPage($("#task"))
-      : here === "list" ? { changed: refresher(again, useList) }
-      : here === "cards" ? { changed: refresher(again, useCards) }
-      : here === "hosts" || here === "deliveries" ? listed(refresher(again, useList))
-      : { changed: refresher(again, countOf), hears: { task: () => {} } });   // nothing of it changes but the number
+      : here === "list" ? { changed: refresher(again, replaceList) }
+      : here === "cards" ? { changed: refresher(again, updateCards) }
+      : here === "hosts" || here === "deliveries" ? listed(refresher(again, replaceList))
+      : { changed: refresher(again, updateCount), handlers: { task: () => {} } });   // only the number can change
   }
   start();
 })();

@@ -3,7 +3,7 @@ use codex_bridge_core::request::{RequestRecord, RequestState};
 use codex_bridge_core::task::TaskId;
 use serde_json::{Value, json};
 
-use super::{Extent, Fields, decision, extent, files, missing, verdict};
+use super::{Extent, Fields, decision, extent, files, missing, outcome};
 use crate::view;
 
 fn record(ask: Value, state: RequestState) -> RequestRecord {
@@ -27,8 +27,8 @@ fn record(ask: Value, state: RequestState) -> RequestRecord {
     }
 }
 
-fn fields(said: &[(&str, &str)]) -> Fields {
-    Fields(said.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect())
+fn fields(pairs: &[(&str, &str)]) -> Fields {
+    Fields(pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect())
 }
 
 #[test]
@@ -64,30 +64,30 @@ fn answers_are_choices_or_words_of_ones_own() {
 }
 
 #[test]
-fn who_comes_late_is_told_who_was_first_and_when() {
-    let told = |state| verdict(&record(json!({}), state));
-    assert_eq!(told(RequestState::Open), None);
+fn the_outcome_names_the_decision_the_decider_and_the_time() {
+    let text = |state| outcome(&record(json!({}), state));
+    assert_eq!(text(RequestState::Open), None);
     assert_eq!(
-        told(RequestState::Resolved).as_deref(),
+        text(RequestState::Resolved).as_deref(),
         Some("accepted by token anna at 1970-01-01 00:00:00 UTC")
     );
-    assert!(told(RequestState::Expired).unwrap().contains("nobody answered in time"));
-    assert!(told(RequestState::Orphaned).unwrap().contains("ended before Codex took it"));
+    assert!(text(RequestState::Expired).unwrap().contains("nobody answered in time"));
+    assert!(text(RequestState::Orphaned).unwrap().contains("ended before Codex received it"));
 }
 
 #[test]
-fn what_of_the_changes_is_missing_is_said() {
-    let said = |cut_bytes: [u64; 2], kept: Option<u64>| {
+fn the_card_says_how_much_of_the_changes_is_missing() {
+    let sentence = |cut_bytes: [u64; 2], kept: Option<u64>| {
         let change = |bytes| json!({"path": "/ws/a", "kind": "add", "cut_bytes": bytes, "diff": "+a\n"});
         let changes = cut_bytes.map(change);
         let ask = json!({"kind": "file_change", "changes": changes, "whole_changes_bytes": kept});
         missing(&view::Request::from(record(ask, RequestState::Open)))
     };
-    assert_eq!(said([0, 0], None), None);
-    let lost = said([40_000, 2_000], None).unwrap();
-    assert!(lost.contains("42 KB more") && lost.contains("were not kept"), "{lost}");
-    let kept = said([40_000, 2_000], Some(100_000)).unwrap();
-    assert!(kept.contains("42 KB more") && !kept.contains("not kept"), "{kept}");
+    assert_eq!(sentence([0, 0], None), None);
+    let lost = sentence([40_000, 2_000], None).unwrap();
+    assert!(lost.contains("42 KB more") && lost.contains("were not stored"), "{lost}");
+    let kept = sentence([40_000, 2_000], Some(100_000)).unwrap();
+    assert!(kept.contains("42 KB more") && !kept.contains("not stored"), "{kept}");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_cut_diff_says_how_many_lines_there_are_and_how_many_are_shown() {
     let shown = files(&ask(None));
     assert_eq!([shown[0].plus(), shown[0].minus()], ["+1,600, 2 shown", "−1"]);
     assert_eq!((extent(&ask(None)), extent(&ask(Some(9)))), (Extent::Lost, Extent::Beginning));
-    // A store of an older version has no counts: what is shown is all that is known.
+    // An older store has no counts, so only the shown lines are counted.
     let old = json!({"path": "/ws/a", "kind": "add", "cut_bytes": 9000, "diff": "+a\n"});
     let old = record(json!({"kind": "file_change", "changes": [old]}), RequestState::Open);
     assert_eq!(files(&view::Request::from(old))[0].plus(), "+1");

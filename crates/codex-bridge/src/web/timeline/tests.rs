@@ -1,7 +1,7 @@
 use codex_bridge_core::event::{Event, Line};
 use serde_json::{Value, json};
 
-use super::{Entry, Links, Prompt, Timeline, What, whole_text};
+use super::{Entry, EntryKind, Links, Prompt, Timeline, whole_text};
 
 fn event(seq: i64, kind: &str, mut body: Value) -> Event {
     body["kind"] = kind.into();
@@ -27,7 +27,9 @@ fn a_call_and_its_end_are_one_entry() {
     let end = json!({"call_id": "c1", "name": "exec_command", "is_error": true, "result": "[exit 2]\nno such file",
         "duration_ms": 1500});
     let shown = entries(&[started(1, "/bin/bash -lc 'cat x'"), event(2, "tool_completed", end)]);
-    let [Entry { key, last: 2, what: What::Call(call), .. }] = shown.as_slice() else { panic!("{shown:#?}") };
+    let [Entry { key, last: 2, kind: EntryKind::Call(call), .. }] = shown.as_slice() else {
+        panic!("{shown:#?}")
+    };
     assert_eq!(key, "call-c1");
     assert_eq!((call.state, call.head.as_str(), call.ending.as_str()), ("bad", "$ cat x", "exit 2 · 1.5 s"));
     assert_eq!(call.output.head, "no such file");
@@ -39,7 +41,7 @@ fn the_end_of_a_call_that_began_further_back_has_its_name() {
     let end = json!({"call_id": "c9", "name": "exec_command", "is_error": false, "result": "ok"});
     let shown = entries(&[event(2, "tool_completed", end)]);
     assert!(
-        matches!(&shown[0].what, What::Call(call) if call.head == "exec_command" && call.state == "good")
+        matches!(&shown[0].kind, EntryKind::Call(call) if call.head == "exec_command" && call.state == "good")
     );
 }
 
@@ -69,7 +71,9 @@ fn a_question_is_one_with_its_answer() {
             "decided_by": "token phone"}),
         ),
     ]);
-    let [Entry { what: What::Asked { outcome, .. }, .. }] = shown.as_slice() else { panic!("{shown:#?}") };
+    let [Entry { kind: EntryKind::Asked { outcome, .. }, .. }] = shown.as_slice() else {
+        panic!("{shown:#?}")
+    };
     assert_eq!(outcome.as_deref(), Some("accepted by token phone"));
 }
 
@@ -88,7 +92,7 @@ fn prompt(body: Value, summary: &str) -> Prompt {
     let mut timeline = Timeline::new(&[serde_json::from_value(turn).unwrap()], Links::default());
     timeline.read(&event(1, "turn_started", body));
     let shown = timeline.since(0);
-    let [Entry { what: What::Prompt(prompt), .. }] = shown.as_slice() else { panic!("{shown:#?}") };
+    let [Entry { kind: EntryKind::Prompt(prompt), .. }] = shown.as_slice() else { panic!("{shown:#?}") };
     prompt.clone()
 }
 
@@ -105,7 +109,7 @@ fn a_prompt_is_shown_as_the_log_has_it() {
     let cut = prompt(long.clone(), "ä");
     assert_eq!(
         (cut.missing.as_deref(), cut.lost.as_deref()),
-        (Some("23 KB"), Some("5 KB more were not kept"))
+        (Some("23 KB"), Some("5 KB more were not stored"))
     );
     assert!(cut.beginning.unwrap().len() <= 1000);
     assert_eq!(whole_text(&event(1, "turn_started", long)).len(), 40_000);
@@ -116,7 +120,7 @@ fn the_prompt_of_an_older_log_is_its_beginning_and_says_so() {
     let short = prompt(json!({"turn_id": "u"}), "go on");
     assert_eq!((short.number, short.text.as_str(), short.lost), (7, "go on", None));
     let long = prompt(json!({"turn_id": "u"}), &"x".repeat(200));
-    assert_eq!(long.lost.as_deref(), Some("only the beginning was kept"));
+    assert_eq!(long.lost.as_deref(), Some("only the beginning was stored"));
 }
 
 #[test]
@@ -124,12 +128,14 @@ fn long_texts_are_cut_and_can_be_had_whole() {
     let output = "x".repeat(1_000_000);
     let end = event(2, "tool_completed", json!({"call_id": "c1", "name": "exec_command", "result": output}));
     let shown = entries(&[started(1, &format!("echo {}", "y".repeat(50_000))), end.clone()]);
-    let What::Call(call) = &shown[0].what else { panic!("{shown:#?}") };
+    let EntryKind::Call(call) = &shown[0].kind else { panic!("{shown:#?}") };
     assert_eq!(call.output.missing.as_deref(), Some("983 KB"));
     assert!(call.head.len() <= 160 && call.whole.as_ref().unwrap().missing.is_some());
     assert_eq!(whole_text(&end).len(), 1_000_000);
     let message = entries(&[event(1, "message", json!({"text": "z".repeat(1_000_000)}))]);
-    assert!(matches!(&message[0].what, What::Message { html, missing: Some(_) } if html.len() < 200_000));
+    assert!(
+        matches!(&message[0].kind, EntryKind::Message { html, missing: Some(_) } if html.len() < 200_000)
+    );
 }
 
 #[test]
@@ -138,9 +144,9 @@ fn what_deceives_the_eye_is_taken_out() {
         started(1, "echo \u{1b}[31m\u{202e}evil"),
         event(2, "warning", json!({"message": "\u{1b}]0;title\u{7}w"})),
     ]);
-    let What::Call(call) = &shown[0].what else { panic!("{shown:#?}") };
+    let EntryKind::Call(call) = &shown[0].kind else { panic!("{shown:#?}") };
     assert_eq!(call.head, "$ echo evil");
-    assert!(matches!(&shown[1].what, What::Note { text, .. } if !text.contains(char::is_control)));
+    assert!(matches!(&shown[1].kind, EntryKind::Note { text, .. } if !text.contains(char::is_control)));
 }
 
 #[test]
@@ -150,8 +156,8 @@ fn a_call_that_waits_for_an_answer_does_not_seem_to_run() {
     let closed =
         json!({"request_id": "r1", "outcome": "resolved", "decision": "accept", "decided_by": "anna"});
     let events = [started(1, "make"), event(2, "request", asked), event(3, "request_closed", closed)];
-    let state = |count: usize| match &entries(&events[..count])[0].what {
-        What::Call(call) => call.state,
+    let state = |count: usize| match &entries(&events[..count])[0].kind {
+        EntryKind::Call(call) => call.state,
         _ => panic!("no call"),
     };
     assert_eq!([1, 2, 3].map(state), ["running", "waiting", "running"]);

@@ -28,9 +28,9 @@ fn command() -> Request {
     }))
 }
 
-fn shown(asked: &Request, room: usize) -> String {
-    let lines = request(asked, Paint::Plain, room);
-    assert!(lines.iter().all(|line| columns(line) <= room), "{lines:#?}");
+fn shown(asked: &Request, width: usize) -> String {
+    let lines = request(asked, Paint::Plain, width);
+    assert!(lines.iter().all(|line| columns(line) <= width), "{lines:#?}");
     lines.join("\n")
 }
 
@@ -115,7 +115,7 @@ fn a_long_diff_is_folded_and_says_where_all_of_it_is() {
         folded.contains("… 65 more lines; `codex-bridge requests codex-0123456789ab` shows all"),
         "{folded}"
     );
-    assert!(folded.contains("cut: 7 more bytes of this diff were not kept"), "{folded}");
+    assert!(folded.contains("cut: 7 more bytes of this diff were not stored"), "{folded}");
     let whole = whole_request(&patch, Paint::Plain, 100).join("\n");
     assert!(whole.contains("+line 100") && !whole.contains("more lines"), "{whole}");
     patch.whole_changes_bytes = Some(70_000);

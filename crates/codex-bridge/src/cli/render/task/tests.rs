@@ -50,9 +50,9 @@ fn tasks<T: DeserializeOwned>() -> Vec<T> {
     shapes.as_array().unwrap().iter().map(whole).collect()
 }
 
-fn tabled(room: usize) -> String {
-    let lines = table(&tasks::<ShortTask>(), Paint::Plain, room, time_ms(NOW));
-    assert!(lines.iter().all(|line| columns(line) <= room), "{lines:#?}");
+fn tabled(width: usize) -> String {
+    let lines = table(&tasks::<ShortTask>(), Paint::Plain, width, time_ms(NOW));
+    assert!(lines.iter().all(|line| columns(line) <= width), "{lines:#?}");
     lines.join("\n")
 }
 
@@ -83,10 +83,10 @@ fn a_finished_task_is_shown_with_its_answer() {
 
 #[test]
 fn the_end_of_a_task_is_one_line_or_two() {
-    let ends = |room| {
+    let ends = |width| {
         let lines: Vec<String> =
-            tasks::<Task>().iter().flat_map(|task| ending(task, 125_000, Paint::Plain, room)).collect();
-        assert!(lines.iter().all(|line| columns(line) <= room), "{lines:#?}");
+            tasks::<Task>().iter().flat_map(|task| ending(task, 125_000, Paint::Plain, width)).collect();
+        assert!(lines.iter().all(|line| columns(line) <= width), "{lines:#?}");
         lines.join("\n")
     };
     insta::assert_snapshot!(format!("{}\n---\n{}", ends(80), ends(40)));

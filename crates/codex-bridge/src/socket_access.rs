@@ -1,17 +1,17 @@
-//! Who may use the daemon's socket: the same user, and nobody that Codex has started.
+//! Who may use the daemon's socket: processes of the same user that Codex has not started.
 //!
-//! A command in Codex's sandbox that has network access can reach the socket (seen on codex 0.166), and one that was
-//! let out of the sandbox can anyway: either would answer its own approvals. Whoever descends from a host, carries a
-//! host's mark or lives in another pid namespace is refused; and while a host has lost its keeper, so that its orphans
-//! cannot be told from others, whoever may be one. What each sign proves stands in [`codex_wire::host::origin`].
+//! A command in Codex's sandbox with network access can reach the socket (seen on codex 0.166), and so can a command
+//! outside the sandbox. Either could approve its own requests. So a process is refused if it descends from a host,
+//! carries a host's mark or lives in another pid namespace. While a host has lost its keeper, every process that may be
+//! an orphan of that host is refused too. [`codex_wire::host::origin`] says what each sign proves.
 //!
-//! A connection is judged once, when it is accepted, by the process that made it, which [`codex_wire::os::peer`] tells.
-//! Whoever the process gives the connection to speaks in its name.
+//! A connection is checked once, when it is accepted. The check is about the process that connected
+//! ([`codex_wire::os::peer`]). A process that inherits the connection has the same rights.
 
 use codex_wire::host::lineage;
 use codex_wire::host::origin::{self, Origin, Suspect};
 use codex_wire::host::record::MARKER;
-use codex_wire::os::peer as os;
+use codex_wire::os::peer;
 use codex_wire::os::process::{self, Stat};
 use rustix::process::geteuid;
 use tokio::net::UnixStream;
@@ -22,40 +22,40 @@ pub use codex_wire::host::origin::Provenance;
 
 const STARTED_BY_CODEX: &str = "the calling process was started by Codex";
 
-/// Where the process on the other side stands, as it was when it connected; or why it may not connect.
+/// The provenance of the process that connected, or why it may not use the socket.
 #[derive(Debug, Clone)]
-pub struct Peer(Result<Provenance, Failure>);
+pub struct SocketCaller(Result<Provenance, Failure>);
 
-impl Peer {
-    /// Who is at the other end of a connection, given by what the processes of the hosts are known now.
+impl SocketCaller {
+    /// Checks the process at the other end of a connection. `origins` lists the hosts that are known now.
     pub fn of(stream: &UnixStream, origins: impl FnOnce() -> Vec<Origin>) -> Self {
-        let judged = os::Peer::of(stream).map_err(unknown).and_then(|peer| {
-            let standing = standing(&peer, origins)?;
-            // What was read is about this caller only if it is still there.
-            if peer.is_still_there() { Ok(standing) } else { Err(unknown(os::Error::Gone)) }
+        let checked = peer::Peer::of(stream).map_err(unidentified).and_then(|peer| {
+            let provenance = provenance(&peer, origins)?;
+            // The pid may have been reused while `/proc` was read, unless the process still runs.
+            if peer.is_still_there() { Ok(provenance) } else { Err(unidentified(peer::Error::Gone)) }
         });
-        Self(judged)
+        Self(checked)
     }
 
-    /// Where it stands; or why it may not connect at all.
-    pub fn standing(&self) -> Result<Provenance, Failure> {
+    /// Where the process comes from, or why it may not use the socket at all.
+    pub fn provenance(&self) -> Result<Provenance, Failure> {
         self.0.clone()
     }
 }
 
-/// Why a peer below a host may not use the daemon.
+/// Why a process below a host may not use the daemon.
 pub fn started_by_codex() -> Failure {
     refused(STARTED_BY_CODEX)
 }
 
-/// Why a peer that may come from a host may not use the daemon.
+/// Why a process that may come from a host may not use the daemon.
 pub fn of_unknown_origin() -> Failure {
-    let why = "a host of Codex has lost its keeper, and the calling process may be left of it";
+    let why = "a Codex host has lost its keeper, and the calling process may have been started by that host";
     Failure::new(Code::PeerRefused, format!("this caller may not use the daemon: {why}"))
         .hint("call from a shell that is older than that host; `codex-bridge doctor` tells more")
 }
 
-fn standing(peer: &os::Peer, origins: impl FnOnce() -> Vec<Origin>) -> Result<Provenance, Failure> {
+fn provenance(peer: &peer::Peer, origins: impl FnOnce() -> Vec<Origin>) -> Result<Provenance, Failure> {
     if peer.user != geteuid().as_raw() {
         return Err(refused("the daemon belongs to another user"));
     }
@@ -65,7 +65,8 @@ fn standing(peer: &os::Peer, origins: impl FnOnce() -> Vec<Origin>) -> Result<Pr
         ));
     }
     let pid = peer.process.pid;
-    // Who is in doubt is refused. The order matters: first the family, then who of the hosts has a keeper.
+    // A process in doubt is refused. The lineage is read before the keepers are checked: in the other order, a keeper
+    // that dies in between would go unnoticed.
     let lineage = lineage::of(pid).ok_or_else(started_by_codex)?;
     if lineage.iter().any(is_marked) {
         return Ok(Provenance::FromHost);
@@ -77,8 +78,8 @@ fn standing(peer: &os::Peer, origins: impl FnOnce() -> Vec<Origin>) -> Result<Pr
     }
 }
 
-/// Whether a process or anyone above it carries the mark of a host. Orphans of a host are adopted by its keeper, which
-/// carries the mark too, so nobody gets out from under it while the keeper lives.
+/// Whether a process or one of its ancestors carries a host's mark. The keeper carries the mark too and adopts its
+/// host's orphans, so no process escapes while the keeper lives.
 pub fn is_below_a_host(pid: u32) -> bool {
     lineage::of(pid).is_none_or(|lineage| lineage.iter().any(is_marked))
 }
@@ -87,13 +88,13 @@ fn is_marked(stat: &Stat) -> bool {
     process::has_variable(stat.process.pid, MARKER)
 }
 
-fn unknown(error: os::Error) -> Failure {
+fn unidentified(error: peer::Error) -> Failure {
     refused(&error.to_string())
 }
 
 fn refused(why: &str) -> Failure {
     Failure::new(Code::PeerRefused, format!("this caller may not use the daemon: {why}"))
-        .hint("approvals and commands come from people outside: ask them")
+        .hint("commands of Codex cannot approve or start anything: ask a person to do it in their own shell")
 }
 
 #[cfg(test)]
@@ -104,8 +105,8 @@ mod tests {
 
     use super::*;
 
-    /// Whether a shell with this environment, and a child of it, are taken for Codex's.
-    fn judged(mark: &str) -> (bool, bool) {
+    /// Whether a shell with this environment, and a child of the shell, are found to be below a host.
+    fn found_below_host(mark: &str) -> (bool, bool) {
         let mut shell = Command::new("sh");
         shell.args(["-c", "sleep 60 & echo $!; wait"]).env_clear().env("PATH", "/usr/bin:/bin");
         shell.env("X", mark).stdout(Stdio::piped());
@@ -125,27 +126,27 @@ mod tests {
 
     #[test]
     fn what_a_host_started_is_told_by_its_mark() {
-        assert_eq!(judged("CODEX_BRIDGE_HOST=1234"), (true, true));
-        assert_eq!(judged("CODEX_BRIDGE_HOSTS"), (false, false));
+        assert_eq!(found_below_host("CODEX_BRIDGE_HOST=1234"), (true, true));
+        assert_eq!(found_below_host("CODEX_BRIDGE_HOSTS"), (false, false));
     }
 
     #[test]
     fn other_users_and_unknown_processes_are_refused() {
         let own = std::process::id();
-        let standing = |uid, pid, origins: &[Origin]| {
-            let peer = os::Peer::with_pid(uid, pid, None).map_err(unknown)?;
-            super::standing(&peer, || origins.to_vec())
+        let provenance = |uid, pid, origins: &[Origin]| {
+            let peer = peer::Peer::with_pid(uid, pid, None).map_err(unidentified)?;
+            super::provenance(&peer, || origins.to_vec())
         };
         let uid = geteuid().as_raw();
-        assert!(standing(uid + 1, own, &[]).is_err());
-        assert!(standing(uid, u32::MAX / 2, &[]).is_err());
-        assert_eq!(standing(uid, own, &[]), Ok(Provenance::Outside));
+        assert!(provenance(uid + 1, own, &[]).is_err());
+        assert!(provenance(uid, u32::MAX / 2, &[]).is_err());
+        assert_eq!(provenance(uid, own, &[]), Ok(Provenance::Outside));
         let parent = Process::with_pid(std::os::unix::process::parent_id()).unwrap();
         let booting = Origin::booting(parent, "/nowhere".into());
         assert_eq!(
-            standing(uid, own, &[booting]),
+            provenance(uid, own, &[booting]),
             Ok(Provenance::FromHost),
-            "its parent is a host that boots"
+            "the parent is a host that boots"
         );
     }
 
@@ -158,15 +159,15 @@ mod tests {
         child.args(["-c", script]).arg(dir.path().join("s")).stdin(Stdio::piped());
         let mut child = child.spawn().unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let caller = os::Peer::of(&stream).unwrap();
+        let caller = peer::Peer::of(&stream).unwrap();
         assert_eq!(caller.process.pid, child.id());
         assert!(caller.is_still_there());
-        assert_eq!(Peer::of(&stream, Vec::new).standing(), Ok(Provenance::Outside));
+        assert_eq!(SocketCaller::of(&stream, Vec::new).provenance(), Ok(Provenance::Outside));
 
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!caller.is_still_there());
-        assert_eq!(Peer::of(&stream, Vec::new).standing(), Err(unknown(os::Error::Gone)));
-        assert!(os::Peer::of(&stream).is_err());
+        assert_eq!(SocketCaller::of(&stream, Vec::new).provenance(), Err(unidentified(peer::Error::Gone)));
+        assert!(peer::Peer::of(&stream).is_err());
     }
 }

@@ -1,44 +1,44 @@
-//! `[notify]`, the section of targets from before there was one section for all channels. It means what it meant: each of its
-//! tables is a channel that only sends, under the targets that it always had.
+//! `[notify]`, the section of targets before `[channels]` existed. Its meaning has not changed: each table is a channel that
+//! only sends, under its old target.
 
 use std::collections::BTreeMap;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::settings::{Kind, Mistake, Settings, table};
+use super::settings::{ConfigError, Kind, Settings, table};
 use super::telegram;
 
-/// Tables with names: `webhook:NAME`.
+/// Tables with a name: `[notify.webhook.NAME]` is the target `webhook:NAME`.
 const NAMED: [&str; 3] = ["exec", "feishu-bot", "webhook"];
-/// Tables that stand for themselves: `telegram`.
-const ALONE: [&str; 2] = ["feishu", "telegram"];
+/// Tables without a name: `[notify.telegram]` is the target `telegram`.
+const SINGLE: [&str; 2] = ["feishu", "telegram"];
 
-/// What stands under `[notify]`, by its targets: `webhook:ci`, `telegram`.
-pub fn read(notify: Spanned<DeValue<'_>>) -> Result<BTreeMap<String, Settings>, Mistake> {
+/// Reads `[notify]`, by targets: `webhook:ci`, `telegram`.
+pub fn read(notify: Spanned<DeValue<'_>>) -> Result<BTreeMap<String, Settings>, ConfigError> {
     let mut all = BTreeMap::new();
     for (key, value) in table(notify)?.into_inner() {
         let kind = Kind::named(key.get_ref())
-            .filter(|kind| NAMED.contains(&kind.name) || ALONE.contains(&kind.name));
+            .filter(|kind| NAMED.contains(&kind.name) || SINGLE.contains(&kind.name));
         let Some(kind) = kind else {
-            let known = [NAMED.as_slice(), &ALONE].concat().join(", ");
-            return Err(Mistake::at(key.span(), format!("unknown field, expected one of {known}")));
+            let known = [NAMED.as_slice(), &SINGLE].concat().join(", ");
+            return Err(ConfigError::at(key.span(), format!("unknown key; [notify] can have {known}")));
         };
         let mut own = table(value)?;
-        if ALONE.contains(&kind.name) {
-            as_before(kind.name, own.get_mut());
-            all.insert(kind.name.to_owned(), Settings::of_kind(kind, own)?);
+        if SINGLE.contains(&kind.name) {
+            ignore_telegram_variables(kind.name, own.get_mut());
+            all.insert(kind.name.to_owned(), Settings::for_kind(kind, own)?);
             continue;
         }
         for (name, own) in own.into_inner() {
-            all.insert(format!("{}:{}", kind.name, name.get_ref()), Settings::of_kind(kind, table(own)?)?);
+            all.insert(format!("{}:{}", kind.name, name.get_ref()), Settings::for_kind(kind, table(own)?)?);
         }
     }
     Ok(all)
 }
 
-/// The variables of Telegram's held only for chats.
-fn as_before(kind: &str, own: &mut DeTable<'_>) {
+/// In `[notify.telegram]` the environment variables of Telegram never counted.
+fn ignore_telegram_variables(kind: &str, own: &mut DeTable<'_>) {
     let mut unless = |keys: [&str; 2], value: &'static str| {
         if kind == "telegram" && !keys.iter().any(|key| own.contains_key(*key)) {
             let key = Spanned::new(0..0, keys[0].to_owned().into());
@@ -49,33 +49,33 @@ fn as_before(kind: &str, own: &mut DeTable<'_>) {
     unless(["token", "token_env"], "");
 }
 
-/// Where a target of `[notify]` stands: its table, its kind and the name that a channel in its place would have.
-fn parts(target: &str) -> (String, &str, &str) {
+/// The table of a target, its kind, and the name that a channel in `[channels]` would have.
+fn table_kind_and_name(target: &str) -> (String, &str, &str) {
     let (kind, name) = target.split_once(':').unwrap_or((target, target));
     (format!("[notify.{}]", target.replace(':', ".")), kind, name)
 }
 
-/// The table of `[notify]` that says the same as a channel with a `type`, and what to do about it.
-pub fn twice(
+/// A table of `[notify]` whose target is also a channel with a `type`, and how to correct that.
+pub fn find_duplicate(
     notify: &BTreeMap<String, Settings>,
     channels: &BTreeMap<String, Settings>,
 ) -> Option<(String, String)> {
-    notify.keys().map(|target| parts(target)).find_map(|(table, kind, name)| {
+    notify.keys().map(|target| table_kind_and_name(target)).find_map(|(table, kind, name)| {
         let both = channels.get(name).filter(|channel| channel.has_type && channel.kind() == Some(kind));
         let what =
-            format!("[channels.{name}] is the same target: move what you need there, and take {table} out");
+            format!("[channels.{name}] is the same target: move what you need there, and remove {table}");
         both.map(|_| (table, what))
     })
 }
 
-/// How the old spellings are written now, one sentence each.
+/// How to rewrite the old spellings, one sentence each.
 pub fn hints(notify: &BTreeMap<String, Settings>, channels: &BTreeMap<String, Settings>) -> Vec<String> {
     let of_notify = notify.keys().map(|target| {
-        let (table, kind, name) = parts(target);
-        let is_shared = notify.keys().filter(|other| parts(other).2 == name).count() > 1;
+        let (table, kind, name) = table_kind_and_name(target);
+        let is_shared = notify.keys().filter(|other| table_kind_and_name(other).2 == name).count() > 1;
         let new = match channels.get(name) {
             Some(channel) if channel.kind() == Some(kind) => {
-                format!("move its settings to [channels.{name}], with type = {kind:?}; another bot gets another name")
+                format!("move its settings to [channels.{name}], with type = {kind:?}; a second bot needs another name")
             }
             None if !is_shared => format!("write [channels.{name}] with type = {kind:?}, and the same settings"),
             _ => format!(
@@ -86,7 +86,7 @@ pub fn hints(notify: &BTreeMap<String, Settings>, channels: &BTreeMap<String, Se
         format!("{table} is an old spelling: {new}")
     });
     let of_channels = channels.iter().filter_map(|(name, channel)| {
-        let kind = channel.kind().filter(|_| channel.has_own_table)?;
+        let kind = channel.kind().filter(|_| channel.has_platform_table)?;
         let table = if kind == "hook" { "webhook" } else { kind };
         Some(format!(
             "[channels.{name}.{table}] is an old spelling: write its settings into [channels.{name}], with type = {kind:?}"
@@ -94,7 +94,7 @@ pub fn hints(notify: &BTreeMap<String, Settings>, channels: &BTreeMap<String, Se
     });
     let unused = channels.iter().flat_map(|(name, channel)| {
         let table = move |table| {
-            format!("[channels.{name}.{table}] is not used: a channel has one platform; take it out")
+            format!("[channels.{name}.{table}] is not used, since a channel has one platform: remove it")
         };
         channel.unused_tables.iter().map(table)
     });

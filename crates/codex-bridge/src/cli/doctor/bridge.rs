@@ -1,10 +1,11 @@
-//! What we need ourselves: a configuration that makes sense, a place for the state, a daemon, hosts.
+//! Checks codex-bridge's own parts: configuration, state directory, store, disk, daemon, tools, alarms, log, hosts.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use codex_bridge_core::id::short;
 use codex_wire::host::{Found, find_all};
+use codex_wire::reason;
 use jiff::{SignedDuration, Timestamp};
 use redact::plain::plain;
 
@@ -13,33 +14,33 @@ use crate::calls;
 use crate::cli::store::inspect;
 use crate::client::{Autostart, Client};
 use crate::config::File;
-use crate::daemon::host_config::path_of_commands;
+use crate::daemon::host_config::command_path;
 use crate::failure::{Code, Failure};
-use crate::log::file::older;
+use crate::log::file::rotated;
 use crate::paths::Paths;
 use crate::tool_path;
 use crate::view::About;
 
-/// Alarms that are older are history.
-const ALARMS_OF: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// Older alarms are not reported.
+const ALARM_PERIOD: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Tools that many tasks need.
 const TOOLS: [&str; 8] = ["git", "python3", "node", "npm", "cargo", "go", "java", "make"];
 
-/// With less than this, work may stop soon.
-const LITTLE_BYTES: u64 = 1 << 30;
-/// With less than this, work has stopped.
-const TOO_LITTLE_BYTES: u64 = 50 << 20;
+/// With less free space, tasks may stop soon.
+const LOW_SPACE_BYTES: u64 = 1 << 30;
+/// With less free space, tasks have stopped.
+const NO_SPACE_BYTES: u64 = 50 << 20;
 
 pub fn config_file(paths: &Paths, hints: &[String]) -> Finding {
     let file = paths.config_file.display();
     if !hints.is_empty() {
-        return Finding::warning("config", format!("{file} holds, in old words"), hints.join("; "));
+        return Finding::warning("config", format!("{file} has old spellings"), hints.join("; "));
     }
     let message = if paths.config_file.exists() {
         format!("{file}")
     } else {
-        format!("{file} is not there: the defaults hold")
+        format!("{file} does not exist: the defaults apply")
     };
     Finding::ok("config", message)
 }
@@ -47,24 +48,26 @@ pub fn config_file(paths: &Paths, hints: &[String]) -> Finding {
 pub fn state_dir(paths: &Paths) -> Finding {
     let dir = paths.state_dir.display();
     match fs::metadata(&paths.state_dir) {
-        Err(_) => Finding::ok("state", format!("{dir} is made when it is needed")),
+        Err(_) => Finding::ok("state", format!("{dir} is created when it is needed")),
         Ok(found) if found.mode() & 0o077 != 0 => {
-            Finding::warning("state", format!("{dir} is open to others"), format!("chmod 700 {dir}"))
+            Finding::warning("state", format!("{dir} is open to other users"), format!("chmod 700 {dir}"))
         }
         Ok(_) => match tempfile::tempfile_in(&paths.state_dir) {
             Ok(_) => Finding::ok("state", dir.to_string()),
-            Err(error) => {
-                Finding::problem("state", format!("{dir} cannot be written: {error}"), "check who owns it")
-            }
+            Err(error) => Finding::problem(
+                "state",
+                format!("{dir} cannot be written: {}", reason(&error)),
+                "check its owner",
+            ),
         },
     }
 }
 
-/// Whether the store can be worked with. While a daemon runs, it can.
+/// Checks the store file.
 pub fn store(paths: &Paths) -> Finding {
     let database = paths.database();
     if !database.exists() {
-        return Finding::ok("store", format!("{} is made when it is needed", database.display()));
+        return Finding::ok("store", format!("{} is created when it is needed", database.display()));
     }
     match inspect(&database) {
         Err(failure) => Finding::failed("store", failure),
@@ -72,7 +75,7 @@ pub fn store(paths: &Paths) -> Finding {
         Ok(found) => Finding::problem(
             "store",
             format!("{}: {}", database.display(), found.findings.join("; ")),
-            "stop the daemon, put a backup (`codex-bridge store backup`) in its place, or move it away to begin anew",
+            "stop the daemon, then restore a backup (`codex-bridge store backup` makes them), or move the file away to start with an empty store",
         ),
     }
 }
@@ -81,8 +84,8 @@ pub fn disk(paths: &Paths) -> Finding {
     let Some(dir) = paths.state_dir.ancestors().find(|dir| dir.is_dir()) else {
         return Finding::problem(
             "disk",
-            "the state directory has no place to be",
-            "choose another with --state-dir",
+            "no directory above the state directory exists",
+            "choose another state directory with --state-dir",
         );
     };
     match rustix::fs::statvfs(dir) {
@@ -90,16 +93,20 @@ pub fn disk(paths: &Paths) -> Finding {
             let free = space.f_bavail.saturating_mul(space.f_frsize);
             let message = format!("{} MB free for {}", free >> 20, paths.state_dir.display());
             match free {
-                ..TOO_LITTLE_BYTES => Finding::problem("disk", message, "free some space"),
-                TOO_LITTLE_BYTES..LITTLE_BYTES => Finding::warning("disk", message, "free some space"),
+                ..NO_SPACE_BYTES => Finding::problem("disk", message, "free some space"),
+                NO_SPACE_BYTES..LOW_SPACE_BYTES => Finding::warning("disk", message, "free some space"),
                 _ => Finding::ok("disk", message),
             }
         }
-        Err(error) => Finding::warning("disk", format!("free space cannot be told: {error}"), "look with df"),
+        Err(error) => Finding::warning(
+            "disk",
+            format!("cannot determine the free space: {}", reason(&error.into())),
+            "check with `df`",
+        ),
     }
 }
 
-/// What the running daemon says about itself.
+/// The running daemon's description of itself.
 pub async fn about(globals: &Globals) -> Result<Result<About, Failure>, Failure> {
     Ok(Client::new(globals.paths()?, Autostart::No).about().await)
 }
@@ -107,45 +114,50 @@ pub async fn about(globals: &Globals) -> Result<Result<About, Failure>, Failure>
 pub fn daemon(about: Result<About, Failure>) -> Finding {
     match about {
         Ok(about) => {
-            let message =
-                format!("{} runs as pid {}, with codex {}", about.version, about.pid, about.codex_version);
+            let message = format!(
+                "{} is running as pid {}, with codex {}",
+                about.version, about.pid, about.codex_version
+            );
             if about.version == env!("CARGO_PKG_VERSION") {
                 Finding::ok("daemon", message)
             } else {
-                Finding::warning("daemon", message, "restart it: `codex-bridge stop`; running tasks go on")
+                Finding::warning("daemon", message, "restart it: `codex-bridge stop`; running tasks continue")
             }
         }
         Err(failure) if failure.code == Code::DaemonNotRunning => {
-            Finding::ok("daemon", "none runs; the next command starts it")
+            Finding::ok("daemon", "not running; the next command starts it")
         }
         Err(failure) => Finding::failed("daemon", failure),
     }
 }
 
-/// Where the commands of tasks find their tools: on the PATH of the daemon that runs, else of the one that the next command
-/// would start.
+/// Checks that the tasks' commands find their tools, on the PATH of the running daemon, else of the daemon that the next
+/// command would start.
 pub fn tools(file: &File, about: Option<&About>) -> Finding {
-    let of_daemon = about.map(|about| about.path.clone()).filter(|path| !path.is_empty());
-    let path = of_daemon.unwrap_or_else(|| path_of_commands(&file.env));
-    let places: Vec<String> =
+    let daemon_path = about.map(|about| about.path.clone()).filter(|path| !path.is_empty());
+    let path = daemon_path.unwrap_or_else(|| command_path(&file.env));
+    let found: Vec<String> =
         TOOLS.iter().filter_map(|tool| Some(tool_path::find(tool, &path)?.display().to_string())).collect();
-    let message = if places.is_empty() { "none of the usual ones".to_owned() } else { places.join(" ") };
+    let message = if found.is_empty() { "no common tools found".to_owned() } else { found.join(" ") };
     if tool_path::find("git", &path).is_none() {
-        let fix = "install git, or name its directory in the configuration file: [env.set] PATH = \"…\"";
+        let fix =
+            "install git, or add its directory to the PATH in the configuration file: [env.set] PATH = \"…\"";
         return Finding::warning("tools", format!("{message}; PATH is {path}"), fix);
     }
     Finding::ok("tools", format!("{message}; PATH is {path}"))
 }
 
-/// Whether a thread has left its bounds lately. Only a daemon that runs can tell.
+/// Reports recent alarms from the audit log. Needs a running daemon.
 pub async fn alarms(globals: &Globals) -> Result<Option<Finding>, Failure> {
-    let since = Timestamp::now().checked_sub(ALARMS_OF).map_err(Failure::internal)?;
-    let which = calls::Audit {
+    let since = Timestamp::now().checked_sub(ALARM_PERIOD).map_err(Failure::internal)?;
+    let filter = calls::Audit {
         task: None,
         since: Some(crate::amount::rfc3339(since.as_millisecond())),
         limit: Some(1000),
     };
-    let Ok(lines) = Client::new(globals.paths()?, Autostart::No).audit(&which).await else { return Ok(None) };
+    let Ok(lines) = Client::new(globals.paths()?, Autostart::No).audit(&filter).await else {
+        return Ok(None);
+    };
     let mut alarms = lines.iter().filter(|line| line.action == "alarm").rev();
     Ok(Some(match alarms.next() {
         None => Finding::ok("alarms", "none in the last week"),
@@ -162,19 +174,19 @@ pub async fn alarms(globals: &Globals) -> Result<Option<Finding>, Failure> {
                 "alarms",
                 message,
                 format!(
-                    "look into what the task did: `codex-bridge logs {task}`, `codex-bridge audit --since 7d`"
+                    "examine what the task did: `codex-bridge logs {task}`, `codex-bridge audit --since 7d`"
                 ),
             )
         }
     }))
 }
 
-/// Where a daemon that was started on the way says what it has to say; one in the foreground says it there.
+/// Names the log file of a daemon in the background.
 pub fn log(paths: &Paths) -> Finding {
     let log = paths.log();
     let message = match fs::metadata(&log) {
-        Err(_) => format!("{} is made when a command starts the daemon", log.display()),
-        Ok(_) if older(&log).exists() => format!("{}, what came before in daemon.log.1", log.display()),
+        Err(_) => format!("{} is created when a command starts the daemon", log.display()),
+        Ok(_) if rotated(&log).exists() => format!("{}, older lines in daemon.log.1", log.display()),
         Ok(_) => log.display().to_string(),
     };
     Finding::ok("log", message)
@@ -188,15 +200,15 @@ pub fn hosts(paths: &Paths) -> Finding {
         found.iter().filter(|(_, host)| is_lost(host)).map(|(dir, _)| dir.display().to_string()).collect();
     if !lost.is_empty() {
         let message = format!(
-            "{alive} run; {} lost their keeper, and processes of them may be left: what has lost its parents since they \
-             began is refused",
+            "{alive} running; {} lost their keeper and may have left processes behind: orphaned processes that are younger \
+             than those hosts are refused",
             lost.len()
         );
         let hint = format!(
-            "call from an older shell; once you know that nothing of them runs, remove {} and restart the daemon",
+            "use a shell that is older than those hosts; once none of their processes is left, remove {} and restart the daemon",
             lost.join(" ")
         );
         return Finding::warning("hosts", message, hint);
     }
-    Finding::ok("hosts", format!("{alive} run"))
+    Finding::ok("hosts", format!("{alive} running"))
 }

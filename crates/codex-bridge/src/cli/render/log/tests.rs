@@ -1,12 +1,12 @@
 use serde_json::{Value, json};
 
-use super::Story;
+use super::LogRenderer;
 use crate::cli::render::paint::Paint;
 
-fn told(room: usize, events: &[Value]) -> String {
-    let mut story = Story::new(Paint::Plain, room);
+fn rendered(width: usize, events: &[Value]) -> String {
+    let mut renderer = LogRenderer::new(Paint::Plain, width);
     let events = events.iter().map(|event| serde_json::from_value(event.clone()).unwrap());
-    events.flat_map(|event| story.tell(&event)).collect::<Vec<_>>().join("\n")
+    events.flat_map(|event| renderer.render(&event)).collect::<Vec<_>>().join("\n")
 }
 
 fn began(id: &str, command: &str) -> Value {
@@ -42,44 +42,47 @@ fn a_whole_turn() -> Vec<Value> {
 
 #[test]
 fn a_turn_is_told_in_wide_lines() {
-    insta::assert_snapshot!(told(80, &a_whole_turn()));
+    insta::assert_snapshot!(rendered(80, &a_whole_turn()));
 }
 
 #[test]
 fn a_turn_is_told_in_a_narrow_window() {
-    let told = told(40, &a_whole_turn());
-    assert!(told.lines().all(|line| super::super::width::columns(line) <= 40), "{told}");
-    insta::assert_snapshot!(told);
+    let rendered = rendered(40, &a_whole_turn());
+    assert!(rendered.lines().all(|line| super::super::width::columns(line) <= 40), "{rendered}");
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]
 fn a_call_that_ends_under_something_else_says_which_one_it_is() {
-    let told =
-        told(60, &[began("1", "sleep 5"), began("2", "ls"), ended("2", "a\n", false), ended("1", "", false)]);
-    insta::assert_snapshot!(told);
+    let rendered = rendered(
+        60,
+        &[began("1", "sleep 5"), began("2", "ls"), ended("2", "a\n", false), ended("1", "", false)],
+    );
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]
 fn a_failed_turn_says_why() {
-    let told = told(
+    let rendered = rendered(
         60,
         &[
             json!({"kind": "turn_ended", "outcome": "failed", "final_text": null, "error": {"kind": "auth", "message": "not logged in: run `codex login`"}}),
             json!({"kind": "state", "status": "paused", "reason": "Codex is not logged in: run `codex login`"}),
         ],
     );
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(rendered);
 }
 
 #[test]
 fn an_answer_that_no_message_told_is_told_at_the_end() {
-    let told = told(60, &[json!({"kind": "turn_ended", "outcome": "completed", "final_text": "Forty-two."})]);
-    assert_eq!(told, "Forty-two.");
+    let rendered =
+        rendered(60, &[json!({"kind": "turn_ended", "outcome": "completed", "final_text": "Forty-two."})]);
+    assert_eq!(rendered, "Forty-two.");
 }
 
 #[test]
 fn text_of_a_model_cannot_write_over_the_terminal() {
-    let told = told(
+    let rendered = rendered(
         60,
         &[
             json!({"kind": "message", "text": "\u{1b}[2Jhidden\rshown \u{202e}x"}),
@@ -87,23 +90,26 @@ fn text_of_a_model_cannot_write_over_the_terminal() {
             ended("1", "\u{1b}[31mred\u{1b}[0m\n", false),
         ],
     );
-    assert!(!told.contains('\u{1b}') && !told.contains('\r') && !told.contains('\u{202e}'), "{told:?}");
+    assert!(
+        !rendered.contains('\u{1b}') && !rendered.contains('\r') && !rendered.contains('\u{202e}'),
+        "{rendered:?}"
+    );
 }
 
 #[test]
 fn unknown_events_are_passed_over() {
-    assert_eq!(told(60, &[json!({"kind": "something_new", "x": 1})]), "");
+    assert_eq!(rendered(60, &[json!({"kind": "something_new", "x": 1})]), "");
 }
 
 #[test]
 fn what_was_added_is_told_with_who_said_it_as_far_as_that_is_known() {
     let added = |by: Value, text: &str| json!({"kind": "steered", "by": by, "text": text});
     assert_eq!(
-        told(60, &[added(json!("ana"), "be brief\nand kind")]),
+        rendered(60, &[added(json!("ana"), "be brief\nand kind")]),
         "+ added by ana: be brief\n  and kind"
     );
-    assert_eq!(told(60, &[added(Value::Null, "be brief")]), "+ added: be brief");
-    assert_eq!(told(60, &[json!({"kind": "steered", "item_id": "i", "client_id": "c"})]), "");
+    assert_eq!(rendered(60, &[added(Value::Null, "be brief")]), "+ added: be brief");
+    assert_eq!(rendered(60, &[json!({"kind": "steered", "item_id": "i", "client_id": "c"})]), "");
 }
 
 #[test]
@@ -112,7 +118,7 @@ fn input_to_a_running_command_is_told_like_a_command() {
         let mut event =
             json!({"kind": "terminal_input", "of_call": "1", "text": "rm -r build\n", "text_cut_bytes": 0});
         event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        told(80, &[event])
+        rendered(80, &[event])
     };
     assert_eq!(typed(json!({"command": null})), "$ input to a running command: rm -r build");
     let named = typed(json!({"command": "/bin/bash -c 'bash -i'"}));
@@ -126,7 +132,7 @@ fn input_to_a_running_command_is_told_like_a_command() {
 fn what_the_operator_declines_beforehand_is_told_with_the_reason() {
     let decided = |decision: &str| {
         let by = json!({"by": "policy", "detail": "such commands are declined"});
-        told(
+        rendered(
             80,
             &[
                 json!({"kind": "request_decided", "closing": {"closing": "taken", "decision": decision, "by": by}}),

@@ -21,7 +21,7 @@ pub(crate) enum Ending {
 
 /// One search.
 #[derive(Debug, Clone)]
-pub(crate) enum Look {
+pub(crate) enum Search {
     Known(Arc<Known>),
     Visible,
     Actual,
@@ -29,7 +29,7 @@ pub(crate) enum Look {
     PrivateKeys,
 }
 
-impl Look {
+impl Search {
     /// All searches, in their order.
     pub(crate) fn all(known: &Arc<Known>) -> [Self; 3] {
         [Self::Known(Arc::clone(known)), Self::Visible, Self::Actual]
@@ -72,13 +72,13 @@ impl Look {
 }
 
 /// Searches the visible text, and maps the result to the actual text.
-fn examine_visible(text: &str, from: usize, ending: Ending, look: impl Fn(Text, usize) -> Found) -> Found {
+fn examine_visible(text: &str, from: usize, ending: Ending, find: impl Fn(Text, usize) -> Found) -> Found {
     let is_complete = ending == Ending::Complete;
     if !plain::hides_something(text) {
-        return look(Text::new(text.as_bytes(), is_complete), from);
+        return find(Text::new(text.as_bytes(), is_complete), from);
     }
     let seen = plain::visible(text);
-    let found = look(Text::new(seen.text.as_bytes(), is_complete), seen.place_of(from));
+    let found = find(Text::new(seen.text.as_bytes(), is_complete), seen.place_of(from));
     let spans = found.spans.iter().map(|span| Span {
         start: seen.origin(span.start),
         end: seen.origin_of_end(span.end),

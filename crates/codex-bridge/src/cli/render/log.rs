@@ -1,7 +1,6 @@
-//! A task's log as people read it: what was said, what was run, what came of it.
+//! Renders a task's log for people: messages, commands and their results, requests.
 //!
-//! Gets events one by one, as they are stored, and gives lines. What it must remember between them is which call
-//! began with which command, and what stands right above. Draws no status line and asks nothing.
+//! Takes events one by one and gives lines. Remembers the headlines of running calls, and the kind of the block above.
 
 use std::collections::HashMap;
 
@@ -14,64 +13,64 @@ use super::paint::Paint;
 use super::width::{cut, wrap};
 use crate::amount::counted;
 use crate::transcript::{CallEnd, Note, Part, part};
-use crate::view::{Aside, Event, Told};
+use crate::view::{Event, EventContent, Unlogged};
 
-/// Files that a change names before it only counts them.
+/// The number of changed files that are named; more are only counted.
 const MAX_FILES: usize = 12;
 
-/// Tells a task's log.
+/// Renders a task's log.
 #[derive(Debug)]
-pub struct Story {
+pub struct LogRenderer {
     paint: Paint,
-    room: usize,
-    /// Calls that have begun and not ended: how each was announced.
+    width: usize,
+    /// The headlines of running calls, by call id.
     calls: HashMap<String, String>,
-    above: Above,
+    above: BlockAbove,
     last_message: String,
 }
 
-/// What stands right above the next line.
+/// The block above the next line.
 #[derive(Debug, PartialEq, Eq)]
-enum Above {
+enum BlockAbove {
     Nothing,
     Call(String),
     Other,
 }
 
-impl Story {
-    /// A story for lines of this many columns.
-    pub fn new(paint: Paint, room: usize) -> Self {
-        Self { paint, room, calls: HashMap::new(), above: Above::Nothing, last_message: String::new() }
+impl LogRenderer {
+    /// A renderer for lines of this width.
+    pub fn new(paint: Paint, width: usize) -> Self {
+        Self { paint, width, calls: HashMap::new(), above: BlockAbove::Nothing, last_message: String::new() }
     }
 
-    /// The window has changed.
-    pub fn set_room(&mut self, room: usize) {
-        self.room = room;
+    /// Changes the width, if the window was resized.
+    pub fn set_width(&mut self, width: usize) {
+        self.width = width;
     }
 
-    /// The lines of an event; most have one, many have none.
-    pub fn tell(&mut self, event: &Event) -> Vec<String> {
-        match &event.told {
-            Told::Aside(Aside::Gap { from, to }) => {
-                self.note(&self.paint.waiting("!"), &format!("lines {from} to {to} are no longer kept"))
+    /// The lines of an event. Many events have none.
+    pub fn render(&mut self, event: &Event) -> Vec<String> {
+        match &event.content {
+            EventContent::Unlogged(Unlogged::Gap { from, to }) => {
+                self.note(&self.paint.waiting("!"), &format!("events {from} to {to} are no longer stored"))
             }
-            Told::Aside(Aside::Live(_)) => Vec::new(),
-            Told::Line(line) => part(line).map(|part| self.draw(part)).unwrap_or_default(),
+            EventContent::Unlogged(Unlogged::Live(_)) => Vec::new(),
+            EventContent::Line(line) => part(line).map(|part| self.draw(part)).unwrap_or_default(),
         }
     }
 
     fn draw(&mut self, part: Part<'_>) -> Vec<String> {
         match part {
             Part::Message(text) => self.message(text),
-            Part::CallBegan { call_id, announced } => self.call_began(call_id, announced),
+            Part::CallBegan { call_id, headline } => self.call_began(call_id, headline),
             Part::CallEnded(end) => self.call_ended(&end),
             Part::Asked { title, .. } => {
                 let mut lines = self.before_question();
-                lines.extend(self.signed(&self.paint.waiting("?"), title));
+                lines.extend(self.with_sign(&self.paint.waiting("?"), title));
                 lines
             }
-            Part::Answered { outcome, .. } => self.signed(&self.paint.waiting("→"), &outcome),
-            Part::Note(about, text) => self.note(&self.paint.waiting(sign(about)), &text),
+            Part::Answered { outcome, .. } => self.with_sign(&self.paint.waiting("→"), &outcome),
+            Part::Note(note, text) => self.note(&self.paint.waiting(sign(note)), &text),
             Part::Changes(diff) => self.diff(diff),
             Part::State { status, reason } => self.state(status, reason),
             Part::TurnEnded { answer, error } => self.turn_ended(answer, error),
@@ -79,52 +78,52 @@ impl Story {
         }
     }
 
-    /// A message that was shown while it was written: nothing is to be said again.
+    /// Records a message that was already shown while it was written.
     pub fn message_was_shown(&mut self, message: &str) {
         message.clone_into(&mut self.last_message);
-        self.above = Above::Other;
+        self.above = BlockAbove::Other;
     }
 
-    /// What must stand before a text that is shown while it is written.
+    /// The lines before a text that is shown while it is written.
     pub fn before_message(&mut self) -> Vec<String> {
-        self.gap(Above::Other)
+        self.gap(BlockAbove::Other)
     }
 
-    /// What must stand before a question. Its call is still the last thing that was said: the question is about it.
+    /// The lines before a question. The call above stays the current block, because the question is about it.
     pub fn before_question(&mut self) -> Vec<String> {
-        let above = std::mem::replace(&mut self.above, Above::Nothing);
-        let is_first = above == Above::Nothing;
-        self.above = if is_first { Above::Other } else { above };
+        let above = std::mem::replace(&mut self.above, BlockAbove::Nothing);
+        let is_first = above == BlockAbove::Nothing;
+        self.above = if is_first { BlockAbove::Other } else { above };
         if is_first { Vec::new() } else { vec![String::new()] }
     }
 
     /// An empty line between blocks.
-    fn gap(&mut self, next: Above) -> Vec<String> {
-        let is_first = std::mem::replace(&mut self.above, next) == Above::Nothing;
+    fn gap(&mut self, next: BlockAbove) -> Vec<String> {
+        let is_first = std::mem::replace(&mut self.above, next) == BlockAbove::Nothing;
         if is_first { Vec::new() } else { vec![String::new()] }
     }
 
     fn message(&mut self, message: &str) -> Vec<String> {
         message.clone_into(&mut self.last_message);
-        let mut lines = self.gap(Above::Other);
-        lines.extend(wrap(plain(message).trim_end(), self.room));
+        let mut lines = self.gap(BlockAbove::Other);
+        lines.extend(wrap(plain(message).trim_end(), self.width));
         lines
     }
 
-    fn call_began(&mut self, call_id: &str, announced: String) -> Vec<String> {
-        let mut lines = self.gap(Above::Call(call_id.to_owned()));
-        lines.extend(self.announce(&announced));
-        self.calls.insert(call_id.to_owned(), announced);
+    fn call_began(&mut self, call_id: &str, headline: String) -> Vec<String> {
+        let mut lines = self.gap(BlockAbove::Call(call_id.to_owned()));
+        lines.extend(self.headline_lines(&headline));
+        self.calls.insert(call_id.to_owned(), headline);
         lines
     }
 
-    fn announce(&self, announced: &str) -> Vec<String> {
-        let folded = fold(announced);
+    fn headline_lines(&self, headline: &str) -> Vec<String> {
+        let folded = fold(headline);
         let shown = folded.iter().enumerate().flat_map(|(index, part)| {
             let indent = if index == 0 { "" } else { "  " };
-            let room = self.room.saturating_sub(indent.len());
+            let width = self.width.saturating_sub(indent.len());
             match part {
-                Fold::Line(line) => wrap(line, room),
+                Fold::Line(line) => wrap(line, width),
                 Fold::Hidden(count) => vec![format!("… {}", counted(*count, "more line"))],
             }
             .into_iter()
@@ -134,15 +133,15 @@ impl Story {
     }
 
     fn call_ended(&mut self, end: &CallEnd<'_>) -> Vec<String> {
-        let announced = self.calls.remove(end.call_id);
+        let headline = self.calls.remove(end.call_id);
         let mut lines = Vec::new();
-        if self.above != Above::Call(end.call_id.to_owned()) {
-            // Something stands between: say again what this belongs to.
-            lines = self.gap(Above::Other);
-            let announced = announced.unwrap_or_else(|| end.name.to_owned());
-            lines.push(self.paint.strong(&cut(&announced, self.room)));
+        if self.above != BlockAbove::Call(end.call_id.to_owned()) {
+            // Another block is in between, so the headline is repeated.
+            lines = self.gap(BlockAbove::Other);
+            let headline = headline.unwrap_or_else(|| end.name.to_owned());
+            lines.push(self.paint.strong(&cut(&headline, self.width)));
         }
-        self.above = Above::Other;
+        self.above = BlockAbove::Other;
         lines.extend(self.output(end.output));
         let sign = if end.is_error { self.paint.bad("✗") } else { self.paint.good("✓") };
         lines.push(format!("  {sign} {}", self.paint.faint(&end.ending)).trim_end().to_owned());
@@ -151,9 +150,9 @@ impl Story {
 
     fn output(&self, output: &str) -> Vec<String> {
         let output = plain(output);
-        let room = self.room.saturating_sub(4);
+        let width = self.width.saturating_sub(4);
         let line = |fold: &Fold<'_>| match fold {
-            Fold::Line(line) => format!("  │ {}", cut_kept(line, room)),
+            Fold::Line(line) => format!("  │ {}", cut_output(line, width)),
             Fold::Hidden(count) => format!("  │ … {} …", counted(*count, "more line")),
         };
         fold(&output).iter().map(|part| self.paint.faint(line(part).trim_end())).collect()
@@ -162,16 +161,16 @@ impl Story {
     fn state(&mut self, status: Status, reason: Option<&str>) -> Vec<String> {
         match status {
             Status::Paused | Status::Lost | Status::Cancelled | Status::Failed | Status::Interrupting => {
-                let said = reason.map_or_else(|| status.to_string(), |reason| format!("{status}: {reason}"));
-                self.note(&self.paint.waiting("!"), &said)
+                let text = reason.map_or_else(|| status.to_string(), |reason| format!("{status}: {reason}"));
+                self.note(&self.paint.waiting("!"), &text)
             }
             _ => Vec::new(),
         }
     }
 
     fn turn_ended(&mut self, answer: Option<&str>, error: Option<&str>) -> Vec<String> {
-        let untold = answer.filter(|answer| !answer.is_empty() && *answer != self.last_message);
-        let mut lines = untold.map(|answer| self.message(answer)).unwrap_or_default();
+        let unshown = answer.filter(|answer| !answer.is_empty() && *answer != self.last_message);
+        let mut lines = unshown.map(|answer| self.message(answer)).unwrap_or_default();
         if let Some(error) = error {
             lines.extend(self.note(&self.paint.bad("✗"), error));
         }
@@ -184,7 +183,7 @@ impl Story {
         if files.is_empty() {
             return Vec::new();
         }
-        let mut lines = self.gap(Above::Other);
+        let mut lines = self.gap(BlockAbove::Other);
         lines.extend(self.files(&files));
         lines
     }
@@ -199,8 +198,8 @@ impl Story {
                 Fate::Moved => " (moved)",
                 Fate::Changed => "",
             };
-            let room = self.room.saturating_sub(counts.len() + fate.len() + 4);
-            let path = cut(&plain(&file.path), room);
+            let width = self.width.saturating_sub(counts.len() + fate.len() + 4);
+            let path = cut(&plain(&file.path), width);
             let counts = format!(
                 "{} {}",
                 self.paint.good(&format!("+{}", file.added)),
@@ -214,23 +213,23 @@ impl Story {
         lines
     }
 
-    /// A block of its own with a sign before it.
-    fn note(&mut self, sign: &str, said: &str) -> Vec<String> {
-        let mut lines = self.gap(Above::Other);
-        lines.extend(self.signed(sign, said));
+    /// A separate block that begins with a sign.
+    fn note(&mut self, sign: &str, text: &str) -> Vec<String> {
+        let mut lines = self.gap(BlockAbove::Other);
+        lines.extend(self.with_sign(sign, text));
         lines
     }
 
-    fn signed(&self, sign: &str, said: &str) -> Vec<String> {
-        let mut lines = wrap(plain(said).trim_end(), self.room.saturating_sub(2)).into_iter();
+    fn with_sign(&self, sign: &str, text: &str) -> Vec<String> {
+        let mut lines = wrap(plain(text).trim_end(), self.width.saturating_sub(2)).into_iter();
         let first = format!("{sign} {}", lines.next().unwrap_or_default());
         std::iter::once(first).chain(lines.map(|line| format!("  {line}"))).collect()
     }
 }
 
-/// What stands before a remark.
-fn sign(about: Note) -> &'static str {
-    match about {
+/// The sign of a note.
+fn sign(note: Note) -> &'static str {
+    match note {
         Note::Warning => "!",
         Note::Declined => "→",
         Note::TerminalInput => "$",
@@ -238,18 +237,18 @@ fn sign(about: Note) -> &'static str {
     }
 }
 
-/// Like [`cut`], but what stands at the beginning of a line stays: output is often a table.
-fn cut_kept(line: &str, room: usize) -> String {
+/// Like [`cut`], but keeps the indent and the blanks between columns, because output is often a table.
+fn cut_output(line: &str, width: usize) -> String {
     let line = line.replace('\t', "    ");
-    if super::width::columns(&line) <= room {
+    if super::width::columns(&line) <= width {
         return line;
     }
-    let indent: String = line.chars().take_while(|char| *char == ' ').take(room / 2).collect();
+    let indent: String = line.chars().take_while(|char| *char == ' ').take(width / 2).collect();
     let mut kept = String::new();
     let mut used = indent.len() + 1;
     for char in line.trim_start().chars() {
         used += super::width::char_columns(char);
-        if used > room {
+        if used > width {
             break;
         }
         kept.push(char);
