@@ -321,7 +321,7 @@ impl Ask {
         };
         let escalation = Inspection::is_needed(request).then_some(context.inspection.escalation);
         let (method, digest) = (request.method().to_owned(), request.digest(context.patch));
-        Some(Self { method, call_id, escalation, digest, ..ask })
+        Some(Self { digest, method, call_id, escalation, ..ask })
     }
 
     /// The text with nothing hidden, for the person at the machine; `None` if nothing is hidden.
