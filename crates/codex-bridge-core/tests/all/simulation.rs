@@ -39,10 +39,8 @@ use promises::Rows;
 use store::Gated;
 use world::{Ledger, Life, World};
 
-/// How many seeds `cargo xtask test` runs.
+/// How many seeds are run, unless the environment says otherwise.
 const SEEDS: u64 = 500;
-/// How many `cargo xtask prove` does.
-const SEEDS_OF_A_PROOF: u64 = 100_000;
 /// How long a run may take until nobody waits any more, on its own clock.
 const LONGEST: Duration = Duration::from_hours(12);
 /// So many lines are printed of a run that failed.
@@ -272,9 +270,7 @@ fn whatever_fails_no_promise_is_broken() {
         }
         return;
     }
-    let is_proof = std::env::var_os("CODEX_BRIDGE_PROVE").is_some();
-    let usual = if is_proof { SEEDS_OF_A_PROOF } else { SEEDS };
-    let seeds = number_in("CODEX_BRIDGE_TEST_SEEDS").unwrap_or(usual);
+    let seeds = number_in("CODEX_BRIDGE_TEST_SEEDS").unwrap_or(SEEDS);
     let (next, total) = (AtomicU64::new(0), std::sync::Mutex::new(Ledger::default()));
     std::thread::scope(|scope| {
         for _ in 0..2 {

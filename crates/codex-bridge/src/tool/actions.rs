@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use codex_bridge_core::TaskView;
 use codex_bridge_core::bridge::{self, DecisionOutcome, DecisionReport, NotifyMode};
-use codex_bridge_core::desk::calls::{Decide, Door, Fork, Prompt, Start, answers_of, decision_word};
+use codex_bridge_core::desk::calls::{Decide, Fork, Prompt, answers_of, decision_word};
 use codex_bridge_core::desk::{Caller, Desk, Steered};
 use codex_bridge_core::store::TaskFilter;
 use codex_bridge_core::task::{ShownStatus, Status};
@@ -27,22 +27,7 @@ const WAIT_LIMIT_S: f64 = 50.0;
 type Reply = Result<Value, Failure>;
 
 pub async fn start(desk: &Desk, caller: &Caller, call: Call, caller_cwd: Option<PathBuf>) -> Reply {
-    let start = Start {
-        caller_cwd,
-        cwd: call.cwd,
-        sandbox: call.sandbox,
-        approval_policy: call.approval_policy,
-        model: call.model,
-        effort: call.effort,
-        profile: call.profile,
-        codex_home: call.codex_home,
-        client_request_id: call.client_request_id,
-        notify_target: call.notify_target,
-        door: Door::Agent,
-        prompt: call.prompt.unwrap_or_default(),
-        ..Start::default()
-    };
-    let started = desk.start(caller, start).await?;
+    let started = desk.start(caller, call.into_start(caller_cwd)).await?;
     let view = until_begun(desk, caller, started).await?;
     let message = match view.task.status {
         Status::Queued => "Codex task accepted; it is queued.",

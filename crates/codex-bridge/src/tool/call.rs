@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::calls::targets;
+use crate::calls::{Door, Start, targets};
 use crate::failure::{Code, Failure};
 
 /// The longest list.
@@ -171,6 +171,25 @@ impl Call {
             let message = error.to_string().replace("i64", "a whole number").replace("f64", "a number");
             Failure::new(Code::BadCall, message).hint("`codex-bridge tool --schema` lists the parameters")
         })
+    }
+
+    /// The parameters of a start.
+    pub fn into_start(self, caller_cwd: Option<PathBuf>) -> Start {
+        Start {
+            caller_cwd,
+            cwd: self.cwd,
+            sandbox: self.sandbox,
+            approval_policy: self.approval_policy,
+            model: self.model,
+            effort: self.effort,
+            profile: self.profile,
+            codex_home: self.codex_home,
+            client_request_id: self.client_request_id,
+            notify_target: self.notify_target,
+            door: Door::Agent,
+            prompt: self.prompt.unwrap_or_default(),
+            ..Start::default()
+        }
     }
 
     /// The task's id, which must be given.
