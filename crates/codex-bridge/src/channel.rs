@@ -12,8 +12,7 @@
 //! The supervisor ([`supervisor`]) serves a receiving channel. It calls [`Receiving::start`] once, then runs concurrently:
 //! - [`Receiving::receive`] from the stored cursor; the batch and its cursor are stored in one transaction, then
 //!   [`Receiving::received`] is called;
-//! - [`Receiving::acknowledge`] for finished messages, and [`Receiving::progress`] for running turns;
-//! - [`Receiving::background`].
+//! - what the platform can do beyond that, each by a trait of its own: [`Buttons`], [`ShowsProgress`], [`Reports`].
 //!
 //! After [`ChannelError::Retry`] the supervisor starts the channel again, with a growing pause. [`ChannelError::Fatal`] stops it.
 
@@ -38,7 +37,6 @@ mod telegram;
 mod text;
 mod webhook;
 
-use std::any::Any;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -117,7 +115,7 @@ pub trait Channel: Send + Sync + 'static {
 }
 
 /// The receiving half of a channel.
-pub trait Receiving: Channel + Any {
+pub trait Receiving: Channel {
     /// The workspace or bot that only one daemon may serve, in words without secrets.
     fn identity(&self) -> String;
 
@@ -141,51 +139,55 @@ pub trait Receiving: Channel + Any {
         WhenFull::ReadLater
     }
 
-    /// Whether the platform keeps one mark: all messages up to it are finished.
-    fn has_watermark(&self) -> bool {
-        false
+    /// The buttons, if people decide with buttons.
+    fn buttons(&self) -> Option<&dyn Buttons> {
+        None
     }
 
-    /// Tells the platform that these messages are finished, the oldest first. Each message is passed until a call succeeds.
-    /// With [`Self::has_watermark`], every earlier message is finished too.
-    fn acknowledge<'a>(&'a self, _done: &'a [Message]) -> BoxFuture<'a, Result<(), ChannelError>> {
-        std::future::ready(Ok(())).boxed()
+    /// The display of running turns, if the channel has one.
+    fn progress(&self) -> Option<&dyn ShowsProgress> {
+        None
     }
 
-    /// Runs for as long as the channel is served, for heartbeats and the like. Returns only with an error.
-    fn background(&self, _doing: watch::Receiver<Activity>) -> BoxFuture<'_, ChannelError> {
-        std::future::pending().boxed()
+    /// The reports, if the platform wants any.
+    fn reports(&self) -> Option<&dyn Reports> {
+        None
     }
 
-    /// The open requests that the channel shows with buttons.
-    fn shown_requests(&self) -> Vec<RequestName> {
-        Vec::new()
+    /// The hook that takes POST requests, if the channel is one.
+    fn hook(&self) -> Option<&hook::Hook> {
+        None
     }
+}
+
+/// A platform on which people decide with buttons. The taps come in as [`Batch::taps`].
+pub trait Buttons: Send + Sync {
+    /// The open requests that are shown with buttons.
+    fn shown_requests(&self) -> Vec<RequestName>;
 
     /// Removes the buttons of a request that is no longer open.
-    fn close_request<'a>(&'a self, _request: &'a RequestRecord) -> BoxFuture<'a, ()> {
-        std::future::ready(()).boxed()
-    }
+    fn close_request<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()>;
 
     /// Shows the outcome of a decision that was made with a button.
-    fn decided<'a>(&'a self, _tap: &'a Tap, _verdict: &'a Verdict) -> BoxFuture<'a, ()> {
-        std::future::ready(()).boxed()
-    }
+    fn decided<'a>(&'a self, tap: &'a Tap, verdict: &'a Verdict) -> BoxFuture<'a, ()>;
+}
 
-    /// Whether the channel shows running turns.
-    fn shows_progress(&self) -> bool {
-        false
-    }
-
-    /// The turns that the channel shows, by the messages that started them.
-    fn in_progress(&self) -> Vec<MessageId> {
-        Vec::new()
-    }
+/// A platform that shows running turns.
+pub trait ShowsProgress: Send + Sync {
+    /// The turns that are shown, by the messages that started them.
+    fn in_progress(&self) -> Vec<MessageId>;
 
     /// Shows the progress of a turn. Called at most every two seconds, and once more when the turn is finished.
-    fn progress<'a>(&'a self, _progress: &'a Progress) -> BoxFuture<'a, ()> {
-        std::future::ready(()).boxed()
-    }
+    fn show<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()>;
+}
+
+/// A platform that is told which messages are finished, and what the channel is working on.
+pub trait Reports: Send + Sync {
+    /// Tells the platform that these messages and all earlier ones are finished. They are passed until a call succeeds.
+    fn acknowledge<'a>(&'a self, done: &'a [Message]) -> BoxFuture<'a, Result<(), ChannelError>>;
+
+    /// Reports the activity for as long as the channel is served. Returns only with an error.
+    fn keep_reporting(&self, activity: watch::Receiver<Activity>) -> BoxFuture<'_, ChannelError>;
 }
 
 /// The result of one [`Receiving::receive`].

@@ -163,6 +163,10 @@ impl Channel for Hook {
 }
 
 impl Receiving for Hook {
+    fn hook(&self) -> Option<&Hook> {
+        Some(self)
+    }
+
     fn when_full(&self) -> WhenFull {
         WhenFull::PutOff
     }

@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use super::secret::{Env, Secret, reveal_all};
 use super::settings::{OpenedChannel, Opening};
 use super::text::{self, Limit};
-use super::{Activity, Batch, Channel, ChannelError, Platform, Receiving, Tap};
+use super::{Activity, Batch, Buttons, Channel, ChannelError, Platform, Receiving, Reports, Tap};
 
 use api::Api;
 use requests::{AskOutcome, CanvasRequests, RequestSupport};
@@ -345,10 +345,6 @@ impl Channel for Molecule {
 }
 
 impl Receiving for Molecule {
-    fn has_watermark(&self) -> bool {
-        true
-    }
-
     fn identity(&self) -> String {
         format!("Molecule workspace {} at {}", self.api.workspace(), self.api.base())
     }
@@ -379,6 +375,16 @@ impl Receiving for Molecule {
         .boxed()
     }
 
+    fn buttons(&self) -> Option<&dyn Buttons> {
+        Some(self)
+    }
+
+    fn reports(&self) -> Option<&dyn Reports> {
+        Some(self)
+    }
+}
+
+impl Reports for Molecule {
     fn acknowledge<'a>(&'a self, done: &'a [Message]) -> BoxFuture<'a, Result<(), ChannelError>> {
         async move {
             let Some(position) = done.iter().filter_map(|message| message.position).max() else {
@@ -404,7 +410,7 @@ impl Receiving for Molecule {
         .boxed()
     }
 
-    fn background(&self, activity: watch::Receiver<Activity>) -> BoxFuture<'_, ChannelError> {
+    fn keep_reporting(&self, activity: watch::Receiver<Activity>) -> BoxFuture<'_, ChannelError> {
         async move {
             loop {
                 let now = activity.borrow().clone();
@@ -416,7 +422,9 @@ impl Receiving for Molecule {
         }
         .boxed()
     }
+}
 
+impl Buttons for Molecule {
     fn shown_requests(&self) -> Vec<RequestName> {
         self.requests.open_pairs().iter().map(|(_, name)| Button::named(name).request_id).collect()
     }

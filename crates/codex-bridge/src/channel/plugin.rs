@@ -32,7 +32,7 @@ use tokio::sync::Notify;
 
 use super::secret::{Env, Secret, secrets_in_json};
 use super::settings::{OpenedChannel, Opening};
-use super::{Batch, Channel, ChannelError, Platform, Progress, Receiving, Tap};
+use super::{Batch, Buttons, Channel, ChannelError, Platform, Progress, Receiving, ShowsProgress, Tap};
 
 use envelope::{Action, Capabilities, Inbound};
 use memory::Memory;
@@ -457,6 +457,17 @@ impl Receiving for Plugin {
         self.send_receipts(receipts).boxed()
     }
 
+    fn buttons(&self) -> Option<&dyn Buttons> {
+        Some(self)
+    }
+
+    fn progress(&self) -> Option<&dyn ShowsProgress> {
+        let capabilities = &self.state().capabilities;
+        (capabilities.shows_turns() || capabilities.typing).then_some(self)
+    }
+}
+
+impl Buttons for Plugin {
     fn shown_requests(&self) -> Vec<RequestName> {
         self.state().memory.request_messages.iter().flat_map(|asking| asking.requests.clone()).collect()
     }
@@ -468,20 +479,17 @@ impl Receiving for Plugin {
         async move { self.close(&request.request_id, &note).await }.boxed()
     }
 
-    fn shows_progress(&self) -> bool {
-        let capabilities = &self.state().capabilities;
-        capabilities.shows_turns() || capabilities.typing
+    fn decided<'a>(&'a self, tap: &'a Tap, verdict: &'a Verdict) -> BoxFuture<'a, ()> {
+        self.send_verdict(tap, verdict).boxed()
     }
+}
 
+impl ShowsProgress for Plugin {
     fn in_progress(&self) -> Vec<MessageId> {
         self.state().memory.progress_messages.names().cloned().map(MessageId).collect()
     }
 
-    fn progress<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {
-        self.show(progress).boxed()
-    }
-
-    fn decided<'a>(&'a self, tap: &'a Tap, verdict: &'a Verdict) -> BoxFuture<'a, ()> {
-        self.send_verdict(tap, verdict).boxed()
+    fn show<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {
+        self.show_progress(progress).boxed()
     }
 }

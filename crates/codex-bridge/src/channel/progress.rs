@@ -14,7 +14,7 @@ use redact::plain::plain;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::recent::MAX_ENTRIES;
-use super::{Progress, Receiving};
+use super::{Progress, ShowsProgress};
 use crate::transcript::{Note, Part, part};
 
 /// The pause between updates, and how long a turn runs before it is shown at all.
@@ -29,18 +29,18 @@ const LINES: usize = 6;
 const WIDTH: usize = 120;
 
 /// Shows running turns until the bridge closes.
-pub async fn run(chats: &Chats, name: &ChannelName, channel: &dyn Receiving) {
+pub async fn run(chats: &Chats, name: &ChannelName, display: &dyn ShowsProgress) {
     let mut is_failing = false;
     loop {
         let mut news = chats.bridge().news();
-        let shown = show_all(chats, name, channel).await;
+        let shown = show_all(chats, name, display).await;
         // A failure that lasts is logged once.
         if let Some(error) = shown.as_ref().err().filter(|_| !is_failing) {
             tracing::warn!(channel = name.as_str(), %error, "the progress of turns cannot be shown; it is retried");
         }
         is_failing = shown.is_err();
         // Missed news is no loss, since every update reads the store. A failed update is retried without news.
-        let timeout = if channel.in_progress().is_empty() { Duration::MAX } else { RETRY_AFTER };
+        let timeout = if display.in_progress().is_empty() { Duration::MAX } else { RETRY_AFTER };
         let news_result = tokio::time::timeout(timeout, news.recv()).await;
         if matches!(news_result, Ok(Err(RecvError::Closed))) {
             return;
@@ -49,13 +49,13 @@ pub async fn run(chats: &Chats, name: &ChannelName, channel: &dyn Receiving) {
     }
 }
 
-async fn show_all(chats: &Chats, name: &ChannelName, channel: &dyn Receiving) -> Result<(), Error> {
+async fn show_all(chats: &Chats, name: &ChannelName, display: &dyn ShowsProgress) -> Result<(), Error> {
     let running = MessageFilter {
         channel: Some(name.clone()),
         states: vec![MessageState::Running],
         ..MessageFilter::default()
     };
-    let mut over: BTreeSet<MessageId> = channel.in_progress().into_iter().collect();
+    let mut over: BTreeSet<MessageId> = display.in_progress().into_iter().collect();
     // A turn that the channel cannot remember would get a new message each time.
     let mut room = MAX_ENTRIES.saturating_sub(over.len());
     let running_tasks = running_tasks(chats).await?;
@@ -65,14 +65,14 @@ async fn show_all(chats: &Chats, name: &ChannelName, channel: &dyn Receiving) ->
         if message.kind == MessageKind::Prompt && (is_shown || is_new()) {
             room -= usize::from(!is_shown);
             let text = format!("Codex is working on it.\n{}", steps(chats, &message).await?.join("\n"));
-            channel.progress(&progress(name, &message, text.trim_end(), false)).await;
+            display.show(&progress(name, &message, text.trim_end(), false)).await;
         }
     }
     for id in over {
         let named = MessageFilter { id: Some(id), ..MessageFilter::default() };
         if let Some(message) = chats.messages(&named).await?.into_iter().next() {
             let text = format!("Codex has worked on it.\n{}", steps(chats, &message).await?.join("\n"));
-            channel.progress(&progress(name, &message, text.trim_end(), true)).await;
+            display.show(&progress(name, &message, text.trim_end(), true)).await;
         }
     }
     Ok(())

@@ -1,6 +1,5 @@
 //! All channels of the daemon: which exist, the state of those that are served, and their recent log lines.
 
-use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::hook::{Hook, SignedPost};
+use super::hook::SignedPost;
 use super::lock;
 use super::settings::{Context, Fingerprint, Kind, OpenedChannel, Service, Settings};
 use super::supervisor;
@@ -279,8 +278,7 @@ impl Registry {
 
     /// Reads a POST to the hook of this name; none if no such hook is served.
     pub fn post(&self, name: &str, post: &SignedPost<'_>) -> Option<Result<Arrival, Failure>> {
-        let channel: Arc<dyn Any> = self.receiver(name)?;
-        Some(channel.downcast_ref::<Hook>()?.post(post))
+        Some(self.receiver(name)?.hook()?.post(post))
     }
 
     /// The channels that a target may name, the longest name first; those of `[notify]` come last.
@@ -401,7 +399,7 @@ impl Registry {
         let lock = lock::acquire(&locks, &service.channel.identity(), &holder)?;
         let journal = Arc::new(Journal::new(chats.bridge().redactor().clone()));
         // A hook gets messages as soon as it is in `served`, so the bridge must know its rules before.
-        if is_hook(&service) {
+        if service.channel.hook().is_some() {
             chats.open_channel(service.rules.clone()).await?;
         }
         let (channel, rules, fingerprint) =
@@ -487,9 +485,4 @@ impl Registry {
             chats.close_channel(&name.into());
         }
     }
-}
-
-fn is_hook(service: &Service) -> bool {
-    let channel: &dyn Any = &*service.channel;
-    channel.is::<Hook>()
 }

@@ -339,7 +339,8 @@ impl Opening<'_> {
     /// A receiving channel; `allow` is the default for who may write.
     pub fn receives(&self, channel: Arc<dyn Receiving>, allow: &[&str]) -> Result<OpenedChannel, String> {
         let rules = self.common.rules(self.name, allow, self.context)?;
-        let rules = Rules { acknowledges: channel.has_watermark(), when_full: channel.when_full(), ..rules };
+        let rules =
+            Rules { acknowledges: channel.reports().is_some(), when_full: channel.when_full(), ..rules };
         let uses_caller_dir = self.context.workspaces.is_empty();
         Ok(OpenedChannel::Receives(Box::new(Service {
             channel,

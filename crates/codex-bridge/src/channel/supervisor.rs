@@ -12,7 +12,7 @@ use codex_bridge_core::inbox::{ChannelName, MessageState, Received};
 use codex_bridge_core::request::RequestState;
 use codex_bridge_core::store::{MessageFilter, RequestFilter};
 use futures_util::FutureExt;
-use futures_util::future::ready;
+use futures_util::future::{pending, ready};
 use tokio::sync::watch;
 
 use super::registry::{Journal, Standing};
@@ -105,11 +105,24 @@ impl Worker {
         tokio::select! {
             error = self.read() => error,
             error = self.acknowledge(&activity) => error,
-            error = self.channel().background(activity_receiver) => error,
-            () = progress::run(&self.chats, self.name(), self.channel()), if self.channel().shows_progress() => {
-                ChannelError::retry("the bridge is closed")
-            }
+            error = self.report(activity_receiver) => error,
+            error = self.show_progress() => error,
         }
+    }
+
+    async fn report(&self, activity: watch::Receiver<Activity>) -> ChannelError {
+        match self.channel().reports() {
+            Some(reports) => reports.keep_reporting(activity).await,
+            None => pending().await,
+        }
+    }
+
+    async fn show_progress(&self) -> ChannelError {
+        match self.channel().progress() {
+            Some(display) => progress::run(&self.chats, self.name(), display).await,
+            None => pending().await,
+        }
+        ChannelError::retry("the bridge is closed")
     }
 
     async fn read(&self) -> ChannelError {
@@ -145,7 +158,9 @@ impl Worker {
                 let late = |error: Error| Verdict::TooLate { text: error.to_string() };
                 // The outcome is shown after Codex has answered, never before.
                 let verdict = verdict.await.unwrap_or_else(late);
-                channel.decided(&tap, &verdict).await;
+                if let Some(buttons) = channel.buttons() {
+                    buttons.decided(&tap, &verdict).await;
+                }
             });
         }
         if later.is_some() {
@@ -172,11 +187,12 @@ impl Worker {
 
     /// Removes the buttons of requests that were decided at another door or are no longer open.
     async fn close_decided_requests(&self) -> Result<(), Error> {
-        for request_id in self.channel().shown_requests() {
+        let Some(buttons) = self.channel().buttons() else { return Ok(()) };
+        for request_id in buttons.shown_requests() {
             let named = RequestFilter { request_id: Some(request_id), ..RequestFilter::default() };
             let found = self.chats.bridge().store().requests(&named).await?;
             if let Some(request) = found.first().filter(|request| request.state != RequestState::Open) {
-                self.channel().close_request(request).await;
+                buttons.close_request(request).await;
             }
         }
         Ok(())
@@ -219,7 +235,9 @@ impl Worker {
         if done.is_empty() {
             return Ok(());
         }
-        self.channel().acknowledge(&done).await?;
+        if let Some(reports) = self.channel().reports() {
+            reports.acknowledge(&done).await?;
+        }
         self.chats.acknowledged(done).await.map_err(store)
     }
 

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use super::http::{self, Reply};
 use super::secret::{Env, Secret, reveal_all};
 use super::settings::{OpenedChannel, Opening};
-use super::{Batch, Channel, ChannelError, Platform, Progress, Receiving, Tap};
+use super::{Batch, Buttons, Channel, ChannelError, Platform, Progress, Receiving, ShowsProgress, Tap};
 
 pub use api::API;
 use api::{Bot, Chat, Place};
@@ -273,6 +273,16 @@ impl Receiving for Telegram {
         self.read(cursor).boxed()
     }
 
+    fn buttons(&self) -> Option<&dyn Buttons> {
+        Some(self)
+    }
+
+    fn progress(&self) -> Option<&dyn ShowsProgress> {
+        self.shows_progress.then_some(self)
+    }
+}
+
+impl Buttons for Telegram {
     fn decided<'a>(&'a self, tap: &'a Tap, verdict: &'a Verdict) -> BoxFuture<'a, ()> {
         self.show_verdict(tap, verdict).boxed()
     }
@@ -289,16 +299,14 @@ impl Receiving for Telegram {
     fn close_request<'a>(&'a self, request: &'a RequestRecord) -> BoxFuture<'a, ()> {
         self.show_closed(request).boxed()
     }
+}
 
-    fn shows_progress(&self) -> bool {
-        self.shows_progress
-    }
-
+impl ShowsProgress for Telegram {
     fn in_progress(&self) -> Vec<MessageId> {
         self.memory().progress_messages.names().cloned().map(MessageId).collect()
     }
 
-    fn progress<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {
+    fn show<'a>(&'a self, progress: &'a Progress) -> BoxFuture<'a, ()> {
         self.show_progress(progress).boxed()
     }
 }

@@ -77,7 +77,7 @@ impl Plugin {
     }
 
     /// Shows a turn: as typing, and in one message that is sent once, edited when the text changes, and forgotten at the end.
-    pub(super) async fn show(&self, progress: &Progress) {
+    pub(super) async fn show_progress(&self, progress: &Progress) {
         let Some((process, capabilities)) = self.running() else { return };
         if capabilities.typing && !progress.is_finished {
             process.notify("typing", &json!({ "target": progress.place }));
