@@ -135,7 +135,8 @@ async fn run(paths: &Paths, options: StartOptions, log: &mut Option<log::Log>) -
     let _lock = lock::acquire(paths)?;
     let mut file = config::load(paths)?;
     let redactor = Redactor::knowing(file.secrets(&variable));
-    *log = Some(log::start(&file.log, &redactor));
+    let log_file = (options.start == Start::Detached).then(|| paths.log());
+    *log = Some(log::start(&file.log, &redactor, log_file));
     let port = Port::open(&options, &file.http).await?;
     let hosting = Hosting::read(paths, &mut file).await?;
     let codex = hosting.codex.clone();
@@ -242,7 +243,6 @@ fn announce(start: Start, paths: &Paths, codex: &Codex, port: Option<&Port>, hin
         if let Err(error) = rustix::stdio::dup2_stdout(std::io::stderr()) {
             warn!(%error, "stdout could not be redirected to the log");
         }
-        tokio::spawn(log::file::keep_rotating(paths.log()));
     }
     notify::systemd("READY=1");
 }

@@ -9,6 +9,7 @@ mod otlp;
 mod queue;
 mod redacted;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use codex_bridge_core::telemetry;
@@ -76,14 +77,15 @@ impl Drop for Log {
     }
 }
 
-/// Starts logging for the rest of the process. The caller drops the result when the program exits.
+/// Starts logging for the rest of the process. `file` is the file that stderr is, if it is ours. The caller drops the result
+/// when the program exits.
 #[must_use]
-pub fn start(settings: &Settings, redactor: &Redactor) -> Log {
+pub fn start(settings: &Settings, redactor: &Redactor, file: Option<PathBuf>) -> Log {
     let from_variable = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
     let configured = settings.filter.as_deref().unwrap_or(DEFAULT_FILTER);
     let filter_error = from_variable.as_ref().and_then(|text| EnvFilter::try_new(text).err());
     let filter = from_variable.as_deref().filter(|_| filter_error.is_none()).unwrap_or(configured);
-    let queue = Queue::open(settings.format, std::io::stderr());
+    let queue = Queue::open(settings.format, file::Stderr { log: file });
     let lines = Lines::new(settings.format, redactor.clone(), {
         let queue = queue.clone();
         move || queue.clone()

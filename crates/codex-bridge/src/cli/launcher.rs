@@ -57,7 +57,7 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     paths.prepare()?;
     let _lock = lock::acquire(&paths)?;
     let file = hosts::load(&paths)?;
-    let _log = log::start(&file.log.without_spans(), &Redactor::default());
+    let _log = log::start(&file.log.without_spans(), &Redactor::default(), None);
     let service = Service::new(options(&paths, &file, &args.listen, serves)?);
     let listener = listen(&args.listen)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::internal)?;

@@ -1,18 +1,15 @@
 //! The log file of a background daemon: its stderr, kept in two files of bounded size.
 //!
-//! The daemon writes to its descriptors directly, so bytes cannot be counted. Instead the size of the file is checked
-//! regularly; when it is too large, the descriptors are redirected to a new file.
+//! The starting command has opened the file and handed it over as stderr. When the file is too large, the daemon renames it
+//! and redirects its descriptors to a new file.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// A larger file is rotated.
 const FILE_MAX_BYTES: u64 = 10 * 1024 * 1024;
-/// The pause between checks. Long, since an idle daemon should not wake up.
-const CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The path of the rotated log.
 pub fn rotated(log: &Path) -> PathBuf {
@@ -25,19 +22,31 @@ pub fn open(log: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(log)
 }
 
-/// Rotates the log, to which our stdout and stderr are redirected, for as long as the process runs.
-pub async fn keep_rotating(log: PathBuf) {
-    loop {
-        tokio::time::sleep(CHECK_INTERVAL).await;
-        let outcome = rotate_and_redirect(&log, FILE_MAX_BYTES, |file| {
-            rustix::stdio::dup2_stdout(file)?;
-            Ok(rustix::stdio::dup2_stderr(file)?)
-        });
-        // A failure (a full disk) is retried at the next check. Until then the old file is used.
-        if let Err(error) = outcome {
-            tracing::warn!(%error, "the log could not be rotated");
-        }
+/// Our stderr, which is rotated after each batch of lines if it is a file.
+pub struct Stderr {
+    /// The file; none if stderr belongs to somebody else.
+    pub log: Option<PathBuf>,
+}
+
+impl Write for Stderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stderr().write(bytes)
     }
+
+    /// A failure to rotate (a full disk) is retried with the next batch. Until then the old file is used.
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()?;
+        self.log.as_ref().map_or(Ok(()), |log| rotate_and_redirect(log, FILE_MAX_BYTES, redirect))
+    }
+}
+
+/// Redirects stderr to the file; stdout too, once it is the same as stderr.
+fn redirect(file: &File) -> io::Result<()> {
+    let (out, err) = (rustix::fs::fstat(io::stdout())?, rustix::fs::fstat(io::stderr())?);
+    if (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino) {
+        rustix::stdio::dup2_stdout(file)?;
+    }
+    Ok(rustix::stdio::dup2_stderr(file)?)
 }
 
 fn rotate_and_redirect(

@@ -59,6 +59,19 @@ async fn a_log_that_has_grown_too_long_is_put_aside_and_the_doctor_says_where() 
 }
 
 #[tokio::test]
+async fn a_log_that_grows_while_the_daemon_runs_is_put_aside_at_the_next_line() {
+    let shell = Shell::new().await;
+    shell.run(&["ps"]).await.ok();
+    let log = shell.home.dir().join("st/daemon.log");
+    fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(10 * 1024 * 1024 + 1).unwrap();
+    shell.run(&["stop"]).await.ok();
+    let size = |name: &str| fs::metadata(shell.home.dir().join(name)).unwrap().len();
+    assert!(size("st/daemon.log.1") > 10 * 1024 * 1024);
+    assert!(size("st/daemon.log") < 1024 * 1024);
+    shell.end().await;
+}
+
+#[tokio::test]
 async fn without_autostart_a_command_says_that_none_runs() {
     let shell = Shell::new().await;
     let said = shell.run(&["--json", "--no-autostart", "ps"]).await;

@@ -202,9 +202,13 @@ fn keep_stray(shared: &Shared, line: &[u8]) {
     // Redacted before it is cut: no rule recognises half a secret.
     let head = String::from_utf8_lossy(&line[..line.len().min(8 * STRAY_LINE_CHARS)]);
     let text: String = shared.redactor.redact(&head).chars().take(STRAY_LINE_CHARS).collect();
-    warn!(bytes = line.len(), "a line from Codex is not a message of the protocol; it is skipped");
     let mut state = shared.state();
     state.stray_count += 1;
+    // A host that writes nothing else must not fill the log.
+    if state.stray_count.is_power_of_two() {
+        let (bytes, count) = (line.len(), state.stray_count);
+        warn!(bytes, count, "a line from Codex is not a message of the protocol; it is skipped");
+    }
     if state.stray.len() == STRAY_LINES {
         state.stray.pop_front();
     }
