@@ -177,7 +177,7 @@ pub enum Error {
     #[error("{0}")]
     UnknownDecision(String),
     /// A caller who decides for others must say what those were shown.
-    #[error("a decision names the request that was shown, by its `request_id` and its `digest`")]
+    #[error("the decision lacks the `request_id` or the `digest` of the request that was shown")]
     DigestMissing,
     /// The bridge is closing.
     #[error("the daemon stops")]
@@ -267,7 +267,7 @@ pub enum Error {
     #[error("no delivery {0}")]
     UnknownDelivery(String),
     /// A target could not be reached.
-    #[error("{target} was not reached: {why}")]
+    #[error("cannot deliver to {target}: {why}")]
     Undelivered {
         /// The target.
         target: String,
@@ -386,7 +386,7 @@ impl Bridge {
             return self.view(self.find(id).await?).await;
         }
         let Some(runner) = inner.runner(&task.id) else {
-            let message = "no turn is running or waiting that could be stopped";
+            let message = "no turn is running or queued";
             return Err(Error::WrongState { task_id: task.id, status: task.status, message });
         };
         // Checked after the runner was found: the runner then runs this turn, or a turn that has ended.
@@ -438,7 +438,7 @@ impl Bridge {
         if turn.is_none() || last == turn {
             return Ok(());
         }
-        let message = "another turn has been asked for since";
+        let message = "a newer turn was queued meanwhile";
         Err(Error::WrongState { task_id: task.id.clone(), status: task.status, message })
     }
 

@@ -126,7 +126,7 @@ pub fn absolute_paths<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<PathBuf
 
 /// The message about a path that is not absolute.
 pub fn not_absolute(path: &Path) -> String {
-    format!("{} must be a whole path, from / on", path.display())
+    format!("{} must be an absolute path, such as /home/me/work", path.display())
 }
 
 #[cfg(test)]

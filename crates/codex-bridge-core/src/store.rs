@@ -251,7 +251,7 @@ pub struct RequestFilter {
     pub key: Option<RequestKey>,
     /// Only in one of these states; empty means all.
     pub states: Vec<RequestState>,
-    /// At most so many; none is all.
+    /// The maximum number of rows; `None` means no limit.
     pub limit: Option<u32>,
 }
 
@@ -356,7 +356,7 @@ impl Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The `client_request_id` belongs to this task.
-    #[error("that request has already started task {0}")]
+    #[error("this client_request_id already started task {0}")]
     Duplicate(TaskId),
     /// The disk is full. New tasks, batches of only events, and large batches are refused until there is space. Other
     /// changes to existing work succeed as long as the reserved space lasts.

@@ -370,12 +370,12 @@ mod tests {
     fn nonsense_is_refused() {
         let places = [
             ("max_running = 0", "line 1, \"max_running\": must be at least 1"),
-            ("\nroots = [\"work\"]", "line 2, \"roots\": work must be a whole path"),
+            ("\nroots = [\"work\"]", "line 2, \"roots\": work must be an absolute path"),
             (
                 "[profiles.x]\nwritable_roots = [\"/a\", \"b\"]",
-                "line 2, \"writable_roots\": b must be a whole path",
+                "line 2, \"writable_roots\": b must be an absolute path",
             ),
-            ("[workspaces]\nsite = \"site\"", "line 2, \"site\": site must be a whole path"),
+            ("[workspaces]\nsite = \"site\"", "line 2, \"site\": site must be an absolute path"),
             ("[env]\npass = [\"A=B\"]", "line 2, \"pass\": \"A=B\" is not the name of a variable"),
             ("[log]\nfilter = \"a=b=c\"", "line 2, \"filter\": \"a=b=c\" is not a filter"),
             ("[log]\nformat = \"xml\"", "line 2, \"format\": unknown variant `xml`"),
@@ -413,7 +413,10 @@ mod tests {
             assert!(refused.contains("the launcher's file"), "{refused}");
         }
         let relative = message("[hosts]\nlauncher = \"launcher.sock\"\n");
-        assert!(relative.contains("line 2, \"launcher\": launcher.sock must be a whole path"), "{relative}");
+        assert!(
+            relative.contains("line 2, \"launcher\": launcher.sock must be an absolute path"),
+            "{relative}"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Maps the errors of the library to failures, and failures to JSON. Knows no terminal and no router.
 
 pub mod code;
+mod parser_message;
 
 use std::fmt;
 
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use code::{Code, Exit};
+pub use parser_message::parser_message;
 
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use crate::ask::Ask;
 use crate::decision::Decision;
 
 /// Decides requests of Codex. It may take any time: no clock of the turn runs meanwhile, and the future is dropped when
-/// the request is closed. A panic counts as a no.
+/// the request is closed. A panic declines.
 ///
 /// Async closures are approvers:
 ///

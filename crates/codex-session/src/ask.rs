@@ -252,9 +252,9 @@ pub enum Offer {
     GrantForSession,
     /// The answers to the questions, or the filled form.
     Answer,
-    /// No; the turn goes on.
+    /// Declined; the turn continues.
     Decline,
-    /// No, and the turn ends.
+    /// Declined, and the turn ends.
     Cancel,
     /// Neither yes nor no to an MCP server; the turn goes on.
     Dismiss,

@@ -34,9 +34,9 @@ pub enum Decision {
     AcceptForSession,
     /// Yes, permanently in every thread. Without the operator's permission it counts as a single yes.
     AcceptAlways,
-    /// No; the turn goes on.
+    /// Declined; the turn continues.
     Decline,
-    /// No, and the turn ends.
+    /// Declined, and the turn ends.
     Cancel,
     /// These permissions; those that were not requested are left out.
     Grant {
@@ -66,7 +66,7 @@ impl Decision {
 impl FromStr for Decision {
     type Err = Infallible;
 
-    /// Reads what people type. Anything that is not clearly a yes is a no; `always` lasts for the session only.
+    /// Reads what people type. Anything that is not clearly an approval declines; `always` lasts for the session only.
     ///
     /// ```
     /// use codex_session::Decision;

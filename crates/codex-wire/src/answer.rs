@@ -60,10 +60,7 @@ pub enum Answer {
         token: String,
     },
     /// To `currentTime/read`: seconds since 1970, UTC.
-    CurrentTime {
-        /// Now.
-        unix_seconds: i64,
-    },
+    CurrentTime,
     /// To the two legacy approvals.
     Legacy(Verdict),
     /// A JSON-RPC error.
@@ -83,9 +80,9 @@ pub enum Verdict {
     Accept,
     /// Yes, and the same again in this thread, without asking.
     AcceptForSession,
-    /// No; the turn goes on.
+    /// Declined; the turn continues.
     Decline,
-    /// No, and the turn ends.
+    /// Declined, and the turn ends.
     Cancel,
 }
 
@@ -157,7 +154,7 @@ impl Answer {
                 success: false,
             },
             // An error here would fail the turn (codex 0.166).
-            ServerRequest::CurrentTime => Self::CurrentTime { unix_seconds: unix_seconds() },
+            ServerRequest::CurrentTime => Self::CurrentTime,
             ServerRequest::LegacyCommand(_) | ServerRequest::LegacyPatch(_) => Self::Legacy(Verdict::Decline),
             ServerRequest::RefreshTokens(_) | ServerRequest::Attestation | ServerRequest::Unknown { .. } => {
                 Self::unknown_method(request.method())
@@ -204,7 +201,7 @@ impl Answer {
                 "accessToken": access_token, "chatgptAccountId": account_id, "chatgptPlanType": plan,
             }),
             Self::Attestation { token } => json!({ "token": token }),
-            Self::CurrentTime { unix_seconds } => json!({ "currentTimeAt": unix_seconds }),
+            Self::CurrentTime => json!({ "currentTimeAt": unix_seconds() }),
             Self::Legacy(verdict) => json!({ "decision": legacy_decision(verdict) }),
             Self::Refusal { code, message } => return Err(RpcError { code, message, data: None }),
         })

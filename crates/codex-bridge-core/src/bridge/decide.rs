@@ -18,8 +18,8 @@ use crate::task::TaskId;
 
 /// How long Codex may take to confirm a decision before the caller is told that it is on its way.
 const TAKEN_LIMIT: Duration = Duration::from_secs(30);
-/// So many requests may begin alike for one of them to be meant, by what else is known of it. Each of them costs a look.
-const MOST_MEANT: u32 = 16;
+/// The most requests that are compared when a short name matches several.
+const MAX_CANDIDATES: u32 = 16;
 
 /// Selects the request that a decision is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +172,7 @@ impl Bridge {
 
     /// The requests that a name can mean, in one task or in all: the request with exactly this name, or the requests whose
     /// names begin with it. A beginning has at least one digit after the prefix that all names share. More than
-    /// [`MOST_MEANT`] matches are an error.
+    /// [`MAX_CANDIDATES`] matches are an error.
     pub(crate) async fn requests_named(
         &self,
         task_id: Option<&TaskId>,
@@ -186,9 +186,9 @@ impl Bridge {
         if !found.is_empty() || !is_beginning {
             return Ok(found);
         }
-        let (id_prefix, limit) = (Some(name.to_owned()), Some(MOST_MEANT + 1));
+        let (id_prefix, limit) = (Some(name.to_owned()), Some(MAX_CANDIDATES + 1));
         let found = self.inner.store.requests(&RequestFilter { id_prefix, limit, ..of_task }).await?;
-        if found.len() > MOST_MEANT as usize {
+        if found.len() > MAX_CANDIDATES as usize {
             return Err(Error::AmbiguousRequest(name.to_owned()));
         }
         Ok(found)

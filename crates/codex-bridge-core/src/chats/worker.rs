@@ -45,7 +45,7 @@ pub(super) struct Inbox {
     wake: Arc<Notify>,
     /// Makes the loop look at every message.
     wake_for_all: AtomicBool,
-    /// What is being worked on outside the loop.
+    /// The messages and requests that spawned tasks work on.
     in_progress: Mutex<BTreeSet<WorkItem>>,
     skipped: Skipped,
     /// Tasks that messages wait for.
@@ -125,7 +125,7 @@ impl Skipped {
     }
 }
 
-/// Something that is worked on outside the loop.
+/// A message or a request that a spawned task works on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum WorkItem {
     /// A message.

@@ -108,7 +108,7 @@ impl Rules {
         let Some(overlap) = self.protected.overlap(cwd) else { return Ok((wanted, None)) };
         let refused = |what: &str| {
             let message = format!("{what} in {}: {overlap}", cwd.display());
-            Refusal::new(Rule::CwdProtected, message, "name a directory of the project's own")
+            Refusal::new(Rule::CwdProtected, message, "choose a directory of the project")
         };
         match (&overlap, door, wanted) {
             (Overlap::Inside(_), ..) => Err(refused("no task may work")),
@@ -116,7 +116,7 @@ impl Rules {
             (_, Door::Remote, _) => Err(refused("no task of a remote caller may work")),
             (_, _, Sandbox::ReadOnly) => Ok((wanted, None)),
             (_, Door::Cli, _) => {
-                let why = format!("read-only, since {} is no place to write: {overlap}", cwd.display());
+                let why = format!("read-only, because tasks may not write in {}: {overlap}", cwd.display());
                 Ok((Sandbox::ReadOnly, Some(why)))
             }
             (_, Door::Agent, _) => Err(refused("no task may write")),
@@ -142,7 +142,7 @@ impl Rules {
             "no task of an agent or a remote caller may write in {}: it is a hidden directory of the user's home",
             cwd.display()
         );
-        let hint = "name a directory of the project's own, or have the operator name this one in `roots`";
+        let hint = "choose a directory of the project, or have the operator name this one in `roots`";
         Err(Refusal::new(Rule::CwdProtected, message, hint))
     }
 
@@ -296,7 +296,7 @@ fn no_roots() -> Refusal {
 
 fn not_whole(cwd: &Path) -> Refusal {
     let message = format!("cwd {} is not an absolute path", cwd.display());
-    Refusal::new(Rule::BadCwd, message, "give the whole path, from / on")
+    Refusal::new(Rule::BadCwd, message, "give an absolute path, such as /home/me/work")
 }
 
 fn outside(cwd: &Path, roots: &[PathBuf]) -> Refusal {

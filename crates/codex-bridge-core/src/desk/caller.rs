@@ -194,10 +194,8 @@ impl Caller {
 
     fn is_not_owner(&self) -> Forbidden {
         let message = match self.origin {
-            Origin::Delegate => {
-                "this can be done only by the user that the daemon runs as, and by no agent for them"
-            }
-            _ => "this can be done only on the machine itself, by the user that the daemon runs as",
+            Origin::Delegate => "only the user who runs the daemon may do this, not an agent",
+            _ => "only the user who runs the daemon may do this, on the machine itself",
         };
         Forbidden { message: message.to_owned(), hint: "use the command line there".to_owned() }
     }

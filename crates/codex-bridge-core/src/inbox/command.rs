@@ -57,7 +57,7 @@ pub enum Command {
     Diff,
     /// Show tokens and time used.
     Usage,
-    /// A text that begins like a command and is none; the reason for people.
+    /// A text that starts with `/` but is not a command, with the reason.
     Unknown(String),
 }
 

@@ -77,8 +77,8 @@ pub fn admit(message: &Message, bytes: usize, rules: &Rules, facts: &IntakeFacts
     Admission::Take
 }
 
-/// Whether a message may be deferred. Not if it is urgent: it may be what frees the queue. Nor if the source is read by
-/// us, because then the source is simply not read on.
+/// Whether a message may be deferred. An urgent command is not: it may free the queue. A source that is polled is not
+/// deferred either: polling just stops.
 pub fn may_be_deferred(message: &Message, rules: &Rules) -> bool {
     rules.when_full == WhenFull::PutOff && message.kind != MessageKind::UrgentCommand
 }
@@ -94,7 +94,10 @@ fn unwanted(message: &Message, rules: &Rules, facts: &IntakeFacts, now: TimeMs) 
         return None;
     }
     if message.hops >= rules.max_hops {
-        return Some(format!("it has passed {} of us: it is not answered, so that this ends", message.hops));
+        return Some(format!(
+            "it was already forwarded by {} bridges; the limit is {}",
+            message.hops, rules.max_hops
+        ));
     }
     let (lately, limit) = (facts.of_agent_lately, u64::from(rules.agent_turns_per_hour));
     (lately >= limit)
@@ -187,7 +190,7 @@ mod tests {
             (message.sent_at, rules.max_age) = (NOW - 3_001, Some(Duration::from_secs(3)));
         };
         check(old, 1, "it was 3 s old when it came in; the limit is 3 s\", said: None");
-        check(|message, _, _| message.hops = 2, 1, "it has passed 2 of us");
+        check(|message, _, _| message.hops = 2, 1, "it was already forwarded by 2 bridges");
         check(|_, _, facts| facts.of_agent_lately = 30, 1, "30 times within an hour; the limit is 30");
         let of_person = |message: &mut Message, _: &mut Rules, facts: &mut IntakeFacts| {
             (message.party, message.hops) = (Party::Person, 9);

@@ -41,7 +41,7 @@ const NOT_STEERABLE: &str = "Codex accepts no additions to the running turn";
 /// Why a message is given up whose sealing key is gone.
 const UNREADABLE: &str = "the message cannot be decrypted: the key that sealed it is gone";
 /// Why a message is given up whose task was deleted before the reply.
-const TASK_FORGOTTEN: &str = "its task was deleted because of its age, and the answer with it";
+const TASK_FORGOTTEN: &str = "the task of this message was deleted because of its age";
 /// Why a prompt without a workspace is retried.
 const NO_WORKSPACE: &str = "the directory of its conversation is not known yet";
 /// The instructions of a thread whose messages come from another agent.
@@ -230,8 +230,8 @@ fn in_doubt(message: &Message, task_id: TaskId, facts: &Facts, now: TimeMs) -> V
     let refused = |why: &str| {
         // An agent would answer this.
         let told = facts.task.as_ref().filter(|_| message.party == Party::Person);
-        let told =
-            told.map(|task| tell(message, task, "queued", format!("{why}: this waits its turn instead.")));
+        let told = told
+            .map(|task| tell(message, task, "queued", format!("{why}. Your message waits in the queue.")));
         told.into_iter().chain([wait_its_turn(message, Some(task_id.clone()), now)]).collect()
     };
     match &facts.outcome {
@@ -287,7 +287,7 @@ fn running(message: &Message, facts: &Facts, now: TimeMs) -> Vec<Effect> {
 /// Announces that a request that people were notified of can no longer be decided.
 fn closed(request: &RequestRecord, task: &Task) -> Option<Effect> {
     let why = match request.state {
-        RequestState::Orphaned => "what asked has ended",
+        RequestState::Orphaned => "the turn that asked has ended",
         RequestState::Expired => "nobody answered in time, so it was declined",
         _ => return None,
     };

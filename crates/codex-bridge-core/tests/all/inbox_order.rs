@@ -214,7 +214,7 @@ async fn only_approvers_in_a_chat_speak_into_a_turn_of_the_owner() {
     receive(&bridge, [room("bob", "m-2", "/steer of Bob [play] say For Bob.")]).await;
     until(|| said(&stage).len() == 2).await;
     let told = said(&stage).remove(1);
-    assert!(told.contains("nobody else adds to it: this waits its turn instead"), "{told}");
+    assert!(told.contains("nobody else adds to it. Your message waits in the queue"), "{told}");
     receive(&bridge, [room("ada", "m-3", "/steer of Ada [play] say For Ada.")]).await;
     messages(&bridge, |all| all.len() == 3 && all[2].sealed_text.is_none()).await;
     bench.model.release("gate");

@@ -17,7 +17,7 @@ use super::secret::{Env, Secret, reveal_all, reveal_optional};
 use super::settings::{OpenedChannel, Opening};
 use super::webhook::{decode_key, is_genuine};
 use super::{Batch, Channel, ChannelError, Platform, Receiving};
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, parser_message};
 
 /// The senders of a hook: `hook`, or `agent` for messages that say so. Messages of agents have limits of their own.
 const ALLOWED: [&str; 2] = ["hook", "agent"];
@@ -119,10 +119,10 @@ impl Hook {
             return Err(unauthorized("the signature does not match this hook's secret"));
         }
         let body: Body = serde_json::from_slice(post.body).map_err(|error| {
-            Failure::new(
-                Code::BadCall,
-                format!("the body is not a message for a hook: {error}; docs/channels.md has an example"),
-            )
+            let error = parser_message(&error.to_string());
+            let message =
+                format!("the body is not a message for a hook: {error}; docs/channels.md has an example");
+            Failure::new(Code::BadCall, message)
         })?;
         if body.text.trim().is_empty() {
             return Err(Failure::new(Code::BadCall, "the text is empty"));

@@ -33,6 +33,7 @@ use tokio::sync::Notify;
 use super::secret::{Env, Secret, secrets_in_json};
 use super::settings::{OpenedChannel, Opening};
 use super::{Batch, Buttons, Channel, ChannelError, Platform, Progress, Receiving, ShowsProgress, Tap};
+use crate::failure::parser_message;
 
 use envelope::{Action, Capabilities, Inbound};
 use memory::Memory;
@@ -238,6 +239,7 @@ impl Plugin {
         let (process, ready) = self.launch(cursor).await?;
         let program = &self.settings.argv[0];
         let capabilities = serde_json::from_value(ready["capabilities"].clone()).map_err(|error| {
+            let error = parser_message(&error.to_string());
             ChannelError::Fatal(format!(
                 "{program} answered `initialize` with `capabilities` that cannot be read: {error}"
             ))
@@ -311,8 +313,9 @@ impl Plugin {
         message: PluginMessage,
     ) -> Result<(), (Option<Value>, &'static str, String)> {
         let PluginMessage { id, method, params } = message;
-        let wrong =
-            |id: Option<Value>, error: serde_json::Error| (id, "reject", format!("{method}: {error}"));
+        let wrong = |id: Option<Value>, error: serde_json::Error| {
+            (id, "reject", format!("{method}: {}", parser_message(&error.to_string())))
+        };
         match (method.as_str(), id) {
             ("inbound", Some(id)) => {
                 let inbound: Inbound =

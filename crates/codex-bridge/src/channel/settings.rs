@@ -22,7 +22,7 @@ use toml::de::{DeTable, DeValue, Error, ValueDeserializer};
 
 use super::secret::Env;
 use super::{Channel, KINDS, Platform, Receiving};
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, parser_message};
 
 /// A kind of channel.
 #[derive(Debug)]
@@ -140,23 +140,8 @@ impl ConfigError {
 
 impl From<Error> for ConfigError {
     fn from(error: Error) -> Self {
-        Self { span: error.span(), message: in_words(&error.message().replace('\n', " ")) }
+        Self { span: error.span(), message: parser_message(&error.message().replace('\n', " ")) }
     }
-}
-
-/// The parser's message, without names of Rust types.
-fn in_words(message: &str) -> String {
-    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
-    let expected = match expected {
-        "usize" | "u64" | "u32" | "i64" => "a whole number",
-        "a boolean" => "true or false",
-        "a string" | "path string" => "text in quotes",
-        "a sequence" => "a list",
-        "a map" => "a table",
-        other if other.starts_with("struct ") => "a table",
-        other => other,
-    };
-    format!("{found}, expected {expected}")
 }
 
 /// A table of the file, with its position.

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use codex_session::Decision;
 use codex_wire::reason;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Globals, decide};
 use crate::calls::answers_of;
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, parser_message};
 use crate::view::Request;
 
 #[derive(clap::Args)]
@@ -33,15 +33,14 @@ pub async fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
 }
 
 fn decision(request: &Request, arguments: &[String]) -> Result<Decision, Failure> {
-    let is_form = request.decisions.iter().any(|decision| decision == "form");
     if arguments == ["-"] {
+        let is_form = request.decisions.iter().any(|decision| decision == "form");
         let answers = from_stdin()?;
         return Ok(if is_form { Decision::Form(answers) } else { Decision::Answers(answers_of(&answers)?) });
     }
-    if is_form {
-        return Ok(Decision::Form(form(arguments)?));
-    }
-    let keys: Vec<&str> = request.questions.iter().map(|question| question.id.as_str()).collect();
+    let questions = request.questions.iter().map(|question| question.id.as_str());
+    let fields = request.fields.iter().map(|field| field.name.as_str());
+    let keys: Vec<&str> = questions.chain(fields).collect();
     let mut answers: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for argument in arguments {
         let (key, answer) = match (argument.split_once('='), keys.as_slice()) {
@@ -54,24 +53,16 @@ fn decision(request: &Request, arguments: &[String]) -> Result<Decision, Failure
     Ok(Decision::Answers(answers))
 }
 
-/// A form's fields. A value that parses as JSON is JSON; any other value is text.
-fn form(arguments: &[String]) -> Result<Value, Failure> {
-    let mut fields = Map::new();
-    for argument in arguments {
-        let (key, text) = argument.split_once('=').ok_or_else(|| unknown_key(argument, &[]))?;
-        let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
-        fields.insert(key.to_owned(), value);
-    }
-    Ok(Value::Object(fields))
-}
-
 fn from_stdin() -> Result<Value, Failure> {
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
     read.map_err(|error| Failure::new(Code::Usage, format!("cannot read stdin: {}", reason(&error))))?;
     serde_json::from_str(&text).map_err(|error| {
-        Failure::new(Code::Usage, format!("stdin is not a JSON object: {error}"))
-            .hint(r#"for example {"q1": "yes"}"#)
+        Failure::new(
+            Code::Usage,
+            format!("stdin is not a JSON object: {}", parser_message(&error.to_string())),
+        )
+        .hint(r#"for example {"q1": "yes"}"#)
     })
 }
 
@@ -126,12 +117,13 @@ mod tests {
     }
 
     #[test]
-    fn a_form_has_typed_fields() {
+    fn the_bridge_knows_the_types_of_a_forms_fields() {
         let request = request(&["form", "decline"], &[]);
-        let expected = json!({"count": 3, "ok": true, "name": "ana"});
+        let expected =
+            BTreeMap::from([("zip".into(), vec!["01234".into()]), ("ok".into(), vec!["true".into()])]);
         assert_eq!(
-            decision(&request, &arguments(&["count=3", "ok=true", "name=ana"])),
-            Ok(Decision::Form(expected))
+            decision(&request, &arguments(&["zip=01234", "ok=true"])),
+            Ok(Decision::Answers(expected))
         );
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::delegate::AgentRole;
 use super::{Globals, output};
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, parser_message};
 use crate::tool;
 
 #[derive(clap::Args)]
@@ -47,7 +47,7 @@ async fn call(globals: &Globals, agent: &AgentRole, argument: String) -> Result<
             .map_err(|error| Failure::new(Code::BadCall, format!("cannot read stdin: {}", reason(&error))))?;
     }
     let call = serde_json::from_str(&text).map_err(|error| {
-        Failure::new(Code::BadCall, format!("the call is not JSON: {error}"))
+        Failure::new(Code::BadCall, format!("the call is not JSON: {}", parser_message(&error.to_string())))
             .hint("for example '{\"action\": \"list\"}'")
     })?;
     globals.client()?.delegate(agent.role).tool(call).await

@@ -65,7 +65,7 @@ pub(super) fn check(text: &str, file: &Path) -> Result<(), Failure> {
     for entry in &entries {
         let error_at = |what: &str| at(text, file, entry.key.start, &entry.path.to_string_lossy(), what);
         if !entry.path.is_absolute() {
-            return Err(error_at("a directory in [trust] must be a whole path, from / on"));
+            return Err(error_at("a directory in [trust] must be an absolute path, such as /home/me/work"));
         }
         match seen.insert(real_path(&entry.path), entry) {
             Some(other) if other.level != entry.level => {

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::{Extension, Json};
 use codex_bridge_core::Caller;
+use codex_bridge_core::bridge::Error;
 use tracing::error;
 
 use super::{App, Body, Reply, Shutdown};
@@ -30,9 +31,12 @@ pub async fn stop(
     Extension(caller): Extension<Caller>,
     Body(stop): Body<calls::Stop>,
 ) -> Reply<Stopping> {
-    // A daemon whose store fails can still be stopped.
-    if let Err(error) = app.desk.note_stop(&caller, stop.hosts).await {
-        error!(caller = caller.name, %error, "a stop of the daemon could not be written to the audit log");
+    match app.desk.note_stop(&caller, stop.hosts).await {
+        // A daemon whose store fails can still be stopped.
+        Err(Error::Store(error)) => {
+            error!(caller = caller.name, %error, "a stop of the daemon could not be written to the audit log");
+        }
+        noted => noted?,
     }
     let stopping = tokio::spawn(shut_down(app, stop)).await;
     Ok(Json(stopping.map_err(Failure::internal)?))

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::failure::{Code, Failure, Problem};
+use crate::failure::{Code, Failure, Problem, parser_message};
 
 /// The media type of a failure.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -150,7 +150,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         if !bytes.trim_ascii_start().starts_with(b"{") {
             return Err(Failure::new(Code::BadCall, "the body must be a JSON object").into());
         }
-        let bad_call = |error: serde_json::Error| Failure::new(Code::BadCall, error.to_string());
+        let bad_call =
+            |error: serde_json::Error| Failure::new(Code::BadCall, parser_message(&error.to_string()));
         let read = serde_json::from_slice(&bytes);
         Ok(Self(read.or_else(|error| with_integers(&bytes).ok_or(error)).map_err(bad_call)?))
     }
@@ -205,7 +206,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let read = axum::extract::Query::from_request_parts(parts, state).await;
-        let bad_call = |error: QueryRejection| Failure::new(Code::BadCall, error.body_text());
+        let bad_call =
+            |error: QueryRejection| Failure::new(Code::BadCall, parser_message(&error.body_text()));
         Ok(Self(read.map(|axum::extract::Query(fields)| fields).map_err(bad_call)?))
     }
 }
@@ -218,7 +220,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let read = axum::extract::Path::from_request_parts(parts, state).await;
-        let bad_call = |error: PathRejection| Failure::new(Code::BadCall, error.body_text());
+        let bad_call = |error: PathRejection| Failure::new(Code::BadCall, parser_message(&error.body_text()));
         Ok(Self(read.map(|axum::extract::Path(segments)| segments).map_err(bad_call)?))
     }
 }

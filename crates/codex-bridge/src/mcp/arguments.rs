@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::access::Access;
 use crate::calls::{Door, Start};
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, parser_message};
 
 /// The default of `approval_wait_s`. Clients time out after a minute by default; the result must arrive earlier.
 const APPROVAL_WAIT: Duration = Duration::from_secs(45);
@@ -126,7 +126,8 @@ pub fn reply(arguments: JsonObject) -> Result<Arguments, Failure> {
 
 fn parse<T: serde::de::DeserializeOwned>(arguments: JsonObject) -> Result<T, Failure> {
     serde_json::from_value(Value::Object(arguments)).map_err(|error| {
-        Failure::new(Code::BadCall, error.to_string()).hint("the tool's schema lists the arguments")
+        Failure::new(Code::BadCall, parser_message(&error.to_string()))
+            .hint("the tool's schema lists the arguments")
     })
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::calls::{Door, Start, targets};
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, parser_message};
 
 /// The longest list.
 const MAX_LIMIT: i64 = 100;
@@ -167,9 +167,8 @@ impl Call {
         parameters.retain(|_, value| !value.as_str().is_some_and(|text| text.trim().is_empty()));
         parameters.insert("action".to_owned(), action.into());
         serde_json::from_value(call).map_err(|error| {
-            // serde names Rust's types.
-            let message = error.to_string().replace("i64", "a whole number").replace("f64", "a number");
-            Failure::new(Code::BadCall, message).hint("`codex-bridge tool --schema` lists the parameters")
+            Failure::new(Code::BadCall, parser_message(&error.to_string()))
+                .hint("`codex-bridge tool --schema` lists the parameters")
         })
     }
 

@@ -132,15 +132,16 @@ pub async fn decide(
     Path((task, request_id)): Path<(String, String)>,
     fields: Fields,
 ) -> Result<Response, ErrorPage> {
+    // Before the request is read, so that nobody else learns whether it exists.
     caller.may(Verb::Decide)?;
-    let task = app.bridge.find(&task).await?;
-    let record = app.bridge.request(&task.id, &request_id).await?;
+    let record = app.desk.request(&caller, &task, &request_id).await?;
     let decision = request::decision(&record, &fields)?;
-    let decided = app.desk.decide(&caller, task.id.as_str(), record.request_id.as_str(), &decision).await?;
+    let (task, request_id) = (record.task_id.as_str(), record.request_id.as_str());
+    let decided = app.desk.decide(&caller, task, request_id, &decision).await?;
     let is_first = matches!(decided.outcome, DecisionOutcome::Resolved | DecisionOutcome::Sent);
     let sent = if is_first { "first" } else { "late" };
     // Not to the list: a second press in the same place must not decide the next request.
-    let address = format!("/approvals/{}/{}?sent={sent}", task.id, record.request_id);
+    let address = format!("/approvals/{task}/{request_id}?sent={sent}");
     Ok(Redirect::to(&address).into_response())
 }
 

@@ -113,7 +113,7 @@ impl From<diff::Line> for Line {
     }
 }
 
-/// Keeps so many lines in all, and says of each file how many are missing.
+/// Cuts the diff to `lines` lines and notes per file how many are hidden.
 pub fn bound(files: &mut [File], mut lines: usize) {
     for file in files {
         let missing = file.lines.len().saturating_sub(lines);

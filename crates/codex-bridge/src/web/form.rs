@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::fields::Fields;
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, parser_message};
 use crate::view::{Choice, Field, FieldKind};
 
 /// The prefix of the form's fields. It keeps them apart from our own.
@@ -179,7 +179,10 @@ pub fn filled(known: &[Field], fields: &Fields) -> Result<Value, Failure> {
     if matches!(form(known), McpForm::Json(_)) {
         let text = fields.value("json").unwrap_or("{}");
         let invalid = |error: serde_json::Error| {
-            Failure::new(Code::BadAnswers, format!("the answer is not valid JSON: {error}"))
+            Failure::new(
+                Code::BadAnswers,
+                format!("the answer is not valid JSON: {}", parser_message(&error.to_string())),
+            )
         };
         return serde_json::from_str(text).map_err(invalid);
     }

@@ -159,7 +159,7 @@ async fn what_codex_refuses_to_add_waits_its_turn_and_its_sender_hears_so() {
     chat.start().await;
     codex.wait_for_method("turn/start").await;
     chat.server.write(ADA, "/steer and this");
-    chat.server.until_said(ADA, "this waits its turn instead").await;
+    chat.server.until_said(ADA, "Your message waits in the queue").await;
     codex.release("end");
     chat.server.until_said(ADA, "Second.").await;
     let answers: Vec<String> = chat.answers().into_iter().map(|said| said.text).collect();

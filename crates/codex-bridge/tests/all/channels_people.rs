@@ -182,7 +182,7 @@ async fn a_request_whose_codex_has_died_is_marked_as_closed() {
     channel.molecule.until("the delivery is noted", |state| state.polls > polls + 2).await;
     kill_codex(&channel);
     let told = channel.notices(2).await.join("\n");
-    assert!(told.contains("No longer open") && told.contains("what asked has ended"), "{told}");
+    assert!(told.contains("No longer open") && told.contains("the turn that asked has ended"), "{told}");
     assert!(told.contains("The Codex that worked on this has gone"), "{told}");
     let state = channel.acked(seq).await;
     assert_eq!(state.requests[0]["status"], "cancelled");
@@ -334,7 +334,10 @@ async fn agents_that_answer_each_other_come_to_an_end() {
     assert!(state.delegations.iter().all(|(peer, ..)| peer == "peer-2"));
     let dead: Vec<_> = channel.inbox().await.into_iter().filter(|one| one["state"] == "dead").collect();
     let why: String = dead.iter().map(|one| one["error"].to_string()).collect();
-    assert!(dead.len() == 2 && why.contains("has passed 2 of us") && why.contains("within an hour"), "{why}");
+    assert!(
+        dead.len() == 2 && why.contains("forwarded by 2 bridges") && why.contains("within an hour"),
+        "{why}"
+    );
     channel.end().await;
 }
 
@@ -361,7 +364,7 @@ async fn commands_are_carried_out_also_while_a_turn_runs() {
     channel.molecule.say("/stop");
     let told = channel.notices(5).await.join("\n");
     // What waited may begin before it is told that this has stopped.
-    let is_told = told.contains("is cancelled") || told.contains("was stopped; what waited begins");
+    let is_told = told.contains("is cancelled") || told.contains("was stopped. The next message");
     assert!(is_told && told.contains("Stopped: interrupted on request"), "{told}");
     channel.molecule.say("/project elsewhere");
     channel.molecule.say("/nonsense");

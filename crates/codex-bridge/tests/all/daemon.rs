@@ -266,7 +266,7 @@ async fn a_wrong_configuration_is_told_by_the_command_that_needed_the_daemon() {
         ("max_running = 0\n", "at least 1"),
         ("max_runing = 3\n", "unknown field"),
         ("max_running = \"many\"\n", "invalid type"),
-        ("roots = [\"work\"]\n", "whole path"),
+        ("roots = [\"work\"]\n", "absolute path"),
         ("[profiles.x]\nsandbox = \"open\"\n", "unknown variant"),
     ] {
         fs::write(&config, format!("{right}{wrong}")).unwrap();

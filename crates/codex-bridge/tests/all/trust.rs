@@ -259,7 +259,7 @@ async fn what_cannot_be_meant_is_refused_in_one_sentence_and_changes_nothing() {
     let line = wrong.lines().count();
     let told = said.failure()["message"].as_str().unwrap().to_owned();
     assert!(
-        told.contains(&format!("line {line}, \"work\": a directory in [trust] must be a whole path")),
+        told.contains(&format!("line {line}, \"work\": a directory in [trust] must be an absolute path")),
         "{told}"
     );
     assert_eq!(config(&shell), wrong);
@@ -274,7 +274,10 @@ async fn a_mistake_in_the_file_stops_the_daemon_with_its_line_and_a_missing_dire
     let with = |lines: &str| fs::write(config_file(&shell), format!("{before}\n[trust]\n{lines}")).unwrap();
     let line = before.lines().count() + 3;
     for (entry, why) in [
-        ("\"work\" = \"hostile\"\n", "a directory in [trust] must be a whole path, from / on"),
+        (
+            "\"work\" = \"hostile\"\n",
+            "a directory in [trust] must be an absolute path, such as /home/me/work",
+        ),
         ("\"/srv\" = \"full\"\n", "unknown trust level \"full\": use hostile, instructions or trusted"),
     ] {
         with(entry);
@@ -433,7 +436,7 @@ async fn who_runs_in_the_home_directory_gets_read_only_and_is_told_why() {
     let run = ["run", "-C", home, "-s", "workspace-write", "go [play] say Done."];
     let said = shell.run(&run).await.ok();
     let why =
-        format!("read-only, since {home} is no place to write: it holds the whole home directory {home}");
+        format!("read-only, because tasks may not write in {home}: it holds the whole home directory {home}");
     assert!(said.err.starts_with(&format!("note: {why}")) && said.err.contains("-C DIR"), "{}", said.err);
     assert!(said.out.starts_with("Done.\n"), "{}", said.out);
     let begun = shell.run(&[&["--json"], &run[..1], &["-d"], &run[1..]].concat()).await.ok();
@@ -445,7 +448,7 @@ async fn who_runs_in_the_home_directory_gets_read_only_and_is_told_why() {
     assert_eq!(task["sandbox"], "read-only");
     let shown = shell.run(&["show", &id]).await.ok().out;
     let line = shown.lines().position(|line| line == "  sandbox read-only, asks: untrusted").unwrap();
-    assert!(shown.lines().nth(line + 1).unwrap().starts_with("          read-only, since"), "{shown}");
+    assert!(shown.lines().nth(line + 1).unwrap().starts_with("          read-only, because"), "{shown}");
     let page = port.local("GET", &format!("/tasks/{id}"), &json!({})).send().await.ok().body;
     assert!(page.contains(&format!("id=\"narrowed\">{why}")), "{page}");
     // Elsewhere nobody is told anything.

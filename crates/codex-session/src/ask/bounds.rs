@@ -1,4 +1,4 @@
-//! Describes the bounds of a request: its sandbox, what an escalation allows, and what a yes for the session covers.
+//! Describes the bounds of a request: its sandbox, what an escalation allows, and what an approval for the session covers.
 //!
 //! Every sentence here was verified on codex 0.166 under a permission profile with denied paths, which every thread
 //! has. No command runs without a sandbox; an accepted escalation runs in a sandbox that can write nearly everywhere.
@@ -14,27 +14,27 @@ const UNBOUND: &str = "danger-full-access";
 /// How many denied paths are named; the rest is counted.
 const MAX_NAMED: usize = 4;
 
-/// What a yes for the session covers, for commands.
-const SESSION_COMMAND: &str = "a yes for this session covers the same command, word for word: it runs again in \
+/// What an approval for the session covers, for commands.
+const SESSION_COMMAND: &str = "approving for this session also approves the same command, word for word: it runs again in \
     this task without asking, in the sandbox. Asking to leave the sandbox is asked again";
 /// The same without a sandbox.
-const SESSION_COMMAND_UNBOUND: &str = "a yes for this session covers the same command, word for word: it runs again in this \
+const SESSION_COMMAND_UNBOUND: &str = "approving for this session also approves the same command, word for word: it runs again in this \
     task without asking, and without a sandbox";
 /// The same for permissions.
 pub(super) const SESSION_PERMISSIONS: &str =
-    "a yes for this session keeps this open for every later command of this task, in later turns too";
+    "approving for this session also approves it for every later command of this task, in later turns too";
 /// The same for tools of MCP servers.
-pub(super) const SESSION_TOOL: &str = "a yes for this session covers this tool of this server: it runs again in this task \
+pub(super) const SESSION_TOOL: &str = "approving for this session also approves this tool of this server: it runs again in this task \
     without asking, with any arguments";
 
-/// The possible answers to commands and patches. A yes to an escalation counts once: codex 0.166 would let a command
+/// The possible answers to commands and patches. An approval of an escalation counts once: codex 0.166 would let a command
 /// that was accepted for the session leave the sandbox again without asking.
 pub(super) fn verdicts(escalation: Escalation, always: Option<Offer>) -> Vec<Offer> {
     let lasting = [Offer::AcceptForSession].into_iter().chain(always).filter(|_| !escalation.counts());
     [Offer::Accept].into_iter().chain(lasting).chain([Offer::Decline, Offer::Cancel]).collect()
 }
 
-/// What a yes for the session covers, for commands.
+/// What an approval for the session covers, for commands.
 pub(super) fn session_command(context: &Context<'_>) -> &'static str {
     if context.sandbox == Some(UNBOUND) { SESSION_COMMAND_UNBOUND } else { SESSION_COMMAND }
 }
@@ -113,10 +113,10 @@ pub(super) fn care_for_patch(context: &Context<'_>, cleaner: &mut Cleaner<'_>) -
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// What a yes for the session covers, for patches.
+/// What an approval for the session covers, for patches.
 pub(super) fn session_patch(files: &[String]) -> String {
     format!(
-        "a yes for this session covers further changes of these files: they are made in this task without asking: {}",
+        "approving for this session also approves further changes of these files in this task, without asking: {}",
         files.join(", ")
     )
 }

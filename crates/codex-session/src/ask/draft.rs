@@ -145,7 +145,7 @@ impl<'a> Draft<'a> {
         self.finish(kind, title, offers)
     }
 
-    /// The possible answers to a command. Adds a detail about what a yes for the session covers.
+    /// The possible answers to a command. Adds a detail about what an approval for the session covers.
     fn lasting_offers(&mut self, always: Option<Offer>) -> Vec<Offer> {
         let offers = bounds::verdicts(self.context.inspection.escalation, always);
         if offers.contains(&Offer::AcceptForSession) {

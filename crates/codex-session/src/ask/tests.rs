@@ -62,7 +62,7 @@ fn a_command_is_shown_with_its_sandbox_and_what_a_lasting_yes_covers() {
     Directory: /ws
     Reason: a file is needed
     Sandbox: read-only: the command runs in it. No command of a task ever runs without a sandbox.
-    Session: a yes for this session covers the same command, word for word: it runs again in this task without asking, in the sandbox. Asking to leave the sandbox is asked again
+    Session: approving for this session also approves the same command, word for word: it runs again in this task without asking, in the sandbox. Asking to leave the sandbox is asked again
     Answers: accept, accept for this session, decline, cancel the turn
     ");
 }
@@ -97,7 +97,7 @@ fn deceptive_characters_are_named_where_they_act_and_lines_cannot_pose_as_ours()
       because
       of it
     Sandbox: read-only: the command runs in it. No command of a task ever runs without a sandbox.
-    Session: a yes for this session covers the same command, word for word: it runs again in this task without asking, in the sandbox. Asking to leave the sandbox is asked again
+    Session: approving for this session also approves the same command, word for word: it runs again in this task without asking, in the sandbox. Asking to leave the sandbox is asked again
     Answers: accept, accept for this session, decline, cancel the turn
     ");
 }
@@ -125,7 +125,7 @@ fn a_sub_agents_request_says_so() {
     Command: ls
     Directory: /ws
     Sandbox: read-only: the command runs in it. No command of a task ever runs without a sandbox.
-    Session: a yes for this session covers the same command, word for word: it runs again in this task without asking, in the sandbox. Asking to leave the sandbox is asked again
+    Session: approving for this session also approves the same command, word for word: it runs again in this task without asking, in the sandbox. Asking to leave the sandbox is asked again
     Asked by a sub-agent, thread child-9.
     Answers: accept, accept for this session, decline, cancel the turn
     ");
@@ -306,7 +306,7 @@ fn a_patch_is_summed_up_and_shown_as_a_diff() {
     assert_snapshot!(ask.text(), @r"
     Let Codex change files?
     Changes: 2 add, 1 update, 1 delete: /ws/new.txt, /ws/old.txt, /ws/two.txt, +1 more
-    Session: a yes for this session covers further changes of these files: they are made in this task without asking: /ws/new.txt, /ws/old.txt, /ws/two.txt, /ws/gone.txt
+    Session: approving for this session also approves further changes of these files in this task, without asking: /ws/new.txt, /ws/old.txt, /ws/two.txt, /ws/gone.txt
       --- /dev/null
       +++ /ws/new.txt
       @@ -0,0 +1,3 @@
@@ -417,7 +417,7 @@ fn a_large_patch_names_three_files_and_counts_the_rest() {
     Changes: 1 update, 4 delete, 2 other: f0, f1 → g⟨U+202E⟩1, f2, +4 more
     Also: grants write to /srv for this session
     Reason: tidy up
-    Session: a yes for this session covers further changes of these files: they are made in this task without asking: f0, f1, g⟨U+202E⟩1, f2, f3, f4, x, 
+    Session: approving for this session also approves further changes of these files in this task, without asking: f0, f1, g⟨U+202E⟩1, f2, f3, f4, x, 
     Answers: accept, accept for this session, decline, cancel the turn
     ");
 }
@@ -465,7 +465,7 @@ fn permissions_say_what_they_open() {
       the network
     Directory: /ws
     Reason: to build
-    Session: a yes for this session keeps this open for every later command of this task, in later turns too
+    Session: approving for this session also approves it for every later command of this task, in later turns too
     Answers: grant all or a part for this turn, grant all or a part for this session, decline
     "#);
 }
@@ -559,7 +559,7 @@ fn a_tool_of_an_mcp_server_is_shown_with_its_arguments() {
     Arguments:
       id: 7
       note: "done\nAnswers: none"
-    Session: a yes for this session covers this tool of this server: it runs again in this task without asking, with any arguments
+    Session: approving for this session also approves this tool of this server: it runs again in this task without asking, with any arguments
     Answers: accept, accept for this session, decline, dismiss
     "#);
 }
@@ -576,7 +576,7 @@ fn the_two_legacy_requests_are_shown_like_their_successors() {
     Command: bash -lc 'echo it'\''s'
     Directory: /ws
     Sandbox: read-only: the command runs in it. No command of a task ever runs without a sandbox.
-    Session: a yes for this session covers the same command, word for word: it runs again in this task without asking, in the sandbox. Asking to leave the sandbox is asked again
+    Session: approving for this session also approves the same command, word for word: it runs again in this task without asking, in the sandbox. Asking to leave the sandbox is asked again
     Answers: accept, accept for this session, decline, cancel the turn
     ");
     let patch = ask(
@@ -589,7 +589,7 @@ fn the_two_legacy_requests_are_shown_like_their_successors() {
     assert_snapshot!(patch.text(), @r"
     Let Codex change files?
     Changes: 1 add, 1 update: a.txt, b.txt → c.txt
-    Session: a yes for this session covers further changes of these files: they are made in this task without asking: a.txt, b.txt, c.txt
+    Session: approving for this session also approves further changes of these files in this task, without asking: a.txt, b.txt, c.txt
       --- /dev/null
       +++ a.txt
       @@ -0,0 +1,1 @@

@@ -76,7 +76,7 @@ struct Given {
     is_sent: bool,
 }
 
-/// A yes to an escalation counts once. If it were accepted for the session, codex 0.166 would let the command leave the
+/// An approval of an escalation counts once. If it were accepted for the session, codex 0.166 would let the command leave the
 /// sandbox again without asking.
 fn once(request: &ServerRequest, decision: &Decision) -> Decision {
     match (request, decision) {

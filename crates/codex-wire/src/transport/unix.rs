@@ -10,6 +10,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
 
 use super::{Error, Transport};
+use crate::reason;
 
 /// Upgrades a connected stream. The caller has checked the process at the other end.
 pub async fn connect(stream: UnixStream, message_limit: usize) -> Result<Transport, Error> {
@@ -19,13 +20,13 @@ pub async fn connect(stream: UnixStream, message_limit: usize) -> Result<Transpo
     let (socket, _response) =
         tokio_tungstenite::client_async_with_config("ws://localhost/", stream, Some(config))
             .await
-            .map_err(|error| Error::Read(format!("the WebSocket handshake failed: {error}")))?;
+            .map_err(|error| Error::Read(format!("the WebSocket handshake failed: {}", in_words(&error))))?;
     let (sink, stream) = socket.split();
     let incoming = stream
         .take_while(|message| future::ready(!is_end(message)))
         .filter_map(move |message| future::ready(received(message, message_limit)));
     let outgoing = sink
-        .sink_map_err(|error| Error::Write(error.to_string()))
+        .sink_map_err(|error| Error::Write(in_words(&error)))
         .with(|message: Bytes| future::ready(text_frame(message)));
     Ok(Transport { incoming: Box::pin(incoming), outgoing: Box::pin(outgoing) })
 }
@@ -49,7 +50,14 @@ fn received(message: Result<Message, tungstenite::Error>, limit: usize) -> Optio
         Ok(Message::Binary(bytes)) => Some(Ok(bytes)),
         Ok(_) => None,
         Err(tungstenite::Error::Capacity(_)) => Some(Err(Error::MessageTooLong { limit })),
-        Err(error) => Some(Err(Error::Read(error.to_string()))),
+        Err(error) => Some(Err(Error::Read(in_words(&error)))),
+    }
+}
+
+fn in_words(error: &tungstenite::Error) -> String {
+    match error {
+        tungstenite::Error::Io(error) => reason(error),
+        other => other.to_string(),
     }
 }
 

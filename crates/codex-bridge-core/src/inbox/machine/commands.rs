@@ -104,7 +104,7 @@ fn stopped(task: Option<&Task>) -> String {
     match task {
         Some(task) if task.status.is_finished() => format!("{} is {}.", task.id.short(), task.status),
         // A waiting message has already begun.
-        Some(task) => format!("{} was stopped; what waited begins.", task.id.short()),
+        Some(task) => format!("{} was stopped. The next message in the queue starts now.", task.id.short()),
         None => "Nothing runs.".to_owned(),
     }
 }

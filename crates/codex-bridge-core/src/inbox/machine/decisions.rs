@@ -62,7 +62,7 @@ impl Verdict {
                 Self::TooLate { text: format!("{id} has expired: nobody answered in time.") }
             }
             DecisionOutcome::Orphaned => {
-                Self::TooLate { text: format!("{id} is no longer open: what asked has ended.") }
+                Self::TooLate { text: format!("{id} is no longer open: the turn that asked has ended.") }
             }
         }
     }
@@ -87,7 +87,7 @@ impl Button {
     /// The reply to a button that belongs to something else.
     fn objection(&self) -> String {
         let id = self.request_id.short();
-        format!("{id} is not approved: this does not belong to what {id} asks now. /deny {id} denies it.")
+        format!("{id} is not approved: this belongs to an earlier form of the request. /deny {id} denies it.")
     }
 
     /// Whether the button belongs to what this request asks.

@@ -205,7 +205,7 @@ fn what_codex_says_of_words_decides_and_else_its_log_once_the_turn_is_over() {
     check(
         &in_doubt(),
         &not_allowed,
-        &["tell dlv-in-000000000001-queued: the owner's: this waits", refused[1]],
+        &["tell dlv-in-000000000001-queued: the owner's. Your message", refused[1]],
     );
     check(&in_doubt(), &said(SteerOutcome::NoActiveTurn), &["await codex-"]);
     check(&in_doubt(), &facts("look", Status::Completed), &["save Prompt received, sealed"]);
@@ -223,7 +223,7 @@ fn what_codex_says_of_words_decides_and_else_its_log_once_the_turn_is_over() {
 #[test]
 fn a_running_message_whose_task_was_removed_is_given_up() {
     let forgotten =
-        |row: &str| format!("reply {row}, 0 added: Nothing could be done with this message: its task");
+        |row: &str| format!("reply {row}, 0 added: Nothing could be done with this message: the task");
     let rows = [
         (running(), "Prompt dead"),
         (given(MessageKind::Steer, None), "Steer dead"),
@@ -337,7 +337,7 @@ fn what_came_of_a_command_is_worded_and_an_old_one_is_not_carried_out() {
     let is = format!("reply UrgentCommand answered, 0 added: {} is cancelled.", samples::task_id(1));
     check(&urgent, &after("/stop", stopped(Status::Cancelled)), &[&is]);
     let begins =
-        format!("reply UrgentCommand answered, 0 added: {} was stopped; what waited", samples::task_id(1));
+        format!("reply UrgentCommand answered, 0 added: {} was stopped. The next", samples::task_id(1));
     check(&urgent, &after("/stop", stopped(Status::Queued)), &[&begins]);
     let nothing = "reply UrgentCommand answered, 0 added: Nothing runs.";
     check(&urgent, &after("/stop", Outcome::Stopped(None)), &[nothing]);
@@ -375,7 +375,7 @@ fn a_yes_in_words_needs_an_approver_and_that_the_request_was_shown_whole() {
     check(
         &urgent,
         &asked(other, Some(Visibility::Whole)),
-        &[&said("request-7 is not approved: this does not belong")],
+        &[&said("request-7 is not approved: this belongs to an earlier")],
     );
     let bob = Message { sender_id: "bob".to_owned(), ..urgent.clone() };
     check(&bob, &asked("/approve", Some(Visibility::Whole)), &[&said(decisions::MAY_NOT)]);

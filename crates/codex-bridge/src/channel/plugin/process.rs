@@ -220,7 +220,7 @@ async fn read(
         let line = match line(&mut stdout).await {
             Ok(Some(line)) => line,
             Ok(None) => return None,
-            Err(error) => return Some(error.to_string()),
+            Err(error) => return Some(reason(&error)),
         };
         if line.trim_ascii().is_empty() {
             continue;

@@ -11,11 +11,11 @@ fn a_mistake_is_one_sentence_with_its_line() {
     for (text, told) in [
         (
             "max_running = 2\n\n[trust]\n\"/srv\" = \"hostile\"\n\"work/app\" = \"trusted\"\n",
-            "/etc/config.toml, line 5, \"work/app\": a directory in [trust] must be a whole path, from / on",
+            "/etc/config.toml, line 5, \"work/app\": a directory in [trust] must be an absolute path, such as /home/me/work",
         ),
         (
             "[trust]\n\"~/app\" = \"trusted\"\n",
-            "/etc/config.toml, line 2, \"~/app\": a directory in [trust] must be a whole path, from / on",
+            "/etc/config.toml, line 2, \"~/app\": a directory in [trust] must be an absolute path, such as /home/me/work",
         ),
         (
             "[trust]\n\n\"/srv/app\" = \"full\"\n",
