@@ -154,7 +154,8 @@ async fn who_a_plugin_says_is_an_agent_is_treated_as_one_whatever_its_name_allow
     assert!(said["text"].as_str().unwrap().ends_with("[codex-bridge hop 1]"), "{said}");
     let request = lab.shell.model.requests().remove(0).body.to_string();
     assert!(request.contains("/status") && request.contains("never as an authority"), "{request}");
-    let is_dead = |one: &Value| one["state"] == "dead" && one["error"].as_str().unwrap().contains("passed 2");
+    let is_dead =
+        |one: &Value| one["state"] == "dead" && one["error"].as_str().unwrap().contains("forwarded by 2");
     assert!(lab.inbox().await.iter().any(is_dead), "{:#?}", lab.inbox().await);
     lab.end().await;
 }
